@@ -3,7 +3,9 @@ torch.distributed. Imports neither: who hands one in has imported it."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import inspect
 import os
 import socket
 import sys
@@ -41,8 +43,12 @@ def ranks_of(group: Any) -> extension.Ranks:
     if mpi is not None and isinstance(group, mpi.Comm):
         return extension.ranks_of_mpi(mpi._addressof(group), mpi.Get_library_version().rstrip("\0\n"))
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and isinstance(group, distributed.ProcessGroup):
-        return extension.ranks_of_python(TorchRanks.of(group))
+    if distributed is not None and distributed.is_available():
+        if isinstance(group, distributed.ProcessGroup):
+            return extension.ranks_of_python(TorchRanks.of(group))
+        if group is distributed.GroupMember.NON_GROUP_MEMBER:
+            _core.raise_error("input", "group", "is one that this process is no member of",
+                              "Make the service in the processes of the group alone")
     _core.raise_error(
         "input",
         "group",
@@ -70,22 +76,15 @@ class TorchRanks:
 
     @classmethod
     def of(cls, group: Any) -> TorchRanks:
-        """Collective over the group. One that moves no bytes of the CPU, such as NCCL's, gets a companion that does."""
+        """Collective over the group, which may be a part of the job: other processes have no part in it. One that moves no
+        bytes of the CPU, such as NCCL's, gets a companion that does."""
         import torch.distributed as distributed
 
-        size, job = distributed.get_world_size(group), distributed.get_world_size()
-        if size != job:
-            _core.raise_error(
-                "input",
-                "group",
-                f"has {size} of the job's {job} processes, and new groups are made by all processes of the job together",
-                "Pass torch.distributed.group.WORLD",
-            )
-        members: list[Any] = [None] * size
+        members: list[Any] = [None] * distributed.get_world_size(group)
         distributed.all_gather_object(members, distributed.get_rank(), group=group)
         if "gloo" in distributed.get_backend(group):
             return cls(_Group(group), members)
-        return cls(_new_group(members), members)
+        return cls(_new_group(members, asked_by=members), members)
 
     def broadcast(self, data: memoryview, root: int) -> None:
         if len(data):
@@ -121,18 +120,19 @@ class TorchRanks:
         self._dist.all_to_all_single(_tensor(into), _tensor(out), in_sizes, out_sizes, group=self._group.now())
 
     def duplicate(self) -> TorchRanks:
-        return TorchRanks(self._new_part(self._members), self._members)
+        return TorchRanks(_new_group(self._members, asked_by=self._members), self._members)
 
     def split(self, color: int, key: int) -> TorchRanks | None:
         places: list[Any] = [None] * self.size
         self._dist.all_gather_object(places, (color, key), group=self._group.now())
         mine = None
-        # All processes of the job make all groups, in one order, as torch wants it.
         for each in sorted({place[0] for place in places if place[0] >= 0}):
+            if each != color and not _is_whole_job(self._members):
+                continue
             chosen = sorted((place[1], rank) for rank, place in enumerate(places) if place[0] == each)
             members = [self._members[rank] for _, rank in chosen]
             # The same ranks, which make all their calls in one order: no other group is needed to keep calls apart.
-            group = self._group if members == self._members else self._new_part(members)
+            group = self._group if members == self._members else _new_group(members, asked_by=self._members)
             if each == color:
                 mine = TorchRanks(group, members)
         return mine
@@ -143,12 +143,6 @@ class TorchRanks:
         mine = self.split(nodes.index(nodes[self.rank]), self.rank)
         assert mine is not None
         return mine
-
-    def _new_part(self, members: list[int]) -> _Group:
-        """A group of its own, which all processes of the job make together: none but a group of them all can ask for it."""
-        if self.size < self._dist.get_world_size():
-            raise RuntimeError(f"ranks {self._members} are a part of the job, which makes no groups of its own")
-        return _new_group(members)
 
 
 class _Group:
@@ -173,11 +167,43 @@ def _end_group(place: list[Any]) -> None:
         distributed.destroy_process_group(place.pop())
 
 
-def _new_group(members: list[int]) -> _Group:
-    """A group of its own for these members, in this order."""
+def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
+    """A group of its own for these members, in this order. Where all processes of the job ask for it, they make it together,
+    as torch wants it; where a part of the job does, the members make it alone, since no other process comes."""
     import torch.distributed as distributed
 
-    return _Group(distributed.new_group(members, backend="gloo"), is_own=True)
+    if _is_whole_job(asked_by):
+        return _Group(distributed.new_group(members, backend="gloo"), is_own=True)
+    if distributed.get_backend() == "mpi":
+        _core.raise_error("input", "group", "is a part of a job whose processes torch connects by MPI, which makes no such groups",
+                          "Pass a communicator of mpi4py")
+    if "use_local_synchronization" in inspect.signature(distributed.new_group).parameters:  # since 2.1
+        return _Group(distributed.new_group(members, backend="gloo", use_local_synchronization=True), is_own=True)
+    return _Group(_made_by_members(members), is_own=True)
+
+
+_made: collections.Counter[tuple[int, ...]] = collections.Counter()
+
+
+def _made_by_members(members: list[int]) -> Any:
+    """What new_group() of PyTorch before 2.1 does, without waiting for all processes of the job at its end. Members find each
+    other by a name, which says how many groups they have made before."""
+    import torch.distributed as distributed
+    from torch.distributed import distributed_c10d
+
+    name = f"evenkeel {members} {_made[tuple(members)]}"
+    _made[tuple(members)] += 1
+    made = distributed_c10d._new_process_group_helper(
+        len(members), members.index(distributed.get_rank()), members, distributed_c10d.Backend.GLOO,
+        distributed_c10d._get_default_store(), group_name=name)
+    distributed_c10d._pg_group_ranks[made] = {member: place for place, member in enumerate(members)}
+    return made
+
+
+def _is_whole_job(members: list[int]) -> bool:
+    import torch.distributed as distributed
+
+    return len(members) == int(distributed.get_world_size())
 
 
 def _tensor(data: memoryview) -> Any:

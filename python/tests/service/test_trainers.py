@@ -1,4 +1,5 @@
-"""Trainers over the service have the losses of a plain loop, through the adapters for frameworks."""
+"""Trainers over the service have the losses of a plain loop: on any number of processes, resumed on others, in parts of a torch
+job, and through the adapters for frameworks."""
 
 import json
 import random
@@ -38,6 +39,49 @@ BATCHES = [list(range(begin, begin + BATCH)) for begin in range(0, SAMPLES, BATC
 
 def close(losses):
     return pytest.approx(losses, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("over, counts", [("mpi", (1, 3, 8)), ("torch", (8, 2, 1))])
+def test_a_trainer_has_the_losses_of_a_plain_loop_wherever_it_goes_on(rollouts, tmp_path, over, counts):
+    path, lines = rollouts
+    expected, told = trainer.plain_losses(lines, BATCHES), []
+    for number, ranks in enumerate(counts):
+        steps = 1 if number + 1 < len(counts) else len(BATCHES) - number
+        of_ranks = run("trainer.py", ranks, over=over, arguments=[json.dumps(job(path)), tmp_path, steps])
+        assert all(rank["losses"] == of_ranks[0]["losses"] for rank in of_ranks)
+        for step in range(steps):
+            assert sorted(i for rank in of_ranks for i in rank["samples"][step]) == BATCHES[number + step]
+        told += of_ranks[0]["losses"]
+    assert told == close(expected)
+    assert expected[-1] < expected[0]  # it learns
+
+
+PARTS = {
+    "neighbours": [([0, 1], {"mesh": {"cp": 2}}), ([2, 3], {})],
+    "every other": [([0, 2], {"mesh": {"tp": 2}, "exchange": {"tp_copies": "shared"}}), ([1, 3], {"micro_batch": {"max_tokens": 40}})],
+    "one alone": [([0, 1, 3], {"exchange": {"path": "alltoallv"}}), ([2], {})],
+    "groups of their own": [([0, 1], {"mesh": {"cp": "flexible"}, "micro_batch": {"max_tokens_per_rank": 40}}),
+                            ([2, 3], {"mesh": {"cp": "flexible", "context_sizes": "any"}, "balance": {"strategy": "grid"},
+                                      "micro_batch": {"max_tokens_per_rank": 40}})],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_two_parts_of_a_torch_job_have_services_of_their_own_at_once(rollouts, name):
+    path, lines = rollouts
+    parts = []
+    for number, (ranks, sections) in enumerate(PARTS[name]):
+        config = job(path, **sections)
+        config["batch"] = {"global_batch": BATCH if number == 0 else SAMPLES // 3}  # other steps in each part
+        parts.append({"ranks": ranks, "config": config})
+    told = run("subgroups.py", 4, over="torch", arguments=[json.dumps(parts)])
+    for part in parts:
+        size = part["config"]["batch"]["global_batch"]
+        batches = [list(range(begin, begin + size)) for begin in range(0, SAMPLES, size)]
+        for place, rank in enumerate(part["ranks"]):
+            assert (told[rank]["place"], told[rank]["size"]) == (place, len(part["ranks"]))
+            assert told[rank]["losses"] == close(trainer.plain_losses(lines, batches))
+            assert "no member of" in told[rank]["refused"]
 
 
 @pytest.mark.parametrize("sections, reduced", [

@@ -1,0 +1,25 @@
+"""One torch job, several services at once, each over a group of its own: subgroups.py '[{"ranks": ..., "config": ...}, ...]'"""
+
+import functools
+import json
+import sys
+
+import torch.distributed as distributed
+from jobs import group, tell
+from trainer import model_of, optimizer_of, train
+
+import evenkeel
+
+group()
+parts = json.loads(sys.argv[1])
+groups = [distributed.new_group(part["ranks"]) for part in parts]  # all processes make all groups, as torch wants it
+rank = distributed.get_rank()
+mine, others = sorted(range(len(parts)), key=lambda i: rank not in parts[i]["ranks"])
+try:
+    evenkeel.DataService(groups[others], {})
+except evenkeel.InputError as error:
+    refused = str(error)
+service = evenkeel.DataService(groups[mine], evenkeel.Config(parts[mine]["config"]))
+model = model_of()
+losses, samples = train(service, functools.partial(distributed.all_reduce, group=groups[mine]), model, optimizer_of(model), 0)
+tell(rank, place=service.rank, size=service.size, losses=losses, samples=samples, refused=refused)
