@@ -1,0 +1,65 @@
+"""The command python3 -m evenkeel.convert."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from evenkeel.convert import to_jsonl
+from evenkeel.convert._sources import files_of
+from evenkeel.errors import ConfigError, Error
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. See: python3 -m evenkeel.convert --help")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="python3 -m evenkeel.convert", formatter_class=argparse.RawDescriptionHelpFormatter,
+                     description="Turn Parquet and Arrow files into JSON lines of rollouts.",
+                     epilog="Reading needs pyarrow. Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
+    parser.add_argument("source", metavar="IN", nargs="+", help="files or patterns: .parquet, .arrow, .feather, .ipc")
+    parser.add_argument("path", metavar="OUT", help="what to write; evenkeel convert turns it into other formats")
+    parser.add_argument("--mask", metavar="COLUMN", help="says which tokens carry loss; all: every token does")
+    parser.add_argument("--uid", metavar="COLUMN", default="uid", help="says which rows have one prompt (uid)")
+    parser.add_argument("--messages", metavar="COLUMN", default="messages", help="has chats (messages)")
+    parser.add_argument("--tokenizer", metavar="NAME", help="turns chats into tokens; needs transformers")
+    parser.add_argument("--drop", metavar="COLUMNS", default="", help="leave these columns out, separated by commas")
+    parser.add_argument("--as-is", metavar="COLUMNS", default="", help="carry lists of any length in these columns")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns its exit status."""
+    try:
+        given = vars(_parser().parse_args(arguments))
+        names = [name for pattern in given.pop("source") for name in files_of(pattern)]
+        if given["tokenizer"] is not None:
+            from transformers import AutoTokenizer
+
+            given["tokenizer"] = AutoTokenizer.from_pretrained(given["tokenizer"])
+        for option in ("drop", "as_is"):
+            given[option] = [name for name in given[option].split(",") if name]
+        target = given.pop("path")
+        told = to_jsonl(names, target, **given)
+    except ConfigError as error:
+        print(f"evenkeel.convert: error: {error}", file=sys.stderr)
+        return 2
+    except (Error, ImportError) as error:
+        print(f"evenkeel.convert: error: {error}", file=sys.stderr)
+        return 1
+    print(f"{target}: {told.samples:,} samples, {told.tokens:,} tokens")
+    if told.without_response:
+        print(f"evenkeel.convert: {told.without_response:,} samples have no token with loss", file=sys.stderr)
+    if told.read_as:
+        print(f"evenkeel.convert: to read all columns: fields: {json.dumps(told.read_as)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""What a line of JSON holds of one row of a dataset: prompt, response, uid, loss mask and fields, or why it cannot."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn, Optional
+
+from evenkeel import _core
+
+MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
+IGNORED = -100  # what labels have where a token carries no loss
+
+
+@dataclasses.dataclass
+class Converted:
+    """What was written. ``mask`` is the column that said which tokens carry loss, and became ``loss_mask``; ``without_response``
+    counts samples of which none does; ``read_as`` is the section ``fields`` that a job needs to read the columns that are
+    no numbers, of which it else says that they are left out."""
+
+    samples: int = 0
+    tokens: int = 0
+    mask: Optional[str] = None
+    without_response: int = 0
+    columns: list[str] = dataclasses.field(default_factory=list)
+    read_as: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+
+
+class Rows:
+    """Turns one row after the other into what a line holds."""
+
+    def __init__(self, *, mask: str | None, uid: str, messages: str, tokenizer: Any, drop: set[str], as_is: set[str]) -> None:
+        self._mask, self._uid, self._messages, self._tokenizer = mask, uid, messages, tokenizer
+        self._drop, self._as_is = drop, as_is
+        self._first: set[str] = set()
+        self.told = Converted()
+
+    def line(self, row: Any) -> dict[str, Any]:
+        self._at = f"row {self.told.samples}"
+        if not isinstance(row, Mapping):
+            self._refuse("", f"is a {type(row).__name__}; a mapping of columns is needed")
+        columns = {str(name): value for name, value in row.items() if name not in self._drop}
+        self._require_columns(set(columns), set(map(str, row)))
+        line: dict[str, Any] = {}
+        if self._uid in columns:
+            line["uid"] = self._uid_of(columns.pop(self._uid))
+        if self._messages in columns and "input_ids" not in columns and "prompt_ids" not in columns:
+            columns |= self._tokens_of_chat(columns.pop(self._messages))
+        kept = self._split(line, columns)
+        tokens = len(line["prompt_ids"]) + len(line["response_ids"])
+        for name, value in columns.items():
+            line[name] = self._value(name, value, kept, tokens, len(line["response_ids"]))
+        self.told.samples, self.told.tokens = self.told.samples + 1, self.told.tokens + tokens
+        self.told.without_response += not line["response_ids"]
+        self.told.columns = self.told.columns or list(line)
+        return line
+
+    def require_whole(self) -> None:
+        self._at = "dataset"
+        if self.told.samples == 0:
+            self._refuse("", "has no rows")
+        if self.told.mask not in (None, "all") and self.told.without_response == self.told.samples:
+            self._refuse(str(self.told.mask), "names no token of any row; nothing could be learned",
+                         "Does the chat template have {% generation %} around what the assistant says?")
+
+    def _require_columns(self, names: set[str], all_names: set[str]) -> None:
+        if self.told.samples == 0:
+            self._first = names
+            for name in sorted((self._drop | self._as_is) - all_names):
+                self._refuse(name, f"is not there; there are {', '.join(sorted(all_names))}")
+        for name in sorted(names ^ self._first):
+            self._refuse(name, "is not in every row", "Give every row the same columns, or drop it")
+
+    def _split(self, line: dict[str, Any], columns: dict[str, Any]) -> list[bool] | None:
+        """Prompt and response. Returns which tokens of padded columns there are, None where nothing is padded."""
+        if "prompt_ids" in columns or "response_ids" in columns:
+            if self._mask is not None:
+                self._refuse("prompt_ids", "is there, which says what mask would", "Leave mask out; a loss_mask is carried as it is")
+            for name in ("prompt_ids", "response_ids"):
+                if name not in columns:
+                    self._refuse(name, "is not there", "Rows have prompt_ids and response_ids, or input_ids and a mask")
+                line[name] = self._tokens(name, columns.pop(name))
+            return None
+        if "input_ids" not in columns:
+            self._refuse("input_ids", f"is not there; there are {', '.join(sorted(columns)) or 'no others'}",
+                         "Rows have prompt_ids and response_ids, input_ids, or a chat")
+        tokens = self._tokens("input_ids", columns.pop("input_ids"))
+        kept = None
+        if "attention_mask" in columns:
+            kept = self._flags("attention_mask", columns.pop("attention_mask"), len(tokens))
+        carries = self._loss_of(columns, tokens)
+        if kept is not None:
+            tokens, carries = _chosen(tokens, kept), _chosen(carries, kept)
+        if self.told.mask == "all":
+            line["prompt_ids"], line["response_ids"] = [], tokens
+            return kept
+        # The first token, which nothing predicts, is the prompt's: so the mask has a value for each token of a response, not
+        # for each token, of which it would say whether the next one carries loss.
+        first = max(carries.index(True), 1) if True in carries else len(tokens)
+        line["prompt_ids"], line["response_ids"] = tokens[:first], tokens[first:]
+        line["loss_mask"] = [int(flag) for flag in carries[first:]]
+        return kept
+
+    def _loss_of(self, columns: dict[str, Any], tokens: list[int]) -> list[bool]:
+        """Which tokens carry loss. Takes the columns away that say so."""
+        name = self._mask or self._only_mask(columns)
+        if self.told.mask not in (None, name):
+            self._refuse(name, f"says which tokens carry loss, and {self.told.mask} in the rows before")
+        self.told.mask = name
+        labels = self._whole("labels", columns.pop("labels"), len(tokens)) if "labels" in columns else None
+        if name == "all":
+            carries = [True] * len(tokens)
+        elif name == "labels" and labels is not None:
+            carries = [label != IGNORED for label in labels]
+        elif name in columns:
+            carries = self._flags(name, columns.pop(name), len(tokens))
+        else:
+            self._refuse(name, "is not there", "Pass mask: a column as long as input_ids, or all")
+        if labels is not None and any(
+            label not in (IGNORED, token) or (label == IGNORED) == flag and name != "all"
+            for label, token, flag in zip(labels, tokens, carries)
+        ):
+            self._refuse("labels", f"are not the tokens of {name}, each at its own place, with {IGNORED} elsewhere",
+                         "Drop them: labels are derived from tokens")
+        return carries
+
+    def _only_mask(self, columns: dict[str, Any]) -> str:
+        there = [name for name in MASKS if name in columns]
+        if len(there) > 1:
+            self._refuse(" and ".join(there), "could each say which tokens carry loss", "Choose by mask, and drop the others")
+        if not there and "labels" not in columns:
+            self._refuse("mask", "is not given, and no column says which tokens carry loss",
+                         "Pass mask: a column as long as input_ids; or all, where every token does, as in pretraining")
+        return there[0] if there else "labels"
+
+    def _tokens_of_chat(self, chat: Any) -> dict[str, Any]:
+        if self._tokenizer is None:
+            self._refuse(self._messages, "is a chat, and nothing turns it into tokens",
+                         "Pass tokenizer (--tokenizer), whose template marks what the assistant says")
+        made = self._tokenizer.apply_chat_template(chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        return {name: made[name] for name in ("input_ids", "assistant_masks")}
+
+    def _value(self, name: str, value: Any, kept: list[bool] | None, tokens: int, responses: int) -> Any:
+        if isinstance(value, bytes):
+            self.told.read_as[name] = {"read_as": "bytes"}
+            return base64.b64encode(value).decode()
+        plain = self._plain(name, value)
+        if isinstance(plain, str):
+            self.told.read_as[name] = {"read_as": "text"}
+        if not isinstance(plain, list) or name in self._as_is:
+            return plain
+        if kept is not None and len(plain) == len(kept):
+            plain = _chosen(plain, kept)
+        elif len(plain) not in (tokens, responses):
+            self._refuse(name, f"has {len(plain)} values; the sample has {tokens} tokens, {responses} of them in the response",
+                         "Drop it, or carry it as_is for a job whose fields say how it is read")
+        if any(isinstance(each, str) for each in plain):
+            self._refuse(name, "has texts; a sample can have one", "Drop it, or carry it as_is")
+        return plain
+
+    def _plain(self, name: str, value: Any) -> Any:
+        """As JSON has it."""
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                self._refuse(name, f"holds {value}, which JSON does not have", "Write a finite number, or drop it")
+            return value
+        if isinstance(value, (list, tuple)):
+            return [self._plain(name, each) for each in value]
+        what = "has no value" if value is None else f"is a {type(value).__name__}, which no field is"
+        self._refuse(name, what, "Drop it")
+
+    def _whole(self, name: str, value: Any, size: int | None = None) -> list[int]:
+        plain = self._plain(name, value)
+        if not isinstance(plain, list) or not all(isinstance(each, int) for each in plain):
+            self._refuse(name, "is no list of whole numbers")
+        if size is not None and len(plain) != size:
+            self._refuse(name, f"has {len(plain)} values for {size} tokens")
+        return [int(each) for each in plain]
+
+    def _tokens(self, name: str, value: Any) -> list[int]:
+        tokens = self._whole(name, value)
+        if any(token < 0 for token in tokens):
+            self._refuse(name, f"holds {min(tokens)}; tokens are numbers from 0")
+        return tokens
+
+    def _flags(self, name: str, value: Any, size: int) -> list[bool]:
+        return [each != 0 for each in self._whole(name, value, size)]
+
+    def _uid_of(self, value: Any) -> Any:
+        plain = None if value is None else self._plain(self._uid, value)
+        if isinstance(plain, bool) or not isinstance(plain, (int, str, type(None))):
+            self._refuse(self._uid, f"is {value!r}; a text or a whole number is needed")
+        return plain
+
+    def _refuse(self, name: str, message: str, hint: str = "") -> NoReturn:
+        _core.raise_error("input", f"{self._at}, column {name!r}" if name else self._at, message, hint)
+
+
+def _chosen(values: list[Any], kept: list[bool]) -> list[Any]:
+    return [value for value, keep in zip(values, kept) if keep]

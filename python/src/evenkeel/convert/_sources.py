@@ -1,0 +1,73 @@
+"""The rows of a dataset, whatever it is: rows, columns, tables of pyarrow, or Parquet and Arrow files."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from evenkeel import _core
+
+
+def rows_of(source: Any) -> Iterator[Any]:
+    if isinstance(source, (str, os.PathLike)):
+        source = files_of(os.fspath(source))
+    if isinstance(source, (list, tuple)) and source and all(isinstance(each, (str, os.PathLike)) for each in source):
+        for name in source:
+            yield from _rows_of_file(os.fspath(name))
+    elif hasattr(source, "to_batches"):  # a table of pyarrow
+        for batch in source.to_batches():
+            yield from batch.to_pylist()
+    elif isinstance(source, Mapping):
+        yield from _rows_of_columns(source)
+    elif isinstance(source, Iterable):
+        yield from source
+    else:
+        raise TypeError(f"a dataset is rows, columns or names of files, not a {type(source).__name__}")
+
+
+def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
+    sizes = {name: len(column) for name, column in columns.items()}
+    for name, column in columns.items():
+        if sizes[name] and isinstance(next(iter(column)), Mapping):
+            _core.raise_error("input", "dataset", f"has parts: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
+        if sizes[name] != max(sizes.values()):
+            _core.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; others have {max(sizes.values())}")
+    for values in zip(*columns.values()):
+        yield dict(zip(columns, values))
+
+
+def files_of(name: str) -> list[str]:
+    found = [name] if os.path.exists(name) else sorted(glob.glob(name), key=os.fsencode)
+    if not found:
+        _core.raise_error("io", name, "names no file")
+    return found
+
+
+def _rows_of_file(name: str) -> Iterator[Any]:
+    kind = pathlib.Path(name).suffix
+    if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
+        _core.raise_error("input", name, "is no .parquet, .arrow, .feather or .ipc file",
+                          "JSON lines, safetensors and NumPy files are read as they are: evenkeel convert")
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(f"{name}: pyarrow reads such files, and is not here ({error}): pip install pyarrow "
+                          "(Debian has no package of it)") from error
+    try:
+        if kind == ".parquet":
+            batches = pyarrow.parquet.ParquetFile(name).iter_batches(batch_size=1024)
+        else:
+            mapped = pyarrow.memory_map(name)
+            try:
+                whole = pyarrow.ipc.open_file(mapped)
+                batches = (whole.get_batch(i) for i in range(whole.num_record_batches))
+            except pyarrow.ArrowInvalid:  # a stream, as datasets of Hugging Face are kept
+                batches = pyarrow.ipc.open_stream(pyarrow.memory_map(name))
+        for batch in batches:
+            yield from batch.to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        _core.raise_error("io", name, f"cannot be read: {error}")

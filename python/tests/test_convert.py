@@ -1,0 +1,213 @@
+"""Datasets become JSON lines of rollouts: tokens and masks of every kind in which they come, and nothing lost silently."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import evenkeel
+from evenkeel import convert
+from evenkeel.convert.__main__ import main
+
+
+@pytest.fixture
+def lines_of(tmp_path):
+    """The lines that rows become, and what was told."""
+    def made(rows, **options):
+        told = convert.to_jsonl(rows, tmp_path / "out.jsonl", overwrite=True, **options)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl"]
+        return [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()], told
+
+    return made
+
+
+def chat(tokens, mask, **more):
+    return {"input_ids": tokens, "assistant_masks": mask, **more}
+
+
+def test_a_chat_begins_to_answer_at_the_first_masked_token_and_what_users_say_later_carries_no_loss(lines_of):
+    rows = [chat([5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 1], uid="q"), chat([1, 2], [0, 1], uid="r")]
+    lines, told = lines_of(rows)
+    assert lines[0] == {"uid": "q", "prompt_ids": [5, 6], "response_ids": [7, 8, 9, 10], "loss_mask": [1, 0, 0, 1]}
+    assert lines[1] == {"uid": "r", "prompt_ids": [1], "response_ids": [2], "loss_mask": [1]}
+    assert (told.samples, told.tokens, told.mask, told.without_response) == (2, 8, "assistant_masks", 0)
+
+
+def test_the_first_token_belongs_to_the_prompt_since_nothing_predicts_it(lines_of):
+    lines, _ = lines_of([chat([5, 6, 7], [1, 1, 0]), chat([8], [1]), chat([9, 4], [0, 0])])
+    assert lines == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 0]},
+                     {"prompt_ids": [8], "response_ids": [], "loss_mask": []},
+                     {"prompt_ids": [9, 4], "response_ids": [], "loss_mask": []}]
+
+
+def test_labels_of_hugging_face_are_a_mask_and_must_be_the_tokens(lines_of):
+    lines, told = lines_of([{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}])
+    assert lines == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}] and told.mask == "labels"
+    assert lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[1].mask == "assistant_masks"
+    assert "labels" not in lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[0][0]
+    for wrong in ([-100, 7], [5, 6], [6, -100]):
+        with pytest.raises(evenkeel.InputError, match="'labels': are not the tokens of assistant_masks"):
+            lines_of([chat([5, 6], [0, 1], labels=wrong)])
+
+
+def test_pretraining_says_that_every_token_carries_loss(lines_of):
+    lines, _ = lines_of([{"input_ids": [5, 6, 7]}], mask="all")
+    assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7]}]
+    with pytest.raises(evenkeel.InputError, match="no column says which tokens carry loss.*or all"):
+        lines_of([{"input_ids": [5, 6, 7]}])
+
+
+def test_padding_goes_and_lists_as_wide_lose_it_too(lines_of):
+    row = {"input_ids": np.array([0, 5, 6, 7, 0]), "attention_mask": np.array([0, 1, 1, 1, 0]),
+           "loss_mask": [0, 0, 1, 1, 0], "entropy": np.array([9, 0.5, 0.25, 1, 9], np.float32), "advantages": [1.0, 2.0]}
+    assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1], "entropy": [0.5, 0.25, 1.0],
+                                   "advantages": [1.0, 2.0]}]
+
+
+def test_rollouts_keep_their_fields_and_say_how_texts_and_bytes_are_read(lines_of):
+    row = {"uid": 7, "prompt_ids": (1, 2), "response_ids": [3], "reward": 0.5, "done": True, "turn": [0, 0, 1], "weight": [2],
+           "source": "math", "image": b"\0\xff", "boxes": [[1, 2], [3, 4], [5, 6], [7, 8]], "note": None}
+    lines, told = lines_of([row], drop=["note"], as_is=["boxes"])
+    del row["note"]
+    assert lines == [{**row, "prompt_ids": [1, 2], "image": "AP8="}]
+    assert told.read_as == {"source": {"read_as": "text"}, "image": {"read_as": "bytes"}}
+    assert told.columns[:3] == ["uid", "prompt_ids", "response_ids"] and told.mask is None
+
+
+def test_a_mask_is_of_no_use_beside_prompts(lines_of):
+    row = {"prompt_ids": [1], "response_ids": [2, 3], "loss_mask": [1, 0]}
+    assert lines_of([row])[0] == [row]
+    with pytest.raises(evenkeel.InputError, match="Leave mask out"):
+        lines_of([row], mask="loss_mask")
+
+
+@pytest.mark.skipif("EVENKEEL_PROGRAM" not in os.environ, reason="needs the program")
+def test_the_program_reads_what_was_written(tmp_path):
+    path = tmp_path / "out.jsonl"
+    convert.to_jsonl([chat([5, 6, 7, 8], [0, 1, 0, 1], uid="q", reward=0.5), chat([1, 2, 3], [0, 1, 1], uid="q", reward=1.0)], path)
+    told = subprocess.run([os.environ["EVENKEEL_PROGRAM"], "inspect", path], capture_output=True, text=True, check=True).stdout
+    assert "2 samples in 1 group" in told
+    rows = [line.split() for line in told.splitlines()]
+    assert ["loss_mask", "int64", "response_token"] in rows and ["reward", "float32", "sample"] in rows
+
+
+def test_a_uid_may_be_missing_or_have_another_name(lines_of):
+    rows = [{"prompt_ids": [1], "response_ids": [2], "prompt": uid} for uid in (None, "a", 3)]
+    assert [line["uid"] for line in lines_of(rows, uid="prompt")[0]] == [None, "a", 3]
+    for wrong in (1.5, True, [1]):
+        with pytest.raises(evenkeel.InputError, match="row 0, column 'uid'"):
+            lines_of([{"prompt_ids": [1], "response_ids": [2], "uid": wrong}])
+
+
+class Tokenizer:
+    """As far as it is asked: a token a letter."""
+
+    def apply_chat_template(self, chat, *, tokenize, return_dict, return_assistant_tokens_mask):
+        assert tokenize and return_dict and return_assistant_tokens_mask
+        said = [(ord(letter), int(turn["role"] == "assistant" and self.marks)) for turn in chat for letter in turn["content"]]
+        return {"input_ids": [token for token, _ in said], "attention_mask": [1] * len(said),
+                "assistant_masks": [flag for _, flag in said]}
+
+    marks = True
+
+
+TURNS = [{"role": "user", "content": "ab"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
+         {"role": "assistant", "content": "ef"}]
+
+
+def test_a_tokenizer_turns_chats_into_tokens_and_masks(lines_of):
+    lines, _ = lines_of([{"messages": TURNS, "id": 4}], tokenizer=Tokenizer())
+    assert lines == [{"prompt_ids": [97, 98], "response_ids": [99, 100, 101, 102], "loss_mask": [1, 0, 1, 1], "id": 4}]
+    with pytest.raises(evenkeel.InputError, match="'messages': is a chat.*tokenizer"):
+        lines_of([{"messages": TURNS}])
+    silent = Tokenizer()
+    silent.marks = False
+    with pytest.raises(evenkeel.InputError, match="no token of any row.*generation"):
+        lines_of([{"messages": TURNS}], tokenizer=silent)
+
+
+@pytest.mark.parametrize("row, message", [
+    ({"prompt_ids": [1]}, "'response_ids': is not there"),
+    ({"tokens": [1]}, "'input_ids': is not there; there are tokens"),
+    (chat([1, 2], [0, 1], uid=1.5), "column 'uid': is 1.5"),
+    (chat([1, 2], [0]), "has 1 values for 2 tokens"),
+    (chat([1, -2], [0, 1]), "'input_ids': holds -2"),
+    (chat([1, 2.5], [0, 1]), "'input_ids': is no list of whole numbers"),
+    (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each say which tokens carry loss"),
+    (chat([1, 2], [0, 1], odd=[1, 2, 3]), "column 'odd': has 3 values; the sample has 2 tokens, 1 of them in the response"),
+    (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': has texts"),
+    (chat([1, 2], [0, 1], nothing=None), "column 'nothing': has no value"),
+    (chat([1, 2], [0, 1], nested={"a": 1}), "column 'nested': is a dict"),
+    (chat([1, 2], [0, 1], score=float("nan")), "column 'score': holds nan"),
+    ([1, 2], "row 0: is a list"),
+])
+def test_what_a_line_cannot_hold_is_refused_by_name_and_nothing_is_written(tmp_path, row, message):
+    with pytest.raises(evenkeel.InputError, match=message.replace("(", "\\(")):
+        convert.to_jsonl([row], tmp_path / "out.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
+    with pytest.raises(evenkeel.InputError, match="row 1, column 'extra': is not in every row"):
+        lines_of([chat([1, 2], [0, 1]), chat([1, 2], [0, 1], extra=1)])
+    with pytest.raises(evenkeel.InputError, match="column 'typo': is not there; there are assistant_masks, input_ids"):
+        lines_of([chat([1, 2], [0, 1])], drop=["typo"])
+    with pytest.raises(evenkeel.InputError, match="has no rows"):
+        lines_of([])
+
+
+def test_columns_are_rows_and_parts_of_a_dataset_are_not(lines_of):
+    columns = {"input_ids": [[1, 2], [3, 4, 5]], "assistant_masks": [[0, 1], [0, 0, 1]]}
+    assert [line["response_ids"] for line in lines_of(columns)[0]] == [[2], [5]]
+    with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 rows; others have 2"):
+        lines_of({**columns, "assistant_masks": [[0, 1]]})
+    with pytest.raises(evenkeel.InputError, match="has parts: train, test"):
+        lines_of({"train": [chat([1, 2], [0, 1])], "test": []})
+
+
+def test_a_file_that_is_there_stays(tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_text("kept")
+    with pytest.raises(evenkeel.IoError, match="exists"):
+        convert.to_jsonl([chat([1, 2], [0, 1])], path)
+    with pytest.raises(evenkeel.InputError):
+        convert.to_jsonl([chat([1], [0, 1])], path, overwrite=True)
+    assert path.read_text() == "kept"
+    with pytest.raises(evenkeel.IoError, match="cannot be written"):
+        convert.to_jsonl([chat([1, 2], [0, 1])], tmp_path / "nowhere" / "out.jsonl")
+
+
+def test_the_command_says_what_it_needs(tmp_path, capsys):
+    out = str(tmp_path / "out.jsonl")
+    assert main([str(tmp_path / "*.parquet"), out]) == 1 and "names no file" in capsys.readouterr().err
+    assert main([out]) == 2 and "the following arguments are required" in capsys.readouterr().err
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    assert main([str(tmp_path / "rows.jsonl"), out]) == 1
+    assert "JSON lines, safetensors and NumPy files are read as they are" in capsys.readouterr().err
+
+
+def test_without_pyarrow_files_are_refused_with_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "rows.parquet").write_bytes(b"")
+    assert main([str(tmp_path / "rows.parquet"), str(tmp_path / "out.jsonl")]) == 1
+    assert "pip install pyarrow" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_parquet_and_arrow_files_and_tables_are_read(tmp_path, lines_of, capsys):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"input_ids": [[1, 2], [3, 4, 5]], "assistant_masks": [[0, 1], [0, 0, 1]], "source": ["a", "b"]})
+    expected = lines_of(table)[0]
+    assert [line["prompt_ids"] for line in expected] == [[1], [3, 4]]
+    parquet.write_table(table, tmp_path / "one.parquet")
+    for name, writer in (("two.arrow", pyarrow.ipc.new_stream), ("three.feather", pyarrow.ipc.new_file)):
+        with writer(tmp_path / name, table.schema) as file:
+            file.write_table(table)
+    out = tmp_path / "files.jsonl"
+    assert main([str(tmp_path / name) for name in ("one.parquet", "two.arrow", "three.feather")] + [str(out)]) == 0
+    assert [json.loads(line) for line in out.read_text().splitlines()] == expected * 3
+    assert '"source": {"read_as": "text"}' in capsys.readouterr().err
