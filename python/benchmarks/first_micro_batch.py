@@ -1,0 +1,71 @@
+"""How long a trainer waits from next(it) to the first micro-batch on its device (the GPU where there is one, else the CPU), and
+what is copied on the way. Two ranks, each with a core of its own:
+
+    mpirun -n 2 python3 python/benchmarks/first_micro_batch.py [tokens a micro-batch] [samples a step] [steps]
+"""
+
+import statistics
+import sys
+import time
+
+import torch
+from mpi4py import MPI
+
+import evenkeel
+import evenkeel.memory
+
+TOKENS = int(sys.argv[1]) if len(sys.argv) > 1 else 16384
+SAMPLES = int(sys.argv[2]) if len(sys.argv) > 2 else 256
+STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 21
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def on_device(micro_batch):
+    tensors = micro_batch.to(DEVICE, non_blocking=True)
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+    return tensors
+
+
+def copied(micro_batch, tensors):
+    """Tensors that were copied to the device, and their bytes: none where they are the packed memory itself."""
+    sizes = [moved.numel() * moved.element_size() for name, moved in tensors.items()
+             if torch.is_tensor(moved) and moved.data_ptr() != micro_batch[name].data_ptr()]
+    return len(sizes), sum(sizes)
+
+
+def waits(prefetch, computing):
+    """Seconds from next(it) to the first micro-batch of each step but the first two, on the slowest rank; copies of the last."""
+    service = evenkeel.DataService(MPI.COMM_WORLD, {
+        "source": {"kind": "synthetic", "samples": SAMPLES * STEPS}, "batch": {"global_batch": SAMPLES},
+        "micro_batch": {"max_tokens": TOKENS}, "exchange": {"prefetch": prefetch},
+    }, tensors="torch")
+    steps, took, copies = iter(service), [], (0, 0)
+    for _ in range(len(service)):
+        MPI.COMM_WORLD.Barrier()
+        start = time.perf_counter()
+        step = next(steps)
+        tensors = on_device(step.micro_batches[0])
+        took.append(MPI.COMM_WORLD.allreduce(time.perf_counter() - start, MPI.MAX))
+        copies = copied(step.micro_batches[0], tensors)
+        del step, tensors
+        time.sleep(computing)  # on a device, which leaves the core to the service
+    return took[2:], copies
+
+
+def main():
+    torch.set_num_threads(1)
+    if DEVICE == "cuda":
+        evenkeel.memory.supply(evenkeel.memory.pinned)
+    alone, _ = waits(0, 0.0)
+    computing = 1.2 * statistics.median(alone)
+    ahead, (tensors, size) = waits(2, computing)
+    if MPI.COMM_WORLD.rank:
+        return
+    print(f"{SAMPLES} samples a step, micro-batches of {TOKENS} tokens, {DEVICE}, {STEPS - 2} steps, the slowest rank:")
+    for name, took in (("made when it is asked for", alone), (f"made ahead, {computing * 1e3:.1f} ms of computing a step", ahead)):
+        print(f"  {name}: {statistics.median(took) * 1e3:.2f} ms (median), {max(took) * 1e3:.2f} ms (worst)")
+    print(f"  copied to the device: {tensors} tensors, {size / 1024:.0f} KiB a micro-batch")
+
+
+main()
