@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "stream/key.hpp"
+
+namespace evenkeel::stream {
+
+/// Why a sample was not trained.
+enum class DropReason : std::uint8_t {
+  stale,      ///< older than max_staleness allows
+  aborted,    ///< by its producer, as a sample or with its group
+  too_small,  ///< what remains of its group is less than min_group
+  late,       ///< its group had gone to a step without it, or was over
+};
+inline constexpr std::size_t num_drop_reasons = 4;
+/// "stale", "aborted", "too small", "late".
+[[nodiscard]] std::string_view to_string(DropReason reason) noexcept;
+
+/// A sample came that was not there before. Its arrival number is the number of this event.
+struct SampleAccepted {
+  SampleKey key;
+  std::int64_t prompt = 0;    ///< tokens
+  std::int64_t response = 0;  ///< tokens
+  std::int64_t version = 0;   ///< the oldest of its tokens'
+  std::int64_t bytes = 0;     ///< that its storage takes, which the capacity limits
+
+  friend bool operator==(const SampleAccepted&, const SampleAccepted&) = default;
+};
+
+/// That many samples came again, and their senders were told so.
+struct DuplicatesTold {
+  std::int64_t count = 0;
+
+  friend bool operator==(const DuplicatesTold&, const DuplicatesTold&) = default;
+};
+
+/// No more samples of the group are waited for.
+struct GroupClosed {
+  Uid uid;
+  bool by_deadline = false;  ///< it was not closed by a producer
+
+  friend bool operator==(const GroupClosed&, const GroupClosed&) = default;
+};
+
+/// One sample will not come, or is not to be trained; or, without an index, the whole group. Of a group that
+/// is in a step already nothing changes.
+struct GroupAborted {
+  Uid uid;
+  std::optional<std::int64_t> index = std::nullopt;
+  std::string reason = {};
+
+  friend bool operator==(const GroupAborted&, const GroupAborted&) = default;
+};
+
+/// The policy's version is now this one; never less than before.
+struct VersionPublished {
+  std::int64_t version = 0;
+
+  friend bool operator==(const VersionPublished&, const VersionPublished&) = default;
+};
+
+/// Samples leave without being trained; what they were is told by their names in the log.
+struct SamplesDropped {
+  std::vector<std::int64_t> arrivals;
+  DropReason reason = DropReason::stale;
+
+  friend bool operator==(const SamplesDropped&, const SamplesDropped&) = default;
+};
+
+/// New groups may be started. The first sample of a new group uses one up, the oldest first.
+struct TicketsGranted {
+  std::int64_t groups = 0;
+
+  friend bool operator==(const TicketsGranted&, const TicketsGranted&) = default;
+};
+
+/// So many are not waited for any longer, the oldest first: whoever had them is taken for dead.
+struct TicketsExpired {
+  std::int64_t groups = 0;
+
+  friend bool operator==(const TicketsExpired&, const TicketsExpired&) = default;
+};
+
+/// How many groups that were ready later than this one are in earlier steps than it.
+struct PassedOver {
+  Uid uid;
+  std::int64_t count = 0;
+
+  friend bool operator==(const PassedOver&, const PassedOver&) = default;
+};
+
+/// A step was formed: written down before it is handed out, so that it can be handed out again.
+struct StepFormed {
+  std::int64_t step = 0;
+  std::int64_t version = 0;
+  std::vector<Uid> groups;           ///< in the order in which the step has them
+  std::vector<std::int64_t> masked;  ///< arrivals of its stale samples, with OnStale::mask
+  std::vector<PassedOver> passed;    ///< of the groups that are ready and still wait, those above 0
+
+  friend bool operator==(const StepFormed&, const StepFormed&) = default;
+};
+
+/// The job's state is saved after this step, so no earlier one, nor this, is asked for again.
+struct StepTrained {
+  std::int64_t step = 0;
+
+  friend bool operator==(const StepTrained&, const StepTrained&) = default;
+};
+
+/// No more will come. Groups that are not complete are closed.
+struct StreamEnded {
+  friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
+};
+
+/// What happened, with its number: the order in which a buffer acknowledges.
+struct Event {
+  using What =
+      std::variant<SampleAccepted, DuplicatesTold, GroupClosed, GroupAborted, VersionPublished,
+                   SamplesDropped, TicketsGranted, TicketsExpired, StepFormed, StepTrained, StreamEnded>;
+  std::int64_t number = 0;
+  What what;
+
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+/// {"number": 12, "event": "closed", "uid": "q1", ...}: for people, and as MessagePack or CBOR for stores.
+[[nodiscard]] nlohmann::json to_json(const Event& event);
+/// The inverse. Throws InputError that says what is wrong with it.
+[[nodiscard]] Event event_of(const nlohmann::json& json);
+
+}  // namespace evenkeel::stream

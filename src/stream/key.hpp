@@ -1,0 +1,30 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+
+namespace evenkeel::stream {
+
+/// What identifies a sample, whatever it holds: its group, and which response of the group it is.
+struct SampleKey {
+  Uid uid;  ///< not monostate: a sample without a name could not be told from another
+  std::int64_t index = 0;
+
+  friend auto operator<=>(const SampleKey&, const SampleKey&) = default;
+};
+
+/// A uid in 16 bytes: FNV-1a of 128 bits, over the kind and then the value, so that the text "7" and the
+/// number 7 differ. Of a billion uids, two are equal with a probability of 10^-21.
+struct GroupKey {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+
+  friend constexpr auto operator<=>(const GroupKey&, const GroupKey&) = default;
+};
+
+/// The same on every platform. Signed and unsigned integers of equal value have equal keys.
+[[nodiscard]] GroupKey group_key(const Uid& uid) noexcept;
+
+}  // namespace evenkeel::stream

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "stream/event.hpp"
+#include "stream/settings.hpp"
+
+namespace evenkeel::stream {
+
+/// A sample as a step former sees it.
+struct WaitingSample {
+  std::int64_t arrival = 0;  ///< the number of its SampleAccepted
+  std::int64_t index = 0;
+  std::int64_t prompt = 0;
+  std::int64_t response = 0;
+  std::int64_t version = 0;
+  std::int64_t bytes = 0;
+
+  friend bool operator==(const WaitingSample&, const WaitingSample&) = default;
+};
+
+/// A group that a step may have: complete, or closed with at least min_group samples.
+struct WaitingGroup {
+  Uid uid;
+  std::int64_t ready = 0;              ///< the number of the event that completed it: its place in the queue
+  std::int64_t passed = 0;             ///< groups that were ready later and are in earlier steps
+  std::vector<WaitingSample> samples;  ///< by index
+
+  [[nodiscard]] std::int64_t version() const noexcept;  ///< of its oldest sample
+  friend bool operator==(const WaitingGroup&, const WaitingGroup&) = default;
+};
+
+/// A step that was formed and not trained, with all that is needed to hand it out again.
+struct FormedStep {
+  std::int64_t step = 0;
+  std::int64_t version = 0;
+  std::vector<WaitingGroup> groups;  ///< in the step's order
+  std::vector<std::int64_t> masked;  ///< arrivals, ascending
+
+  friend bool operator==(const FormedStep&, const FormedStep&) = default;
+};
+
+/// Samples, and what they have in tokens.
+struct Amount {
+  std::int64_t samples = 0;
+  std::int64_t prompt = 0;
+  std::int64_t response = 0;
+
+  Amount& operator+=(const Amount& other) noexcept;
+  Amount& operator-=(const Amount& other) noexcept;
+  friend bool operator==(const Amount&, const Amount&) = default;
+};
+
+/// Tickets that were granted at a version and not used yet.
+struct OpenTickets {
+  std::int64_t version = 0;
+  std::int64_t groups = 0;
+
+  friend bool operator==(const OpenTickets&, const OpenTickets&) = default;
+};
+
+/// What remains of everything that is over: with SeenSlots and the events that were not superseded it is the
+/// whole state. A few hundred bytes.
+struct Totals {
+  std::int64_t last_event = 0;  ///< the number of the latest event, also of those that need not be kept
+  std::int64_t version = 0;
+  bool ended = false;
+  std::int64_t duplicates = 0;
+  std::optional<std::int64_t> trained_step;  ///< the latest
+  Amount trained;
+  std::array<Amount, num_drop_reasons> dropped;  ///< by DropReason
+  std::vector<OpenTickets> tickets;              ///< by version, ascending, none of 0 groups
+
+  friend bool operator==(const Totals&, const Totals&) = default;
+};
+
+/// Keys that were trained or dropped: 63 of a group, and whether the group is over. To be stored by `slot`; a
+/// later one of the same slot replaces it.
+struct SeenSlot {
+  GroupKey slot;
+  std::uint64_t bits = 0;
+
+  friend bool operator==(const SeenSlot&, const SeenSlot&) = default;
+};
+
+/// What an event changes in a store.
+struct Changes {
+  /// Events that no replay needs any more, this one possibly among them (then it need not be stored at all),
+  /// ascending. With a SampleAccepted the sample itself may be deleted.
+  std::vector<std::int64_t> superseded;
+  std::vector<SeenSlot> seen;  ///< to be stored, one of a slot
+};
+
+/// How many are where. At any time, and for the amounts of tokens as well:
+/// received = trained + formed + waiting + dropped.
+struct Status {
+  std::int64_t version = 0;
+  bool ended = false;
+  std::int64_t open_groups = 0;    ///< that wait for more samples
+  std::int64_t ready_groups = 0;   ///< that wait for a step
+  std::int64_t formed_groups = 0;  ///< in steps that are not trained
+  Amount received;                 ///< all but duplicates
+  Amount waiting;                  ///< in open and ready groups
+  Amount formed;
+  Amount trained;
+  std::array<Amount, num_drop_reasons> dropped;
+  std::int64_t duplicates = 0;
+  std::int64_t tickets = 0;                  ///< granted, and neither used nor expired
+  std::int64_t bytes = 0;                    ///< of samples that wait or are formed, and of remembered keys
+  std::int64_t seen_bytes = 0;               ///< of these, the remembered keys
+  std::optional<std::int64_t> formed_step;   ///< the latest
+  std::optional<std::int64_t> trained_step;  ///< the latest
+
+  friend bool operator==(const Status&, const Status&) = default;
+};
+
+/// What a buffer has received and what became of it: a pure state machine. It changes by apply() alone, and
+/// equal events give equal ledgers. No clock, no I/O, not for several threads at once.
+///
+/// A buffer, for each request: looks (is_known, refusal, due), applies, writes the events and what they
+/// change in one transaction, and only then answers. A transaction that fails leaves the ledger ahead of the
+/// store: make a new one from the store.
+///
+/// apply() decides nothing by settings: what these demand (dropping what is stale or too small) is due(),
+/// which is to be written down and applied like any other event, at once. So a job may go on with other
+/// settings.
+///
+/// Keys are remembered for as long as the ledger's store exists, since a producer may repeat itself at any
+/// time: 24 bytes a group (for each 63 indexes), and up to twice that in memory while the table grows. They
+/// count into `bytes`, so that the capacity bounds them, too: a million groups take 24 MB.
+class Ledger {
+ public:
+  /// Throws as StreamSettings::validate does.
+  explicit Ledger(StreamSettings settings);
+  /// From a store: then apply the events that it still has, in order.
+  Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen);
+
+  /// Whether a sample with that key came before: it waits, is in a step, was trained or was dropped.
+  [[nodiscard]] bool is_known(const SampleKey& key) const;
+  /// Why the sample cannot be taken at all (the door's 422), and what to do: no uid, an index outside the
+  /// group, a negative number, after the end. Empty if it can. A version that is not published yet can.
+  [[nodiscard]] std::string refusal(const SampleAccepted& sample) const;
+
+  /// Preconditions: a number above that of the event before (gaps are allowed); SampleAccepted: neither known
+  /// nor refused; VersionPublished: not below version(); SamplesDropped: these wait; StepFormed: the step
+  /// after the latest one (any, if there is none), its groups ready. Throws InputError where a precondition
+  /// does not hold, and then has changed nothing. Closing a group of which nothing came, and expiring more
+  /// tickets than there are, changes nothing. A group that was aborted as a whole is over: what still comes
+  /// of it is late.
+  Changes apply(const Event& event);
+
+  /// What has to happen now, by the settings: samples that are stale, late, aborted or of groups that cannot
+  /// reach min_group any more, each reason once at most. Nothing of it after it was applied.
+  [[nodiscard]] std::vector<SamplesDropped> due() const;
+
+  /// Groups that a step may have, in the order in which they became ready. O(samples of these).
+  [[nodiscard]] std::vector<WaitingGroup> ready() const;
+  /// Steps that are formed and not trained, from this one on, in order.
+  [[nodiscard]] std::vector<FormedStep> formed(std::int64_t from_step = 0) const;
+  /// Groups that still wait for samples, in the order of their first samples: what a deadline is about.
+  [[nodiscard]] std::vector<Uid> open_groups() const;
+
+  /// How many new groups may be started, so that all of them can be in a step before they are stale, if every
+  /// step has `groups_per_step` and every version one step: (max_staleness + 1) steps' groups without those
+  /// that wait, were formed at this version, or have tickets. Unlimited (the largest number) unless
+  /// OnStale::wait with max_staleness.
+  [[nodiscard]] std::int64_t grantable(std::int64_t groups_per_step) const;
+
+  [[nodiscard]] Status status() const;
+  [[nodiscard]] const Totals& totals() const noexcept;  ///< to be stored with every transaction
+  /// All keys that are remembered, in no particular order of groups: for tests and inspection.
+  [[nodiscard]] std::vector<SeenSlot> seen() const;
+  [[nodiscard]] std::int64_t version() const noexcept { return totals().version; }
+  [[nodiscard]] const StreamSettings& settings() const noexcept;
+};
+
+}  // namespace evenkeel::stream

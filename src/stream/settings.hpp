@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace evenkeel::stream {
+
+/// What happens to samples that are older than max_staleness.
+enum class OnStale : std::uint8_t {
+  wait,  ///< no more tickets are granted than groups that can still be trained in time; what is stale is
+         ///< dropped
+  drop,  ///< tickets are not limited; what is stale is dropped
+  mask,  ///< tickets are not limited; what is stale is trained with a loss mask of 0
+};
+
+/// The keys of section `stream` that decide what a step has. Replicated.
+struct StreamSettings {
+  std::int64_t group_size = 1;            ///< samples of a group, with the indexes 0 .. group_size - 1
+  std::optional<std::int64_t> min_group;  ///< fewest samples of a group that is not whole; unset: group_size
+  std::optional<double> deadline;         ///< seconds after its first sample, then a group is closed
+  std::optional<double> patience;         ///< seconds without any sample, then the job ends with an error
+  std::optional<std::int64_t> max_staleness;  ///< in versions, when a sample's step is formed
+  OnStale on_stale = OnStale::wait;
+  std::int64_t look_ahead = 0;  ///< steps; 0: first come, first served
+
+  [[nodiscard]] std::int64_t fewest() const noexcept { return min_group.value_or(group_size); }
+  /// Whether a sample of that version is too old for a step that is formed at `now`.
+  [[nodiscard]] bool is_stale(std::int64_t version, std::int64_t now) const noexcept {
+    return max_staleness && now - version > *max_staleness;
+  }
+  /// Throws ConfigError that names the first key that is out of range.
+  void validate() const;
+
+  friend bool operator==(const StreamSettings&, const StreamSettings&) = default;
+};
+
+/// Most samples of a group.
+inline constexpr std::int64_t most_in_group = std::int64_t{1} << 20;
+
+}  // namespace evenkeel::stream
