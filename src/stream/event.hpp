@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -18,9 +19,10 @@ enum class DropReason : std::uint8_t {
   aborted,    ///< by its producer, as a sample or with its group
   too_small,  ///< what remains of its group is less than min_group
   late,       ///< its group had gone to a step without it, or was over
+  filtered,   ///< by the job's filter: too long, or empty
 };
-inline constexpr std::size_t num_drop_reasons = 4;
-/// "stale", "aborted", "too small", "late".
+inline constexpr std::size_t num_drop_reasons = 5;
+/// "stale", "aborted", "too_small", "late", "filtered".
 [[nodiscard]] std::string_view to_string(DropReason reason) noexcept;
 
 /// A sample came that was not there before. Its arrival number is the number of this event.
@@ -59,7 +61,8 @@ struct GroupAborted {
   friend bool operator==(const GroupAborted&, const GroupAborted&) = default;
 };
 
-/// The policy's version is now this one; never less than before.
+/// The policy's version is now this one. A lower one than before, as a job that was resumed tells, changes
+/// nothing.
 struct VersionPublished {
   std::int64_t version = 0;
 
@@ -96,11 +99,19 @@ struct PassedOver {
   friend bool operator==(const PassedOver&, const PassedOver&) = default;
 };
 
+/// A group in a step. The number of its samples tells whether it changed since the step was decided.
+struct FormedGroup {
+  Uid uid;
+  std::int64_t samples = 0;
+
+  friend bool operator==(const FormedGroup&, const FormedGroup&) = default;
+};
+
 /// A step was formed: written down before it is handed out, so that it can be handed out again.
 struct StepFormed {
   std::int64_t step = 0;
   std::int64_t version = 0;
-  std::vector<Uid> groups;           ///< in the order in which the step has them
+  std::vector<FormedGroup> groups;   ///< in the order in which the step has them
   std::vector<std::int64_t> masked;  ///< arrivals of its stale samples, with OnStale::mask
   std::vector<PassedOver> passed;    ///< of the groups that are ready and still wait, those above 0
 

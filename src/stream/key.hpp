@@ -1,7 +1,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 
@@ -24,7 +26,14 @@ struct GroupKey {
   friend constexpr auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
+struct GroupKeyHash {
+  std::size_t operator()(const GroupKey& key) const noexcept { return key.low; }
+};
+
 /// The same on every platform. Signed and unsigned integers of equal value have equal keys.
 [[nodiscard]] GroupKey group_key(const Uid& uid) noexcept;
+
+/// For messages: a text in quotes, or a number.
+[[nodiscard]] std::string to_text(const Uid& uid);
 
 }  // namespace evenkeel::stream

@@ -2,32 +2,25 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "stream/event.hpp"
+#include "stream/group_state.hpp"
+#include "stream/seen_keys.hpp"
 #include "stream/settings.hpp"
 
 namespace evenkeel::stream {
 
-/// A sample as a step former sees it.
-struct WaitingSample {
-  std::int64_t arrival = 0;  ///< the number of its SampleAccepted
-  std::int64_t index = 0;
-  std::int64_t prompt = 0;
-  std::int64_t response = 0;
-  std::int64_t version = 0;
-  std::int64_t bytes = 0;
-
-  friend bool operator==(const WaitingSample&, const WaitingSample&) = default;
-};
-
 /// A group that a step may have: complete, or closed with at least min_group samples.
 struct WaitingGroup {
   Uid uid;
-  std::int64_t ready = 0;              ///< the number of the event that completed it: its place in the queue
-  std::int64_t passed = 0;             ///< groups that were ready later and are in earlier steps
+  std::int64_t ready = 0;   ///< its place in the queue: the number of its last arrival, closing or abort
+  std::int64_t passed = 0;  ///< groups that were ready later and are in earlier steps
   std::vector<WaitingSample> samples;  ///< by index
 
   [[nodiscard]] std::int64_t version() const noexcept;  ///< of its oldest sample
@@ -76,15 +69,6 @@ struct Totals {
   std::vector<OpenTickets> tickets;              ///< by version, ascending, none of 0 groups
 
   friend bool operator==(const Totals&, const Totals&) = default;
-};
-
-/// Keys that were trained or dropped: 63 of a group, and whether the group is over. To be stored by `slot`; a
-/// later one of the same slot replaces it.
-struct SeenSlot {
-  GroupKey slot;
-  std::uint64_t bits = 0;
-
-  friend bool operator==(const SeenSlot&, const SeenSlot&) = default;
 };
 
 /// What an event changes in a store.
@@ -145,12 +129,14 @@ class Ledger {
   /// group, a negative number, after the end. Empty if it can. A version that is not published yet can.
   [[nodiscard]] std::string refusal(const SampleAccepted& sample) const;
 
-  /// Preconditions: a number above that of the event before (gaps are allowed); SampleAccepted: neither known
-  /// nor refused; VersionPublished: not below version(); SamplesDropped: these wait; StepFormed: the step
-  /// after the latest one (any, if there is none), its groups ready. Throws InputError where a precondition
-  /// does not hold, and then has changed nothing. Closing a group of which nothing came, and expiring more
-  /// tickets than there are, changes nothing. A group that was aborted as a whole is over: what still comes
-  /// of it is late.
+  /// Throws InputError, and then has changed nothing, unless the number is above that of the event before
+  /// (gaps are allowed); a SampleAccepted is neither known nor refused; SamplesDropped wait; and a StepFormed
+  /// has the number after the latest one (any, if there is none), the current version, and groups that are
+  /// ready with so many samples.
+  ///
+  /// Closing a group of which nothing came, what comes too late for a group in a step, a lower version, and
+  /// expiring more tickets than there are changes nothing. A group that was aborted as a whole is over: what
+  /// still comes of it is late. So is what comes after a group was closed.
   Changes apply(const Event& event);
 
   /// What has to happen now, by the settings: samples that are stale, late, aborted or of groups that cannot
@@ -164,6 +150,9 @@ class Ledger {
   /// Groups that still wait for samples, in the order of their first samples: what a deadline is about.
   [[nodiscard]] std::vector<Uid> open_groups() const;
 
+  /// Versions of groups that have not come, or not as a whole: of open groups and of tickets.
+  [[nodiscard]] std::vector<std::int64_t> coming() const;
+
   /// How many new groups may be started, so that all of them can be in a step before they are stale, if every
   /// step has `groups_per_step` and every version one step: (max_staleness + 1) steps' groups without those
   /// that wait, were formed at this version, or have tickets. Unlimited (the largest number) unless
@@ -171,11 +160,69 @@ class Ledger {
   [[nodiscard]] std::int64_t grantable(std::int64_t groups_per_step) const;
 
   [[nodiscard]] Status status() const;
-  [[nodiscard]] const Totals& totals() const noexcept;  ///< to be stored with every transaction
+  [[nodiscard]] const Totals& totals() const noexcept {
+    return totals_;
+  }  ///< to be stored with every transaction
   /// All keys that are remembered, in no particular order of groups: for tests and inspection.
-  [[nodiscard]] std::vector<SeenSlot> seen() const;
-  [[nodiscard]] std::int64_t version() const noexcept { return totals().version; }
-  [[nodiscard]] const StreamSettings& settings() const noexcept;
+  [[nodiscard]] std::vector<SeenSlot> seen() const { return seen_.slots(); }
+  [[nodiscard]] std::int64_t version() const noexcept { return totals_.version; }
+  [[nodiscard]] const StreamSettings& settings() const noexcept { return settings_; }
+
+ private:
+  struct Step {
+    std::int64_t event = 0;
+    std::int64_t version = 0;
+    std::vector<GroupKey> groups;
+    std::vector<std::int64_t> masked;
+    std::int64_t num_groups = 0;  ///< also once it was trained, when `groups` is empty
+  };
+
+  /// An event that came before the totals were stored, which count what it did to them.
+  [[nodiscard]] bool is_replay(std::int64_t number) const noexcept { return number <= restored_; }
+  [[nodiscard]] const GroupState* find(const GroupKey& key) const noexcept;
+
+  void require(std::int64_t number, const SampleAccepted& sample) const;
+  void require(std::int64_t number, const GroupAborted& aborted) const;
+  void require(std::int64_t number, const SamplesDropped& dropped) const;
+  void require(std::int64_t number, const StepFormed& formed) const;
+  void require(std::int64_t number, const StepTrained& trained) const;
+  template <typename What>
+  void require(std::int64_t /*number*/, const What& /*what*/) const {}
+
+  void enter(std::int64_t number, const SampleAccepted& sample, Changes& changes);
+  void enter(std::int64_t number, const DuplicatesTold& told, Changes& changes);
+  void enter(std::int64_t number, const GroupClosed& closed, Changes& changes);
+  void enter(std::int64_t number, const GroupAborted& aborted, Changes& changes);
+  void enter(std::int64_t number, const VersionPublished& published, Changes& changes);
+  void enter(std::int64_t number, const SamplesDropped& dropped, Changes& changes);
+  void enter(std::int64_t number, const TicketsGranted& granted, Changes& changes);
+  void enter(std::int64_t number, const TicketsExpired& expired, Changes& changes);
+  void enter(std::int64_t number, const StepFormed& formed, Changes& changes);
+  void enter(std::int64_t number, const StepTrained& trained, Changes& changes);
+  void enter(std::int64_t number, const StreamEnded& ended, Changes& changes);
+
+  GroupState& begin_group(const Uid& uid, const GroupKey& key, std::int64_t number);
+  void use_tickets(std::int64_t groups);
+  void settle(const GroupKey& key, Changes& changes);
+  void forget_place(GroupState& group);
+  void train(const GroupKey& key, Changes& changes);
+
+  StreamSettings settings_;
+  Totals totals_;
+  std::int64_t restored_ = 0;  ///< the last event that totals_ knew at the beginning
+  std::int64_t latest_ = 0;    ///< the last event that was applied
+  SeenKeys seen_;
+  std::unordered_map<GroupKey, GroupState, GroupKeyHash> groups_;
+  std::map<std::int64_t, GroupKey> ready_;               ///< by place in the queue
+  std::map<std::int64_t, GroupKey> open_;                ///< by first event
+  std::unordered_map<std::int64_t, GroupKey> group_of_;  ///< of each arrival that waits
+  std::map<std::int64_t, SampleAccepted> strays_;        ///< too late for their groups, by arrival
+  std::map<std::int64_t, DropReason> due_;               ///< by arrival
+  std::map<std::int64_t, Step> steps_;                   ///< those not trained, and the latest
+  Amount received_;
+  Amount waiting_;
+  Amount formed_;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace evenkeel::stream

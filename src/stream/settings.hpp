@@ -13,6 +13,10 @@ enum class OnStale : std::uint8_t {
   mask,  ///< tickets are not limited; what is stale is trained with a loss mask of 0
 };
 
+/// Most samples of a group, and most steps to look ahead.
+inline constexpr std::int64_t most_in_group = 4096;
+inline constexpr std::int64_t most_ahead = 64;
+
 /// The keys of section `stream` that decide what a step has. Replicated.
 struct StreamSettings {
   std::int64_t group_size = 1;            ///< samples of a group, with the indexes 0 .. group_size - 1
@@ -33,8 +37,5 @@ struct StreamSettings {
 
   friend bool operator==(const StreamSettings&, const StreamSettings&) = default;
 };
-
-/// Most samples of a group.
-inline constexpr std::int64_t most_in_group = std::int64_t{1} << 20;
 
 }  // namespace evenkeel::stream

@@ -1,0 +1,183 @@
+#include "stream/event.hpp"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "aborted", "too_small", "late",
+                                                                      "filtered"};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw InputError("event of a stream", what);
+}
+
+json json_of(const Uid& uid) {
+  if (const auto* text = std::get_if<std::string>(&uid)) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&uid)) return *number;
+  if (const auto* large = std::get_if<std::uint64_t>(&uid)) return *large;
+  return nullptr;
+}
+
+/// The keys of one object, each of the type that is asked for.
+class Reader {
+ public:
+  explicit Reader(const json& object) : object_(object) {
+    if (!object.is_object()) refuse("is not an object");
+  }
+
+  [[nodiscard]] const json& at(const char* key) const {
+    const auto found = object_.find(key);
+    if (found == object_.end()) refuse(std::string("has no '") + key + "'");
+    return *found;
+  }
+  [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
+  [[nodiscard]] std::int64_t integer(const char* key) const { return integer(at(key), key); }
+  [[nodiscard]] std::string text(const char* key) const {
+    if (!at(key).is_string()) refuse(std::string("'") + key + "' is not a text");
+    return at(key).get<std::string>();
+  }
+  [[nodiscard]] bool flag(const char* key) const {
+    if (!at(key).is_boolean()) refuse(std::string("'") + key + "' is neither true nor false");
+    return at(key).get<bool>();
+  }
+  [[nodiscard]] Uid uid() const {
+    const json& uid = at("uid");
+    if (uid.is_string()) return uid.get<std::string>();
+    if (uid.is_number_unsigned() && uid.get<std::uint64_t>() > INT64_MAX) return uid.get<std::uint64_t>();
+    return integer(uid, "uid");
+  }
+  [[nodiscard]] std::vector<std::int64_t> integers(const char* key) const {
+    std::vector<std::int64_t> integers;
+    for (const json& element : list(key)) integers.push_back(integer(element, key));
+    return integers;
+  }
+  [[nodiscard]] const json& list(const char* key) const {
+    if (!at(key).is_array()) refuse(std::string("'") + key + "' is not a list");
+    return at(key);
+  }
+
+ private:
+  static std::int64_t integer(const json& value, const char* key) {
+    const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+    if (!value.is_number_integer() || is_too_large)
+      refuse(std::string("'") + key + "' is not a 64-bit integer");
+    return value.get<std::int64_t>();
+  }
+
+  const json& object_;
+};
+
+DropReason reason_of(const std::string& name) {
+  for (std::size_t i = 0; i < num_drop_reasons; ++i)
+    if (reason_names[i] == name) return static_cast<DropReason>(i);
+  refuse("knows no reason '" + name + "'");
+}
+
+// One kind of event after the other: how it is written, and how it is read.
+
+json body_of(const SampleAccepted& e) {
+  return {{"event", "accepted"},    {"uid", json_of(e.key.uid)}, {"index", e.key.index}, {"prompt", e.prompt},
+          {"response", e.response}, {"version", e.version},      {"bytes", e.bytes}};
+}
+json body_of(const DuplicatesTold& e) {
+  return {{"event", "duplicates"}, {"count", e.count}};
+}
+json body_of(const GroupClosed& e) {
+  return {{"event", "closed"}, {"uid", json_of(e.uid)}, {"by_deadline", e.by_deadline}};
+}
+json body_of(const GroupAborted& e) {
+  json body{{"event", "aborted"}, {"uid", json_of(e.uid)}, {"reason", e.reason}};
+  if (e.index) body["index"] = *e.index;
+  return body;
+}
+json body_of(const VersionPublished& e) {
+  return {{"event", "published"}, {"version", e.version}};
+}
+json body_of(const SamplesDropped& e) {
+  return {{"event", "dropped"}, {"arrivals", e.arrivals}, {"reason", to_string(e.reason)}};
+}
+json body_of(const TicketsGranted& e) {
+  return {{"event", "granted"}, {"groups", e.groups}};
+}
+json body_of(const TicketsExpired& e) {
+  return {{"event", "expired"}, {"groups", e.groups}};
+}
+json body_of(const StepFormed& e) {
+  json groups = json::array();
+  for (const FormedGroup& group : e.groups)
+    groups.push_back({{"uid", json_of(group.uid)}, {"samples", group.samples}});
+  json passed = json::array();
+  for (const PassedOver& group : e.passed)
+    passed.push_back({{"uid", json_of(group.uid)}, {"count", group.count}});
+  return {{"event", "formed"}, {"step", e.step},     {"version", e.version},
+          {"groups", groups},  {"masked", e.masked}, {"passed", passed}};
+}
+json body_of(const StepTrained& e) {
+  return {{"event", "trained"}, {"step", e.step}};
+}
+json body_of(const StreamEnded& /*e*/) {
+  return {{"event", "ended"}};
+}
+
+StepFormed step_formed(const Reader& from) {
+  StepFormed step{from.integer("step"), from.integer("version"), {}, from.integers("masked"), {}};
+  for (const json& element : from.list("groups")) {
+    const Reader group(element);
+    step.groups.push_back({group.uid(), group.integer("samples")});
+  }
+  for (const json& element : from.list("passed")) {
+    const Reader group(element);
+    step.passed.push_back({group.uid(), group.integer("count")});
+  }
+  return step;
+}
+
+Event::What what_of(const Reader& from) {
+  const std::string kind = from.text("event");
+  if (kind == "accepted") {
+    return SampleAccepted{{from.uid(), from.integer("index")},
+                          from.integer("prompt"),
+                          from.integer("response"),
+                          from.integer("version"),
+                          from.integer("bytes")};
+  }
+  if (kind == "duplicates") return DuplicatesTold{from.integer("count")};
+  if (kind == "closed") return GroupClosed{from.uid(), from.flag("by_deadline")};
+  if (kind == "aborted") {
+    const auto index = from.has("index") ? std::optional(from.integer("index")) : std::nullopt;
+    return GroupAborted{from.uid(), index, from.text("reason")};
+  }
+  if (kind == "published") return VersionPublished{from.integer("version")};
+  if (kind == "dropped") return SamplesDropped{from.integers("arrivals"), reason_of(from.text("reason"))};
+  if (kind == "granted") return TicketsGranted{from.integer("groups")};
+  if (kind == "expired") return TicketsExpired{from.integer("groups")};
+  if (kind == "formed") return step_formed(from);
+  if (kind == "trained") return StepTrained{from.integer("step")};
+  if (kind == "ended") return StreamEnded{};
+  refuse("is of an unknown kind, '" + kind + "'");
+}
+
+}  // namespace
+
+std::string_view to_string(DropReason reason) noexcept {
+  return reason_names[static_cast<std::size_t>(reason)];
+}
+
+nlohmann::json to_json(const Event& event) {
+  json body = std::visit([](const auto& what) { return body_of(what); }, event.what);
+  body["number"] = event.number;
+  return body;
+}
+
+Event event_of(const nlohmann::json& from) {
+  const Reader reader(from);
+  return {reader.integer("number"), what_of(reader)};
+}
+
+}  // namespace evenkeel::stream

@@ -1,0 +1,478 @@
+#include "stream/ledger.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+Amount amount_of(const WaitingSample& sample) noexcept {
+  return {1, sample.prompt, sample.response};
+}
+Amount amount_of(const SampleAccepted& sample) noexcept {
+  return {1, sample.prompt, sample.response};
+}
+
+[[noreturn]] void refuse(std::int64_t number, const std::string& message) {
+  throw InputError("event " + std::to_string(number), message);
+}
+
+/// In order, and each once.
+void tidy(Changes& changes) {
+  std::ranges::sort(changes.superseded);
+  std::ranges::stable_sort(changes.seen, {}, &SeenSlot::slot);
+  std::vector<SeenSlot> latest;
+  for (const SeenSlot& seen : changes.seen) {
+    if (!latest.empty() && latest.back().slot == seen.slot) latest.pop_back();
+    latest.push_back(seen);
+  }
+  changes.seen = std::move(latest);
+}
+
+}  // namespace
+
+std::int64_t WaitingGroup::version() const noexcept {
+  std::int64_t oldest = std::numeric_limits<std::int64_t>::max();
+  for (const WaitingSample& sample : samples) oldest = std::min(oldest, sample.version);
+  return oldest;
+}
+
+Amount& Amount::operator+=(const Amount& other) noexcept {
+  samples += other.samples;
+  prompt += other.prompt;
+  response += other.response;
+  return *this;
+}
+
+Amount& Amount::operator-=(const Amount& other) noexcept {
+  samples -= other.samples;
+  prompt -= other.prompt;
+  response -= other.response;
+  return *this;
+}
+
+Ledger::Ledger(StreamSettings settings) : Ledger(std::move(settings), {}, {}) {}
+
+Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen)
+    : settings_(std::move(settings)),
+      totals_(totals),
+      restored_(totals.last_event),
+      seen_(seen),
+      received_(totals.trained) {
+  settings_.validate();
+  for (const Amount& dropped : totals_.dropped) received_ += dropped;
+}
+
+bool Ledger::is_known(const SampleKey& key) const {
+  const GroupKey group = group_key(key.uid);
+  if (key.index < 0) return false;
+  if (seen_.contains(group, key.index)) return true;
+  const auto is_it = [&](const WaitingSample& sample) { return sample.index == key.index; };
+  const GroupState* state = find(group);
+  if (state != nullptr && std::ranges::any_of(state->samples, is_it)) return true;
+  return std::ranges::any_of(strays_, [&](const auto& stray) { return stray.second.key == key; });
+}
+
+std::string Ledger::refusal(const SampleAccepted& sample) const {
+  const std::int64_t index = sample.key.index;
+  if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Name its group";
+  if (index < 0 || index >= settings_.group_size) {
+    return "has index " + std::to_string(index) + ", and stream.group_size allows 0 to " +
+           std::to_string(settings_.group_size - 1) + ". Set stream.group_size to the responses of a prompt";
+  }
+  if (sample.version < 0) return "has version " + std::to_string(sample.version) + ". Versions begin at 0";
+  if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative size";
+  if (totals_.ended) return "comes after the end of the stream. Start a new buffer for another stream";
+  return "";
+}
+
+Changes Ledger::apply(const Event& event) {
+  if (event.number <= latest_)
+    refuse(event.number, "comes after event " + std::to_string(latest_) + ". Numbers must go up");
+  Changes changes;
+  std::visit([&](const auto& what) { require(event.number, what); }, event.what);
+  latest_ = event.number;
+  totals_.last_event = std::max(totals_.last_event, latest_);
+  std::visit([&](const auto& what) { enter(event.number, what, changes); }, event.what);
+  tidy(changes);
+  return changes;
+}
+
+const GroupState* Ledger::find(const GroupKey& key) const noexcept {
+  const auto found = groups_.find(key);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+// What an event must fulfil. What was stored was looked at before.
+
+void Ledger::require(std::int64_t number, const SampleAccepted& sample) const {
+  if (is_known(sample.key))
+    refuse(number, "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) +
+                       " came before. Tell its sender that it is a duplicate");
+  if (is_replay(number)) return;
+  if (const std::string why = refusal(sample); !why.empty())
+    refuse(number,
+           "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) + " " + why);
+}
+
+void Ledger::require(std::int64_t number, const GroupAborted& aborted) const {
+  if (is_replay(number) || !aborted.index) return;
+  if (*aborted.index < 0 || *aborted.index >= settings_.group_size)
+    refuse(number, "index " + std::to_string(*aborted.index) + " is outside a group of " +
+                       std::to_string(settings_.group_size));
+}
+
+void Ledger::require(std::int64_t number, const SamplesDropped& dropped) const {
+  std::set<std::int64_t> all;
+  for (const std::int64_t arrival : dropped.arrivals) {
+    if (!(group_of_.contains(arrival) || strays_.contains(arrival)) || !all.insert(arrival).second)
+      refuse(number, "arrival " + std::to_string(arrival) + " does not wait, so it cannot be dropped");
+  }
+}
+
+void Ledger::require(std::int64_t number, const StepFormed& formed) const {
+  const std::string step = "step " + std::to_string(formed.step);
+  if (!steps_.empty() && formed.step != steps_.rbegin()->first + 1)
+    refuse(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
+  if (is_replay(number)) return;
+  if (steps_.empty() && totals_.trained_step && formed.step != *totals_.trained_step + 1)
+    refuse(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
+  if (formed.version != totals_.version)
+    refuse(number, step + " was formed at version " + std::to_string(formed.version) +
+                       ", and the version is " + std::to_string(totals_.version));
+  if (formed.groups.empty()) refuse(number, step + " has no groups");
+  std::set<GroupKey> all;
+  for (const FormedGroup& group : formed.groups) {
+    const GroupKey key = group_key(group.uid);
+    const GroupState* state = find(key);
+    if (state == nullptr || !state->place || !all.insert(key).second)
+      refuse(number, step + " has group " + to_text(group.uid) + ", which does not wait for a step");
+    if (std::ssize(state->samples) != group.samples)
+      refuse(number, step + " has group " + to_text(group.uid) + " with " + std::to_string(group.samples) +
+                         " samples, and it has " + std::to_string(state->samples.size()));
+  }
+}
+
+void Ledger::require(std::int64_t number, const StepTrained& trained) const {
+  if (totals_.trained_step && trained.step <= *totals_.trained_step) return;
+  if (!steps_.contains(trained.step))
+    refuse(number, "step " + std::to_string(trained.step) + " was trained, and was never formed");
+}
+
+// What an event changes.
+
+GroupState& Ledger::begin_group(const Uid& uid, const GroupKey& key, std::int64_t number) {
+  const auto [found, is_new] = groups_.try_emplace(key);
+  GroupState& group = found->second;
+  if (!is_new) return group;
+  group.uid = uid;
+  for (const std::int64_t index : seen_.indexes(key, settings_.group_size)) group.gone.insert(index);
+  if (!is_replay(number) && !seen_.has(key)) use_tickets(1);
+  return group;
+}
+
+void Ledger::use_tickets(std::int64_t groups) {
+  std::vector<OpenTickets>& tickets = totals_.tickets;
+  while (groups > 0 && !tickets.empty()) {
+    const std::int64_t used = std::min(groups, tickets.front().groups);
+    groups -= used;
+    tickets.front().groups -= used;
+    if (tickets.front().groups == 0) tickets.erase(tickets.begin());
+  }
+}
+
+void Ledger::enter(std::int64_t number, const SampleAccepted& sample, Changes& changes) {
+  const GroupKey key = group_key(sample.key.uid);
+  received_ += amount_of(sample);
+  waiting_ += amount_of(sample);
+  bytes_ += sample.bytes;
+  const GroupState* known = find(key);
+  if (seen_.is_over(key) || (known != nullptr && known->takes_no_more())) {
+    strays_.emplace(number, sample);
+    due_.emplace(number, DropReason::late);
+    return;
+  }
+  std::vector<WaitingSample>& samples = begin_group(sample.key.uid, key, number).samples;
+  const WaitingSample waiting{number,          sample.key.index, sample.prompt,
+                              sample.response, sample.version,   sample.bytes};
+  samples.insert(std::ranges::upper_bound(samples, waiting.index, {}, &WaitingSample::index), waiting);
+  group_of_.emplace(number, key);
+  settle(key, changes);
+}
+
+void Ledger::enter(std::int64_t number, const DuplicatesTold& told, Changes& changes) {
+  if (!is_replay(number)) totals_.duplicates += told.count;
+  changes.superseded.push_back(number);
+}
+
+void Ledger::enter(std::int64_t number, const GroupClosed& closed, Changes& changes) {
+  const GroupKey key = group_key(closed.uid);
+  const auto found = groups_.find(key);
+  if (found == groups_.end() || found->second.takes_no_more()) {
+    changes.superseded.push_back(number);
+    return;
+  }
+  found->second.closed = true;
+  found->second.events.push_back(number);
+  settle(key, changes);
+}
+
+void Ledger::enter(std::int64_t number, const GroupAborted& aborted, Changes& changes) {
+  const GroupKey key = group_key(aborted.uid);
+  const GroupState* known = find(key);
+  const bool is_in_step = known != nullptr && known->step;
+  const bool is_gone =
+      known != nullptr && (known->aborted || (aborted.index && known->gone.contains(*aborted.index)));
+  if (!is_replay(number) && (seen_.is_over(key) || is_in_step || is_gone)) {
+    changes.superseded.push_back(number);
+    return;
+  }
+  GroupState& group = begin_group(aborted.uid, key, number);
+  if (aborted.index) {
+    group.gone.insert(*aborted.index);
+  } else {
+    group.aborted = true;
+  }
+  group.events.push_back(number);
+  settle(key, changes);
+}
+
+void Ledger::enter(std::int64_t number, const VersionPublished& published, Changes& changes) {
+  changes.superseded.push_back(number);
+  if (published.version <= totals_.version) return;
+  totals_.version = published.version;
+  std::vector<GroupKey> stale;
+  for (const auto& [key, group] : groups_) {
+    const auto is_stale = [&](const WaitingSample& s) {
+      return settings_.is_stale(s.version, totals_.version);
+    };
+    if (!group.step && std::ranges::any_of(group.samples, is_stale)) stale.push_back(key);
+  }
+  for (const GroupKey& key : stale) settle(key, changes);
+}
+
+void Ledger::enter(std::int64_t number, const SamplesDropped& dropped, Changes& changes) {
+  changes.superseded.push_back(number);
+  Amount& reason = totals_.dropped[static_cast<std::size_t>(dropped.reason)];
+  std::set<GroupKey> touched;
+  for (const std::int64_t arrival : dropped.arrivals) {
+    changes.superseded.push_back(arrival);
+    due_.erase(arrival);
+    const auto leave = [&](const GroupKey& key, std::int64_t index, const auto& sample) {
+      reason += amount_of(sample);
+      waiting_ -= amount_of(sample);
+      bytes_ -= sample.bytes;
+      changes.seen.push_back(seen_.add(key, index));
+    };
+    if (const auto stray = strays_.find(arrival); stray != strays_.end()) {
+      leave(group_key(stray->second.key.uid), stray->second.key.index, stray->second);
+      strays_.erase(stray);
+      continue;
+    }
+    const GroupKey key = group_of_.at(arrival);
+    GroupState& group = groups_.at(key);
+    const auto sample = std::ranges::find(group.samples, arrival, &WaitingSample::arrival);
+    leave(key, sample->index, *sample);
+    forget_place(group);  // before what it depends on changes
+    group.gone.insert(sample->index);
+    group.samples.erase(sample);
+    group_of_.erase(arrival);
+    touched.insert(key);
+  }
+  for (const GroupKey& key : touched) settle(key, changes);
+}
+
+void Ledger::enter(std::int64_t number, const TicketsGranted& granted, Changes& changes) {
+  changes.superseded.push_back(number);
+  if (is_replay(number) || granted.groups <= 0) return;
+  std::vector<OpenTickets>& tickets = totals_.tickets;
+  if (tickets.empty() || tickets.back().version != totals_.version) tickets.push_back({totals_.version, 0});
+  tickets.back().groups += granted.groups;
+}
+
+void Ledger::enter(std::int64_t number, const TicketsExpired& expired, Changes& changes) {
+  changes.superseded.push_back(number);
+  if (!is_replay(number)) use_tickets(expired.groups);
+}
+
+void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& changes) {
+  if (!steps_.empty() && totals_.trained_step && steps_.rbegin()->first <= *totals_.trained_step) {
+    changes.superseded.push_back(steps_.rbegin()->second.event);
+    steps_.clear();
+  }
+  Step& step = steps_[formed.step];
+  step = {number, formed.version, {}, formed.masked, std::ssize(formed.groups)};
+  for (const PassedOver& passed : formed.passed)
+    if (const auto found = groups_.find(group_key(passed.uid)); found != groups_.end())
+      found->second.passed = passed.count;
+  if (totals_.trained_step && formed.step <= *totals_.trained_step) return;  // its groups are gone
+  for (const FormedGroup& of : formed.groups) {
+    const GroupKey key = group_key(of.uid);
+    GroupState& group = groups_.at(key);
+    forget_place(group);
+    group.step = formed.step;
+    group.passed = 0;
+    for (const WaitingSample& sample : group.samples) {
+      waiting_ -= amount_of(sample);
+      formed_ += amount_of(sample);
+      group_of_.erase(sample.arrival);
+      due_.erase(sample.arrival);
+    }
+    step.groups.push_back(key);
+  }
+}
+
+void Ledger::enter(std::int64_t number, const StepTrained& trained, Changes& changes) {
+  changes.superseded.push_back(number);
+  if (totals_.trained_step && trained.step <= *totals_.trained_step) return;
+  totals_.trained_step = trained.step;
+  while (!steps_.empty() && steps_.begin()->first <= trained.step) {
+    Step& step = steps_.begin()->second;
+    for (const GroupKey& key : step.groups) train(key, changes);
+    step.groups.clear();
+    if (steps_.size() == 1) break;  // the latest stays, as it knows who was passed over
+    changes.superseded.push_back(step.event);
+    steps_.erase(steps_.begin());
+  }
+}
+
+void Ledger::enter(std::int64_t number, const StreamEnded& /*ended*/, Changes& changes) {
+  changes.superseded.push_back(number);
+  totals_.ended = true;
+  std::vector<GroupKey> open;
+  for (const auto& [key, group] : groups_)
+    if (!group.step) open.push_back(key);
+  for (const GroupKey& key : open) settle(key, changes);
+}
+
+void Ledger::train(const GroupKey& key, Changes& changes) {
+  const GroupState& group = groups_.at(key);
+  for (const WaitingSample& sample : group.samples) {
+    formed_ -= amount_of(sample);
+    totals_.trained += amount_of(sample);
+    bytes_ -= sample.bytes;
+    changes.seen.push_back(seen_.add(key, sample.index));
+    changes.superseded.push_back(sample.arrival);
+  }
+  changes.seen.push_back(seen_.end(key));
+  changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
+  groups_.erase(key);
+}
+
+void Ledger::forget_place(GroupState& group) {
+  if (group.place) ready_.erase(*group.place);
+  if (group.first) open_.erase(*group.first);
+  group.place.reset();
+  group.first.reset();
+}
+
+void Ledger::settle(const GroupKey& key, Changes& changes) {
+  GroupState& group = groups_.at(key);
+  forget_place(group);
+  for (const WaitingSample& sample : group.samples) due_.erase(sample.arrival);
+  const GroupVerdict verdict = judge(group, settings_, totals_.version, totals_.ended);
+  for (const auto& [arrival, reason] : verdict.due) due_.emplace(arrival, reason);
+  if (verdict.is_over || (group.samples.empty() && group.events.empty())) {
+    if (verdict.is_over) changes.seen.push_back(seen_.end(key));
+    changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
+    groups_.erase(key);
+  } else if (verdict.is_ready) {
+    group.place = group.last_event();
+    ready_.emplace(*group.place, key);
+  } else {
+    group.first = group.first_event();
+    open_.emplace(*group.first, key);
+  }
+}
+
+// What it tells.
+
+std::vector<SamplesDropped> Ledger::due() const {
+  std::vector<SamplesDropped> drops;
+  for (std::size_t reason = 0; reason < num_drop_reasons; ++reason) {
+    SamplesDropped drop{{}, static_cast<DropReason>(reason)};
+    for (const auto& [arrival, why] : due_)
+      if (why == drop.reason) drop.arrivals.push_back(arrival);
+    if (!drop.arrivals.empty()) drops.push_back(std::move(drop));
+  }
+  return drops;
+}
+
+std::vector<WaitingGroup> Ledger::ready() const {
+  std::vector<WaitingGroup> ready;
+  ready.reserve(ready_.size());
+  for (const auto& [place, key] : ready_) {
+    const GroupState& group = groups_.at(key);
+    ready.push_back({group.uid, place, group.passed, group.samples});
+  }
+  return ready;
+}
+
+std::vector<FormedStep> Ledger::formed(std::int64_t from_step) const {
+  std::vector<FormedStep> formed;
+  for (auto at = steps_.lower_bound(from_step); at != steps_.end(); ++at) {
+    if (at->second.groups.empty()) continue;
+    FormedStep& step = formed.emplace_back(FormedStep{at->first, at->second.version, {}, at->second.masked});
+    for (const GroupKey& key : at->second.groups) {
+      const GroupState& group = groups_.at(key);
+      step.groups.push_back({group.uid, group.last_event(), group.passed, group.samples});
+    }
+  }
+  return formed;
+}
+
+std::vector<Uid> Ledger::open_groups() const {
+  std::vector<Uid> open;
+  open.reserve(open_.size());
+  for (const auto& [first, key] : open_) open.push_back(groups_.at(key).uid);
+  return open;
+}
+
+std::vector<std::int64_t> Ledger::coming() const {
+  std::vector<std::int64_t> versions;
+  for (const auto& [first, key] : open_) {
+    std::int64_t oldest = totals_.version;
+    for (const WaitingSample& sample : groups_.at(key).samples) oldest = std::min(oldest, sample.version);
+    versions.push_back(oldest);
+  }
+  for (const OpenTickets& open : totals_.tickets)
+    versions.insert(versions.end(), static_cast<std::size_t>(open.groups), open.version);
+  return versions;
+}
+
+std::int64_t Ledger::grantable(std::int64_t groups_per_step) const {
+  if (!settings_.max_staleness || settings_.on_stale != OnStale::wait)
+    return std::numeric_limits<std::int64_t>::max();
+  std::int64_t left = (*settings_.max_staleness + 1) * groups_per_step;
+  left -= std::ssize(open_) + std::ssize(ready_);
+  for (const auto& [number, step] : steps_)
+    if (step.version == totals_.version) left -= step.num_groups;
+  for (const OpenTickets& open : totals_.tickets) left -= open.groups;
+  return std::max(left, std::int64_t{0});
+}
+
+Status Ledger::status() const {
+  Status status;
+  status.version = totals_.version;
+  status.ended = totals_.ended;
+  status.open_groups = std::ssize(open_);
+  status.ready_groups = std::ssize(ready_);
+  for (const auto& [number, step] : steps_) status.formed_groups += std::ssize(step.groups);
+  status.received = received_;
+  status.waiting = waiting_;
+  status.formed = formed_;
+  status.trained = totals_.trained;
+  status.dropped = totals_.dropped;
+  status.duplicates = totals_.duplicates;
+  for (const OpenTickets& open : totals_.tickets) status.tickets += open.groups;
+  status.seen_bytes = seen_.bytes();
+  status.bytes = bytes_ + status.seen_bytes;
+  if (!steps_.empty()) status.formed_step = steps_.rbegin()->first;
+  status.trained_step = totals_.trained_step;
+  return status;
+}
+
+}  // namespace evenkeel::stream

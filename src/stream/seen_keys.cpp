@@ -1,0 +1,97 @@
+#include "stream/seen_keys.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/hash.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+constexpr std::int64_t indexes_of_slot = 63;
+constexpr std::uint64_t over_bit = std::uint64_t{1} << indexes_of_slot;
+constexpr std::size_t most_recent = 4096;
+
+/// Of the group's indexes from page * 63 on. The first is the group's own key.
+GroupKey slot_of(const GroupKey& group, std::int64_t page) noexcept {
+  if (page == 0) return group;
+  const auto number = static_cast<std::uint64_t>(page);
+  return {mix_64(group.high + number), mix_64(group.low ^ number)};
+}
+
+constexpr std::uint64_t bit_of(std::int64_t index) noexcept {
+  return std::uint64_t{1} << (index % indexes_of_slot);
+}
+
+}  // namespace
+
+SeenKeys::SeenKeys(std::span<const SeenSlot> slots) : sorted_(slots.begin(), slots.end()) {
+  std::ranges::sort(sorted_, {}, &SeenSlot::slot);
+}
+
+std::uint64_t SeenKeys::bits_of(const GroupKey& slot) const noexcept {
+  const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
+  if (found != sorted_.end() && found->slot == slot) return found->bits;
+  const auto recent = recent_.find(slot);
+  return recent == recent_.end() ? 0 : recent->second;
+}
+
+SeenSlot SeenKeys::set(const GroupKey& slot, std::uint64_t bits) {
+  const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
+  if (found != sorted_.end() && found->slot == slot) {
+    found->bits |= bits;
+    return *found;
+  }
+  const SeenSlot set{slot, recent_[slot] |= bits};
+  if (recent_.size() > std::max(most_recent, sorted_.size() / 16)) {
+    const auto old = std::ssize(sorted_);
+    for (const auto& [key, value] : recent_) sorted_.push_back({key, value});
+    recent_.clear();
+    std::ranges::inplace_merge(sorted_, sorted_.begin() + old, {}, &SeenSlot::slot);
+  }
+  return set;
+}
+
+bool SeenKeys::contains(const GroupKey& group, std::int64_t index) const noexcept {
+  return (bits_of(slot_of(group, index / indexes_of_slot)) & bit_of(index)) != 0;
+}
+
+bool SeenKeys::has(const GroupKey& group) const noexcept {
+  return bits_of(group) != 0;
+}
+
+bool SeenKeys::is_over(const GroupKey& group) const noexcept {
+  return (bits_of(group) & over_bit) != 0;
+}
+
+std::vector<std::int64_t> SeenKeys::indexes(const GroupKey& group, std::int64_t group_size) const {
+  std::vector<std::int64_t> indexes;
+  for (std::int64_t first = 0; first < group_size; first += indexes_of_slot) {
+    const std::uint64_t bits = bits_of(slot_of(group, first / indexes_of_slot));
+    for (std::int64_t i = first; i < std::min(group_size, first + indexes_of_slot); ++i)
+      if ((bits & bit_of(i)) != 0) indexes.push_back(i);
+  }
+  return indexes;
+}
+
+SeenSlot SeenKeys::add(const GroupKey& group, std::int64_t index) {
+  return set(slot_of(group, index / indexes_of_slot), bit_of(index));
+}
+
+SeenSlot SeenKeys::end(const GroupKey& group) {
+  return set(group, over_bit);
+}
+
+std::int64_t SeenKeys::bytes() const noexcept {
+  return static_cast<std::int64_t>((sorted_.size() + recent_.size()) * sizeof(SeenSlot));
+}
+
+std::vector<SeenSlot> SeenKeys::slots() const {
+  std::vector<SeenSlot> slots;
+  for (const auto& [key, value] : recent_) slots.push_back({key, value});
+  slots.insert(slots.end(), sorted_.begin(), sorted_.end());
+  std::ranges::sort(slots, {}, &SeenSlot::slot);
+  return slots;
+}
+
+}  // namespace evenkeel::stream

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "stream/key.hpp"
+
+namespace evenkeel::stream {
+
+/// Keys that were trained or dropped: 63 of a group, and whether the group is over. To be stored by `slot`; a
+/// later one of the same slot replaces it.
+struct SeenSlot {
+  GroupKey slot;
+  std::uint64_t bits = 0;
+
+  friend bool operator==(const SeenSlot&, const SeenSlot&) = default;
+};
+
+/// The keys of samples that are over, compactly: sorted slots of 24 bytes, and a few new ones beside them.
+class SeenKeys {
+ public:
+  SeenKeys() = default;
+  /// In any order, one of each slot.
+  explicit SeenKeys(std::span<const SeenSlot> slots);
+
+  [[nodiscard]] bool contains(const GroupKey& group, std::int64_t index) const noexcept;
+  /// Whether any sample of the group, or its end, was noted.
+  [[nodiscard]] bool has(const GroupKey& group) const noexcept;
+  /// Whether nothing more of the group is taken.
+  [[nodiscard]] bool is_over(const GroupKey& group) const noexcept;
+  /// Those below `group_size`, ascending.
+  [[nodiscard]] std::vector<std::int64_t> indexes(const GroupKey& group, std::int64_t group_size) const;
+
+  /// Both return the slot as it is then.
+  SeenSlot add(const GroupKey& group, std::int64_t index);
+  SeenSlot end(const GroupKey& group);
+
+  [[nodiscard]] std::int64_t bytes() const noexcept;
+  [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< by slot
+
+ private:
+  [[nodiscard]] std::uint64_t bits_of(const GroupKey& slot) const noexcept;
+  SeenSlot set(const GroupKey& slot, std::uint64_t bits);
+
+  std::vector<SeenSlot> sorted_;
+  std::map<GroupKey, std::uint64_t> recent_;  ///< slots that are not in sorted_
+};
+
+}  // namespace evenkeel::stream

@@ -1,0 +1,29 @@
+#include "stream/settings.hpp"
+
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+template <typename Number>
+void require_range(const char* key, Number value, Number least, Number most) {
+  if (value >= least && value <= most) return;
+  throw ConfigError(std::string("stream.") + key, "is " + std::to_string(value) + "; it must be from " +
+                                                      std::to_string(least) + " to " + std::to_string(most));
+}
+
+}  // namespace
+
+void StreamSettings::validate() const {
+  constexpr double year = 366 * 86400;
+  require_range<std::int64_t>("group_size", group_size, 1, most_in_group);
+  require_range<std::int64_t>("min_group", fewest(), 1, group_size);
+  if (deadline) require_range("deadline", *deadline, 0.0, year);
+  if (patience) require_range("patience", *patience, 0.0, year);
+  if (max_staleness) require_range<std::int64_t>("max_staleness", *max_staleness, 0, std::int64_t{1} << 30);
+  require_range<std::int64_t>("look_ahead", look_ahead, 0, most_ahead);
+}
+
+}  // namespace evenkeel::stream

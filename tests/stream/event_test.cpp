@@ -1,0 +1,58 @@
+#include "stream/event.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/error_message.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+TEST(StreamEvent, is_the_same_after_json_and_messagepack) {
+  const std::vector<Event::What> kinds{
+      SampleAccepted{{std::string("q1"), 3}, 1, 2, 3, 4},
+      SampleAccepted{{std::int64_t{-7}, 0}, 0, 0, 0, 0},
+      SampleAccepted{{~std::uint64_t{0}, 0}, 0, 0, 0, 0},
+      DuplicatesTold{2},
+      GroupClosed{std::string(""), true},
+      GroupAborted{std::int64_t{7}, 5, "timeout"},
+      GroupAborted{std::int64_t{7}, std::nullopt, ""},
+      VersionPublished{9},
+      SamplesDropped{{4, 5}, DropReason::too_small},
+      TicketsGranted{3},
+      TicketsExpired{1},
+      StepFormed{4, 9, {{std::string("q1"), 4}}, {12}, {{std::string("q2"), 6}}},
+      StepTrained{4},
+      StreamEnded{}};
+  std::int64_t number = 0;
+  for (const Event::What& what : kinds) {
+    const Event event{++number, what};
+    EXPECT_EQ(event_of(to_json(event)), event);
+    EXPECT_EQ(event_of(nlohmann::json::from_msgpack(nlohmann::json::to_msgpack(to_json(event)))), event);
+  }
+}
+
+TEST(StreamEvent, says_what_is_wrong_with_json) {
+  const auto why = [](const char* text) {
+    return testing_support::message_of([&] { (void)event_of(nlohmann::json::parse(text)); });
+  };
+  EXPECT_EQ(why("[]"), "event of a stream: is not an object");
+  EXPECT_EQ(why(R"({"event": "ended"})"), "event of a stream: has no 'number'");
+  EXPECT_EQ(why(R"({"number": 1.5, "event": "ended"})"),
+            "event of a stream: 'number' is not a 64-bit integer");
+  EXPECT_EQ(why(R"({"number": 9223372036854775808, "event": "ended"})"),
+            "event of a stream: 'number' is not a 64-bit integer");
+  EXPECT_EQ(why(R"({"number": 1, "event": "begun"})"), "event of a stream: is of an unknown kind, 'begun'");
+  EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": null, "by_deadline": 0})"),
+            "event of a stream: 'uid' is not a 64-bit integer");
+  EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": "q", "by_deadline": 0})"),
+            "event of a stream: 'by_deadline' is neither true nor false");
+  EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": [1], "reason": "bored"})"),
+            "event of a stream: knows no reason 'bored'");
+  EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": 1, "reason": "late"})"),
+            "event of a stream: 'arrivals' is not a list");
+}
+
+}  // namespace
+}  // namespace evenkeel::stream

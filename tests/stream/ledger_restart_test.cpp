@@ -1,0 +1,147 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <set>
+
+#include "stream_events.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+std::int64_t pick(std::int64_t end) {
+  return *rc::gen::inRange<std::int64_t>(0, end);
+}
+
+StreamSettings any_settings() {
+  StreamSettings settings = groups_of(1 + pick(4));
+  if (pick(2) == 0) settings.min_group = 1 + pick(settings.group_size);
+  if (pick(2) == 0) settings.max_staleness = pick(3);
+  settings.on_stale = *rc::gen::element(OnStale::wait, OnStale::drop, OnStale::mask);
+  return settings;
+}
+
+/// What any door, clock and trainer may tell a ledger, in any order.
+class AnyStream {
+ public:
+  AnyStream() : keeper(any_settings()) {}
+
+  void go_on() {
+    const Uid uid = pick(12);
+    const std::int64_t version = keeper.ledger.version();
+    switch (pick(13)) {
+      case 0:
+        return void(keeper.tell(GroupClosed{uid, pick(2) == 0}));
+      case 1:
+        return void(keeper.tell(GroupAborted{uid, pick(keeper.ledger.settings().group_size), ""}));
+      case 2:
+        return void(pick(4) == 0 && keeper.tell(GroupAborted{uid, std::nullopt, ""}) != 0);
+      case 3:
+        return void(keeper.tell(VersionPublished{version + pick(2)}));
+      case 4:
+        return form();
+      case 5:
+        return train();
+      case 6:
+        return void(keeper.tell(TicketsGranted{pick(3)}));
+      case 7:
+        return void(keeper.tell(TicketsExpired{pick(2)}));
+      case 8:
+        return void(pick(30) == 0 && keeper.tell(StreamEnded{}) != 0);
+      default:
+        return send({uid, pick(keeper.ledger.settings().group_size)});
+    }
+  }
+
+  Keeper keeper;
+  std::set<SampleKey> accepted;
+  std::multiset<SampleKey> in_steps;
+
+ private:
+  void send(const SampleKey& key) {
+    RC_ASSERT(keeper.ledger.is_known(key) == accepted.contains(key));
+    if (keeper.ledger.status().ended) return;
+    if (accepted.insert(key).second) {
+      const std::int64_t version = keeper.ledger.version();
+      keeper.tell(sample(key.uid, key.index, std::max<std::int64_t>(0, version - pick(4)), pick(50)));
+    } else {
+      keeper.tell(DuplicatesTold{1});
+    }
+  }
+  void form() {
+    const std::vector<WaitingGroup> ready = keeper.ledger.ready();
+    StepFormed formed{next_step_, keeper.ledger.version(), {}, {}, {}};
+    for (const WaitingGroup& group : ready) {
+      if (pick(2) == 0) {
+        formed.groups.push_back({group.uid, std::ssize(group.samples)});
+      } else if (const std::int64_t passed = group.passed + pick(3); passed > 0) {
+        formed.passed.push_back({group.uid, passed});
+      }
+    }
+    if (formed.groups.empty()) return;
+    keeper.tell(formed);
+    ++next_step_;
+    const FormedStep step = keeper.ledger.formed(formed.step).front();
+    for (const WaitingGroup& group : step.groups)
+      for (const WaitingSample& sample : group.samples) in_steps.insert({group.uid, sample.index});
+  }
+  void train() {
+    if (next_step_ > 0) keeper.tell(StepTrained{pick(next_step_)});
+  }
+
+  std::int64_t next_step_ = 0;
+};
+
+RC_GTEST_PROP(Ledger, received_is_trained_and_formed_and_waiting_and_dropped_at_any_time, ()) {
+  AnyStream stream;
+  for (int i = 0; i < 60; ++i) {
+    stream.go_on();
+    const Status status = stream.keeper.ledger.status();
+    RC_ASSERT(status.received == sum_of(status));
+    RC_ASSERT(status.received.samples == std::ssize(stream.accepted));
+    RC_ASSERT(status.formed.samples + status.trained.samples == std::ssize(stream.in_steps));
+    RC_ASSERT(stream.keeper.ledger.due().empty());
+  }
+}
+
+RC_GTEST_PROP(Ledger, no_sample_is_in_two_steps, ()) {
+  AnyStream stream;
+  for (int i = 0; i < 100; ++i) stream.go_on();
+  const std::set<SampleKey> once(stream.in_steps.begin(), stream.in_steps.end());
+  RC_ASSERT(once.size() == stream.in_steps.size());
+}
+
+RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_what_was_not_superseded, ()) {
+  AnyStream stream;
+  for (int i = 0; i < 60; ++i) {
+    stream.go_on();
+    if (pick(4) != 0) continue;
+    const Ledger& ledger = stream.keeper.ledger;
+    const Ledger again = stream.keeper.restarted();
+    RC_ASSERT(again.status() == ledger.status());
+    RC_ASSERT(again.ready() == ledger.ready());
+    RC_ASSERT(again.formed() == ledger.formed());
+    RC_ASSERT(again.open_groups() == ledger.open_groups());
+    RC_ASSERT(again.seen() == ledger.seen());
+    RC_ASSERT(again.totals() == ledger.totals());
+    RC_ASSERT(again.grantable(3) == ledger.grantable(3));
+    if (pick(4) == 0) stream.keeper.ledger = again;  // and goes on as well
+  }
+}
+
+RC_GTEST_PROP(Ledger, what_a_store_keeps_is_what_waits_or_is_formed_and_little_else, ()) {
+  AnyStream stream;
+  for (int i = 0; i < 100; ++i) stream.go_on();
+  const Status status = stream.keeper.ledger.status();
+  std::int64_t samples = 0;
+  for (const auto& [number, event] : stream.keeper.events)
+    samples += std::holds_alternative<SampleAccepted>(event.what) ? 1 : 0;
+  RC_ASSERT(samples == status.waiting.samples + status.formed.samples);
+  const std::int64_t steps = std::ssize(stream.keeper.ledger.formed());
+  const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
+  const std::int64_t most_events_of_a_group = 1 + stream.keeper.ledger.settings().group_size;
+  RC_ASSERT(std::ssize(stream.keeper.events) <= samples + steps + 1 + groups * most_events_of_a_group);
+  RC_ASSERT(std::ssize(stream.keeper.seen) * 24 == status.seen_bytes);
+}
+
+}  // namespace
+}  // namespace evenkeel::stream

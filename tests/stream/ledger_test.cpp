@@ -1,0 +1,297 @@
+#include "stream/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "stream_events.hpp"
+#include "support/error_message.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+using Names = std::vector<std::string>;
+using testing_support::message_of;
+
+const Uid a = std::string("a");
+const Uid b = std::string("b");
+const Uid c = std::string("c");
+
+TEST(Ledger, a_group_is_ready_with_its_last_sample_and_waits_in_that_order) {
+  Keeper keeper(groups_of(2));
+  keeper.tell(sample(a, 1));
+  keeper.tell(sample(b, 0));
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{});
+  EXPECT_EQ(keeper.ledger.open_groups(), (std::vector<Uid>{a, b}));
+  const std::int64_t last_of_b = keeper.tell(sample(b, 1));
+  keeper.tell(sample(a, 0));
+  const std::vector<WaitingGroup> ready = keeper.ledger.ready();
+  EXPECT_EQ(names(ready), (Names{"'b'", "'a'"}));
+  EXPECT_EQ(ready[0].ready, last_of_b);
+  EXPECT_EQ(ready[1].samples[0].index, 0);
+  EXPECT_EQ(ready[1].samples[1].arrival, 1);
+}
+
+TEST(Ledger, a_key_is_known_while_it_waits_in_a_step_and_forever_after) {
+  Keeper keeper(groups_of(1));
+  EXPECT_FALSE(keeper.ledger.is_known({a, 0}));
+  keeper.tell(sample(a, 0));
+  EXPECT_TRUE(keeper.ledger.is_known({a, 0}));
+  keeper.form(0, 1);
+  EXPECT_TRUE(keeper.ledger.is_known({a, 0}));
+  keeper.tell(StepTrained{0});
+  EXPECT_TRUE(keeper.ledger.is_known({a, 0}));
+  EXPECT_TRUE(keeper.restarted().is_known({a, 0}));
+  EXPECT_FALSE(keeper.ledger.is_known({b, 0}));
+  EXPECT_EQ(message_of([&] { keeper.tell(sample(a, 0)); }),
+            "event 4: sample 0 of 'a' came before. Tell its sender that it is a duplicate");
+}
+
+TEST(Ledger, counts_what_came_again_apart_from_what_was_received) {
+  Keeper keeper(groups_of(1));
+  keeper.tell(sample(a, 0));
+  keeper.tell(DuplicatesTold{3});
+  EXPECT_EQ(keeper.ledger.status().duplicates, 3);
+  EXPECT_EQ(keeper.ledger.status().received.samples, 1);
+  EXPECT_EQ(keeper.restarted().status().duplicates, 3);
+}
+
+TEST(Ledger, a_closed_group_goes_with_what_it_has_if_that_is_enough) {
+  StreamSettings settings = groups_of(4);
+  settings.min_group = 2;
+  Keeper keeper(settings);
+  keeper.tell(sample(a, 0));
+  keeper.tell(sample(a, 2));
+  keeper.tell(GroupClosed{a});
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
+  keeper.tell(sample(b, 0));
+  keeper.tell(GroupClosed{b, true});
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
+  EXPECT_EQ(dropped(keeper.ledger, DropReason::too_small), 1);
+}
+
+TEST(Ledger, what_comes_for_a_closed_group_is_late_and_does_not_change_it) {
+  StreamSettings settings = groups_of(3);
+  settings.min_group = 1;
+  Keeper keeper(settings);
+  keeper.tell(sample(a, 0));
+  keeper.tell(GroupClosed{a});
+  keeper.tell(sample(a, 1));
+  EXPECT_EQ(keeper.ledger.ready()[0].samples.size(), 1);
+  keeper.form(0, 1);
+  keeper.tell(sample(a, 2));
+  EXPECT_EQ(dropped(keeper.ledger, DropReason::late), 2);
+  EXPECT_TRUE(keeper.ledger.is_known({a, 1}));
+  keeper.tell(StepTrained{0});
+  EXPECT_EQ(keeper.ledger.status().trained.samples, 1);
+}
+
+TEST(Ledger, closing_a_group_of_which_nothing_came_changes_nothing) {
+  Keeper keeper(groups_of(1));
+  keeper.tell(GroupClosed{a});
+  EXPECT_TRUE(keeper.events.empty());
+  keeper.tell(sample(a, 0));
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
+}
+
+TEST(Ledger, an_aborted_sample_leaves_the_others_of_its_group) {
+  StreamSettings settings = groups_of(3);
+  settings.min_group = 2;
+  Keeper keeper(settings);
+  keeper.tell(sample(a, 0));
+  keeper.tell(sample(a, 1));
+  keeper.tell(GroupAborted{a, 2, "timeout"});
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
+  keeper.tell(sample(a, 2));
+  EXPECT_EQ(dropped(keeper.ledger, DropReason::aborted), 1);
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
+  keeper.tell(GroupAborted{a, 0, "wrong"});
+  EXPECT_EQ(dropped(keeper.ledger, DropReason::too_small), 1);
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{});
+}
+
+TEST(Ledger, an_aborted_group_is_over_also_before_its_first_sample) {
+  Keeper keeper(groups_of(2));
+  keeper.tell(sample(a, 0));
+  keeper.tell(GroupAborted{a, std::nullopt, "engine died"});
+  keeper.tell(GroupAborted{b, std::nullopt, ""});
+  EXPECT_EQ(dropped(keeper.ledger, DropReason::aborted), 1);
+  keeper.tell(sample(a, 1));
+  keeper.tell(sample(b, 0));
+  EXPECT_EQ(dropped(keeper.ledger, DropReason::late), 2);
+  EXPECT_EQ(keeper.ledger.status().open_groups, 0);
+}
+
+TEST(Ledger, a_group_in_a_step_cannot_be_aborted) {
+  Keeper keeper(groups_of(1));
+  keeper.tell(sample(a, 0));
+  keeper.form(0, 1);
+  keeper.tell(GroupAborted{a, std::nullopt, ""});
+  keeper.tell(StepTrained{0});
+  EXPECT_EQ(keeper.ledger.status().trained.samples, 1);
+}
+
+TEST(Ledger, drops_what_a_version_makes_stale_and_the_rest_of_its_group_if_too_small) {
+  StreamSettings settings = groups_of(3);
+  settings.max_staleness = 1;
+  Keeper whole(settings);
+  settings.min_group = 2;
+  Keeper part(settings);
+  for (Keeper* keeper : {&whole, &part}) {
+    keeper->tell(sample(a, 0, 0));
+    keeper->tell(sample(a, 1, 1));
+    keeper->tell(sample(a, 2, 1));
+    keeper->tell(VersionPublished{1});
+    EXPECT_EQ(dropped(keeper->ledger, DropReason::stale), 0);
+    keeper->tell(VersionPublished{2});
+    EXPECT_EQ(dropped(keeper->ledger, DropReason::stale), 1);
+  }
+  EXPECT_EQ(dropped(whole.ledger, DropReason::too_small), 2);
+  EXPECT_EQ(names(part.ledger.ready()), Names{"'a'"});
+  part.tell(sample(b, 0, 0));
+  EXPECT_EQ(dropped(part.ledger, DropReason::stale), 2) << "stale when it comes";
+}
+
+TEST(Ledger, keeps_what_is_stale_if_it_is_to_be_masked) {
+  StreamSettings settings = groups_of(1);
+  settings.max_staleness = 0;
+  settings.on_stale = OnStale::mask;
+  Keeper keeper(settings);
+  keeper.tell(sample(a, 0, 0));
+  keeper.tell(VersionPublished{5});
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
+}
+
+TEST(Ledger, a_formed_step_can_be_had_again_until_it_is_trained) {
+  Keeper keeper(groups_of(1));
+  for (const Uid& uid : {a, b, c}) keeper.tell(sample(uid, 0));
+  keeper.form(7, 2);
+  keeper.form(8, 1);
+  const std::vector<FormedStep> formed = keeper.ledger.formed();
+  ASSERT_EQ(formed.size(), 2);
+  EXPECT_EQ(names(formed[0].groups), (Names{"'a'", "'b'"}));
+  EXPECT_EQ(keeper.ledger.formed(8), std::vector<FormedStep>{formed[1]});
+  EXPECT_EQ(keeper.restarted().formed(), formed);
+  keeper.tell(StepTrained{7});
+  EXPECT_EQ(keeper.ledger.formed(), std::vector<FormedStep>{formed[1]});
+  EXPECT_EQ(keeper.ledger.status().bytes, 100 + keeper.ledger.status().seen_bytes);
+}
+
+TEST(Ledger, trained_means_all_steps_up_to_that_one) {
+  Keeper keeper(groups_of(1));
+  for (const Uid& uid : {a, b, c}) keeper.tell(sample(uid, 0));
+  for (std::int64_t step = 0; step < 3; ++step) keeper.form(step, 1);
+  keeper.tell(StepTrained{1});
+  EXPECT_EQ(keeper.ledger.status().trained.samples, 2);
+  keeper.tell(StepTrained{0});
+  EXPECT_EQ(keeper.ledger.status().trained_step, 1);
+  EXPECT_EQ(message_of([&] { keeper.tell(StepTrained{3}); }),
+            "event 9: step 3 was trained, and was never formed");
+}
+
+TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
+  StreamSettings settings = groups_of(2);
+  settings.min_group = 1;
+  Keeper keeper(settings);
+  const auto why = [&](const StepFormed& formed) { return message_of([&] { keeper.tell(formed); }); };
+  keeper.tell(sample(a, 0));
+  keeper.tell(sample(a, 1));
+  keeper.tell(sample(b, 0));
+  EXPECT_NE(why({0, 0, {}, {}, {}}).find("step 0 has no groups"), std::string::npos);
+  EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("group 'b', which does not wait for a step"),
+            std::string::npos);
+  EXPECT_NE(why({0, 0, {{a, 2}, {a, 2}}, {}, {}}).find("does not wait"), std::string::npos);
+  EXPECT_NE(why({0, 1, {{a, 2}}, {}, {}}).find("at version 1, and the version is 0"), std::string::npos);
+  keeper.tell(GroupAborted{a, 0, ""});
+  EXPECT_NE(why({0, 0, {{a, 2}}, {}, {}}).find("with 2 samples, and it has 1"), std::string::npos);
+  keeper.tell(StepFormed{0, 0, {{a, 1}}, {}, {}});
+  keeper.tell(GroupClosed{b});
+  EXPECT_NE(why({2, 0, {{b, 1}}, {}, {}}).find("step 2 was formed after step 0"), std::string::npos);
+  keeper.tell(StepTrained{0});
+  EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("step 0 was formed after step 0"), std::string::npos);
+}
+
+TEST(Ledger, what_is_refused_has_changed_nothing) {
+  Keeper keeper(groups_of(1));
+  keeper.tell(sample(a, 0));
+  const Status before = keeper.ledger.status();
+  EXPECT_THROW(keeper.ledger.apply({1, sample(b, 0)}), InputError);
+  EXPECT_THROW(keeper.ledger.apply({2, SamplesDropped{{1, 9}, DropReason::filtered}}), InputError);
+  EXPECT_THROW(keeper.ledger.apply({2, SamplesDropped{{1, 1}, DropReason::filtered}}), InputError);
+  EXPECT_THROW(keeper.ledger.apply({2, GroupAborted{a, 1, ""}}), InputError);
+  EXPECT_EQ(keeper.ledger.status(), before);
+  keeper.ledger.apply({2, SamplesDropped{{1}, DropReason::filtered}});
+  EXPECT_EQ(keeper.ledger.status().waiting.samples, 0);
+}
+
+TEST(Ledger, says_why_a_sample_cannot_be_taken) {
+  Ledger ledger(groups_of(4));
+  EXPECT_EQ(ledger.refusal(sample(a, 3)), "");
+  EXPECT_EQ(ledger.refusal(sample(a, 0, 99)), "") << "a version may be known here later than there";
+  EXPECT_EQ(
+      ledger.refusal(sample(a, 4)),
+      "has index 4, and stream.group_size allows 0 to 3. Set stream.group_size to the responses of a prompt");
+  EXPECT_EQ(ledger.refusal(sample(std::monostate{}, 0)), "has no uid. Name its group");
+  EXPECT_EQ(ledger.refusal(sample(a, 0, -1)), "has version -1. Versions begin at 0");
+  ledger.apply({1, StreamEnded{}});
+  EXPECT_EQ(ledger.refusal(sample(a, 0)),
+            "comes after the end of the stream. Start a new buffer for another stream");
+}
+
+TEST(Ledger, the_end_closes_what_is_open) {
+  StreamSettings settings = groups_of(3);
+  settings.min_group = 2;
+  Keeper keeper(settings);
+  keeper.tell(sample(a, 0));
+  keeper.tell(sample(a, 1));
+  keeper.tell(sample(b, 0));
+  keeper.tell(StreamEnded{});
+  EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
+  EXPECT_EQ(dropped(keeper.ledger, DropReason::too_small), 1);
+  EXPECT_TRUE(keeper.ledger.status().ended);
+}
+
+TEST(Ledger, grants_tickets_for_groups_that_can_be_trained_before_they_are_stale) {
+  StreamSettings settings = groups_of(1);
+  settings.max_staleness = 1;
+  Keeper keeper(settings);
+  EXPECT_EQ(keeper.ledger.grantable(2), 4) << "steps 0 and 1";
+  keeper.tell(TicketsGranted{3});
+  EXPECT_EQ(keeper.ledger.grantable(2), 1);
+  keeper.tell(sample(a, 0));
+  keeper.tell(sample(b, 0));
+  EXPECT_EQ(keeper.ledger.status().tickets, 1);
+  EXPECT_EQ(keeper.ledger.grantable(2), 1) << "their tickets are used, and they wait";
+  keeper.form(0, 2);
+  EXPECT_EQ(keeper.ledger.grantable(2), 1) << "of this version's two steps, one is formed";
+  keeper.tell(StepTrained{0});
+  EXPECT_EQ(keeper.ledger.grantable(2), 1);
+  keeper.tell(VersionPublished{1});
+  EXPECT_EQ(keeper.ledger.grantable(2), 3);
+  keeper.tell(TicketsExpired{5});
+  EXPECT_EQ(keeper.ledger.grantable(2), 4);
+}
+
+TEST(Ledger, does_not_limit_tickets_unless_stale_groups_are_to_be_avoided) {
+  StreamSettings settings = groups_of(1);
+  EXPECT_EQ(Ledger(settings).grantable(2), std::numeric_limits<std::int64_t>::max());
+  settings.max_staleness = 1;
+  settings.on_stale = OnStale::drop;
+  EXPECT_EQ(Ledger(settings).grantable(2), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST(StreamSettings, names_the_key_that_is_out_of_range) {
+  const auto why = [](auto change) {
+    StreamSettings settings = groups_of(4);
+    change(settings);
+    return message_of([&] { Ledger{settings}; });
+  };
+  EXPECT_EQ(why([](auto& s) { s.group_size = 0; }), "stream.group_size: is 0; it must be from 1 to 4096");
+  EXPECT_EQ(why([](auto& s) { s.min_group = 5; }), "stream.min_group: is 5; it must be from 1 to 4");
+  EXPECT_EQ(why([](auto& s) { s.look_ahead = -1; }), "stream.look_ahead: is -1; it must be from 0 to 64");
+  EXPECT_EQ(why([](auto& s) { s.deadline = std::numeric_limits<double>::quiet_NaN(); }),
+            "stream.deadline: is nan; it must be from 0.000000 to 31622400.000000");
+}
+
+}  // namespace
+}  // namespace evenkeel::stream

@@ -1,0 +1,64 @@
+#include "stream/seen_keys.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <set>
+
+namespace evenkeel::stream {
+namespace {
+
+TEST(GroupKey, texts_and_numbers_of_the_same_digits_differ) {
+  EXPECT_NE(group_key(std::string("7")), group_key(std::int64_t{7}));
+  EXPECT_NE(group_key(std::int64_t{-1}), group_key(~std::uint64_t{0}));
+  EXPECT_EQ(group_key(std::int64_t{7}), group_key(std::uint64_t{7}));
+}
+
+TEST(GroupKey, is_fnv_of_128_bits_over_the_kind_and_the_value) {
+  // FNV-1a of the bytes 03 and "a", by an implementation of arbitrary precision.
+  EXPECT_EQ(group_key(std::string("a")), (GroupKey{0x0880945de6ab1be9, 0x5aa073305528e479}));
+}
+
+RC_GTEST_PROP(SeenKeys, knows_what_was_added_and_nothing_else, ()) {
+  const auto pick = [](std::int64_t end) { return *rc::gen::inRange<std::int64_t>(0, end); };
+  SeenKeys seen;
+  std::set<std::pair<std::int64_t, std::int64_t>> model;
+  std::set<std::int64_t> over;
+  for (int i = 0; i < 60; ++i) {
+    const std::int64_t uid = pick(8);
+    if (pick(5) == 0) {
+      seen.end(group_key(uid));
+      over.insert(uid);
+    } else {
+      const std::int64_t index = pick(200);
+      seen.add(group_key(uid), index);
+      model.emplace(uid, index);
+    }
+  }
+  const SeenKeys again(seen.slots());
+  for (std::int64_t uid = 0; uid < 8; ++uid) {
+    RC_ASSERT(again.is_over(group_key(uid)) == over.contains(uid));
+    std::vector<std::int64_t> indexes;
+    for (std::int64_t i = 0; i < 200; ++i) {
+      RC_ASSERT(again.contains(group_key(uid), i) == model.contains({uid, i}));
+      if (model.contains({uid, i})) indexes.push_back(i);
+    }
+    RC_ASSERT(seen.indexes(group_key(uid), 200) == indexes);
+  }
+}
+
+TEST(SeenKeys, a_group_of_63_takes_24_bytes_however_many_there_are) {
+  constexpr std::int64_t groups = 20'000;
+  SeenKeys seen;
+  for (std::int64_t uid = 0; uid < groups; ++uid) {
+    for (std::int64_t i = 0; i < 63; ++i) seen.add(group_key(uid), i);
+    seen.end(group_key(uid));
+  }
+  EXPECT_EQ(seen.bytes(), groups * 24);
+  EXPECT_TRUE(seen.contains(group_key(std::int64_t{0}), 62));
+  EXPECT_TRUE(seen.contains(group_key(groups - 1), 0));
+  EXPECT_FALSE(seen.contains(group_key(groups), 0));
+}
+
+}  // namespace
+}  // namespace evenkeel::stream
