@@ -1,0 +1,297 @@
+#include "stream/former.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "evenkeel/base/assertions.hpp"
+#include "stream/step_price.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+/// Positions among the groups that wait, or in the window.
+using Groups = std::vector<std::size_t>;
+
+/// How many groups' prices a search may look at.
+constexpr std::int64_t most_work = 400'000;
+
+/// How many groups, those of the oldest versions first, must be in this step so that all can be in time.
+std::int64_t number_in_a_hurry(const FormerProblem& problem) {
+  if (!problem.stream.max_staleness) return 0;
+  std::vector<std::int64_t> versions(problem.coming.begin(), problem.coming.end());
+  for (const WaitingGroup& group : problem.waiting) versions.push_back(group.version());
+  std::ranges::sort(versions);
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    // Steps that come before the last one that may have it.
+    const std::int64_t later =
+        std::max<std::int64_t>(0, versions[i] + *problem.stream.max_staleness - problem.version);
+    most = std::max(most, static_cast<std::int64_t>(i) + 1 - later * problem.groups);
+  }
+  return std::min(most, problem.groups);
+}
+
+/// Those of the oldest versions, in the order of their turns.
+Groups in_a_hurry(const FormerProblem& problem) {
+  const auto number = std::min(static_cast<std::size_t>(number_in_a_hurry(problem)), problem.waiting.size());
+  if (number == 0) return {};
+  std::vector<std::int64_t> versions;
+  for (const WaitingGroup& group : problem.waiting) versions.push_back(group.version());
+  Groups groups(problem.waiting.size());
+  std::iota(groups.begin(), groups.end(), std::size_t{0});
+  std::ranges::stable_sort(groups, {}, [&](std::size_t g) { return versions[g]; });
+  groups.resize(number);
+  std::ranges::sort(groups);
+  return groups;
+}
+
+/// The groups of a window cut into steps, one of which is the next.
+struct Cut {
+  std::vector<Groups> steps;
+  std::vector<StepPrice::Time> times;
+  std::size_t next = 0;
+
+  [[nodiscard]] double all() const {
+    return std::accumulate(times.begin(), times.end(), 0.0,
+                           [](double sum, const StepPrice::Time& time) { return sum + time.all; });
+  }
+};
+
+/// Less by more than rounding errs.
+bool is_less(double a, double b) {
+  return a < b * (1 - 1e-12);
+}
+
+/// The best steps that can be made of a window, with some of its groups in the next one.
+class Window {
+ public:
+  /// `pinned` are the positions of groups that must be in the next step, at most a step's, ascending.
+  Window(std::span<const WaitingGroup> groups, const Groups& pinned, const FormerProblem& problem)
+      : price_(groups, problem.groups, problem.plan),
+        pinned_(pinned),
+        is_pinned_(groups.size()),
+        of_step_(static_cast<std::size_t>(problem.groups)),
+        is_last_known_(problem.ended) {
+    for (const std::size_t group : pinned_) is_pinned_[group] = true;
+    for (std::size_t group = 0; group < groups.size(); ++group)
+      if (!is_pinned_[group]) free_.push_back(group);
+  }
+
+  [[nodiscard]] Groups next_step() {
+    Cut best = cut(free_, 0);
+    const auto consider = [&](const Groups& order) {
+      for (const std::size_t at : places_of_next()) {
+        Cut other = cut(order, at);
+        if (is_less(other.all(), best.all())) best = std::move(other);
+      }
+    };
+    consider(free_);
+    const auto longest = [&](std::size_t g) { return price_[g].longest; };
+    const auto load = [&](std::size_t g) { return price_[g].load; };
+    for (const bool by_load : {false, true}) {
+      Groups order = free_;
+      by_load ? std::ranges::stable_sort(order, {}, load) : std::ranges::stable_sort(order, {}, longest);
+      consider(order);
+      std::ranges::reverse(order);
+      consider(order);
+    }
+    swap_groups(best);
+    if (pinned_.empty()) choose_next(best);
+    return earliest_alike(best.steps[best.next]);
+  }
+
+ private:
+  /// In an order the next step's groups may be anywhere: a few places are enough.
+  [[nodiscard]] std::vector<std::size_t> places_of_next() const {
+    const std::size_t full = price_.size() / of_step_;
+    if (pinned_.empty() || full <= 1) return {0};
+    std::vector<std::size_t> places{0, full / 3, full - full / 3 - 1, full - 1};
+    places.erase(std::ranges::unique(places).begin(), places.end());
+    return places;
+  }
+
+  /// Groups in this order, one step after the other; the next one is the `at`-th.
+  [[nodiscard]] Cut cut(const Groups& order, std::size_t at) {
+    Cut cut;
+    cut.next = at;
+    for (auto from = order.begin(); from != order.end() || cut.steps.size() <= at;) {
+      Groups& step = cut.steps.emplace_back();
+      if (cut.steps.size() == at + 1) step = pinned_;
+      const auto room = static_cast<std::ptrdiff_t>(of_step_ - step.size());
+      const auto to = from + std::min(room, order.end() - from);
+      step.insert(step.end(), from, to);
+      from = to;
+    }
+    for (const Groups& step : cut.steps) cut.times.push_back(time_of(step));
+    return cut;
+  }
+
+  /// Others will come to a step that is not full.
+  [[nodiscard]] StepPrice::Time time_of(const Groups& step) {
+    work_ += static_cast<std::int64_t>(step.size());
+    const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
+    return price_(step, static_cast<std::int64_t>(missing));
+  }
+
+  /// Exchanges two groups of different steps while the sum of their times gets less. Groups with the longest
+  /// samples are tried first.
+  void swap_groups(Cut& cut) {
+    std::vector<std::pair<std::size_t, std::size_t>> places;  // step and position in it
+    for (std::size_t s = 0; s < cut.steps.size(); ++s)
+      for (std::size_t i = 0; i < cut.steps[s].size(); ++i)
+        if (!is_pinned_[cut.steps[s][i]]) places.emplace_back(s, i);
+    std::ranges::stable_sort(places, std::ranges::greater{}, [&](const auto& place) {
+      return price_[cut.steps[place.first][place.second]].longest;
+    });
+    bool is_better = cut.steps.size() > 1;
+    while (is_better) {
+      is_better = false;
+      for (std::size_t a = 0; a < places.size(); ++a) {
+        for (std::size_t b = a + 1; b < places.size(); ++b) {
+          if (places[a].first == places[b].first) continue;
+          if (work_ > most_work) return;
+          if (swap_if_better(cut, places[a], places[b])) is_better = true;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool swap_if_better(Cut& cut, std::pair<std::size_t, std::size_t> a,
+                                    std::pair<std::size_t, std::size_t> b) {
+    std::size_t& of_a = cut.steps[a.first][a.second];
+    std::size_t& of_b = cut.steps[b.first][b.second];
+    std::swap(of_a, of_b);
+    const StepPrice::Time time_a = time_of(cut.steps[a.first]);
+    const StepPrice::Time time_b = time_of(cut.steps[b.first]);
+    if (is_less(time_a.all + time_b.all, cut.times[a.first].all + cut.times[b.first].all)) {
+      cut.times[a.first] = time_a;
+      cut.times[b.first] = time_b;
+      return true;
+    }
+    std::swap(of_a, of_b);
+    return false;
+  }
+
+  /// The full step that wastes least; then the one whose groups came first.
+  void choose_next(Cut& cut) const {
+    std::optional<std::pair<double, std::size_t>> best;
+    for (std::size_t s = 0; s < cut.steps.size(); ++s) {
+      if (cut.steps[s].size() < of_step_ && cut.steps.size() > 1) continue;
+      const double idle = std::max(0.0, cut.times[s].idle - 1e-9 * cut.times[s].all);
+      const std::pair key(idle, std::accumulate(cut.steps[s].begin(), cut.steps[s].end(), std::size_t{0}));
+      if (best && *best <= key) continue;
+      best = key;
+      cut.next = s;
+    }
+  }
+
+  /// The same step with the first of groups that are alike. Ascending.
+  [[nodiscard]] Groups earliest_alike(const Groups& step) const {
+    std::vector<bool> is_in(price_.size());
+    for (const std::size_t group : step) is_in[group] = true;
+    const auto kind = [&](std::size_t g) {
+      return std::tie(price_[g].load, price_[g].longest, price_[g].tokens, price_[g].units);
+    };
+    Groups by_kind = free_;
+    std::ranges::stable_sort(by_kind, [&](std::size_t a, std::size_t b) { return kind(a) < kind(b); });
+    for (auto first = by_kind.begin(); first != by_kind.end();) {
+      const auto end =
+          std::find_if(first, by_kind.end(), [&](std::size_t g) { return kind(*first) < kind(g); });
+      auto chosen = std::count_if(first, end, [&](std::size_t g) { return is_in[g]; });
+      for (; first != end; ++first) is_in[*first] = chosen-- > 0;
+    }
+    Groups earliest;
+    for (std::size_t group = 0; group < is_in.size(); ++group)
+      if (is_in[group]) earliest.push_back(group);
+    return earliest;
+  }
+
+  StepPrice price_;
+  const Groups& pinned_;
+  std::vector<bool> is_pinned_;
+  Groups free_;
+  std::size_t of_step_;
+  bool is_last_known_;
+  std::int64_t work_ = 0;
+};
+
+/// The next step's positions among all that wait, ascending.
+Groups choose(const FormerProblem& problem) {
+  const auto of_step = static_cast<std::size_t>(problem.groups);
+  const std::size_t all = problem.waiting.size();
+  // Who must be in the next step: hurried ones first, then who was passed over long enough, by turn.
+  Groups pinned = in_a_hurry(problem);
+  std::vector<bool> is_pinned(all);
+  for (const std::size_t group : pinned) is_pinned[group] = true;
+  const std::int64_t most_passed = (problem.stream.look_ahead - 1) * problem.groups;
+  for (std::size_t group = 0; group < all && pinned.size() < of_step; ++group) {
+    if (is_pinned[group] || problem.waiting[group].passed <= most_passed) continue;
+    is_pinned[group] = true;
+    pinned.push_back(group);
+  }
+  if (pinned.size() == of_step || all <= of_step) {
+    for (std::size_t group = 0; group < all && pinned.size() < of_step; ++group)
+      if (!is_pinned[group]) pinned.push_back(group);
+    std::ranges::sort(pinned);
+    return pinned;
+  }
+  // The window: the first in turn, and those pinned wherever they are.
+  const std::size_t most = of_step * static_cast<std::size_t>(1 + problem.stream.look_ahead);
+  std::size_t left = most - std::min(most, pinned.size());
+  std::vector<WaitingGroup> groups;
+  Groups positions;
+  Groups pinned_in_window;
+  for (std::size_t group = 0; group < all; ++group) {
+    if (is_pinned[group]) {
+      pinned_in_window.push_back(groups.size());
+    } else if (left == 0) {
+      continue;
+    } else {
+      --left;
+    }
+    groups.push_back(problem.waiting[group]);
+    positions.push_back(group);
+  }
+  Groups next = Window(groups, pinned_in_window, problem).next_step();
+  for (std::size_t& group : next) group = positions[group];
+  return next;
+}
+
+/// Who still waits, and how many that were ready later have gone before in all.
+std::vector<PassedOver> passed_over(const FormerProblem& problem, const Groups& next) {
+  std::vector<PassedOver> passed;
+  auto later = std::ssize(next);
+  auto at = next.begin();
+  for (std::size_t group = 0; group < problem.waiting.size(); ++group) {
+    if (at != next.end() && *at == group) {
+      ++at;
+      --later;
+      continue;
+    }
+    const std::int64_t count = problem.waiting[group].passed + later;
+    if (count > 0) passed.push_back({problem.waiting[group].uid, count});
+  }
+  return passed;
+}
+
+}  // namespace
+
+std::optional<StepFormed> form_step(const FormerProblem& problem) {
+  EVENKEEL_PRECONDITION(cheap, problem.groups >= 1, problem.groups);
+  const auto number = std::ssize(problem.waiting);
+  if (number == 0 || (number < problem.groups && !problem.ended)) return std::nullopt;
+  const Groups next = choose(problem);
+  StepFormed formed{problem.step, problem.version, {}, {}, passed_over(problem, next)};
+  for (const std::size_t group : next) {
+    const WaitingGroup& of = problem.waiting[group];
+    formed.groups.push_back({of.uid, std::ssize(of.samples)});
+    for (const WaitingSample& sample : of.samples)
+      if (problem.stream.is_stale(sample.version, problem.version)) formed.masked.push_back(sample.arrival);
+  }
+  std::ranges::sort(formed.masked);
+  return formed;
+}
+
+}  // namespace evenkeel::stream

@@ -1,0 +1,140 @@
+#include "stream/step_price.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "balance/bins/choose_count.hpp"
+#include "base/narrow.hpp"
+#include "evenkeel/cost/cost_model.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+
+namespace evenkeel::stream {
+namespace {
+
+/// Units below this part of what a rank has in an average step are taken to fill any gap.
+constexpr double large_part = 0.25;
+
+/// The time of a unit that no other is beside, on as many ranks as it may have.
+double time_of_unit(double work, double tokens, const PlanSettings& settings) {
+  const ContextWork whole{static_cast<std::int64_t>(tokens), static_cast<Cost>(work), 0};
+  CommunicationCost communication = settings.communication_cost();
+  communication.overhead = 0;
+  return static_cast<double>(time_on(whole, settings.largest_group() / settings.cp.size, communication));
+}
+
+/// Samples that share their prompt run as a whole, as far as the cap lets them.
+GroupWork work_of_shared(const WaitingGroup& group, const PlanSettings& settings) {
+  std::int64_t prompt = 0;
+  std::vector<std::int64_t> suffixes;
+  for (const WaitingSample& sample : group.samples) {
+    prompt = std::max(prompt, sample.prompt);
+    suffixes.push_back(sample.response);
+  }
+  GroupWork work;
+  work.load = static_cast<double>(cost_of_group(settings.balance.cost, prompt, suffixes));
+  work.tokens = static_cast<double>(std::accumulate(suffixes.begin(), suffixes.end(), prompt));
+  const double cap = static_cast<double>(settings.cap(settings.largest_group()));
+  const double pieces = std::max(1.0, std::ceil(work.tokens / cap));
+  work.units.assign(static_cast<std::size_t>(pieces),
+                    time_of_unit(work.load / pieces, work.tokens / pieces, settings));
+  return work;
+}
+
+GroupWork work_of(const WaitingGroup& group, const PlanSettings& settings) {
+  if (settings.sharing != PrefixSharing::none) return work_of_shared(group, settings);
+  GroupWork work;
+  for (const WaitingSample& sample : group.samples) {
+    const std::int64_t length = sample.prompt + sample.response;
+    const auto tokens = static_cast<double>(length);
+    const auto load = static_cast<double>(settings.balance.cost(length));
+    work.load += load;
+    work.tokens += tokens;
+    work.units.push_back(time_of_unit(load, tokens, settings));
+  }
+  return work;
+}
+
+/// A time that some place reaches, whichever of them gets which unit: of the j-1 times all places and one
+/// more, the longest ones, some place has j, and these are no less than the j shortest of them.
+double time_of_stacked(std::vector<double>& units, std::size_t places) {
+  std::ranges::sort(units, std::greater{});
+  double most = 0;
+  for (std::size_t last = 0, j = 1; last < units.size(); last += places, ++j) {
+    if (last + 1 < j) break;
+    const auto begin = units.begin() + static_cast<std::ptrdiff_t>(last + 1 - j);
+    most = std::max(most, std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(j), 0.0));
+  }
+  return most;
+}
+
+}  // namespace
+
+StepPrice::StepPrice(std::span<const WaitingGroup> groups, std::int64_t groups_of_step,
+                     const PlanSettings& settings)
+    : ranks_(settings.dp),
+      places_(static_cast<std::size_t>(settings.dp)),
+      tokens_a_round_(static_cast<double>(settings.cap(settings.cp.size)) * settings.dp),
+      overhead_(
+          static_cast<double>(settings.balance.overhead.value_or(default_overhead(settings.balance.cost)))) {
+  double fastest = 1;  // in units of the slowest
+  if (const std::vector<std::int64_t>& speeds = settings.balance.speeds; !speeds.empty()) {
+    const auto [least, most] = std::ranges::minmax(speeds);
+    ranks_ = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(least);
+    fastest = static_cast<double>(most) / static_cast<double>(least);
+  }
+  for (const WaitingGroup& group : groups) {
+    GroupWork& work = works_.emplace_back(work_of(group, settings));
+    for (double& unit : work.units) work.longest = std::max(work.longest, unit /= fastest);
+    mean_load_ += work.load;
+    mean_tokens_ += work.tokens;
+  }
+  const double n = std::max(1.0, static_cast<double>(groups.size()));
+  mean_load_ /= n;
+  mean_tokens_ /= n;
+  const double large = large_part * mean_load_ * static_cast<double>(groups_of_step) / ranks_;
+  for (GroupWork& work : works_) std::erase_if(work.units, [&](double unit) { return unit < large; });
+}
+
+StepPrice::Time StepPrice::operator()(std::span<const std::size_t> groups, std::int64_t unknown) const {
+  double load = mean_load_ * static_cast<double>(unknown);
+  double tokens = mean_tokens_ * static_cast<double>(unknown);
+  std::vector<double> units;
+  for (const std::size_t group : groups) {
+    const GroupWork& work = works_[group];
+    load += work.load;
+    tokens += work.tokens;
+    units.insert(units.end(), work.units.begin(), work.units.end());
+  }
+  const double even = load / ranks_;
+  const double time = std::max(even, time_of_stacked(units, places_));
+  return {time + overhead_ * std::ceil(tokens / tokens_a_round_), time - even};
+}
+
+LengthTable table_of(std::span<const WaitingGroup> groups) {
+  std::vector<LengthEntry> entries;
+  for (const WaitingGroup& group : groups) {
+    for (const WaitingSample& sample : group.samples) {
+      const std::int64_t number = std::ssize(entries);
+      LengthEntry& entry = entries.emplace_back();
+      entry.shape = {SampleId{number}, evenkeel::group_of(group.uid, number), sample.prompt, sample.response};
+      entry.owner_index = narrow<std::int32_t>(number, "samples");
+    }
+  }
+  return LengthTable(std::move(entries));
+}
+
+double planned_time(std::span<const WaitingGroup> groups, const PlanSettings& settings) {
+  const LengthTable table = table_of(groups);
+  const StepPlan plan = plan_step({table, settings});
+  const BalanceSettings& balance = settings.balance;
+  Cost end = 0;
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+    end = std::max(end, settings.time_of(plan.ranks[r].cost(), static_cast<std::int64_t>(r)));
+  const Cost overhead = balance.overhead.value_or(default_overhead(balance.cost));
+  return static_cast<double>(end) + static_cast<double>(plan.num_micro_batches() * overhead);
+}
+
+}  // namespace evenkeel::stream
