@@ -4,7 +4,7 @@
 #
 # ROOMS are its libraries, lowest first: Evenkeel::NAME is the last of them, with all that it needs. PACKAGES are looked
 # for when a project asks for the component; BUILT_BY is said where it is missing. plan, service, torch and c are for users;
-# the rooms of io, bound, stream, page and job have no
+# the rooms of io, bound, stream, buffer, page and job have no
 # public headers.
 set(EVENKEEL_COMPONENTS)
 macro(evenkeel_component name)
@@ -19,6 +19,7 @@ evenkeel_component(plan ROOMS base cost balance batch pack plan config PACKAGES 
 evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
 evenkeel_component(bound ROOMS bound NEEDS plan)
 evenkeel_component(stream ROOMS stream NEEDS plan PACKAGES nlohmann_json)
+evenkeel_component(buffer ROOMS buffer NEEDS plan io stream PACKAGES Httplib Lmdb ZLIB fmt nlohmann_json)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
 evenkeel_component(service ROOMS mesh watchdog transport exchange service source data_ranks NEEDS plan io PACKAGES MPI Boost fmt
                    BUILT_BY EVENKEEL_MPI)

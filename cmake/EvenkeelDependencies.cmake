@@ -14,6 +14,8 @@ find_package(simdjson REQUIRED)
 find_package(Libzip REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Zstd REQUIRED)
+find_package(Lmdb REQUIRED)
+find_package(Httplib REQUIRED)
 if(NOT TARGET yaml-cpp::yaml-cpp)  # Debian 12 ships 0.7, which exports the bare name
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()

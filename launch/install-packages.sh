@@ -19,6 +19,7 @@ packages=(
   libboost-mpi-dev libboost-serialization-dev        # what travels besides tensors
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
+  libcpp-httplib-dev liblmdb-dev libssl-dev           # evenkeel buffer
   libzip-dev                                         # .npz files
   prometheus-cpp-dev                                 # evenkeel run --prometheus
   zlib1g-dev libzstd-dev                             # .gz and .zst files

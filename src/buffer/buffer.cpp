@@ -1,0 +1,394 @@
+#include "buffer/buffer.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "buffer/ledger_notes.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t most_bytes_at_once = std::int64_t{32} << 20;  // of a transaction, but for one request
+constexpr std::int64_t most_bytes_of_body = std::int64_t{64} << 20;
+constexpr const char* totals_note = "totals";
+constexpr const char* schema_note = "schema";
+constexpr const char* job_note = "groups_per_step";
+
+}  // namespace
+
+/// What one transaction makes of the ledger and the store.
+struct Buffer::Change {
+  Buffer& buffer;
+  StoreChange store{};
+  std::int64_t cost = 0;     // of its bodies
+  std::int64_t applied = 0;  // events
+
+  std::int64_t apply(stream::Event::What what) {
+    stream::Ledger& ledger = *buffer.ledger_;
+    const stream::Event event{ledger.totals().last_event + 1, std::move(what)};
+    stream::Changes changes = ledger.apply(event);
+    ++applied;
+    if (!std::ranges::binary_search(changes.superseded, event.number))
+      store.events.emplace_back(event.number, text_of_event(event));
+    store.erased.insert(store.erased.end(), changes.superseded.begin(), changes.superseded.end());
+    store.seen.insert(store.seen.end(), changes.seen.begin(), changes.seen.end());
+    return event.number;
+  }
+
+  /// What the settings demand, at once. Returns what was dropped.
+  std::vector<stream::SamplesDropped> apply_due() {
+    std::vector<stream::SamplesDropped> dropped = buffer.ledger_->due();
+    for (const stream::SamplesDropped& samples : dropped) apply(samples);
+    return dropped;
+  }
+
+  /// Leaves out what came and went in this transaction.
+  void tidy() {
+    std::ranges::sort(store.erased);
+    const auto is_gone = [&](std::int64_t number) {
+      return std::ranges::binary_search(store.erased, number);
+    };
+    std::erase_if(store.bodies, [&](const StoreChange::Record& body) { return is_gone(body.number); });
+    std::erase_if(store.events, [&](const auto& event) { return is_gone(event.first); });
+    store.notes[totals_note] = text_of_totals(buffer.ledger_->totals());
+  }
+};
+
+Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings)
+    : store_(std::move(store)), settings_(settings) {
+  load();
+  writer_ = std::thread([this] { write_until_stopped(); });
+}
+
+Buffer::~Buffer() {
+  stop();
+  writer_.join();
+}
+
+void Buffer::load() {
+  const std::optional<std::string> totals = store_->note(totals_note);
+  const std::vector<stream::SeenSlot> seen = store_->seen();
+  auto ledger =
+      std::make_unique<stream::Ledger>(settings_, totals ? totals_of(*totals) : stream::Totals{}, seen);
+  store_->read_events(
+      [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(event_of_text(text))); });
+  const std::optional<std::string> schema = store_->note(schema_note);
+  schema_ = schema ? schema_of(*schema) : JsonlSchema{};
+  if (const auto groups = store_->note(job_note)) groups_per_step_ = std::stoll(*groups);
+  ledger_ = std::move(ledger);
+  opened_.clear();
+  is_opened_.clear();
+  for (const Uid& uid : ledger_->open_groups()) note_opened(uid);
+  must_load_ = false;
+}
+
+void Buffer::stop() {
+  {
+    const std::scoped_lock lock(queue_mutex_, state_mutex_);
+    is_stopping_ = true;
+  }
+  queued_.notify_all();
+  changed_.notify_all();
+}
+
+void Buffer::submit(std::int64_t bytes, std::function<void(Change&)> act) {
+  Request request{std::move(act), bytes, false, nullptr};
+  std::unique_lock lock(queue_mutex_);
+  if (is_stopping_) throw IoError("buffer", "is being stopped", "Try again");
+  queue_.push_back(&request);
+  queued_.notify_one();
+  answered_.wait(lock, [&] { return request.is_done; });
+  if (request.error) std::rethrow_exception(request.error);
+}
+
+void Buffer::write_until_stopped() {
+  std::vector<Request*> requests;
+  while (true) {
+    const std::optional<Clock::time_point> deadline = [&] {
+      const std::lock_guard lock(state_mutex_);
+      return next_deadline();
+    }();
+    {
+      std::unique_lock lock(queue_mutex_);
+      const auto has_work = [&] { return !queue_.empty() || is_stopping_; };
+      if (deadline) {
+        queued_.wait_until(lock, *deadline, has_work);
+      } else {
+        queued_.wait(lock, has_work);
+      }
+      std::int64_t bytes = 0;
+      while (!queue_.empty() && (requests.empty() || bytes + queue_.front()->bytes <= most_bytes_at_once)) {
+        bytes += queue_.front()->bytes;
+        requests.push_back(queue_.front());
+        queue_.pop_front();
+      }
+      if (requests.empty() && is_stopping_) return;
+    }
+    commit(requests);
+    {
+      const std::lock_guard lock(queue_mutex_);
+      for (Request* request : requests) request->is_done = true;
+    }
+    requests.clear();
+    answered_.notify_all();
+    changed_.notify_all();
+  }
+}
+
+void Buffer::commit(std::vector<Request*>& requests) {
+  const std::lock_guard lock(state_mutex_);
+  Change change{*this};
+  try {
+    if (must_load_) load();
+    for (Request* request : requests) {
+      const std::int64_t applied = change.applied;
+      try {
+        request->act(change);
+      } catch (...) {
+        if (change.applied != applied) throw;  // a part of it is in the ledger
+        request->error = std::current_exception();
+      }
+    }
+    close_what_is_due(change);
+    if (change.applied == 0 && change.store.notes.empty()) return;
+    change.tidy();
+    store_->commit(change.store);
+  } catch (const LimitError& error) {
+    fail(requests, std::make_exception_ptr(FullError(error.report())));
+  } catch (...) {
+    fail(requests, std::current_exception());
+  }
+}
+
+// The ledger may be ahead of the store: it is made again.
+void Buffer::fail(const std::vector<Request*>& requests, const std::exception_ptr& error) {
+  for (Request* request : requests) request->error = error;
+  must_load_ = true;
+  try {
+    load();
+  } catch (const Error&) {
+    // The next commit tries again, and tells those who ask for it.
+  }
+}
+
+std::int64_t Buffer::most_body_bytes() const noexcept {
+  return std::min(most_bytes_of_body, store_->capacity());
+}
+
+Intake Buffer::take(const ReceivedSamples& received) {
+  std::int64_t bytes = 0;
+  for (const ReceivedSample& sample : received.samples()) bytes += store_->cost_of(std::ssize(sample.line));
+  if (bytes > store_->capacity()) {
+    throw LimitError("body",
+                     "needs " + std::to_string(bytes) + " bytes; the buffer's capacity is " +
+                         std::to_string(store_->capacity()),
+                     "Send fewer samples in a request, or give the buffer more room");
+  }
+  Intake intake;
+  submit(bytes, [&](Change& change) {
+    for (const ReceivedSample& sample : received.samples()) {
+      if (const std::string why = ledger_->refusal(sample.accepted); !why.empty())
+        throw InputError(ReceivedSamples::where(sample), why);
+    }
+    JsonlSchema schema;
+    try {
+      schema = joined_schema(schema_, received.schema(), !ledger_->status().formed_step);
+    } catch (const InputError& error) {
+      throw FieldsError(error.report());
+    }
+    std::int64_t cost = 0;
+    for (const ReceivedSample& sample : received.samples())
+      cost += ledger_->is_known(sample.accepted.key) ? 0 : store_->cost_of(std::ssize(sample.line));
+    if (cost > 0 && store_->used() + change.cost + cost > store_->capacity()) {
+      throw FullError("buffer",
+                      "is full: " + std::to_string(store_->used() + change.cost) + " bytes of " +
+                          std::to_string(store_->capacity()) + " are in use",
+                      "Wait until samples are trained, and send the same again");
+    }
+    change.cost += cost;
+    std::vector<std::int64_t> arrivals;
+    for (const ReceivedSample& sample : received.samples()) {
+      if (ledger_->is_known(sample.accepted.key)) {
+        ++intake.duplicates;
+        continue;
+      }
+      stream::SampleAccepted accepted = sample.accepted;
+      accepted.bytes = store_->cost_of(std::ssize(sample.line));
+      arrivals.push_back(change.apply(std::move(accepted)));
+      change.store.bodies.push_back({arrivals.back(), sample.line});
+      note_opened(sample.accepted.key.uid);
+    }
+    if (intake.duplicates > 0) change.apply(stream::DuplicatesTold{intake.duplicates});
+    for (const stream::SamplesDropped& dropped : change.apply_due()) {
+      const auto is_mine = [&](std::int64_t arrival) {
+        return std::ranges::binary_search(arrivals, arrival);
+      };
+      (dropped.reason == stream::DropReason::stale ? intake.stale : intake.dropped) +=
+          std::ranges::count_if(dropped.arrivals, is_mine);
+    }
+    intake.accepted = std::ssize(arrivals) - intake.stale - intake.dropped;
+    intake.version = ledger_->version();
+    if (!arrivals.empty()) last_sample_ = Clock::now();
+    if (schema.fields != schema_.fields || schema.kind_open != schema_.kind_open ||
+        schema.element_open != schema_.element_open || schema_.empty) {
+      change.store.notes[schema_note] = text_of_schema(schema);
+    }
+    schema_ = std::move(schema);
+  });
+  return intake;
+}
+
+GrantedTickets Buffer::grant(std::int64_t groups) {
+  GrantedTickets granted;
+  submit(0, [&](Change& change) {
+    // Without a job nobody knows how many groups a step takes.
+    const bool is_limited = settings_.on_stale == stream::OnStale::wait && settings_.max_staleness;
+    const std::int64_t most =
+        is_limited && !groups_per_step_ ? 0 : ledger_->grantable(groups_per_step_.value_or(1));
+    granted = {std::clamp<std::int64_t>(groups, 0, std::max<std::int64_t>(most, 0)), ledger_->version()};
+    if (granted.groups > 0) change.apply(stream::TicketsGranted{granted.groups});
+  });
+  return granted;
+}
+
+void Buffer::close_group(const Uid& uid) {
+  submit(0, [&](Change& change) {
+    change.apply(stream::GroupClosed{uid, false});
+    change.apply_due();
+  });
+}
+
+void Buffer::abort_group(const Uid& uid, std::optional<std::int64_t> index, const std::string& reason) {
+  submit(0, [&](Change& change) {
+    change.apply(stream::GroupAborted{uid, index, reason});
+    change.apply_due();
+  });
+}
+
+void Buffer::end() {
+  submit(0, [&](Change& change) {
+    if (ledger_->totals().ended) return;
+    change.apply(stream::StreamEnded{});
+    change.apply_due();
+  });
+}
+
+Uid Buffer::group_called(const std::string& name) const {
+  const Uid text = name;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
+  if (error != std::errc{} || end != name.data() + name.size()) return text;
+  const std::lock_guard lock(state_mutex_);
+  std::vector<Uid> waiting = ledger_->open_groups();
+  for (const stream::WaitingGroup& group : ledger_->ready()) waiting.push_back(group.uid);
+  const auto is_there = [&](const Uid& uid) { return std::ranges::find(waiting, uid) != waiting.end(); };
+  if (!is_there(value)) return text;
+  if (is_there(text)) {
+    throw InputError("group " + name, "is the name of two groups: one is a number, the other a text",
+                     "Use uids of one kind");
+  }
+  return value;
+}
+
+void Buffer::begin_job(std::int64_t groups_per_step) {
+  submit(0, [&](Change& change) {
+    groups_per_step_ = groups_per_step;
+    change.store.notes[job_note] = std::to_string(groups_per_step);
+  });
+}
+
+void Buffer::publish(std::int64_t version) {
+  submit(0, [&](Change& change) {
+    if (version == ledger_->version()) return;
+    change.apply(stream::VersionPublished{version});
+    change.apply_due();
+  });
+}
+
+void Buffer::trained(std::int64_t step) {
+  submit(0, [&](Change& change) {
+    if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
+    change.apply(stream::StepTrained{step});
+  });
+}
+
+void Buffer::form(const stream::StepFormed& step) {
+  submit(0, [&](Change& change) {
+    for (const stream::FormedStep& formed : ledger_->formed(step.step)) {
+      if (formed.step != step.step) continue;
+      std::vector<stream::FormedGroup> groups;
+      for (const stream::WaitingGroup& group : formed.groups)
+        groups.push_back({group.uid, std::ssize(group.samples)});
+      if (groups == step.groups && formed.masked == step.masked && formed.version == step.version) return;
+      throw FieldsError("step " + std::to_string(step.step),
+                        "was formed before, of other groups, masks or at another version",
+                        "Ask which groups it has: GET /v1/job/steps?from=" + std::to_string(step.step));
+    }
+    change.apply(step);
+    change.apply_due();
+  });
+}
+
+WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {
+  std::unique_lock lock(state_mutex_);
+  changed_.wait_for(lock, time, [&] {
+    const stream::Status status = ledger_->status();
+    return status.ready_groups >= enough || status.ended || is_stopping_;
+  });
+  WaitingGroups waiting{ledger_->ready(), ledger_->status(), since_last_sample(), is_stopping_};
+  if (std::ssize(waiting.groups) > most) waiting.groups.resize(static_cast<std::size_t>(most));
+  return waiting;
+}
+
+std::vector<stream::FormedStep> Buffer::formed(std::int64_t from_step) const {
+  const std::lock_guard lock(state_mutex_);
+  return ledger_->formed(from_step);
+}
+
+void Buffer::read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const {
+  store_->read_body(arrival, take);
+}
+
+JsonlSchema Buffer::schema() const {
+  const std::lock_guard lock(state_mutex_);
+  return schema_;
+}
+
+BufferStatus Buffer::status() const {
+  const std::lock_guard lock(state_mutex_);
+  return {ledger_->status(), store_->name(),      store_->is_durable(), store_->capacity(),
+          store_->used(),    since_last_sample(), groups_per_step_};
+}
+
+std::optional<double> Buffer::since_last_sample() const {
+  if (!last_sample_) return std::nullopt;
+  return std::chrono::duration<double>(Clock::now() - *last_sample_).count();
+}
+
+void Buffer::note_opened(const Uid& uid) {
+  if (settings_.deadline && is_opened_.emplace(stream::group_key(uid), true).second)
+    opened_.push_back({uid, Clock::now()});
+}
+
+std::optional<Buffer::Clock::time_point> Buffer::next_deadline() const {
+  if (opened_.empty()) return std::nullopt;
+  return opened_.front().opened +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*settings_.deadline));
+}
+
+// That a deadline has fired is an event like any other: who replays them looks at no clock.
+void Buffer::close_what_is_due(Change& change) {
+  bool has_closed = false;
+  for (auto due = next_deadline(); due && *due <= Clock::now(); due = next_deadline()) {
+    change.apply(stream::GroupClosed{opened_.front().uid, true});
+    is_opened_.erase(stream::group_key(opened_.front().uid));
+    opened_.pop_front();
+    has_closed = true;
+  }
+  if (has_closed) change.apply_due();
+}
+
+}  // namespace evenkeel

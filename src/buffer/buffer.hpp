@@ -1,0 +1,163 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "buffer/intake/received_samples.hpp"
+#include "buffer/store/store.hpp"
+#include "io/jsonl/schema.hpp"
+#include "stream/ledger.hpp"
+
+namespace evenkeel {
+
+/// What became of the samples of one request.
+struct Intake {
+  std::int64_t accepted = 0;
+  std::int64_t duplicates = 0;
+  std::int64_t stale = 0;    ///< accepted, and dropped at once: too old to be trained
+  std::int64_t dropped = 0;  ///< likewise, since their group was aborted, or had gone to a step
+  std::int64_t version = 0;
+};
+
+struct GrantedTickets {
+  std::int64_t groups = 0;
+  std::int64_t version = 0;
+};
+
+/// What a buffer says about itself.
+struct BufferStatus {
+  stream::Status stream;
+  std::string store;
+  bool is_durable = false;
+  std::int64_t capacity = 0;
+  std::int64_t used = 0;
+  std::optional<double> since_last_sample;  ///< seconds; none before the first one of this process
+  std::optional<std::int64_t> groups_per_step;
+};
+
+/// What a job may form a step of.
+struct WaitingGroups {
+  std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
+  stream::Status stream;
+  std::optional<double> since_last_sample;
+  bool is_stopping = false;
+};
+
+/// Takes samples, keeps them until they are trained, and accounts for each: a ledger, and a store that has
+/// all that the ledger needs. Whatever a call has changed is in the store, and durable if the store is, when
+/// the call returns. Calls may come from any thread: one writer commits those that wait together.
+///
+/// Each call throws IoError if the store cannot be written; nothing has changed then.
+class Buffer {
+ public:
+  /// Takes up what the store has. Throws InputError if that is damaged, and as the ledger's settings.
+  Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  /// Throws InputError at the sample that cannot be taken, FieldsError if the samples so far had other
+  /// fields, LimitError if they can never have room, and FullError if there is no room now. Then none is
+  /// taken.
+  Intake take(const ReceivedSamples& received);
+  GrantedTickets grant(std::int64_t groups);
+  void close_group(const Uid& uid);
+  void abort_group(const Uid& uid, std::optional<std::int64_t> index, const std::string& reason);
+  void end();
+  /// The group that is called so in a URL, where a number may be a text: the one that waits. Throws
+  /// InputError if there are two.
+  [[nodiscard]] Uid group_called(const std::string& name) const;
+
+  /// Says how many groups a job's step has, which tickets need.
+  void begin_job(std::int64_t groups_per_step);
+  /// Waits until at least `enough` groups are ready, no more will come, or the time is over; returns the
+  /// first `most` of them.
+  [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
+                                       std::chrono::milliseconds time);
+  /// Writes a step down. The same step again changes nothing; throws FieldsError where it has others.
+  void form(const stream::StepFormed& step);
+  void publish(std::int64_t version);
+  /// The job will ask for no step up to this one again.
+  void trained(std::int64_t step);
+  [[nodiscard]] std::vector<stream::FormedStep> formed(std::int64_t from_step) const;
+  /// A sample as it was sent. Throws InputError if it is not there or damaged.
+  void read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const;
+  [[nodiscard]] JsonlSchema schema() const;
+
+  [[nodiscard]] BufferStatus status() const;
+  [[nodiscard]] const stream::StreamSettings& settings() const noexcept { return settings_; }
+  /// Most bytes that a request may have.
+  [[nodiscard]] std::int64_t most_body_bytes() const noexcept;
+  /// Lets nobody wait any longer.
+  void stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Change;
+  struct Request {
+    std::function<void(Change&)> act;
+    std::int64_t bytes = 0;
+    bool is_done = false;
+    std::exception_ptr error;
+  };
+  struct OpenedGroup {
+    Uid uid;
+    Clock::time_point opened;
+  };
+
+  void load();
+  void submit(std::int64_t bytes, std::function<void(Change&)> act);
+  void write_until_stopped();
+  void commit(std::vector<Request*>& requests);
+  void fail(const std::vector<Request*>& requests, const std::exception_ptr& error);
+  void close_what_is_due(Change& change);
+  void note_opened(const Uid& uid);
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
+  [[nodiscard]] std::optional<double> since_last_sample() const;
+
+  const std::unique_ptr<Store> store_;
+  const stream::StreamSettings settings_;
+
+  mutable std::mutex state_mutex_;  // what follows; the writer holds it until its commit is done
+  std::condition_variable changed_;
+  std::unique_ptr<stream::Ledger> ledger_;
+  bool must_load_ = false;
+  JsonlSchema schema_;
+  std::optional<std::int64_t> groups_per_step_;
+  std::optional<Clock::time_point> last_sample_;
+  std::deque<OpenedGroup> opened_;  // with a deadline
+  std::map<stream::GroupKey, bool> is_opened_;
+
+  std::mutex queue_mutex_;  // what follows
+  std::condition_variable queued_;
+  std::condition_variable answered_;
+  std::deque<Request*> queue_;
+  bool is_stopping_ = false;
+  std::thread writer_;
+};
+
+/// There is no room now; there will be once samples are trained.
+class FullError : public LimitError {
+ public:
+  using LimitError::LimitError;
+};
+
+/// What was said before is not to be changed: other fields, other groups of a step.
+class FieldsError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,221 @@
+#include "buffer/door_json.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::array<std::pair<stream::OnStale, const char*>, 3> on_stale_words{
+    {{stream::OnStale::wait, "wait"}, {stream::OnStale::drop, "drop"}, {stream::OnStale::mask, "mask"}}};
+
+template <typename Value>
+void put(ordered_json& out, const char* name, const std::optional<Value>& value) {
+  out[name] = value ? ordered_json(*value) : ordered_json();
+}
+
+template <typename Value>
+std::optional<Value> get(const json& in, const char* name) {
+  if (!in.contains(name) || in[name].is_null()) return std::nullopt;
+  return in[name].get<Value>();
+}
+
+ordered_json drops_of(const stream::Status& status) {
+  ordered_json out = ordered_json::object();
+  for (std::size_t i = 0; i < stream::num_drop_reasons; ++i)
+    out[std::string(to_string(static_cast<stream::DropReason>(i)))] = status.dropped[i].samples;
+  return out;
+}
+
+/// `read`, with what nlohmann::json throws as an InputError.
+template <typename Read>
+auto reading(const char* what, Read&& read) {
+  try {
+    return read();
+  } catch (const json::exception& error) {
+    throw InputError(what, std::string("cannot be read: ") + error.what());
+  }
+}
+
+}  // namespace
+
+ordered_json json_of(const Uid& uid) {
+  return std::visit(
+      []<typename Value>(const Value& value) {
+        if constexpr (std::is_same_v<Value, std::monostate>) {
+          return ordered_json();
+        } else {
+          return ordered_json(value);
+        }
+      },
+      uid);
+}
+
+Uid uid_of_json(const json& in) {
+  if (in.is_string()) return in.get<std::string>();
+  if (in.is_number_unsigned() && in.get<std::uint64_t>() >> 63 != 0) return in.get<std::uint64_t>();
+  if (in.is_number_integer()) return in.get<std::int64_t>();
+  throw InputError("uid", "is " + in.dump() + "; a text or an integer is needed");
+}
+
+ordered_json json_of(const Intake& intake) {
+  ordered_json out{{"accepted", intake.accepted},
+                   {"duplicates", intake.duplicates},
+                   {"stale", intake.stale},
+                   {"version", intake.version}};
+  if (intake.dropped > 0) out["dropped"] = intake.dropped;
+  return out;
+}
+
+ordered_json json_of(const BufferStatus& status) {
+  const stream::Status& of = status.stream;
+  ordered_json out{
+      {"version", of.version},
+      {"ended", of.ended},
+      {"store", status.store},
+      {"durable", status.is_durable},
+      {"capacity", status.capacity},
+      {"bytes", status.used},
+      {"groups", {{"open", of.open_groups}, {"ready", of.ready_groups}, {"formed", of.formed_groups}}},
+      {"samples",
+       {{"received", of.received.samples},
+        {"waiting", of.waiting.samples},
+        {"formed", of.formed.samples},
+        {"trained", of.trained.samples},
+        {"dropped", drops_of(of)},
+        {"duplicates", of.duplicates}}},
+      {"tickets", of.tickets}};
+  put(out, "formed_step", of.formed_step);
+  put(out, "trained_step", of.trained_step);
+  put(out, "seconds_since_last_sample", status.since_last_sample);
+  return out;
+}
+
+ordered_json json_of(const stream::WaitingGroup& group) {
+  ordered_json samples = ordered_json::array();
+  for (const stream::WaitingSample& sample : group.samples) {
+    samples.push_back(ordered_json::array(
+        {sample.arrival, sample.index, sample.prompt, sample.response, sample.version, sample.bytes}));
+  }
+  return {
+      {"uid", json_of(group.uid)}, {"ready", group.ready}, {"passed", group.passed}, {"samples", samples}};
+}
+
+stream::WaitingGroup group_of_json(const json& in) {
+  return reading("group", [&] {
+    stream::WaitingGroup group{uid_of_json(in.at("uid")), in.at("ready"), in.at("passed"), {}};
+    for (const json& sample : in.at("samples")) {
+      group.samples.push_back(
+          {sample.at(0), sample.at(1), sample.at(2), sample.at(3), sample.at(4), sample.at(5)});
+    }
+    return group;
+  });
+}
+
+ordered_json json_of(const stream::FormedStep& step) {
+  ordered_json out{{"step", step.step},
+                   {"version", step.version},
+                   {"groups", ordered_json::array()},
+                   {"masked", step.masked}};
+  for (const stream::WaitingGroup& group : step.groups) out["groups"].push_back(json_of(group));
+  return out;
+}
+
+stream::FormedStep step_of_json(const json& in) {
+  return reading("step", [&] {
+    stream::FormedStep step{
+        in.at("step"), in.at("version"), {}, in.at("masked").get<std::vector<std::int64_t>>()};
+    for (const json& group : in.at("groups")) step.groups.push_back(group_of_json(group));
+    return step;
+  });
+}
+
+ordered_json json_of(const stream::StreamSettings& settings) {
+  ordered_json out{{"group_size", settings.group_size}};
+  put(out, "min_group", settings.min_group);
+  put(out, "deadline", settings.deadline);
+  put(out, "max_staleness", settings.max_staleness);
+  for (const auto& [value, word] : on_stale_words) {
+    if (value == settings.on_stale) out["on_stale"] = word;
+  }
+  return out;
+}
+
+stream::StreamSettings settings_of_json(const json& in) {
+  return reading("settings", [&] {
+    stream::StreamSettings settings;
+    settings.group_size = in.at("group_size");
+    settings.min_group = get<std::int64_t>(in, "min_group");
+    settings.deadline = get<double>(in, "deadline");
+    settings.max_staleness = get<std::int64_t>(in, "max_staleness");
+    for (const auto& [value, word] : on_stale_words) {
+      if (in.at("on_stale") == word) settings.on_stale = value;
+    }
+    return settings;
+  });
+}
+
+ordered_json json_of(const WaitingGroups& waiting) {
+  ordered_json out{{"version", waiting.stream.version},
+                   {"ended", waiting.stream.ended},
+                   {"ready_groups", waiting.stream.ready_groups},
+                   {"open_groups", waiting.stream.open_groups}};
+  put(out, "seconds_since_last_sample", waiting.since_last_sample);
+  out["groups"] = ordered_json::array();
+  for (const stream::WaitingGroup& group : waiting.groups) out["groups"].push_back(json_of(group));
+  return out;
+}
+
+std::string metrics_of(const BufferStatus& status) {
+  const stream::Status& of = status.stream;
+  std::string out;
+  const auto family = [&](const char* name, const char* type, const char* help) {
+    out += fmt::format("# HELP evenkeel_buffer_{0} {2}\n# TYPE evenkeel_buffer_{0} {1}\n", name, type, help);
+  };
+  const auto value = [&](const char* name, auto number, const std::string& labels = {}) {
+    out += fmt::format("evenkeel_buffer_{}{} {}\n", name, labels.empty() ? "" : "{" + labels + "}", number);
+  };
+  const auto gauge = [&](const char* name, const char* help, auto number) {
+    family(name, "gauge", help);
+    value(name, number);
+  };
+  gauge("policy_version", "Version of the policy that the trainer published last", of.version);
+  gauge("capacity_bytes", "Bytes that may be in use", status.capacity);
+  gauge("used_bytes", "Bytes in use", status.used);
+  family("groups", "gauge", "Groups of samples by state");
+  value("groups", of.open_groups, "state=\"open\"");
+  value("groups", of.ready_groups, "state=\"ready\"");
+  value("groups", of.formed_groups, "state=\"formed\"");
+  family("samples", "gauge", "Samples that are in the buffer, by state");
+  value("samples", of.waiting.samples, "state=\"waiting\"");
+  value("samples", of.formed.samples, "state=\"formed\"");
+  const auto counter = [&](const char* name, const char* help, std::int64_t number) {
+    family(name, "counter", help);
+    value(name, number);
+  };
+  counter("received_samples_total", "Samples that were accepted", of.received.samples);
+  counter("duplicate_samples_total", "Samples that had come before", of.duplicates);
+  counter("trained_samples_total", "Samples that were trained", of.trained.samples);
+  counter("received_response_tokens_total", "Response tokens of samples that were accepted",
+          of.received.response);
+  counter("trained_response_tokens_total", "Response tokens of samples that were trained",
+          of.trained.response);
+  family("dropped_samples_total", "counter", "Samples that were dropped, by reason");
+  for (std::size_t i = 0; i < stream::num_drop_reasons; ++i) {
+    value("dropped_samples_total", of.dropped[i].samples,
+          fmt::format("reason=\"{}\"", to_string(static_cast<stream::DropReason>(i))));
+  }
+  gauge("tickets", "Tickets that were granted and not used", of.tickets);
+  if (status.since_last_sample)
+    gauge("seconds_since_last_sample", "Seconds since the last sample came", *status.since_last_sample);
+  return out;
+}
+
+}  // namespace evenkeel

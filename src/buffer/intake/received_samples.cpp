@@ -1,0 +1,134 @@
+#include "buffer/intake/received_samples.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "io/jsonl/jsonl.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::size_t most_samples = std::size_t{1} << 20;
+
+/// A field of one integer a sample. None if there is no such field.
+std::optional<std::span<const std::int64_t>> integers_of(const RaggedBatch& batch, const std::string& name) {
+  const Column* const column = batch.find(name);
+  if (column == nullptr) return std::nullopt;
+  const FieldSpec& spec = column->spec();
+  if (spec.kind != FieldKind::sample || spec.dtype != DType::int64 || !spec.trailing.empty()) {
+    throw InputError("body:1", "field '" + name + "' is not one integer a sample",
+                     "Send an integer, such as \"" + name + "\": 0");
+  }
+  return column->values<std::int64_t>();
+}
+
+/// The oldest version of each sample's tokens, where lines have `versions`.
+std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<const LineRef> lines,
+                                          const LineNames& names) {
+  const Column* const column = batch.find("versions");
+  if (column == nullptr) return {};
+  if (column->spec().dtype != DType::int64)
+    throw InputError("body:1", "field 'versions' (runs) has numbers that are no integers");
+  const std::span<const std::int64_t> values = column->values<std::int64_t>();
+  std::vector<std::int64_t> oldest;
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(*column, i);
+    if (rows.begin == rows.end) {
+      throw InputError(names.where(lines[static_cast<std::size_t>(i)].number),
+                       "field 'versions' says no version of a sample without tokens");
+    }
+    oldest.push_back(*std::min_element(values.begin() + rows.begin, values.begin() + rows.end));
+  }
+  return oldest;
+}
+
+}  // namespace
+
+const ToldFormats& stream_formats() {
+  static const ToldFormats formats{{"versions", LineFormat::runs}};
+  return formats;
+}
+
+std::string ReceivedSamples::where(const ReceivedSample& sample) {
+  return "body:" + std::to_string(sample.number + 1);
+}
+
+ReceivedSamples::ReceivedSamples(SpooledBody body) : body_(std::move(body)) {
+  const InputFile& file = body_.file();
+  const std::vector<LineRef> lines = scan_lines(file).lines;
+  if (lines.empty()) return;
+  if (lines.size() > most_samples) {
+    throw LimitError("body",
+                     "has " + std::to_string(lines.size()) + " samples; at most " +
+                         std::to_string(most_samples) + " may come in one request",
+                     "Send fewer samples in a request");
+  }
+  const LineFiles files(file);
+  schema_ = infer_schema(files, lines, {}, stream_formats());
+  const RaggedBatch batch = read_samples(files, lines, schema_, stream_formats());
+  std::vector<Uid> uids = read_uids(files, lines);
+  const auto indexes = integers_of(batch, "index");
+  const auto versions = integers_of(batch, "version");
+  const std::vector<std::int64_t> oldest = oldest_versions(batch, lines, files.names());
+  if (!indexes) {
+    throw InputError("body:1", "has no field 'index'",
+                     "Number the responses of a group from 0 on, such as \"index\": 0");
+  }
+  if (!versions && oldest.empty()) {
+    throw InputError(
+        "body:1", "has no field 'version'",
+        "Say which version of the policy wrote it, such as \"version\": 0, or versions: [[0, 17]]");
+  }
+  samples_.reserve(lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::int64_t version = oldest.empty() ? (*versions)[i] : oldest[i];
+    if (versions && (*versions)[i] != version) {
+      throw InputError(files.names().where(lines[i].number),
+                       "field 'version' is " + std::to_string((*versions)[i]) +
+                           "; the oldest of versions is " + std::to_string(version),
+                       "Send the oldest, or leave version out");
+    }
+    if (std::holds_alternative<std::monostate>(uids[i])) {
+      throw InputError(files.names().where(lines[i].number), "has no uid",
+                       "Give all responses to one prompt the same uid");
+    }
+    const SampleShape& shape = batch.samples()[i];
+    samples_.push_back({{{std::move(uids[i]), (*indexes)[i]}, shape.prompt, shape.response, version, 0},
+                        body_.bytes().substr(static_cast<std::size_t>(lines[i].offset),
+                                             static_cast<std::size_t>(lines[i].bytes)),
+                        lines[i].number});
+  }
+}
+
+JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
+  if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
+  // All samples so far are the first line, so that errors stand at the new ones.
+  const LineNames names({"earlier samples", "body"}, {0, 1});
+  const auto moved = [](JsonlSchema schema, std::int64_t scale, std::int64_t first) {
+    schema.first_line = schema.first_line * scale + first;
+    for (FieldOrigin& origin : schema.origins) {
+      for (std::int64_t* line : {&origin.kind, &origin.trailing, &origin.dtype})
+        *line = *line * scale + first;
+    }
+    return schema;
+  };
+  JsonlSchema joined = moved(merge(moved(so_far, 0, 0), moved(more, 1, 1), names), 0, 0);
+  if (may_widen) return joined;
+  for (std::size_t i = 0; i < joined.fields.size(); ++i) {
+    if (joined.fields[i] == so_far.fields[i]) continue;
+    const std::string& name = joined.fields[i].name;
+    throw InputError("body",
+                     "field '" + name + "' is " + std::string(name_of(more.fields[i].dtype)) + " (" +
+                         std::string(name_of(more.fields[i].kind)) + "); in the steps so far it is " +
+                         std::string(name_of(so_far.fields[i].dtype)) + " (" +
+                         std::string(name_of(so_far.fields[i].kind)) + ")",
+                     "Write real numbers with a point from the first sample on, such as 1.0");
+  }
+  return joined;
+}
+
+}  // namespace evenkeel

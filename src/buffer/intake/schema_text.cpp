@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "buffer/intake/received_samples.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::array all_kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample,
+                               FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
+
+template <typename Value>
+Value one_of(std::span<const Value> all, const std::string& name) {
+  const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
+  if (found == all.end()) throw InputError("fields", "have the unknown word " + name);
+  return *found;
+}
+
+}  // namespace
+
+std::string text_of_schema(const JsonlSchema& schema) {
+  nlohmann::json fields = nlohmann::json::array();
+  for (const FieldSpec& field : schema.fields) {
+    fields.push_back({{"name", field.name},
+                      {"dtype", name_of(field.dtype)},
+                      {"kind", name_of(field.kind)},
+                      {"trailing", field.trailing},
+                      {"kind_open", schema.kind_open.contains(field.name)},
+                      {"element_open", schema.element_open.contains(field.name)}});
+  }
+  return nlohmann::json{{"empty", schema.empty}, {"fields", std::move(fields)}}.dump();
+}
+
+JsonlSchema schema_of(const std::string& text) {
+  try {
+    JsonlSchema schema;
+    const nlohmann::json in = nlohmann::json::parse(text);
+    schema.empty = in.at("empty");
+    for (const nlohmann::json& field : in.at("fields")) {
+      const FieldSpec spec{field.at("name"), one_of<DType>(all_dtypes, field.at("dtype")),
+                           one_of<FieldKind>(all_kinds, field.at("kind")),
+                           field.at("trailing").get<std::vector<std::int64_t>>()};
+      if (field.at("kind_open").get<bool>()) schema.kind_open.insert(spec.name);
+      if (field.at("element_open").get<bool>()) schema.element_open.insert(spec.name);
+      schema.fields.push_back(spec);
+      schema.origins.emplace_back();
+    }
+    return schema;
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError("fields", std::string("cannot be read: ") + error.what());
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,186 @@
+#include "buffer/job_client.hpp"
+
+#include <httplib.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "buffer/door_json.hpp"
+#include "buffer/intake/received_samples.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using nlohmann::json;
+
+constexpr int connect_seconds = 5;
+constexpr int answer_seconds = 60;  // longer than the longest wait
+
+/// What the door says is wrong; its own text if it is no JSON.
+ErrorReport report_of(const std::string& url, const httplib::Response& response) {
+  const json said = json::parse(response.body, nullptr, false);
+  ErrorReport report{ErrorKind::input, url, "answers with status " + std::to_string(response.status), {}, -1};
+  if (said.is_object() && said.contains("message") && said["message"].is_string()) {
+    report.where = said.value("where", url);
+    report.message = said["message"];
+    report.hint = said.value("hint", "");
+  }
+  if (response.status == 401) report.kind = ErrorKind::config;
+  if (response.status == 413) report.kind = ErrorKind::limit;
+  if (response.status == 429 || response.status >= 500) report.kind = ErrorKind::io;
+  return report;
+}
+
+/// A buffer that is gone would otherwise end this process by a signal.
+template <typename Call>
+std::string without_broken_pipes(Call&& call) {
+  sigset_t broken_pipe;
+  sigset_t before;
+  sigset_t pending;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  sigpending(&pending);
+  const bool was_pending = sigismember(&pending, SIGPIPE) == 1;
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+  const auto restore = [&] {
+    int signal = 0;
+    sigpending(&pending);
+    if (!was_pending && sigismember(&pending, SIGPIPE) == 1) sigwait(&broken_pipe, &signal);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  };
+  try {
+    std::string content = call();
+    restore();
+    return content;
+  } catch (...) {
+    restore();
+    throw;
+  }
+}
+
+std::optional<std::int64_t> step_at(const json& status, const char* name) {
+  if (!status.contains(name) || status[name].is_null()) return std::nullopt;
+  return status[name].get<std::int64_t>();
+}
+
+}  // namespace
+
+class JobClient::Connection {
+ public:
+  Connection(std::string url, std::string token, const std::filesystem::path& ca)
+      : url_(std::move(url)), client_(url_) {
+    if (!client_.is_valid() || url_.find("://") == std::string::npos)
+      throw ConfigError("url", "is '" + url_ + "'; an address such as http://127.0.0.1:8710 is needed");
+    client_.set_keep_alive(true);
+    client_.set_tcp_nodelay(true);
+    client_.set_connection_timeout(connect_seconds);
+    client_.set_read_timeout(answer_seconds);
+    client_.set_write_timeout(answer_seconds);
+    if (!token.empty()) client_.set_bearer_token_auth(token);
+    if (!ca.empty()) client_.set_ca_cert_path(ca.string());
+    client_.enable_server_certificate_verification(true);
+  }
+
+  std::string get(const std::string& path) {
+    return without_broken_pipes([&] { return content_of(client_.Get(path)); });
+  }
+  std::string post(const std::string& path, const json& content) {
+    return without_broken_pipes(
+        [&] { return content_of(client_.Post(path, content.dump(), "application/json")); });
+  }
+
+  /// `read` of an answer, which must be what the door of a buffer says.
+  template <typename Read>
+  auto of_json(const std::string& text, Read&& read) const {
+    try {
+      return read(json::parse(text));
+    } catch (const json::exception& error) {
+      throw InputError(url_, std::string("answers with what cannot be read: ") + error.what(),
+                       "Is this the address of evenkeel buffer?");
+    }
+  }
+
+ private:
+  std::string content_of(const httplib::Result& result) const {
+    if (!result) {
+      const httplib::Error error = result.error();
+      if (error == httplib::Error::SSLServerVerification || error == httplib::Error::SSLLoadingCerts)
+        throw ConfigError(url_, "has a certificate that is not trusted: " + httplib::to_string(error));
+      throw IoError(url_, "cannot be reached: " + httplib::to_string(error),
+                    "Is evenkeel buffer running there?");
+    }
+    if (result->status == 200) return result->body;
+    throw_error(report_of(url_, *result));
+  }
+
+  std::string url_;
+  httplib::Client client_;
+};
+
+JobClient::JobClient(std::string url, std::string token, std::filesystem::path ca)
+    : connection_(std::make_unique<Connection>(std::move(url), std::move(token), ca)) {}
+JobClient::~JobClient() = default;
+JobClient::JobClient(JobClient&&) noexcept = default;
+
+JobBegun JobClient::begin(std::int64_t groups_per_step) {
+  const std::string text = connection_->post("/v1/job/begin", {{"groups_per_step", groups_per_step}});
+  return connection_->of_json(text, [](const json& in) {
+    const json& status = in.at("status");
+    return JobBegun{settings_of_json(in.at("settings")), status.at("version"), step_at(status, "formed_step"),
+                    step_at(status, "trained_step")};
+  });
+}
+
+JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chrono::seconds time) {
+  const std::string text =
+      connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
+                       "&wait=" + std::to_string(time.count()));
+  return connection_->of_json(text, [](const json& in) {
+    JobWaiting waiting{in.at("version"), in.at("ended"), in.at("ready_groups"), in.at("open_groups"), {}, {}};
+    if (const json& since = in.at("seconds_since_last_sample"); !since.is_null())
+      waiting.since_last_sample = since.get<double>();
+    for (const json& group : in.at("groups")) waiting.groups.push_back(group_of_json(group));
+    return waiting;
+  });
+}
+
+void JobClient::form(const stream::StepFormed& step) {
+  connection_->post("/v1/job/steps", stream::to_json({0, step}));
+}
+
+std::vector<stream::FormedStep> JobClient::formed(std::int64_t from_step) {
+  const std::string text = connection_->get("/v1/job/steps?from=" + std::to_string(from_step));
+  return connection_->of_json(text, [](const json& in) {
+    std::vector<stream::FormedStep> steps;
+    for (const json& step : in.at("steps")) steps.push_back(step_of_json(step));
+    return steps;
+  });
+}
+
+std::string JobClient::lines(std::span<const std::int64_t> arrivals) {
+  std::string text = connection_->post(
+      "/v1/job/samples", {{"arrivals", std::vector<std::int64_t>(arrivals.begin(), arrivals.end())}});
+  const std::int64_t lines = std::ranges::count(text, '\n');
+  if (lines != std::ssize(arrivals)) {
+    throw IoError("samples", "came as " + std::to_string(lines) + " lines; " +
+                                 std::to_string(arrivals.size()) + " were asked for");
+  }
+  return text;
+}
+
+JsonlSchema JobClient::schema() {
+  return schema_of(connection_->get("/v1/job/fields"));
+}
+
+void JobClient::publish(std::int64_t version) {
+  connection_->post("/v1/job/version", {{"version", version}});
+}
+
+void JobClient::trained(std::int64_t step) {
+  connection_->post("/v1/job/trained", {{"step", step}});
+}
+
+}  // namespace evenkeel

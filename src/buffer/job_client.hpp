@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/jsonl/schema.hpp"
+#include "stream/ledger.hpp"
+
+namespace evenkeel {
+
+/// What a buffer tells a job that begins.
+struct JobBegun {
+  stream::StreamSettings settings;
+  std::int64_t version = 0;
+  std::optional<std::int64_t> formed_step;   ///< the latest
+  std::optional<std::int64_t> trained_step;  ///< the latest
+};
+
+/// What a step can be formed of.
+struct JobWaiting {
+  std::int64_t version = 0;
+  bool has_ended = false;                   ///< no more samples will come
+  std::int64_t ready_groups = 0;            ///< all of them, of which `groups` are the first
+  std::int64_t open_groups = 0;             ///< that wait for samples
+  std::optional<double> since_last_sample;  ///< seconds
+  std::vector<stream::WaitingGroup> groups;
+};
+
+/// The job's side of a buffer's door, for one rank and one thread: it holds one connection. Each call is one
+/// request, and throws IoError if the buffer cannot be reached or cannot answer now; then the same call may
+/// be made again. Throws ConfigError for a wrong token or certificate, and InputError, with the buffer's
+/// text, for what it refuses.
+class JobClient {
+ public:
+  /// `ca`: certificates to trust for https, instead of the system's. Throws ConfigError for what is no URL.
+  explicit JobClient(std::string url, std::string token = {}, std::filesystem::path ca = {});
+  ~JobClient();
+  JobClient(JobClient&&) noexcept;
+  JobClient& operator=(JobClient&&) = delete;
+
+  /// Tells how many groups a step has, which tickets are counted by.
+  JobBegun begin(std::int64_t groups_per_step);
+  /// Returns when at least `enough` groups are ready, when no more will come, or after `time` (30 seconds at
+  /// most): the first `most` groups, in the order in which they became ready.
+  JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::seconds time);
+  /// Writes a step down, durably. The same step again changes nothing.
+  void form(const stream::StepFormed& step);
+  /// Steps that are formed and not trained, from this one on.
+  std::vector<stream::FormedStep> formed(std::int64_t from_step);
+  /// The samples of these arrival numbers, as they were sent: a line each, in this order. Throws InputError
+  /// where one is damaged or not there any more.
+  std::string lines(std::span<const std::int64_t> arrivals);
+  /// Which fields the samples have so far, to read their lines with.
+  JsonlSchema schema();
+  void publish(std::int64_t version);
+  /// The job's state is saved after this step: what it and earlier ones have is freed.
+  void trained(std::int64_t step);
+
+ private:
+  class Connection;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,96 @@
+#include <mutex>
+#include <shared_mutex>
+
+#include "buffer/store/record.hpp"
+#include "buffer/store/store.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr const char* memory_name = "memory";
+
+class MemoryStore : public Store {
+ public:
+  explicit MemoryStore(std::int64_t capacity) : capacity_(capacity) {}
+
+  void commit(const StoreChange& change) override {
+    const std::unique_lock lock(mutex_);
+    std::int64_t used = used_;
+    for (const std::int64_t number : change.erased) {
+      if (const auto found = bodies_.find(number); found != bodies_.end())
+        used -= cost_of(std::ssize(found->second));
+    }
+    for (const StoreChange::Record& body : change.bodies) used += cost_of(std::ssize(body.bytes));
+    if (!change.bodies.empty() && used > capacity_) {
+      throw LimitError(memory_name, "has no room: " + std::to_string(used) + " bytes of " +
+                                        std::to_string(capacity_) + " would be used");
+    }
+    used_ = used;
+    for (const std::int64_t number : change.erased) {
+      bodies_.erase(number);
+      events_.erase(number);
+    }
+    for (const StoreChange::Record& body : change.bodies) bodies_.emplace(body.number, body.bytes);
+    for (const auto& [number, event] : change.events) events_.emplace(number, event);
+    for (const stream::SeenSlot& slot : change.seen) seen_[slot.slot] = slot.bits;
+    for (const auto& [name, value] : change.notes) notes_[name] = value;
+  }
+
+  void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
+    const std::shared_lock lock(mutex_);
+    const auto found = bodies_.find(number);
+    if (found == bodies_.end()) {
+      throw InputError(memory_name, "has no sample " + std::to_string(number));
+    }
+    take(found->second);
+  }
+
+  void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
+    const std::shared_lock lock(mutex_);
+    for (const auto& [number, event] : events_) take(number, event);
+  }
+
+  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override {
+    const std::shared_lock lock(mutex_);
+    std::vector<stream::SeenSlot> slots;
+    for (const auto& [slot, bits] : seen_) slots.push_back({slot, bits});
+    return slots;
+  }
+
+  [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
+    const std::shared_lock lock(mutex_);
+    const auto found = notes_.find(name);
+    if (found == notes_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  [[nodiscard]] std::int64_t used() const override {
+    const std::shared_lock lock(mutex_);
+    return used_;
+  }
+  [[nodiscard]] std::int64_t capacity() const noexcept override { return capacity_; }
+  [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
+    constexpr std::int64_t of_node = 128;  // of the map and the heap
+    return bytes + of_node;
+  }
+  [[nodiscard]] bool is_durable() const noexcept override { return false; }
+  [[nodiscard]] std::string name() const override { return memory_name; }
+
+ private:
+  const std::int64_t capacity_;
+  mutable std::shared_mutex mutex_;
+  std::int64_t used_ = 0;
+  std::map<std::int64_t, std::string> bodies_;
+  std::map<std::int64_t, std::string> events_;
+  std::map<stream::GroupKey, std::uint64_t> seen_;
+  std::map<std::string, std::string> notes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> make_memory_store(std::int64_t capacity) {
+  return std::make_unique<MemoryStore>(capacity);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "stream/ledger.hpp"
+
+namespace evenkeel {
+
+/// What one transaction changes in a store. Bodies are looked at until commit() returns.
+struct StoreChange {
+  struct Record {
+    std::int64_t number = 0;
+    std::string_view bytes;
+  };
+  std::vector<Record> bodies;  ///< new ones, ascending, above all that ever were
+  std::vector<std::pair<std::int64_t, std::string>> events;  ///< likewise
+  std::vector<std::int64_t> erased;                          ///< events, and the bodies of the same numbers
+  std::vector<stream::SeenSlot> seen;                        ///< set, by slot
+  std::map<std::string, std::string> notes;                  ///< set, by name
+};
+
+/// Where a buffer keeps what it must not lose: events and bodies of samples by number, the keys that it has
+/// seen, and a few notes. One thread commits; others may read at the same time.
+class Store {
+ public:
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  virtual ~Store() = default;
+
+  /// All of it or nothing; durable on return, if this store is. Throws LimitError if there is no room, and
+  /// IoError.
+  virtual void commit(const StoreChange& change) = 0;
+
+  /// Hands a body to `take`, where it is stored. Throws InputError if it is not there or damaged, IoError,
+  /// and what `take` throws. A store keeps freed memory as long as `take` runs, so that it should be quick.
+  virtual void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const = 0;
+  /// Hands all events to `take`, in ascending order. Throws likewise.
+  virtual void read_events(const std::function<void(std::int64_t number, std::string_view)>& take) const = 0;
+  [[nodiscard]] virtual std::vector<stream::SeenSlot> seen() const = 0;
+  /// None if there is no such note. Throws likewise.
+  [[nodiscard]] virtual std::optional<std::string> note(const std::string& name) const = 0;
+
+  /// What is used of the capacity: a body takes cost_of() its bytes.
+  [[nodiscard]] virtual std::int64_t used() const = 0;
+  [[nodiscard]] virtual std::int64_t capacity() const noexcept = 0;
+  [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
+  [[nodiscard]] virtual bool is_durable() const noexcept = 0;
+  /// What logs and errors call it.
+  [[nodiscard]] virtual std::string name() const = 0;
+};
+
+/// In this process's memory: gone with it.
+[[nodiscard]] std::unique_ptr<Store> make_memory_store(std::int64_t capacity);
+
+/// In LMDB, in a folder of its own, which is made if it is not there. Memory: the system's page cache, which
+/// it may take back, and what one commit writes. The folder takes at most capacity + 5 %.
+///
+/// Throws ConfigError for a capacity below 16 MiB. Throws IoError if the folder cannot be made or written, if
+/// another process has it open, if there is something else in it, if its format is of a later version, or if
+/// its file has been cut off.
+[[nodiscard]] std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder,
+                                                     std::int64_t capacity);
+
+inline constexpr std::int64_t least_lmdb_capacity = std::int64_t{16} << 20;
+
+}  // namespace evenkeel

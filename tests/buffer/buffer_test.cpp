@@ -1,0 +1,242 @@
+#include "buffer/buffer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "buffer/rollout_lines.hpp"
+#include "buffer/store/store.hpp"
+#include "evenkeel/base/error.hpp"
+#include "support/report_of.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::groups_of;
+using testing_support::received;
+using testing_support::report_of;
+using testing_support::rollout_line;
+using testing_support::ScratchFolder;
+
+std::vector<Uid> uids_of(const std::vector<stream::WaitingGroup>& groups) {
+  std::vector<Uid> uids;
+  for (const stream::WaitingGroup& group : groups) uids.push_back(group.uid);
+  return uids;
+}
+
+std::vector<Uid> ready_in(Buffer& buffer) {
+  return uids_of(buffer.wait_for(0, 1000, 0ms).groups);
+}
+
+stream::StepFormed step_of(Buffer& buffer, std::int64_t number, std::size_t num_groups) {
+  const WaitingGroups waiting = buffer.wait_for(0, 1000, 0ms);
+  stream::StepFormed step{number, waiting.stream.version, {}, {}, {}};
+  for (std::size_t i = 0; i < num_groups; ++i)
+    step.groups.push_back({waiting.groups[i].uid, std::ssize(waiting.groups[i].samples)});
+  return step;
+}
+
+void expect_balance(const Buffer& buffer) {
+  const stream::Status status = buffer.status().stream;
+  std::int64_t sum = status.trained.samples + status.formed.samples + status.waiting.samples;
+  for (const stream::Amount& dropped : status.dropped) sum += dropped.samples;
+  EXPECT_EQ(status.received.samples, sum);
+}
+
+TEST(Buffer, says_what_it_has_accepted_and_what_came_before) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(2));
+  const Intake first =
+      buffer.take(received(rollout_line("a", 0) + rollout_line("a", 1) + rollout_line("a", 1)));
+  EXPECT_EQ(first.accepted, 2);
+  EXPECT_EQ(first.duplicates, 1);
+  const Intake second = buffer.take(received(rollout_line("a", 1) + rollout_line("b", 0)));
+  EXPECT_EQ(second.accepted, 1);
+  EXPECT_EQ(second.duplicates, 1);
+  EXPECT_THAT(ready_in(buffer), ElementsAre(Uid("a")));
+  EXPECT_EQ(buffer.status().stream.duplicates, 2);
+  expect_balance(buffer);
+}
+
+TEST(Buffer, takes_nothing_of_a_request_that_is_refused) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(2));
+  const ErrorReport report =
+      report_of<InputError>([&] { buffer.take(received(rollout_line("a", 0) + rollout_line("a", 2))); });
+  EXPECT_EQ(report.where, "body:2");
+  EXPECT_EQ(buffer.status().stream.received.samples, 0);
+  EXPECT_EQ(buffer.take(received(rollout_line("a", 0))).accepted, 1);
+}
+
+TEST(Buffer, refuses_samples_with_other_fields) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(1));
+  buffer.take(received(rollout_line("a", 0)));
+  std::string other = rollout_line("b", 0);
+  other.replace(other.find("{"), 1, R"({"reward": 1.0, )");
+  EXPECT_THROW(buffer.take(received(other)), FieldsError);
+  EXPECT_EQ(buffer.status().stream.received.samples, 1);
+}
+
+TEST(Buffer, that_is_full_takes_again_what_fits_once_samples_are_trained) {
+  Buffer buffer(make_memory_store(10'000), groups_of(1));
+  int taken = 0;
+  EXPECT_THROW(
+      while (true) {
+        buffer.take(received(rollout_line("g" + std::to_string(taken), 0, 0, 100)));
+        ++taken;
+      },
+      FullError);
+  EXPECT_GT(taken, 5);
+  EXPECT_EQ(buffer.take(received(rollout_line("g0", 0, 0, 100))).duplicates, 1) << "needs no room";
+  buffer.form(step_of(buffer, 0, 3));
+  EXPECT_THROW(buffer.take(received(rollout_line("more", 0, 0, 100))), FullError);
+  buffer.trained(0);
+  EXPECT_EQ(buffer.take(received(rollout_line("more", 0, 0, 100))).accepted, 1);
+  expect_balance(buffer);
+}
+
+TEST(Buffer, refuses_what_could_never_have_room) {
+  Buffer buffer(make_memory_store(500), groups_of(1));
+  EXPECT_THAT(report_of<LimitError>([&] { buffer.take(received(rollout_line("a", 0, 0, 300))); }).message,
+              HasSubstr("the buffer's capacity is 500"));
+}
+
+TEST(Buffer, gives_a_step_again_until_it_is_trained) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(1));
+  buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0) + rollout_line("c", 0)));
+  const stream::StepFormed step = step_of(buffer, 4, 2);
+  buffer.form(step);
+  buffer.form(step);
+  stream::StepFormed other = step;
+  other.groups.pop_back();
+  EXPECT_THROW(buffer.form(other), FieldsError);
+  EXPECT_THAT(ready_in(buffer), ElementsAre(Uid("c")));
+  const std::vector<stream::FormedStep> formed = buffer.formed(0);
+  ASSERT_EQ(formed.size(), 1);
+  EXPECT_EQ(formed[0].step, 4);
+  EXPECT_THAT(uids_of(formed[0].groups), ElementsAre(Uid("a"), Uid("b")));
+  std::string line;
+  buffer.read_body(formed[0].groups[1].samples[0].arrival, [&](std::string_view bytes) { line = bytes; });
+  EXPECT_EQ(line + "\n", rollout_line("b", 0));
+  buffer.trained(4);
+  EXPECT_TRUE(buffer.formed(0).empty());
+  EXPECT_THROW(buffer.read_body(formed[0].groups[1].samples[0].arrival, [](std::string_view) {}), InputError);
+  EXPECT_EQ(buffer.take(received(rollout_line("a", 0))).duplicates, 1);
+  expect_balance(buffer);
+}
+
+TEST(Buffer, has_the_same_after_a_restart) {
+  const ScratchFolder folder;
+  const auto open = [&] {
+    return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(2));
+  };
+  auto buffer = open();
+  buffer->take(received(rollout_line("a", 0, 1) + rollout_line("a", 1, 2) + rollout_line("b", 0) +
+                        rollout_line("c", 0) + rollout_line("c", 1) + rollout_line("d", 0) +
+                        rollout_line("d", 1)));
+  buffer->take(received(rollout_line("a", 0)));
+  buffer->publish(3);
+  buffer->begin_job(5);
+  buffer->form(step_of(*buffer, 7, 1));
+  buffer->form(step_of(*buffer, 8, 1));
+  buffer->trained(7);
+  buffer->abort_group("d", std::nullopt, "its tool is broken");
+  const BufferStatus before = buffer->status();
+  const std::vector<stream::FormedStep> formed = buffer->formed(0);
+  const JsonlSchema schema = buffer->schema();
+  expect_balance(*buffer);
+  buffer.reset();
+  buffer = open();
+  EXPECT_EQ(buffer->status().stream, before.stream);
+  EXPECT_EQ(buffer->status().groups_per_step, 5);
+  EXPECT_EQ(buffer->formed(0), formed);
+  EXPECT_EQ(buffer->schema().fields, schema.fields);
+  EXPECT_EQ(buffer->take(received(rollout_line("a", 1))).duplicates, 1);
+  EXPECT_EQ(buffer->take(received(rollout_line("b", 1))).accepted, 1);
+  EXPECT_THAT(ready_in(*buffer), ElementsAre(Uid("b")));
+  expect_balance(*buffer);
+}
+
+TEST(Buffer, closes_a_group_at_its_deadline_and_writes_that_down) {
+  stream::StreamSettings settings = groups_of(4);
+  settings.min_group = 1;
+  settings.deadline = 0.05;
+  Buffer buffer(make_memory_store(1 << 20), settings);
+  buffer.take(received(rollout_line("a", 0)));
+  EXPECT_THAT(uids_of(buffer.wait_for(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
+}
+
+TEST(Buffer, closes_and_aborts_groups_and_ends) {
+  stream::StreamSettings settings = groups_of(3);
+  settings.min_group = 2;
+  Buffer buffer(make_memory_store(1 << 20), settings);
+  buffer.take(received(rollout_line("a", 0) + rollout_line("a", 1) + rollout_line("b", 0) +
+                       rollout_line("c", 0) + rollout_line("c", 1)));
+  buffer.close_group("a");
+  EXPECT_THAT(ready_in(buffer), ElementsAre(Uid("a")));
+  buffer.abort_group("b", std::nullopt, "timeout");
+  buffer.end();
+  EXPECT_THAT(ready_in(buffer), testing::UnorderedElementsAre(Uid("a"), Uid("c")));
+  EXPECT_TRUE(buffer.wait_for(100, 100, 20'000ms).stream.ended);
+  EXPECT_THROW(buffer.take(received(rollout_line("d", 0))), InputError);
+  expect_balance(buffer);
+}
+
+TEST(Buffer, grants_tickets_once_a_job_has_said_what_a_step_takes) {
+  stream::StreamSettings settings = groups_of(1);
+  settings.max_staleness = 1;
+  Buffer buffer(make_memory_store(1 << 20), settings);
+  EXPECT_EQ(buffer.grant(100).groups, 0);
+  buffer.begin_job(4);
+  EXPECT_EQ(buffer.grant(5).groups, 5);
+  EXPECT_EQ(buffer.grant(100).groups, 3);
+  EXPECT_EQ(buffer.grant(100).groups, 0);
+}
+
+TEST(Buffer, drops_what_is_stale_and_says_so) {
+  stream::StreamSettings settings = groups_of(1);
+  settings.max_staleness = 1;
+  settings.on_stale = stream::OnStale::drop;
+  Buffer buffer(make_memory_store(1 << 20), settings);
+  buffer.publish(5);
+  const Intake intake = buffer.take(received(rollout_line("a", 0, 3) + rollout_line("b", 0, 4)));
+  EXPECT_EQ(intake.accepted, 1);
+  EXPECT_EQ(intake.stale, 1);
+  EXPECT_EQ(intake.version, 5);
+  EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 5))).duplicates, 1);
+  expect_balance(buffer);
+}
+
+TEST(Buffer, commits_requests_of_many_threads_together) {
+  const ScratchFolder folder;
+  Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(8));
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 8; ++index) {
+    threads.emplace_back([&, index] {
+      for (int group = 0; group < 20; ++group)
+        EXPECT_EQ(buffer.take(received(rollout_line("g" + std::to_string(group), index))).accepted, 1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ready_in(buffer).size(), 20);
+  expect_balance(buffer);
+}
+
+TEST(Buffer, finds_a_group_by_the_text_of_its_number) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(2));
+  buffer.take(received(R"({"uid": 7, "index": 0, "version": 0, "prompt_ids": [1], "response_ids": [2]})"));
+  EXPECT_EQ(buffer.group_called("7"), Uid(std::int64_t{7}));
+  EXPECT_EQ(buffer.group_called("8"), Uid("8"));
+  buffer.take(received(rollout_line("7", 0)));
+  EXPECT_THROW(static_cast<void>(buffer.group_called("7")), InputError);
+}
+
+}  // namespace
+}  // namespace evenkeel

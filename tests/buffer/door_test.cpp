@@ -1,0 +1,232 @@
+#include "buffer/door.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "buffer/buffer.hpp"
+#include "buffer/job_client.hpp"
+#include "buffer/rollout_lines.hpp"
+#include "evenkeel/base/error.hpp"
+#include "support/report_of.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing_support::groups_of;
+using testing_support::report_of;
+using testing_support::rollout_line;
+using testing_support::ScratchFolder;
+using testing_support::write_text;
+
+/// A buffer in memory whose door is open.
+class OpenDoor {
+ public:
+  explicit OpenDoor(DoorSettings settings = {}, std::int64_t capacity = 1 << 20, std::int64_t group_size = 2)
+      : buffer_(make_memory_store(capacity), groups_of(group_size)),
+        door_(buffer_, with_free_port(std::move(settings))),
+        serving_([this] { door_.serve(); }) {
+    httplib::Client waiting("127.0.0.1", door_.port());
+    while (door_.url().starts_with("http:") && !waiting.Get("/v1/status")) std::this_thread::sleep_for(1ms);
+  }
+  ~OpenDoor() {
+    buffer_.stop();
+    door_.stop();
+    serving_.join();
+  }
+
+  Buffer& buffer() { return buffer_; }
+  [[nodiscard]] std::string url() const { return door_.url(); }
+  [[nodiscard]] int port() const { return door_.port(); }
+  httplib::Result post(const std::string& path, const std::string& body,
+                       const httplib::Headers& headers = {}) {
+    return client().Post(path, headers, body, "application/x-ndjson");
+  }
+  httplib::Result get(const std::string& path) { return client().Get(path); }
+
+ private:
+  static DoorSettings with_free_port(DoorSettings settings) {
+    settings.port = 0;
+    return settings;
+  }
+  [[nodiscard]] httplib::Client client() const { return httplib::Client("127.0.0.1", port()); }
+
+  Buffer buffer_;
+  Door door_;
+  std::thread serving_;
+};
+
+TEST(Door, answers_samples_with_what_became_of_them) {
+  OpenDoor door;
+  const auto answer =
+      door.post("/v1/samples", rollout_line("a", 0) + rollout_line("a", 1) + rollout_line("a", 0));
+  ASSERT_EQ(answer->status, 200) << answer->body;
+  EXPECT_EQ(json::parse(answer->body),
+            json::parse(R"({"accepted": 2, "duplicates": 1, "stale": 0, "version": 0})"));
+}
+
+TEST(Door, answers_a_malformed_line_with_its_place_and_takes_nothing) {
+  OpenDoor door;
+  const auto answer = door.post("/v1/samples", rollout_line("a", 0) + "{\"uid\": 1}\n");
+  EXPECT_EQ(answer->status, 422);
+  EXPECT_THAT(json::parse(answer->body)["error"], HasSubstr("body:2: has no prompt_ids"));
+  EXPECT_EQ(door.buffer().status().stream.received.samples, 0);
+}
+
+TEST(Door, answers_each_refusal_with_its_status) {
+  OpenDoor door({}, 3000);
+  ASSERT_EQ(door.post("/v1/samples", rollout_line("a", 0))->status, 200);
+  std::string other = rollout_line("b", 0);
+  other.insert(1, R"("reward": 1.0, )");
+  EXPECT_EQ(door.post("/v1/samples", other)->status, 409);
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("b", 0, 0, 3000))->status, 413) << "more than the capacity";
+  ASSERT_EQ(door.post("/v1/samples", rollout_line("b", 0, 0, 350))->status, 200);
+  const auto full = door.post("/v1/samples", rollout_line("c", 0, 0, 350));
+  EXPECT_EQ(full->status, 429);
+  EXPECT_EQ(full->get_header_value("Retry-After"), "1");
+  EXPECT_EQ(door.post("/v1/samples", "xyz", {{"Content-Encoding", "br"}})->status, 422);
+  EXPECT_EQ(door.post("/v1/samples", "xyz", {{"Content-Encoding", "gzip"}})->status, 422);
+  EXPECT_THAT(
+      httplib::Client("127.0.0.1", door.port()).Post("/v1/samples", "x", "application/vnd.safetensors")->body,
+      HasSubstr("Send JSON Lines"));
+  EXPECT_EQ(door.post("/v1/tickets", "{}")->status, 422);
+  EXPECT_EQ(door.post("/v1/tickets", "[")->status, 422);
+  EXPECT_EQ(door.post("/v1/nonsense", "")->status, 404);
+}
+
+TEST(Door, keeps_the_connection_after_a_refusal) {
+  OpenDoor door({}, 3000);
+  httplib::Client client("127.0.0.1", door.port());
+  client.set_keep_alive(true);
+  EXPECT_EQ(client.Post("/v1/samples", rollout_line("a", 0, 0, 3000), "application/json")->status, 413);
+  EXPECT_EQ(client.Post("/v1/samples", "{", "application/json")->status, 422);
+  EXPECT_EQ(client.Post("/v1/samples", rollout_line("a", 0), "application/json")->status, 200);
+}
+
+TEST(Door, closes_aborts_and_ends) {
+  OpenDoor door;
+  ASSERT_EQ(
+      door.post("/v1/samples", rollout_line("a/b", 0) + rollout_line("c", 0) + rollout_line("d", 0))->status,
+      200);
+  EXPECT_EQ(door.post("/v1/groups/a%2Fb/abort", R"({"reason": "lost"})")->status, 200);
+  EXPECT_EQ(door.post("/v1/groups/c/abort", R"({"index": 0})")->status, 200);
+  EXPECT_EQ(door.post("/v1/groups/c/abort", R"({"index": "0"})")->status, 422);
+  EXPECT_EQ(door.post("/v1/groups/d/close", "")->status, 200);
+  EXPECT_EQ(door.post("/v1/end", "")->status, 200);
+  const json status = json::parse(door.get("/v1/status")->body);
+  EXPECT_EQ(status["ended"], true);
+  EXPECT_EQ(status["samples"]["received"], 3);
+  EXPECT_EQ(status["samples"]["waiting"], 0);
+  EXPECT_EQ(status["samples"]["dropped"]["aborted"], 2);
+  EXPECT_THAT(door.get("/metrics")->body, HasSubstr("evenkeel_buffer_received_samples_total 3\n"));
+}
+
+TEST(Door, lets_in_only_who_knows_the_token) {
+  OpenDoor door({.token = "secret"});
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("a", 0))->status, 401);
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("a", 0), {{"Authorization", "Bearer secreT"}})->status,
+            401);
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("a", 0), {{"Authorization", "Bearer secret"}})->status,
+            200);
+  EXPECT_EQ(door.get("/v1/status")->status, 401);
+  EXPECT_EQ(door.get("/metrics")->status, 401);
+}
+
+TEST(Door, others_can_reach_only_with_a_token) {
+  Buffer buffer(make_memory_store(1 << 20), {});
+  const auto listen = [&](const DoorSettings& settings) { const Door door(buffer, settings); };
+  EXPECT_THAT(report_of<ConfigError>([&] { listen({.address = "0.0.0.0", .port = 0}); }).message,
+              HasSubstr("which others can reach"));
+  listen({.address = "0.0.0.0", .port = 0, .token = "secret"});
+  const OpenDoor there;
+  EXPECT_THAT(report_of<IoError>([&] { listen({.port = there.port()}); }).message,
+              HasSubstr("cannot be listened on"));
+}
+
+TEST(Door, speaks_tls_with_a_certificate) {
+  const ScratchFolder folder;
+  const std::string key = (folder / "key.pem").string();
+  const std::string certificate = (folder / "cert.pem").string();
+  ASSERT_EQ(std::system(("openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -addext "
+                         "subjectAltName=IP:127.0.0.1 -keyout " +
+                         key + " -out " + certificate + " 2>/dev/null")
+                            .c_str()),
+            0);
+  OpenDoor door({.certificate = certificate, .key = key});
+  EXPECT_EQ(JobClient(door.url(), {}, certificate).begin(1).settings.group_size, 2);
+  EXPECT_THROW(JobClient(door.url()).begin(1), ConfigError) << "nobody has signed it";
+  Buffer buffer(make_memory_store(1 << 20), {});
+  EXPECT_THROW(Door(buffer, {.port = 0, .certificate = key, .key = key}), IoError);
+}
+
+TEST(Door, is_not_kept_from_others_by_half_a_body) {
+  OpenDoor door;
+  std::vector<int> sockets;
+  for (int i = 0; i < 40; ++i) {
+    const int half = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(door.port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::connect(half, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const std::string text =
+        "POST /v1/samples HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + rollout_line("a", 0);
+    ASSERT_EQ(::send(half, text.data(), text.size(), 0), std::ssize(text));
+    sockets.push_back(half);
+  }
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("b", 0))->status, 200);
+  for (const int half : sockets) ::close(half);
+  EXPECT_EQ(door.buffer().status().stream.received.samples, 1) << "nothing of half a body is taken";
+}
+
+TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
+  OpenDoor door;
+  JobClient job(door.url());
+  EXPECT_EQ(job.begin(1).formed_step, std::nullopt);
+  std::thread producer([&] {
+    door.post("/v1/samples", rollout_line("a", 1));
+    door.post("/v1/samples", rollout_line("a", 0));
+  });
+  const JobWaiting waiting = job.wait_for(1, 10, 30s);
+  producer.join();
+  ASSERT_EQ(waiting.groups.size(), 1);
+  EXPECT_EQ(waiting.groups[0].uid, Uid("a"));
+  job.publish(3);
+  const stream::StepFormed step{3, 3, {{"a", 2}}, {}, {}};
+  job.form(step);
+  job.form(step);
+  EXPECT_THROW(job.form({3, 3, {{"b", 2}}, {}, {}}), InputError);
+  const std::vector<stream::FormedStep> formed = job.formed(0);
+  ASSERT_EQ(formed.size(), 1);
+  std::vector<std::int64_t> arrivals;
+  for (const stream::WaitingSample& sample : formed[0].groups[0].samples) arrivals.push_back(sample.arrival);
+  EXPECT_EQ(job.lines(arrivals), rollout_line("a", 0) + rollout_line("a", 1));
+  EXPECT_EQ(job.lines({}), "");
+  EXPECT_EQ(job.schema().fields.size(), 2) << "index and version";
+  job.trained(3);
+  EXPECT_TRUE(job.formed(0).empty());
+  EXPECT_THROW(job.lines(arrivals), InputError);
+  EXPECT_EQ(job.begin(1).trained_step, 3);
+  door.buffer().end();
+  EXPECT_TRUE(job.wait_for(1, 10, 30s).has_ended);
+}
+
+TEST(JobClient, says_that_nobody_is_there) {
+  EXPECT_THROW(JobClient("http://127.0.0.1:1").begin(1), IoError);
+  EXPECT_THROW(JobClient("nonsense"), ConfigError);
+}
+
+}  // namespace
+}  // namespace evenkeel

@@ -1,0 +1,155 @@
+#include "buffer/intake/received_samples.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <string>
+#include <string_view>
+
+#include "buffer/rollout_lines.hpp"
+#include "evenkeel/base/error.hpp"
+#include "support/report_of.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::received;
+using testing_support::report_of;
+
+SpooledBody spooled(std::string_view text) {
+  SpooledBody body;
+  body.write(text);
+  return body;
+}
+
+ErrorReport refused(const std::string& text) {
+  return report_of<InputError>([&] { return received(text); });
+}
+
+std::string gzipped(const std::string& text) {
+  std::string packed(compressBound(text.size()) + 32, '\0');
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+constexpr const char* line =
+    R"({"uid": "q", "index": 2, "version": 5, "prompt_ids": [1, 2], "response_ids": [3], "reward": 1.0})";
+
+TEST(ReceivedSamples, are_told_by_their_keys_lengths_and_versions) {
+  const ReceivedSamples two = received(
+      std::string(line) + "\n\n" +
+      R"({"uid": 7, "index": 0, "version": 0, "prompt_ids": [], "response_ids": [3, 4], "reward": 0})");
+  ASSERT_EQ(two.samples().size(), 2);
+  EXPECT_EQ(two.samples()[0].accepted, (stream::SampleAccepted{{"q", 2}, 2, 1, 5, 0}));
+  EXPECT_EQ(two.samples()[0].line, line);
+  EXPECT_EQ(two.samples()[1].accepted, (stream::SampleAccepted{{std::int64_t{7}, 0}, 0, 2, 0, 0}));
+  EXPECT_EQ(two.samples()[1].number, 2);
+}
+
+TEST(ReceivedSamples, are_as_old_as_the_oldest_of_their_tokens) {
+  const ReceivedSamples one = received(
+      R"({"uid": 1, "index": 0, "prompt_ids": [9], "response_ids": [3, 4], "versions": [[6, 1], [4, 1], [5, 1]]})");
+  EXPECT_EQ(one.samples()[0].accepted.version, 4);
+  const ErrorReport other = refused(
+      R"({"uid": 1, "index": 0, "version": 6, "prompt_ids": [], "response_ids": [3], "versions": [[4, 1]]})");
+  EXPECT_EQ(other.message, "field 'version' is 6; the oldest of versions is 4");
+}
+
+TEST(ReceivedSamples, that_are_none_are_none) {
+  EXPECT_TRUE(received("").samples().empty());
+  EXPECT_TRUE(received("\n \n").samples().empty());
+}
+
+TEST(ReceivedSamples, are_refused_as_lines_of_a_file_are) {
+  const ErrorReport report = refused(std::string(line) + "\n{\"prompt_ids\": [5], \"response\": [7]}\n");
+  EXPECT_EQ(report.where, "body:2");
+  EXPECT_EQ(report.message, "has no response_ids");
+}
+
+TEST(ReceivedSamples, need_a_group_an_index_and_a_version) {
+  EXPECT_EQ(refused(R"({"index": 0, "version": 0, "prompt_ids": [], "response_ids": [1]})").message,
+            "has no uid");
+  EXPECT_EQ(refused(R"({"uid": 1, "version": 0, "prompt_ids": [], "response_ids": [1]})").message,
+            "has no field 'index'");
+  EXPECT_EQ(refused(R"({"uid": 1, "index": 0, "prompt_ids": [], "response_ids": [1]})").message,
+            "has no field 'version'");
+  EXPECT_EQ(
+      refused(R"({"uid": 1, "index": 0.5, "version": 0, "prompt_ids": [], "response_ids": [1]})").message,
+      "field 'index' is not one integer a sample");
+}
+
+TEST(SpooledBody, is_unpacked_up_to_a_bound) {
+  const std::string text(100'000, 'a');
+  EXPECT_EQ(spooled(gzipped(text)).unpacked(Packing::gzip, 100'000).size(), 100'000);
+  EXPECT_THAT(
+      report_of<LimitError>([&] { return spooled(gzipped(text)).unpacked(Packing::gzip, 99'999); }).message,
+      HasSubstr("more than 99999 bytes when it is unpacked"));
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
+  SpooledBody unpacked = spooled(packed).unpacked(Packing::zstd, 100'000);
+  static_cast<void>(unpacked.file());
+  EXPECT_EQ(unpacked.bytes(), text);
+}
+
+TEST(SpooledBody, that_is_cut_off_is_refused_whole) {
+  const std::string packed = gzipped(std::string(line) + "\n");
+  EXPECT_THAT(report_of<InputError>([&] {
+                return spooled(packed.substr(0, packed.size() - 4)).unpacked(Packing::gzip, 1000);
+              }).message,
+              HasSubstr("ends too early"));
+}
+
+class JoinedSchema : public testing::Test {
+ protected:
+  static JsonlSchema schema(const std::string& field) {
+    return received(R"({"uid": 1, "index": 0, "version": 0, "prompt_ids": [8], "response_ids": [1])" + field +
+                    "}")
+        .schema();
+  }
+};
+
+TEST_F(JoinedSchema, needs_the_same_fields_of_every_request) {
+  const ErrorReport report = report_of<InputError>(
+      [&] { return joined_schema(schema(R"(, "reward": 1.0)"), schema(R"(, "score": 1.0)"), true); });
+  EXPECT_EQ(report.where, "body:1");
+  EXPECT_EQ(
+      report.message,
+      "field 'reward' holds numbers in line 1 of earlier samples and is missing, empty or not a number in "
+      "line 1 of body");
+}
+
+TEST_F(JoinedSchema, may_become_more_general_until_a_step_has_it) {
+  const JsonlSchema whole = schema(R"(, "reward": 1)");
+  const JsonlSchema real = schema(R"(, "reward": 0.5)");
+  EXPECT_EQ(joined_schema(whole, real, true).fields, real.fields);
+  EXPECT_EQ(joined_schema(real, whole, false).fields, real.fields);
+  EXPECT_THAT(report_of<InputError>([&] { return joined_schema(whole, real, false); }).message,
+              HasSubstr("field 'reward' is float32 (sample); in the steps so far it is int64 (sample)"));
+}
+
+TEST_F(JoinedSchema, is_the_same_after_it_was_stored) {
+  for (const JsonlSchema& before :
+       {JsonlSchema{}, schema(""), schema(R"(, "pairs": [[1, 2], [3, 4]], "done": true)")}) {
+    const JsonlSchema after = schema_of(text_of_schema(before));
+    EXPECT_EQ(after.fields, before.fields);
+    EXPECT_EQ(after.kind_open, before.kind_open);
+    EXPECT_EQ(after.element_open, before.element_open);
+    EXPECT_EQ(after.empty, before.empty);
+  }
+  EXPECT_THROW(static_cast<void>(schema_of("{}")), InputError);
+  EXPECT_THROW(static_cast<void>(schema_of("nonsense")), InputError);
+}
+
+}  // namespace
+}  // namespace evenkeel
