@@ -26,7 +26,7 @@ constexpr const char* commands[] = {"",           "run",          "plan",       
                                     "inspect",    "config",       "config schema", "config show",
                                     "bench",      "bench pack",   "bench plan",    "bench exchange",
                                     "bench step", "bench prefix", "bench read",    "bench layers",
-                                    "bench soak", "completion"};
+                                    "bench soak", "completion",   "buffer"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         WrongWords{
             "",
-            "name a command: run, serve, plan, synth, inspect, convert, config, bench, completion. See: "
+            "name a command: run, serve, buffer, plan, synth, inspect, convert, config, bench, completion. See: "
             "evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
         WrongWords{"pln --help", "unknown command 'pln'; did you mean plan?"},
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                    "no.yaml: cannot open the configuration: No such file or directory"},
         WrongWords{
             "fly",
-            "unknown command 'fly'; there are run, serve, plan, synth, inspect, convert, config, bench, "
+            "unknown command 'fly'; there are run, serve, buffer, plan, synth, inspect, convert, config, bench, "
             "completion"},
         WrongWords{"bench",
                    "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, "

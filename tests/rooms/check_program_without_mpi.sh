@@ -29,6 +29,7 @@ grep -q '"kind":"plan"' plan.html || fail "plan --html writes no page"
 echo 'mesh: {tp: 2}' >job.yaml
 says 'max_tokens: 8192' "$program" config show job.yaml --set micro_batch.max_tokens=8192
 says 'micro_batch.max_tokens' "$program" config schema micro_batch
+says 'Stopped: 0 samples received' timeout --preserve-status 2 "$program" buffer --listen 127.0.0.1:0 --dir store --capacity 16MiB
 
 [[ "$("$program" --help)" != *mpirun* ]] || fail "--help shows commands that this program has not"
 

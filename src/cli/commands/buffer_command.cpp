@@ -1,0 +1,221 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
+#include "buffer/buffer.hpp"
+#include "buffer/door.hpp"
+#include "buffer/store/store.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/option_values.hpp"
+#include "cli/terminal/standard_output.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct BufferOptions {
+  std::string listen = "127.0.0.1:8710";
+  std::filesystem::path folder = "buffer";
+  std::string store = "lmdb";
+  std::string capacity = "8GiB";
+  std::filesystem::path token_file;
+  std::filesystem::path certificate;
+  std::filesystem::path key;
+  std::int64_t group_size = 1;
+  std::optional<std::int64_t> min_group;
+  std::optional<double> deadline;
+  std::optional<std::int64_t> max_staleness;
+  std::string on_stale = "wait";
+};
+
+/// 0 if the text is no number of bytes.
+std::int64_t bytes_of(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, text.data() + text.size());
+  int shift = unit.empty() ? 0 : -1;
+  constexpr std::array<std::string_view, 4> units{"KiB", "MiB", "GiB", "TiB"};
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (unit == units[i]) shift = 10 * static_cast<int>(i + 1);
+  }
+  if (error != std::errc{} || shift < 0 || number <= 0 || number > std::int64_t{1} << (50 - shift)) return 0;
+  return number << shift;
+}
+
+CLI::Validator byte_count() {
+  CLI::Validator validator("");
+  validator.operation([](std::string& given) -> std::string {
+    if (bytes_of(given) > 0) return {};
+    return fmt::format("'{}' is no number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
+                       printable(given));
+  });
+  return validator;
+}
+
+/// Splits at the last colon, "[::1]:8710" too.
+void set_address(const std::string& listen, DoorSettings& settings) {
+  const std::size_t colon = listen.rfind(':');
+  const std::string port = colon == std::string::npos ? listen : listen.substr(colon + 1);
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), settings.port);
+  if (error != std::errc{} || end != port.data() + port.size() || settings.port < 0 || settings.port > 65535)
+    throw ConfigError("--listen",
+                      "is '" + listen + "'; an address with a port is needed, such as 127.0.0.1:8710");
+  if (colon == std::string::npos) return;
+  settings.address = listen.substr(0, colon);
+  if (settings.address.starts_with('[') && settings.address.ends_with(']'))
+    settings.address = settings.address.substr(1, settings.address.size() - 2);
+}
+
+stream::StreamSettings stream_settings(const BufferOptions& options) {
+  stream::StreamSettings settings;
+  settings.group_size = options.group_size;
+  settings.min_group = options.min_group;
+  settings.deadline = options.deadline;
+  settings.max_staleness = options.max_staleness;
+  settings.on_stale = options.on_stale == "drop"   ? stream::OnStale::drop
+                      : options.on_stale == "mask" ? stream::OnStale::mask
+                                                   : stream::OnStale::wait;
+  settings.validate();
+  return settings;
+}
+
+/// A connection is an open file, and there may be a thousand.
+void allow_many_connections() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+sigset_t ending_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+void say(const std::string& line) {
+  std::cout << line << '\n';
+  StandardOutput::flush();
+}
+
+std::string found_in(const BufferStatus& status) {
+  const stream::Status& of = status.stream;
+  if (of.received.samples == 0) return "Nothing has come so far";
+  return fmt::format("Found {} that wait in {}, {} in steps that are not trained; version {}{}",
+                     counted(of.waiting.samples, "sample"),
+                     counted(of.open_groups + of.ready_groups, "group"), of.formed.samples, of.version,
+                     of.formed_step ? fmt::format(", step {} formed last", *of.formed_step) : "");
+}
+
+int run_buffer(const BufferOptions& options) {
+  const sigset_t signals = ending_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // in all threads but the one that waits for them
+  allow_many_connections();
+  DoorSettings door_settings;
+  set_address(options.listen, door_settings);
+  if (!options.token_file.empty()) door_settings.token = read_token(options.token_file);
+  door_settings.certificate = options.certificate;
+  door_settings.key = options.key;
+  const std::int64_t capacity = bytes_of(options.capacity);
+  Buffer buffer(
+      options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity),
+      stream_settings(options));
+  Door door(buffer, door_settings);
+  const BufferStatus status = buffer.status();
+  say(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
+                  bytes_text(status.capacity),
+                  status.is_durable ? "" : "; all is lost when this process ends"));
+  say(found_in(status));
+  say("Listening on " + door.url());
+  std::thread ending([&] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    buffer.stop();
+    door.stop();
+  });
+  door.serve();
+  ::kill(::getpid(), SIGTERM);  // in case that it ended by itself
+  ending.join();
+  const stream::Status at_end = buffer.status().stream;
+  say(fmt::format("Stopped: {} received, {} trained, {} waiting or in steps",
+                  counted(at_end.received.samples, "sample"), at_end.trained.samples,
+                  at_end.waiting.samples + at_end.formed.samples));
+  return 0;
+}
+
+}  // namespace
+
+void add_buffer_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
+      "buffer", "Take samples from rollout workers over HTTP and keep them until they are trained");
+  auto options = std::make_shared<BufferOptions>();
+  command
+      ->add_option("--listen", options->listen, "Where producers and the job find it; port 0 is any free one")
+      ->type_name("ADDRESS:PORT")
+      ->capture_default_str();
+  command->add_option("--dir", options->folder, "The folder to keep samples in, for this buffer alone")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command
+      ->add_option("--store", options->store,
+                   "lmdb keeps samples in the folder; memory loses them at the end")
+      ->type_name("STORE")
+      ->transform(one_of({"lmdb", "memory"}))
+      ->capture_default_str();
+  command->add_option("--capacity", options->capacity, "Most bytes to keep; then producers wait")
+      ->type_name("BYTES")
+      ->check(byte_count())
+      ->capture_default_str();
+  command->add_option("--token-file", options->token_file, "A file with the token that senders must know")
+      ->type_name("FILE");
+  command->add_option("--cert", options->certificate, "A certificate (PEM), for TLS; needs --key")
+      ->type_name("FILE");
+  command->add_option("--key", options->key, "The certificate's private key (PEM)")->type_name("FILE");
+  command->add_option("--group-size", options->group_size, "Samples of a group, which is complete with them")
+      ->type_name("COUNT")
+      ->check(whole_number(1, stream::most_in_group))
+      ->capture_default_str();
+  command
+      ->add_option("--min-group", options->min_group,
+                   "Fewest samples of a group that is closed; default: all")
+      ->type_name("COUNT")
+      ->check(whole_number(1, stream::most_in_group));
+  command
+      ->add_option("--deadline", options->deadline, "Seconds after its first sample, then a group is closed")
+      ->type_name("SECONDS")
+      ->check(decimal_number());
+  command->add_option("--max-staleness", options->max_staleness, "Most versions that a sample may be behind")
+      ->type_name("COUNT")
+      ->check(whole_number(0));
+  command
+      ->add_option("--on-stale", options->on_stale,
+                   "wait: fewer tickets, so that nothing gets stale; drop; mask: train with a loss mask of 0")
+      ->type_name("WORD")
+      ->transform(one_of({"wait", "drop", "mask"}))
+      ->capture_default_str();
+  command->footer(
+      "SIGTERM ends it. What it has acknowledged is there when it starts again, however it ended.\n"
+      "\n"
+      "Examples:\n"
+      "  evenkeel buffer --listen 127.0.0.1:8710 --dir buffer --capacity 8GiB --group-size 8\n"
+      "  evenkeel buffer --listen 0.0.0.0:8710 --token-file token --cert cert.pem --key key.pem");
+  command->callback([options, &chosen] { chosen = [options] { return run_buffer(*options); }; });
+}
+
+}  // namespace evenkeel::cli
