@@ -7,23 +7,14 @@
 
 This module has what most programs need; evenkeel.balance, .packing, .padding, .prefix, .planning and .tensors have all of
 it. Nothing here needs MPI, and torch only where tensors are handed in. Errors are Error and its subclasses (see
-evenkeel.errors).
+evenkeel.errors). Producer sends samples to a buffer; it works where the extension module is not installed, too.
 """
 
-from evenkeel import _core, balance, config, errors, memory, packing, padding, planning, prefix, runs, samples, service, steps, tensors, watchdog
-from evenkeel.balance import CostModel, Partition, karmarkar_karp
-from evenkeel.config import Config
-from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MissingFieldError, MpiError
-from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
-from evenkeel.planning import DpRankPlan, MicroBatchLoss, MicroBatchPlan, StepPlan, plan
-from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
-from evenkeel.samples import Samples
-from evenkeel.service import DataService
-from evenkeel.steps import MicroBatch, Step
-from evenkeel.tensors import micro_batch_tensors
-from evenkeel.watchdog import Watchdog
+from importlib.util import find_spec
 
-__version__ = _core.__version__
+from evenkeel import errors, producer
+from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MissingFieldError, MpiError
+from evenkeel.producer import Producer
 
 __all__ = [
     "Config",
@@ -49,6 +40,7 @@ __all__ = [
     "PrefixGroups",
     "PrefixLayout",
     "PrefixTree",
+    "Producer",
     "Samples",
     "Step",
     "StepPlan",
@@ -68,6 +60,7 @@ __all__ = [
     "plan",
     "planning",
     "prefix",
+    "producer",
     "runs",
     "samples",
     "sequence_alignment",
@@ -78,8 +71,29 @@ __all__ = [
     "watchdog",
 ]
 
-# C++ classes say where users find them, which is also where pickle looks.
-for _name in __all__:
-    if getattr(globals()[_name], "__module__", "") == "evenkeel._core":
-        globals()[_name].__module__ = "evenkeel"
-del _name
+if find_spec("evenkeel._core") is not None:
+    from evenkeel import _core, balance, config, memory, packing, padding, planning, prefix, runs, samples, service, steps, tensors, watchdog
+    from evenkeel.balance import CostModel, Partition, karmarkar_karp
+    from evenkeel.config import Config
+    from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
+    from evenkeel.planning import DpRankPlan, MicroBatchLoss, MicroBatchPlan, StepPlan, plan
+    from evenkeel.prefix import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
+    from evenkeel.samples import Samples
+    from evenkeel.service import DataService
+    from evenkeel.steps import MicroBatch, Step
+    from evenkeel.tensors import micro_batch_tensors
+    from evenkeel.watchdog import Watchdog
+
+    __version__ = _core.__version__
+
+    # C++ classes say where users find them, which is also where pickle looks.
+    for _name in __all__:
+        if getattr(globals()[_name], "__module__", "") == "evenkeel._core":
+            globals()[_name].__module__ = "evenkeel"
+    del _name
+else:
+
+    def __getattr__(name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ImportError(f"evenkeel.{name} needs the extension module, which is not in {__path__[0]}. evenkeel.Producer does not")

@@ -1,0 +1,186 @@
+"""Sending finished samples to a buffer (`evenkeel buffer`, or a job's own), from any process and any machine.
+
+    producer = evenkeel.Producer("http://127.0.0.1:8710")
+    if producer.tickets(1):
+        ...  # generate the group's responses with the policy of producer.version
+        producer.put({"uid": "q1", "index": 0, "version": producer.version, "prompt_ids": [5, 6], "response_ids": [7]})
+
+This module needs the standard library only: neither the extension module nor NumPy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import json
+import random
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError
+
+_BYTES_OF_REQUEST = 4 << 20
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+_TRY_AGAIN = (429, 502, 503, 504)
+
+
+@dataclasses.dataclass(frozen=True)
+class Receipt:
+    """What became of samples. After a connection was lost and the same were sent again, those of the first time are
+    duplicates."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    stale: int = 0
+    version: int = 0
+
+
+class Producer:
+    """Sends samples to a buffer, each exactly once: what it does not know to have arrived it sends again under the same key
+    (``uid``, ``index``), and the buffer takes a key once.
+
+    ``url``       where the buffer listens, such as "http://127.0.0.1:8710"
+    ``token``     what the buffer's token file has
+    ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
+    ``timeout``   seconds to wait for one answer
+    ``patience``  seconds to go on trying while the buffer is full or cannot be reached; None is forever
+
+    Calls may come from several threads; each has a connection of its own. Every call raises IoError when its patience is
+    over, ConfigError for a wrong token, and InputError or LimitError with the buffer's text where it refuses what was sent.
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
+                 patience: float | None = 600.0) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"url: is {url!r}; an address such as http://127.0.0.1:8710 is needed")
+        self._url = url.rstrip("/")
+        self._host = parts.hostname
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._path = parts.path.rstrip("/")
+        self._tls = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else None
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout = timeout
+        self._patience = patience
+        self._of_thread = threading.local()
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """The policy's version, as the buffer told it last."""
+        return self._version
+
+    def put(self, samples: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Receipt:
+        """Sends one sample or many, and returns when the buffer keeps them. A sample has ``uid``, ``index``, ``version`` (or
+        ``versions``: [version, count] runs over its tokens), ``prompt_ids``, ``response_ids`` and any further fields: numbers,
+        lists, or what has ``tolist()``. Raises ValueError for NaN and infinity."""
+        all_of = [samples] if isinstance(samples, Mapping) else samples
+        total = Receipt()
+        for body in _bodies(all_of):
+            answer = self._post("/v1/samples", body, "application/x-ndjson")
+            total = Receipt(total.accepted + int(answer["accepted"]), total.duplicates + int(answer["duplicates"]),
+                            total.stale + int(answer["stale"]), int(answer["version"]))
+        return dataclasses.replace(total, version=self._version)
+
+    def tickets(self, groups: int) -> int:
+        """How many new groups may be started now, at most ``groups``, so that none of them gets too old."""
+        return int(self._post_json("/v1/tickets", {"groups": groups})["granted"])
+
+    def close(self, uid: str | int) -> None:
+        """No more samples of this group will come: it is trained as it is, if it has enough."""
+        self._post_json(f"/v1/groups/{_quoted(uid)}/close", {})
+
+    def abort(self, uid: str | int, index: int | None = None, reason: str = "") -> None:
+        """Drops the group or, with an index, that sample of it alone."""
+        content: dict[str, Any] = {"reason": reason}
+        if index is not None:
+            content["index"] = index
+        self._post_json(f"/v1/groups/{_quoted(uid)}/abort", content)
+
+    def end(self) -> None:
+        """No more samples will come from anybody: the last steps are made, and then the job ends."""
+        self._post_json("/v1/end", {})
+
+    def _post_json(self, path: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        return self._post(path, json.dumps(content).encode(), "application/json")
+
+    def _post(self, path: str, body: bytes, kind: str) -> dict[str, Any]:
+        begun = time.monotonic()
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                status, text, wait = self._post_once(path, body, kind)
+                if status == 200:
+                    answer: dict[str, Any] = json.loads(text)
+                    self._version = max(self._version, int(answer.get("version", 0)))
+                    return answer
+                if status not in _TRY_AGAIN:
+                    raise _refusal(status, text)
+                why = _error_of(text) or f"status {status}"
+            except ssl.SSLCertVerificationError as error:
+                raise ConfigError(f"{self._url}: has a certificate that is not trusted: {error.verify_message}") from error
+            except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
+                why, wait = str(error) or type(error).__name__, None
+            if self._patience is not None and time.monotonic() - begun + pause > self._patience:
+                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}")
+            time.sleep(wait if wait is not None else pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _post_once(self, path: str, body: bytes, kind: str) -> tuple[int, bytes, float | None]:
+        connection: http.client.HTTPConnection | None = getattr(self._of_thread, "connection", None)
+        if connection is None:
+            if self._tls is not None:
+                connection = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+            else:
+                connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+            self._of_thread.connection = connection
+        try:
+            connection.request("POST", self._path + path, body, {"Content-Type": kind, **self._headers})
+            with connection.getresponse() as response:
+                return response.status, response.read(), _seconds(response.headers.get("Retry-After"))
+        except BaseException:
+            connection.close()  # what is left on it belongs to no other request
+            raise
+
+
+def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Lines of JSON, as many together as make a request."""
+    lines: list[bytes] = []
+    size = 0
+    for sample in samples:
+        line = json.dumps(dict(sample), allow_nan=False, default=lambda value: value.tolist()).encode() + b"\n"
+        if lines and size + len(line) > _BYTES_OF_REQUEST:
+            yield b"".join(lines)
+            lines, size = [], 0
+        lines.append(line)
+        size += len(line)
+    if lines:
+        yield b"".join(lines)
+
+
+def _quoted(uid: str | int) -> str:
+    return urllib.parse.quote(str(uid), safe="")
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text else None
+    except ValueError:  # a date, which a proxy may send
+        return None
+
+
+def _error_of(text: bytes) -> str:
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace").strip()
+
+
+def _refusal(status: int, text: bytes) -> Error:
+    kind = {401: ConfigError, 413: LimitError}.get(status, InputError)
+    return kind(_error_of(text) or f"the buffer refuses this with status {status}")

@@ -1,0 +1,155 @@
+"""What evenkeel.Producer promises to a rollout worker, against the program's own door."""
+
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import evenkeel
+
+PROGRAM = os.environ["EVENKEEL_PROGRAM"]
+
+
+def sample(uid, index, **more):
+    return {"uid": uid, "index": index, "version": 0, "prompt_ids": [1, 2], "response_ids": [3], **more}
+
+
+class Buffer:
+    def __init__(self, *options):
+        self.process = subprocess.Popen([PROGRAM, "buffer", "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, text=True)
+        said = ""
+        while "Listening on" not in said:
+            line = self.process.stdout.readline()
+            assert line, said
+            said += line
+        self.url = re.search(r"Listening on (\S+)", said)[1]
+
+    def status(self):
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"))
+        connection.request("GET", "/v1/status")
+        return json.loads(connection.getresponse().read())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        assert self.process.wait(timeout=30) == 0
+        self.process.stdout.close()
+
+
+@pytest.fixture(name="buffer")
+def fixture_buffer():
+    with Buffer("--store", "memory", "--group-size", "2") as buffer:
+        yield buffer
+
+
+def test_put_says_what_became_of_the_samples(buffer):
+    producer = evenkeel.Producer(buffer.url)
+    assert producer.put([sample("a", 0), sample("a", 1)]) == evenkeel.producer.Receipt(accepted=2)
+    assert producer.put(sample("a", 1)) == evenkeel.producer.Receipt(duplicates=1)
+    assert buffer.status()["groups"]["ready"] == 1
+
+
+def test_put_takes_arrays(buffer):
+    producer = evenkeel.Producer(buffer.url)
+    arrays = sample("a", 0, prompt_ids=np.array([1, 2]), reward=np.float32(0.5), advantages=np.array([0.25]))
+    assert producer.put(arrays).accepted == 1
+    with pytest.raises(ValueError):
+        producer.put(sample("b", 0, reward=float("nan"), advantages=[0.5]))
+
+
+def test_put_sends_many_samples_in_several_requests(buffer, monkeypatch):
+    monkeypatch.setattr(evenkeel.producer, "_BYTES_OF_REQUEST", 1000)
+    assert evenkeel.Producer(buffer.url).put(sample(f"g{i}", 0) for i in range(100)).accepted == 100
+
+
+def test_what_the_door_refuses_is_raised_with_its_text(buffer):
+    producer = evenkeel.Producer(buffer.url)
+    with pytest.raises(evenkeel.InputError, match="body:2: has no response_ids"):
+        producer.put([sample("a", 0), {"uid": "a", "index": 1, "version": 0, "prompt_ids": []}])
+    assert buffer.status()["samples"]["received"] == 0
+    producer.put(sample("a", 0))
+    with pytest.raises(evenkeel.InputError, match="reward"):
+        producer.put(sample("a", 1, reward=1.0))
+
+
+def test_groups_close_and_abort_and_the_stream_ends(buffer):
+    producer = evenkeel.Producer(buffer.url)
+    assert producer.tickets(3) == 3
+    producer.put([sample("a b/c", 0), sample(7, 0), sample("d", 0), sample("d", 1)])
+    producer.abort("a b/c", reason="its tool is broken")
+    producer.close(7)
+    producer.end()
+    status = buffer.status()
+    assert status["ended"] and status["samples"]["waiting"] == 2
+    assert status["samples"]["dropped"]["aborted"] == 1 and status["samples"]["dropped"]["too_small"] == 1
+
+
+def test_a_token_is_needed_where_there_is_one(tmp_path):
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text("secret\n", encoding="utf-8")
+    with Buffer("--store", "memory", "--token-file", str(token)) as buffer:
+        assert evenkeel.Producer(buffer.url, token="secret").put(sample("a", 0)).accepted == 1
+        with pytest.raises(evenkeel.ConfigError, match="Authorization"):
+            evenkeel.Producer(buffer.url, token="guess").put(sample("a", 1))
+
+
+def test_a_buffer_that_is_not_there_is_tried_until_patience_is_over():
+    with pytest.raises(evenkeel.IoError, match="gave up after 0.2 seconds"):
+        evenkeel.Producer("http://127.0.0.1:1", patience=0.2).put(sample("a", 0))
+    with pytest.raises(evenkeel.ConfigError):
+        evenkeel.Producer("nonsense")
+
+
+class Failing(http.server.BaseHTTPRequestHandler):
+    """Answers 429, then drops the connection after it has read the request, then takes it."""
+
+    protocol_version = "HTTP/1.1"
+    bodies: list = []
+
+    def do_POST(self):
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        if len(self.bodies) == 2:
+            self.close_connection = True
+            return
+        content = b'{"error": "full"}' if len(self.bodies) == 1 else b'{"accepted": 0, "duplicates": 1, "stale": 0, "version": 4}'
+        self.send_response(429 if len(self.bodies) == 1 else 200)
+        self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *words):
+        pass
+
+
+def test_the_same_is_sent_again_until_it_is_acknowledged():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    producer = evenkeel.Producer(f"http://127.0.0.1:{server.server_port}")
+    assert producer.put(sample("a", 0)).duplicates == 1
+    assert producer.version == 4
+    assert len(Failing.bodies) == 3 and len(set(Failing.bodies)) == 1
+    server.shutdown()
+    server.server_close()
+
+
+def test_it_needs_neither_the_extension_module_nor_numpy(tmp_path):
+    package = pathlib.Path(evenkeel.__file__).resolve().parent
+    shutil.copytree(package, tmp_path / "evenkeel", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    program = ("import sys, evenkeel; evenkeel.Producer('http://127.0.0.1:1'); print('numpy' in sys.modules)\n"
+               "try: evenkeel.plan\nexcept ImportError as error: print(error)")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path,
+                         env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert run.stdout.startswith("False\nevenkeel.plan needs the extension module")
