@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "buffer/connections.hpp"
 #include "buffer/door_json.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -26,7 +27,6 @@ using httplib::Response;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::size_t num_threads = 256;
 constexpr int backlog = 1024;
 constexpr int silent_seconds = 10;  // in the middle of a request
 constexpr int idle_seconds = 5;     // between two of them
@@ -166,7 +166,7 @@ class Door::Answers {
                     "cannot be used as a certificate with the key " + settings_.key.string(),
                     "Both must be PEM files, and belong together");
     }
-    server->new_task_queue = [] { return new httplib::ThreadPool(num_threads); };
+    server->new_task_queue = [] { return new Connections; };
     server->set_tcp_nodelay(true);
     server->set_keep_alive_max_count(std::numeric_limits<std::size_t>::max());
     server->set_keep_alive_timeout(idle_seconds);

@@ -17,7 +17,7 @@ struct DoorSettings {
   std::filesystem::path key{};
 };
 
-/// A buffer's calls over HTTP/1.1 (docs/streams.md has them). Each connection has a thread of a pool; one
+/// A buffer's calls over HTTP/1.1 (docs/streams.md has them). Each connection has a thread; one
 /// that is silent in the middle of a request, or has sent nothing for a while, is closed.
 class Door {
  public:
