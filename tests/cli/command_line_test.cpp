@@ -51,10 +51,10 @@ TEST_P(CommandLine, that_is_wrong_is_told_in_one_line_of_our_own_with_status_2) 
 INSTANTIATE_TEST_SUITE_P(
     Wrong, CommandLine,
     testing::Values(
-        WrongWords{
-            "",
-            "name a command: run, serve, buffer, plan, synth, inspect, convert, config, bench, completion. See: "
-            "evenkeel --help"},
+        WrongWords{"",
+                   "name a command: run, serve, buffer, plan, synth, inspect, convert, config, bench, "
+                   "completion. See: "
+                   "evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
         WrongWords{"pln --help", "unknown command 'pln'; did you mean plan?"},
         WrongWords{"help pln", "unknown command 'pln'; did you mean plan?"},
@@ -63,10 +63,10 @@ INSTANTIATE_TEST_SUITE_P(
                    "no.yaml: cannot open the configuration: No such file or directory"},
         WrongWords{"config show no.yaml",
                    "no.yaml: cannot open the configuration: No such file or directory"},
-        WrongWords{
-            "fly",
-            "unknown command 'fly'; there are run, serve, buffer, plan, synth, inspect, convert, config, bench, "
-            "completion"},
+        WrongWords{"fly",
+                   "unknown command 'fly'; there are run, serve, buffer, plan, synth, inspect, convert, "
+                   "config, bench, "
+                   "completion"},
         WrongWords{"bench",
                    "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, "
                    "soak. See: evenkeel bench --help"},
