@@ -4,6 +4,7 @@
 #include <string>
 
 #include "buffer/buffer.hpp"
+#include "stream/settings.hpp"
 
 namespace evenkeel {
 
