@@ -149,7 +149,9 @@ void Config::require_valid_fields() const {
 PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view profile_name) const {
   const Profile pass = profile(profile_name);
   PlanSettings settings = settings_of(*this, pass, sizes);
-  require_together(choices_of(*this, settings, pass, profile_name.empty()));
+  Choices choices = choices_of(*this, settings, pass, profile_name.empty());
+  settings.balance.strategy = choices.balance.strategy = strategy_of_groups(choices);
+  require_together(choices);
   use_group_sizes(mesh, settings);
   limit_samples_to_cap(settings);
   return settings;

@@ -103,7 +103,7 @@ Keys mesh_keys() {
       key("mesh.tp", m, &MeshSettings::tp, axis, "Tensor-parallel ranks; they get equal tensors."),
       cp_key("Context-parallel ranks; each gets its part of every sequence. flexible gives each micro-batch "
              "a group of its own size of neighboring DP ranks (context_sizes); mesh.dp is then the number of "
-             "ranks divided by tp and pp. With expert parallelism set strategy: grid, too."),
+             "ranks divided by tp and pp. balance.meet says where the trainer's ranks wait."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
           "With cp: flexible, the largest group of a micro-batch, a power of two unless context_sizes is "
           "any; auto is the largest possible."),
@@ -142,7 +142,10 @@ Keys balance_keys() {
   const Decimal tolerance{tolerance_parts, 0, tolerance_parts};
   const Choice<PlacementRule> placements(
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
-  const Choice<Strategy> strategies({{"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
+  const Choice<Strategy> strategies(
+      {{"auto", Strategy::automatic}, {"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
+  const Choice<std::optional<Meeting>> meetings(
+      {{"auto", std::nullopt}, {"step", Meeting::once_a_step}, {"micro-batch", Meeting::every_micro_batch}});
   return {
       key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
           "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
@@ -161,9 +164,16 @@ Keys balance_keys() {
       key("balance.refine", b, &BalanceSettings::refine, Boolean{},
           "Then improve the assignment by moves and swaps."),
       key("balance.strategy", b, &BalanceSettings::strategy, strategies,
-          "Assign to DP ranks first and let each pack its own; or pack the whole step first and lay its "
-          "micro-batches out over the DP ranks, for ranks that meet at every micro-batch (FSDP, experts' "
-          "all-to-all)."),
+          "Assign to DP ranks first and let each pack its own (hierarchical); or pack the whole step first "
+          "and "
+          "lay its micro-batches out over the DP ranks (grid), for ranks that meet at every micro-batch. "
+          "auto "
+          "plans every step in both ways and takes the one that ends first by balance.meet; where that is "
+          "not "
+          "set, it is hierarchical."),
+      key("balance.meet", b, &BalanceSettings::meet, meetings,
+          "Where the trainer's DP ranks wait for each other: once a step, as in plain data parallelism (DDP, "
+          "Megatron), or at every micro-batch (FSDP, experts' all-to-all)."),
       key("balance.placement", b, &BalanceSettings::placement, placements,
           "Which DP rank gets which share: the one that already holds most of its tokens, so that fewer "
           "travel; or as the algorithm numbers them, as presets always do."),

@@ -31,8 +31,8 @@ std::string data_ranks_in_words(std::int64_t data) {
 /// What a rank tells the others of itself.
 using OwnWords = std::array<std::int64_t, 3>;
 
-Meeting meeting_of(std::span<const OwnWords> words) {
-  Meeting meeting;
+FirstMeeting meeting_of(std::span<const OwnWords> words) {
+  FirstMeeting meeting;
   std::optional<int>& data = meeting.data_ranks;
   std::size_t first = 0;
   bool anybody_serves = false;
@@ -186,7 +186,7 @@ Communicator lay_line(const Communicator& world, const Config& config, Part part
   }
   bool are_all_decided = false;
   while (!are_all_decided) {
-    const Meeting meeting = meet(world, part, data, static_cast<bool>(watch));
+    const FirstMeeting meeting = meet(world, part, data, static_cast<bool>(watch));
     are_all_decided = meeting.are_all_decided;
     if (meeting.all_watch) watch();
   }
@@ -209,12 +209,12 @@ Communicator lay_line(const Communicator& world, const Config& config, Part part
 
 }  // namespace
 
-Meeting meet(const Communicator& world, Part part, std::optional<int> mine, bool watches) {
+FirstMeeting meet(const Communicator& world, Part part, std::optional<int> mine, bool watches) {
   const OwnWords own{static_cast<std::int64_t>(part), mine.value_or(not_known), watches ? 1 : 0};
   std::vector<OwnWords> words =
       together(world, [&] { return std::vector<OwnWords>(static_cast<std::size_t>(world.size())); });
   world.all_gather<OwnWords>(own, words);
-  Meeting meeting;
+  FirstMeeting meeting;
   fail_together(world, try_on_replicated_data([&] { meeting = meeting_of(words); }));
   return meeting;
 }

@@ -26,7 +26,7 @@ enum class Part : std::uint8_t {
 };
 
 /// What ranks told each other.
-struct Meeting {
+struct FirstMeeting {
   std::optional<int> data_ranks;  ///< that anybody's configuration names; nothing where nobody knows one
   bool are_all_decided = true;
   bool all_watch = true;  ///< each rank has a watchdog, which is to meet the others' next
@@ -36,7 +36,7 @@ struct Meeting {
 /// again until all are decided. `mine` is the number of data ranks that this rank's configuration names, if
 /// it knows that already. Throws ConfigError on every rank when ranks name different numbers, and unless
 /// exactly the first so many serve.
-Meeting meet(const Communicator& world, Part part, std::optional<int> mine, bool watches = false);
+FirstMeeting meet(const Communicator& world, Part part, std::optional<int> mine, bool watches = false);
 
 /// In the place of meet(), for a rank that has an error instead of a configuration: throws it here, and on
 /// all ranks that meet.

@@ -36,7 +36,7 @@ boost::mpi::communicator ranks_from(const boost::mpi::communicator& world, int f
 JobRanks::JobRanks(const boost::mpi::communicator& world) : world_(world), own_(world) {
   const Phase phase("ranks meet");
   // Only data ranks know of their number at this time.
-  const Meeting meeting = meet(world_, Part::undecided, {}, true);
+  const FirstMeeting meeting = meet(world_, Part::undecided, {}, true);
   data_ranks_ = meeting.data_ranks.value_or(0);
   all_watch_ = meeting.all_watch;
   if (data_ranks_ > 0) own_ = ranks_from(world_, data_ranks_);

@@ -110,9 +110,11 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
     advice.then = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
   } else {
     advice.why = "The first, second, third ... micro-batches of DP ranks differ in work.";
-    advice.then = planning.may_be_a_grid
-                      ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once."
-                      : "A larger batch.global_batch gives more to choose from.";
+    advice.then =
+        planning.may_be_a_grid
+            ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once; auto takes "
+              "it where a step then ends earlier, if you set balance.meet: micro-batch."
+            : "A larger batch.global_batch gives more to choose from.";
   }
 }
 

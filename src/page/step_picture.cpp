@@ -8,6 +8,7 @@
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
 #include "plan/settings/requirements.hpp"
+#include "plan/strategies/automatic.hpp"
 #include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
@@ -102,8 +103,8 @@ PlanningPicture picture_of(const PlanSettings& settings) {
                           settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
   PlanSettings as_grid = settings;
   as_grid.balance.strategy = Strategy::grid;
-  picture.may_be_a_grid =
-      !strategy_of(settings).ranks_meet() && !settings.flexible && go_together(choices_of(as_grid));
+  picture.may_be_a_grid = !strategy_of(settings).ranks_meet() && !is_strategy_open(settings) &&
+                          !settings.flexible && go_together(choices_of(as_grid));
   picture.cost = words_for(settings.balance.cost);
   return picture;
 }

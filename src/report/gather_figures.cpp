@@ -190,6 +190,16 @@ void add_plans(const std::vector<PlannedDpRank>& plans, std::span<const std::int
   figures.balance = step_balance(costs, speeds);
 }
 
+void add_strategy(const Step& step, const PlanSettings& settings, StepFigures& figures) {
+  const std::optional<StrategyChoice>& choice = step.record->strategy;
+  if (!choice) return;
+  const auto hierarchical = static_cast<double>(choice->hierarchical_end);
+  const auto grid = static_cast<double>(choice->grid_end);
+  const bool is_grid = choice->strategy == Strategy::grid;
+  figures.strategy = StrategyFigures{*settings.balance.meet, 1,    is_grid ? 1 : 0,
+                                     hierarchical,           grid, is_grid ? grid : hierarchical};
+}
+
 void add_shapes(const Step& step, const std::vector<PlannedDpRank>& plans, const PlanSettings& settings,
                 StepFigures& figures) {
   if (!settings.micro_batch.shapes || !step.record->shapes) return;
@@ -243,6 +253,15 @@ ShapeFigures& ShapeFigures::operator+=(const ShapeFigures& other) {
   return *this;
 }
 
+StrategyFigures& StrategyFigures::operator+=(const StrategyFigures& other) {
+  steps += other.steps;
+  grids += other.grids;
+  hierarchical_end += other.hierarchical_end;
+  grid_end += other.grid_end;
+  chosen_end += other.chosen_end;
+  return *this;
+}
+
 std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings, const Step& step,
                                           FiguresDetail detail) {
   StepFigures figures;
@@ -275,6 +294,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       add_lengths(step, settings, figures);
       add_sharing(step, figures);
       add_shapes(step, plans, settings, figures);
+      add_strategy(step, settings, figures);
       figures.cost = step.record->cost;
       figures.cost_is_measured = settings.balance.measured.has_value();
       figures.max_over_mean_before = max_over_mean_before(step, settings);

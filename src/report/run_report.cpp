@@ -145,6 +145,29 @@ void add_shape_rows(const RunTotals& t, Table& table) {
                                   t.shapes->most, t.shapes->chosen));
 }
 
+/// How much later than the way that was chosen.
+std::string later(double end, double chosen) {
+  return fmt::format("{:.1f} % later", chosen > 0 ? 100 * (end / chosen - 1) : 0.0);
+}
+
+void add_strategy_rows(const RunTotals& t, Table& table) {
+  if (!t.strategy) return;
+  const StrategyFigures& f = *t.strategy;
+  const std::string_view meet = f.meet == Meeting::once_a_step ? "once a step" : "at every micro-batch";
+  table.row("strategy",
+            fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
+                        grouped(f.grids), counted(f.steps, "step"), meet,
+                        later(f.hierarchical_end, f.chosen_end), later(f.grid_end, f.chosen_end)));
+}
+
+nlohmann::json strategy_json(const std::optional<StrategyFigures>& f) {
+  if (!f) return nullptr;
+  return {{"meet", f->meet == Meeting::once_a_step ? "step" : "micro-batch"},
+          {"chosen", f->grids == 0 ? "hierarchical" : "grid"},
+          {"hierarchical_end", f->hierarchical_end},
+          {"grid_end", f->grid_end}};
+}
+
 nlohmann::json shapes_json(const std::optional<ShapeFigures>& shapes) {
   if (!shapes) return nullptr;
   nlohmann::json handed_out = nlohmann::json::array();
@@ -317,6 +340,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     add_cost_rows(t.latest, table);
     add_micro_batch_rows(t, table);
     add_shape_rows(t, table);
+    add_strategy_rows(t, table);
     add_traffic_rows(t, table);
     add_time_rows(t.passes.total(), table);
     add_advice(report, t.latest.profile, table);
@@ -349,6 +373,7 @@ nlohmann::json to_json(const StepFigures& f) {
                       {"fields", std::move(fields)},
                       {"sharing", sharing_json(f)},
                       {"shapes", shapes_json(f.shapes)},
+                      {"strategy", strategy_json(f.strategy)},
                       {"metrics", std::move(metrics)}};
   for_each_figure([&](const auto& figure) {
     if (figure.report == nullptr) return;

@@ -17,6 +17,7 @@ void RunTotals::add(const StepFigures& f) {
   }
   if (f.sharing) sharing = sharing.value_or(SharingSavings{}) += *f.sharing;
   if (f.shapes) shapes = shapes.value_or(ShapeFigures{}) += *f.shapes;
+  if (f.strategy) strategy = strategy.value_or(StrategyFigures{f.strategy->meet}) += *f.strategy;
 }
 
 }  // namespace evenkeel

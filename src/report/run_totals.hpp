@@ -16,6 +16,7 @@ struct RunTotals {
   std::vector<FieldFigures> fields;  ///< by name, of passes in which they travelled; the most of any of these
   std::optional<SharingSavings> sharing;
   std::optional<ShapeFigures> shapes;
+  std::optional<StrategyFigures> strategy;
 };
 
 }  // namespace evenkeel

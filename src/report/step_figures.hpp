@@ -39,6 +39,20 @@ struct ShapeFigures {
   ShapeFigures& operator+=(const ShapeFigures& other);
 };
 
+/// What balance.strategy: auto chose, and why.
+struct StrategyFigures {
+  Meeting meet = Meeting::once_a_step;  ///< of the trainer's ranks
+  std::int64_t steps = 0;
+  std::int64_t grids = 0;  ///< steps for which it was grid
+  /// When steps end, in the units of their cost: as if all were planned in that way, and as they were.
+  double hierarchical_end = 0;
+  double grid_end = 0;
+  double chosen_end = 0;
+
+  /// Of two passes.
+  StrategyFigures& operator+=(const StrategyFigures& other);
+};
+
 /// One pass over a step's samples, over all ranks.
 struct StepFigures : PassFigures {
   std::int64_t step = 0;
@@ -51,10 +65,11 @@ struct StepFigures : PassFigures {
   CostInUse cost;                 ///< that work is counted by
   bool cost_is_measured = false;  ///< whether the configuration asks for it
 
-  std::vector<FieldFigures> fields;       ///< that travelled, in that order
-  std::optional<SharingSavings> sharing;  ///< with shared prefixes
-  std::optional<ShapeFigures> shapes;     ///< with micro_batch.shapes
-  NamedMetrics metrics;                   ///< the same under ROLL's and verl's names
+  std::vector<FieldFigures> fields;         ///< that travelled, in that order
+  std::optional<SharingSavings> sharing;    ///< with shared prefixes
+  std::optional<ShapeFigures> shapes;       ///< with micro_batch.shapes
+  std::optional<StrategyFigures> strategy;  ///< where the plan decided it
+  NamedMetrics metrics;                     ///< the same under ROLL's and verl's names
 
   std::shared_ptr<const StepPicture> picture;  ///< rank by rank; nothing unless it was asked for
 };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -13,6 +14,7 @@
 #include "exchange/samples/field_volume.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "plan/settings/measured_cost.hpp"
+#include "plan/strategies/automatic.hpp"
 #include "plan/transfer/carried_fields.hpp"
 
 namespace evenkeel {
@@ -41,6 +43,7 @@ struct StepRecord {
   DpRankPlan plan;            ///< of this rank's DP rank
   /// With micro_batch.shapes: those of this step, for all passes over it; its plan has one each. Replicated.
   std::shared_ptr<const std::vector<PackedShape>> shapes;
+  std::optional<StrategyChoice> strategy;  ///< where its plan decided that
   CostInUse cost;  ///< what it was balanced by: configured, or measured on all ranks alike
   StepOrigin origin;
   std::chrono::steady_clock::time_point made_at;  ///< when all phases were over

@@ -224,8 +224,9 @@ TEST(CService, says_where_the_rank_stands_and_how_long_phases_took) {
 TEST(CService, says_who_runs_a_micro_batch_together) {
   const boost::mpi::communicator world;
   for (const std::string sizes : {"powers-of-two", "any"}) {
-    const Held<evenkeel_service> service = c_service("mesh: {cp: flexible, context_sizes: " + sizes +
-                                                     "}\nmicro_batch: {max_tokens_per_rank: 100}\n");
+    const Held<evenkeel_service> service =
+        c_service("mesh: {cp: flexible, context_sizes: " + sizes +
+                  "}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
     const Held<evenkeel_step> step = c_step(service, c_samples(share_of(world)), nullptr);
     for (std::int64_t m = 0; m < evenkeel_step_num_micro_batches(step.get()); ++m) {
       evenkeel_context_group group{};

@@ -121,8 +121,9 @@ TEST(PlanCommand, compares_what_few_shapes_cost_each_way_that_keeps_the_cap) {
 TEST(PlanCommand, compares_groups_where_no_cp_divides_the_ranks) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n7\n900\n");
-  const std::string plan = "plan --compare --lengths " + (scratch / "lengths.csv").string() +
-                           " --set mesh.dp=7 --set micro_batch.max_tokens_per_rank=600 ";
+  const std::string plan =
+      "plan --compare --lengths " + (scratch / "lengths.csv").string() +
+      " --set mesh.dp=7 --set balance.meet=step --set micro_batch.max_tokens_per_rank=600 ";
   const ProgramResult limited = run_evenkeel(plan + "--set mesh.cp=flexible --set mesh.max_cp=2");
   ASSERT_EQ(limited.status, 0) << limited.err;
   EXPECT_THAT(limited.out, HasSubstr("No cp that divides the ranks holds all samples"));

@@ -263,9 +263,10 @@ TEST(PlanSpeeds, slow_a_group_as_its_slowest_rank_does) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n10\n");
   const std::string json = (scratch / "plan.json").string();
-  const std::string flexible = "plan --lengths " + (scratch / "lengths.csv").string() + " --json " + json +
-                               " --set mesh.dp=2 --set mesh.cp=flexible --set balance.cost=flops-7b " +
-                               "--set micro_batch.max_tokens_per_rank=6 ";
+  const std::string flexible =
+      "plan --lengths " + (scratch / "lengths.csv").string() + " --json " + json +
+      " --set mesh.dp=2 --set mesh.cp=flexible --set balance.meet=step --set balance.cost=flops-7b " +
+      "--set micro_batch.max_tokens_per_rank=6 ";
   const auto end_of = [&](const std::string& settings) {
     const ProgramResult planned = run_evenkeel(flexible + settings);
     EXPECT_EQ(planned.status, 0) << planned.err;

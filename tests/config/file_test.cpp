@@ -17,6 +17,7 @@
 
 #include "base/printable.hpp"
 #include "config/fixtures.hpp"
+#include "config/refusal.hpp"
 #include "config/schema.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/scratch_folder.hpp"
@@ -31,7 +32,7 @@ constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outlier_companions: null}
-balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: hierarchical, placement: locality, placement_tolerance: 0, preset: none}
+balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, meet: auto, placement: locality, placement_tolerance: 0, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
 micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}
 pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
@@ -290,15 +291,37 @@ TEST(ConfigYaml, speeds_measured_costs_and_ways_of_packing_round_trip) {
 TEST(ConfigYaml, groups_of_their_own_sizes_and_caps_a_rank_round_trip) {
   const Config config = test::flexible_config();
   EXPECT_EQ(parse(to_yaml(config)), config);
-  EXPECT_EQ(parse("mesh: {cp: flexible, dp: 8}\nmicro_batch: {max_tokens_per_rank: 64}")
-                .plan_settings({1, 1, 8, 1})
-                .flexible,
-            FlexibleContext{8});
+  EXPECT_EQ(
+      parse("mesh: {cp: flexible, dp: 8}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 64}")
+          .plan_settings({1, 1, 8, 1})
+          .flexible,
+      FlexibleContext{8});
+}
+
+TEST(ConfigMesh, groups_of_their_own_sizes_are_planned_for_the_way_in_which_ranks_meet) {
+  const auto strategy = [](const std::string& balance, int pp = 1) {
+    return parse("mesh: {cp: flexible, pp: " + std::to_string(pp) + "}\nbalance: {" + balance +
+                 "}\nmicro_batch: {max_tokens_per_rank: 64}")
+        .plan_settings({1, 1, 4, pp})
+        .balance.strategy;
+  };
+  EXPECT_EQ(strategy("meet: step"), Strategy::hierarchical);
+  EXPECT_EQ(strategy("meet: micro-batch"), Strategy::grid);
+  EXPECT_EQ(strategy("meet: step, strategy: grid"), Strategy::grid);
+  EXPECT_EQ(strategy("", 2), Strategy::grid);  // the only one that a pipeline can run
+  EXPECT_EQ(strategy("meet: step", 2), Strategy::grid);
+}
+
+TEST(ConfigMesh, groups_of_their_own_sizes_are_refused_where_nobody_says_how_ranks_meet) {
+  EXPECT_THAT(test::refusal("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 64}"),
+              testing::AllOf(testing::HasSubstr("balance.meet: is not set"),
+                             testing::HasSubstr("Set balance.meet: step")));
 }
 
 TEST(ConfigMesh, sizes_of_groups_are_powers_of_two_unless_they_are_any) {
   const auto flexible = [](const std::string& mesh) {
-    return parse("mesh: {cp: flexible, " + mesh + "}\nmicro_batch: {max_tokens_per_rank: 64}")
+    return parse("mesh: {cp: flexible, " + mesh +
+                 "}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 64}")
         .plan_settings({1, 1, 7, 1})
         .flexible;
   };
@@ -323,8 +346,9 @@ TEST(ConfigCap, is_counted_over_the_group_or_on_each_rank) {
 
 TEST(ConfigYaml, words_may_be_quoted_as_json_has_them) {
   EXPECT_EQ(parse(R"({"mesh": {"dp": "auto", "cp": "flexible"}, "pack": {"align": "auto"},)"
+                  R"( "balance": {"meet": "step"},)"
                   R"( "micro_batch": {"max_tokens": "auto", "max_tokens_per_rank": 64}})"),
-            parse("{mesh: {cp: flexible}, micro_batch: {max_tokens_per_rank: 64}}"));
+            parse("{mesh: {cp: flexible}, balance: {meet: step}, micro_batch: {max_tokens_per_rank: 64}}"));
 }
 
 TEST(ConfigCap, is_given_once_and_not_left_out) {
@@ -352,8 +376,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
   for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
     if (!left.starts_with("  ")) continue;
     // These do not go with the rest of that configuration.
-    const std::set<std::string> stays_off{"  strategy: hierarchical",
-                                          "  share: false",
+    const std::set<std::string> stays_off{"  share: false",
                                           "  speeds: equal",
                                           "  placement_tolerance: 0",
                                           "  packing: auto",
@@ -370,7 +393,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 77u);
+  EXPECT_EQ(keys, 78u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

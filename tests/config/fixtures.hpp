@@ -34,6 +34,7 @@ inline Config changed_config() {
                     false,
                     Preset::verl,
                     Strategy::hierarchical,
+                    Meeting::every_micro_batch,
                     PlacementRule::none};
   config.micro_batch = {MicroBatchMode::padded, 4096, 12, 2, 6, 3, 128, true, MicroBatchOrder::cost};
   config.pack = {CpLayout::contiguous, 32, 48, 151643, -1};
@@ -82,6 +83,7 @@ inline Config flexible_config() {
   config.mesh.flexible_cp = true;
   config.mesh.max_cp = 6;
   config.mesh.context_sizes = ContextSizes::any;
+  config.balance.meet = Meeting::once_a_step;
   config.balance.cost = CostModel::flops_7b();
   config.balance.overhead = 1000;
   config.balance.communication = {333, 2500, 4, 500};

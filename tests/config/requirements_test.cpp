@@ -37,9 +37,11 @@ std::vector<std::string> broken_configurations() {
        per_rank + "}, batch: {mini_batches: 2, keep_mini_batch: false}",
        per_rank + "}, balance: {placement_tolerance: 0.1}", per_rank + ", packing: best-fit-decreasing}",
        per_rank + ", count: fastest}", per_rank + "}, pack: {align: 64}"});
-  add("mesh: {cp: flexible, pp: 2}", {per_rank + "}"});
-  add("mesh: {cp: flexible}", {per_rank + ", min_count: 2}"});
-  add("mesh: {cp: flexible}", {per_rank + "}, loss: {aggregation: mindspeed-rl}"});
+  const std::string tree = "balance: {strategy: hierarchical";
+  add("mesh: {cp: flexible, pp: 2}", {per_rank + "}, " + tree + "}"});
+  add("mesh: {cp: flexible}",
+      {per_rank + ", min_count: 2}, " + tree + "}", per_rank + "}, " + tree + ", meet: micro-batch}",
+       per_rank + "}, loss: {aggregation: mindspeed-rl}"});
 
   add("micro_batch: {mode: fixed}, balance: {strategy: grid}", {""});
   for (const std::string other : {"preset: roll", "algorithm: none", "equal_count: true"})

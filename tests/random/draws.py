@@ -104,6 +104,10 @@ class Drawing:
         if self.flexible and self.pp > 1:
             kind = "grid"
         getattr(self, "_plan_" + kind)()
+        if not self.flexible:
+            self.put_one_of(0.3, "balance.meet", "step", "micro-batch")
+        elif kind != "grid":
+            self.put(*self.draw.choice([("balance.strategy", "hierarchical"), ("balance.meet", "step")]))
         self.cost_kind = self.draw.choice(["tokens", "flops-7b", "numbers", "model", "measured"])
         if kind == "preset" and self.cost_kind == "measured":
             self.cost_kind = "tokens"

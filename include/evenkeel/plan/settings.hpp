@@ -40,8 +40,15 @@ enum class Preset : std::uint8_t {
   verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
 };
 
+/// Where the DP ranks of the trainer wait for each other.
+enum class Meeting : std::uint8_t {
+  once_a_step,        ///< at the end of each mini-batch, to reduce gradients: plain data parallelism
+  every_micro_batch,  ///< FSDP, which gathers parameters, and experts' all-to-all
+};
+
 /// Which comes first: assigning to DP ranks, or packing micro-batches.
 enum class Strategy : std::uint8_t {
+  automatic,     ///< whichever ends a step first by BalanceSettings::meet (choose_strategy)
   hierarchical,  ///< samples are assigned to DP ranks, and each rank packs its own
   grid,          ///< micro-batches are packed from all samples, then laid out over the DP ranks (plan_grid)
 };
@@ -100,7 +107,10 @@ struct BalanceSettings {
   bool equal_count = false;      ///< DP ranks get equal numbers of samples, to within one
   bool refine = true;            ///< then improve the assignment by moves and swaps
   Preset preset = Preset::none;  ///< assigns to DP ranks only while `algorithm` is automatic
-  Strategy strategy = Strategy::hierarchical;
+  Strategy strategy = Strategy::automatic;
+  /// Unset: nobody said. A strategy that is automatic is then hierarchical, and groups of different sizes are
+  /// refused.
+  std::optional<Meeting> meet = std::nullopt;
   PlacementRule placement = PlacementRule::locality;  ///< without a preset
   /// How fast each DP rank works, in thousandths of any one unit; empty: all equal. A group is as fast as its
   /// slowest rank.
@@ -217,7 +227,7 @@ struct PlanSettings {
   /// Whether DP ranks may have different numbers of micro-batches, which they run without waiting for each
   /// other.
   [[nodiscard]] bool is_context_tree() const noexcept {
-    return flexible && balance.strategy == Strategy::hierarchical;
+    return flexible && balance.strategy != Strategy::grid;
   }
   /// The settings' communication cost, with the overhead.
   [[nodiscard]] CommunicationCost communication_cost() const noexcept;

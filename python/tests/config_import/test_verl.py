@@ -131,6 +131,7 @@ actor_rollout_ref:
     assert setting(config, "micro_batch.max_tokens") == "(not set)"
     assert setting(config, "balance.algorithm") == "(not set)"
     assert setting(config, "balance.strategy") == "(not set)"
+    assert setting(config, "balance.meet") == "step"
     assert setting(config, "balance.cost") == "flops-7b"
     assert "packed under max_tokens_per_rank" in outcome(config, "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
     assert Config.parse(config.yaml).settings()["mesh.cp"] == "flexible"

@@ -25,6 +25,7 @@
 #include "page/html_page.hpp"
 #include "page/plan_picture.hpp"
 #include "plan/assign/dp_assignment.hpp"
+#include "plan/strategies/automatic.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -223,6 +224,17 @@ void compare(const LengthTable& table, const PlanSettings& settings, const std::
   if (!json.empty()) write_json(json, ways);
 }
 
+/// `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
+std::string in_words(const StrategyChoice& choice, Meeting meet) {
+  const bool is_grid = choice.strategy == Strategy::grid;
+  const auto chosen = static_cast<double>(is_grid ? choice.grid_end : choice.hierarchical_end);
+  const auto other = static_cast<double>(is_grid ? choice.hierarchical_end : choice.grid_end);
+  return fmt::format("{}, since ranks meet {}; {} would end {:.1f} % later",
+                     is_grid ? "grid" : "hierarchical",
+                     meet == Meeting::once_a_step ? "once a step" : "at every micro-batch",
+                     is_grid ? "hierarchical" : "grid", chosen > 0 ? 100 * (other / chosen - 1) : 0.0);
+}
+
 /// Lengths do not tell of rows.
 void require_cost_of_lengths(const PlanSettings& settings) {
   if (!settings.balance.encoder) return;
@@ -250,12 +262,13 @@ void warn_of_what_owners_decide(const PlanSettings& settings) {
 }
 
 int plan_lengths(const PlanOptions& options) {
-  const Config config = loaded([&] {
+  Config config = loaded([&] {
     return options.config.empty() ? parse_config("", "defaults", options.overrides)
                                   : load_config(options.config, options.overrides);
   });
+  if (options.compare && !config.balance.meet) config.balance.meet = Meeting::once_a_step;  // both are compared
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
-  const PlanSettings settings = config.plan_settings(mesh, options.profile);
+  PlanSettings settings = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(settings);
   const PlanInput input =
       read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
@@ -272,12 +285,23 @@ int plan_lengths(const PlanOptions& options) {
   warn_of_what_owners_decide(settings);
   const auto start = std::chrono::steady_clock::now();
   const StepProblem problem{input.table, settings, 0, input.trees};
+  std::optional<StrategyChoice> choice;
+  if (is_strategy_open(settings)) {
+    choice = choose_strategy(problem);
+    settings.balance.strategy = choice->strategy;
+    std::cout << indented("strategy: " + in_words(*choice, *settings.balance.meet), 0, style.width);
+  }
   const StepPlan plan = plan_step(problem);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::cout << summary(problem, plan, seconds, style);
   if (!options.json.empty()) {
     nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
                                             : json_of(input.table, settings, plan, seconds);
+    if (choice) {
+      json["strategy"] = {{"chosen", choice->strategy == Strategy::grid ? "grid" : "hierarchical"},
+                          {"hierarchical_end", choice->hierarchical_end},
+                          {"grid_end", choice->grid_end}};
+    }
     if (settings.micro_batch.shapes) json["shapes"] = shapes_json(problem, plan);
     write_json(options.json, json);
   }

@@ -19,6 +19,7 @@ struct Way {
 std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) {
   PlanSettings plain = given;
   plain.balance = {};
+  plain.balance.strategy = Strategy::hierarchical;
   plain.micro_batch.mode = MicroBatchMode::packed;
   plain.micro_batch.packing = std::nullopt;
   plain.micro_batch.count = CountRule::fewest;

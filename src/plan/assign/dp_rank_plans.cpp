@@ -13,6 +13,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches/fastest_count.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
+#include "plan/strategies/automatic.hpp"
 #include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
@@ -159,6 +160,11 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
 }
 
 StepPlan plan_step(const StepProblem& problem) {
+  if (is_strategy_open(problem.settings)) {
+    PlanSettings settings = problem.settings;
+    settings.balance.strategy = choose_strategy(problem).strategy;
+    return plan_step({problem.table, settings, problem.step, problem.trees});
+  }
   const StepAssignment assignment = assign_step(problem);
   std::vector<DpRank> ranks;
   for (int r = 0; r < problem.settings.dp; ++r) ranks.emplace_back(r);

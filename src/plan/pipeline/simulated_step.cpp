@@ -15,7 +15,8 @@ using Times = std::vector<Cost>;
 
 /// Of each mini-batch what each pipeline runs.
 std::vector<std::vector<Times>> times_of(const StepPlan& plan, const PlanSettings& settings) {
-  const bool meet = strategy_of(settings).ranks_meet();
+  const std::optional<Meeting> told = settings.balance.meet;
+  const bool meet = told ? *told == Meeting::every_micro_batch : strategy_of(settings).ranks_meet();
   std::vector<std::vector<Times>> times(plan.counts.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     std::vector<std::size_t> next(times.size());
@@ -62,6 +63,17 @@ Simulated simulated(Times times, PipelineShape shape) {
 }
 
 }  // namespace
+
+Cost planned_end(const StepPlan& plan, const PlanSettings& settings) {
+  Cost end = 0;
+  for (const std::vector<Times>& of_mini_batch : times_of(plan, settings)) {
+    Cost slowest = 0;
+    for (const Times& own : of_mini_batch)
+      slowest = std::max(slowest, std::accumulate(own.begin(), own.end(), Cost{0}));
+    end += slowest;
+  }
+  return end;
+}
 
 std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSettings& settings) {
   if (settings.pp == 1) return std::nullopt;

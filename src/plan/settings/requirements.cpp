@@ -31,11 +31,11 @@ constexpr Need free_counts{"balance.equal_count", "false", "free numbers of samp
 constexpr Need refined{"balance.refine", "true", "refinement", [](C c) { return c.balance.refine; }};
 constexpr Need assigned_first{"balance.strategy", "hierarchical",
                               "samples that are assigned before they are packed",
-                              [](C c) { return c.balance.strategy == Strategy::hierarchical; }};
-constexpr Need assigned_first_or_flexible{
-    "balance.strategy", "hierarchical, or mesh.cp: flexible",
-    "samples that are assigned before they are packed",
-    [](C c) { return c.balance.strategy == Strategy::hierarchical || c.flexible_cp; }};
+                              [](C c) { return c.balance.strategy != Strategy::grid; }};
+constexpr Need assigned_first_or_flexible{"balance.strategy", "hierarchical, or mesh.cp: flexible",
+                                          "samples that are assigned before they are packed", [](C c) {
+                                            return c.balance.strategy != Strategy::grid || c.flexible_cp;
+                                          }};
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
 constexpr Need equal_speeds{"balance.speeds", "equal", "equally fast ranks",
@@ -91,6 +91,9 @@ constexpr Feature flexible_pipeline{"mesh.cp", "flexible with mesh.pp above 1", 
 constexpr Feature flexible_counts{
     "mesh.cp", "flexible with micro_batch.min_count or multiple_of above 1", "mesh.cp: a number",
     [](C c) { return c.flexible_cp && (c.micro_batch.min_count > 1 || c.count_multiple > 1); }};
+constexpr Feature flexible_meeting{
+    "mesh.cp", "flexible with balance.meet: micro-batch", "mesh.cp: a number",
+    [](C c) { return c.flexible_cp && c.balance.meet == Meeting::every_micro_batch; }};
 constexpr Feature grid{"balance.strategy", "grid", "balance.strategy: hierarchical",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
 constexpr Feature speeds{"balance.speeds", "", "balance.speeds: equal",
@@ -142,6 +145,8 @@ constexpr Requirement table[] = {
     {flexible, own_alignment, "the alignment depends on the size of the group"},
     {flexible_pipeline, meeting, "a pipeline schedule needs the same number of micro-batches on all ranks"},
     {flexible_counts, meeting, "otherwise ranks have different numbers of micro-batches"},
+    {flexible_meeting, meeting,
+     "otherwise ranks have different numbers of micro-batches, and some would wait forever"},
     {mindspeed_loss, one_size, "it weights a sample by the samples of its rank, which differ within a group"},
 
     {grid, packed, "a grid packs micro-batches from all samples at once"},
@@ -289,6 +294,23 @@ std::span<const Requirement> requirements() {
 
 bool go_together(const Choices& choices) {
   return first_broken(choices) == nullptr;
+}
+
+Strategy strategy_of_groups(Choices choices) {
+  if (!choices.flexible_cp || choices.balance.strategy != Strategy::automatic)
+    return choices.balance.strategy;
+  choices.balance.strategy = Strategy::grid;
+  const bool waves = go_together(choices);
+  choices.balance.strategy = Strategy::hierarchical;
+  const bool tree = go_together(choices);
+  if (waves && !tree) return Strategy::grid;
+  if (!waves || choices.balance.meet) return Strategy::hierarchical;
+  throw ConfigError(
+      "balance.meet",
+      "is not set, and mesh.cp: flexible needs it, since ranks that meet at every micro-batch "
+      "must all have the same number of them",
+      "Set balance.meet: step for plain data parallelism, or balance.meet: micro-batch for FSDP and "
+      "experts; or name a balance.strategy");
 }
 
 void require_together(const Choices& choices) {

@@ -67,6 +67,11 @@ struct Requirement {
 /// Whether all requirements are met.
 [[nodiscard]] bool go_together(const Choices& choices);
 
+/// The strategy for groups of different sizes, where it is automatic: the one that goes with everything else,
+/// or that for the trainer's way to meet. Throws ConfigError where nobody said what that is, which would hang
+/// a trainer that meets at every micro-batch. Any other strategy as it is.
+[[nodiscard]] Strategy strategy_of_groups(Choices choices);
+
 /// Throws ConfigError of the first requirement that is not met: it names the feature's key, or the one that
 /// is to be set, and says what is needed, why, and what to set.
 void require_together(const Choices& choices);

@@ -35,17 +35,38 @@ void plan_own(const StepContext& context, const StepProblem& problem, Planned& p
   planned.gathered.pass.seconds.agree = peers.seconds();
 }
 
-}  // namespace
+/// The rank that works out what all ranks plan alike, and those that it tells.
+struct Teller {
+  const Communicator& told;
+  int rank = 0;
+};
 
-void assign(const StepContext& context, const StepProblem& problem, StepAssignment& assignment,
-            GuardedWork& work) {
+Teller teller_of(const StepContext& context) {
   const Mesh& mesh = context.mesh;
   switch (context.assigned_by) {
     case AssignedBy::a_rank_of_each_node:
-      return assign_together(mesh.node(), 0, problem, assignment, work);
+      break;
     case AssignedBy::first_without_a_place:
-      return assign_together(mesh.everyone(), mesh.grid().num_ranks(), problem, assignment, work);
+      return {mesh.everyone(), mesh.grid().num_ranks()};
   }
+  return {mesh.node(), 0};
+}
+
+}  // namespace
+
+std::optional<StrategyChoice> decide_strategy(const StepContext& context, const StepProblem& problem,
+                                              PlanSettings& settings, GuardedWork& work) {
+  if (!is_strategy_open(settings)) return std::nullopt;
+  const auto [ranks, teller] = teller_of(context);
+  const std::optional<StrategyChoice> choice = choose_strategy_together(ranks, teller, problem, work);
+  if (choice) settings.balance.strategy = choice->strategy;
+  return choice;
+}
+
+void assign(const StepContext& context, const StepProblem& problem, StepAssignment& assignment,
+            GuardedWork& work) {
+  const auto [ranks, teller] = teller_of(context);
+  assign_together(ranks, teller, problem, assignment, work);
 }
 
 Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& work) {
@@ -54,10 +75,11 @@ Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& wo
   Planned planned{std::move(gathered), std::move(memory.assignment), std::move(memory.plan), nullptr};
   const StepProblem problem{planned.samples().table, planned.settings(), planned.gathered.index,
                             planned.samples().trees};
+  BegunPass& pass = planned.gathered.pass;
+  pass.record->strategy = decide_strategy(context, problem, pass.settings, work);
   assign(context, problem, planned.assignment, work);
   if (context.mesh.has_place()) plan_own(context, problem, planned, work);
-  PhaseSeconds& seconds = planned.gathered.pass.seconds;
-  seconds.plan = planned.gathered.pass.stopwatch.lap() - seconds.agree;
+  pass.seconds.plan = pass.stopwatch.lap() - pass.seconds.agree;
   return planned;
 }
 

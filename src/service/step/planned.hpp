@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
+
 #include "evenkeel/plan/step_plan.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/assign/step_assignment.hpp"
+#include "plan/strategies/automatic.hpp"
 #include "service/step/gathered.hpp"
 #include "service/step/step_context.hpp"
 
@@ -29,6 +32,11 @@ struct Planned {
 /// Local: the same for a later pass, with the shapes of the step, if it has any, else those so far.
 [[nodiscard]] Planned with_shapes(Planned planned, const ChosenShapes& of_step, const ChosenShapes& so_far,
                                   GuardedWork& work);
+
+/// Collective: a strategy that the step's plan decides becomes the one that ends first, in `settings`, which
+/// are the problem's. Nothing where it is decided already, or where no plan can be made.
+std::optional<StrategyChoice> decide_strategy(const StepContext& context, const StepProblem& problem,
+                                              PlanSettings& settings, GuardedWork& work);
 
 /// Collective: who gets which samples.
 void assign(const StepContext& context, const StepProblem& problem, StepAssignment& assignment,

@@ -61,6 +61,7 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   work.agree(mesh.everyone());
   for (PlannedPass& pass : std::span(passes).subspan(1)) {
     const StepProblem problem{table, pass.settings, planned.gathered.index, planned.samples().trees};
+    decide_strategy(context, problem, pass.settings, work);
     assign(context, problem, pass.assignment, work);
     if (!mesh.has_place()) continue;
     const std::array own{DpRank{mesh.here().dp}};

@@ -9,15 +9,16 @@ namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
-using Entries = std::vector<EntryId>;
+using ValueEntries = std::vector<EntryId>;
 
 // Entry 3 has the value of entry 0, and entry 4 that of entry 2.
 const RowCounts counts{
     "image", {2, 2, 5, 2, 5}, {EntryId{0}, EntryId{1}, EntryId{2}, EntryId{0}, EntryId{2}}};
 
 TEST(ValuePool, has_each_distinct_value_once_whatever_the_order_of_entries) {
-  for (const Entries& entries : {Entries{EntryId{3}, EntryId{2}, EntryId{0}},
-                                 Entries{EntryId{4}, EntryId{0}, EntryId{3}, EntryId{3}, EntryId{2}}}) {
+  for (const ValueEntries& entries :
+       {ValueEntries{EntryId{3}, EntryId{2}, EntryId{0}},
+        ValueEntries{EntryId{4}, EntryId{0}, EntryId{3}, EntryId{3}, EntryId{2}}}) {
     const ValuePool pool(counts, entries);
     EXPECT_THAT(pool.values(), ElementsAre(EntryId{0}, EntryId{2}));
     EXPECT_EQ(pool.rows(), SampleRows::of_offsets({0, 2, 7}));
@@ -27,7 +28,7 @@ TEST(ValuePool, has_each_distinct_value_once_whatever_the_order_of_entries) {
 }
 
 TEST(ValuePool, needs_no_entry_that_brings_a_value_to_have_it) {
-  const ValuePool pool(counts, Entries{EntryId{4}, EntryId{1}});
+  const ValuePool pool(counts, ValueEntries{EntryId{4}, EntryId{1}});
   EXPECT_THAT(pool.values(), ElementsAre(EntryId{1}, EntryId{2}));
   EXPECT_EQ(pool.rows_of(EntryId{4}), (RowRange{2, 7}));
 }

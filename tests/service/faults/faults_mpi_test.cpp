@@ -172,7 +172,9 @@ TEST(Faults, memory_that_a_rank_lacks_in_a_step_that_nodes_deal_is_everybodys_er
   for (std::int64_t id = world.rank(); id < 700; id += world.size())
     shapes.push_back({SampleId{id}, 0, 1, id % 3});
   const RaggedBatch mine = made_up_batch(std::move(shapes), {});
-  DataService service(world, Config{});
+  Config config;
+  config.balance.meet = Meeting::every_micro_batch;  // a rank decides the strategy for others
+  DataService service(world, config);
   const Step expected = service.step(mine);
   expect_faults_to_be_shared(
       world, [&] { (void)service.step([&] { return mine; }); },
@@ -293,6 +295,7 @@ TEST(Faults, memory_that_a_rank_lacks_while_groups_of_their_own_sizes_are_made_i
   for (const ContextSizes sizes : {ContextSizes::powers_of_two, ContextSizes::any}) {
     Config config;
     config.mesh.flexible_cp = true;
+    config.balance.meet = Meeting::once_a_step;
     config.mesh.context_sizes = sizes;
     config.micro_batch.max_tokens_per_rank = 200;
     const auto samples = [&] { return DataService(world, config).step(mine).num_samples; };

@@ -54,6 +54,7 @@ Config cutting_config(const CutJob& job) {
   config.mesh.cp = job.cp;
   config.mesh.pp = job.pp;
   config.mesh.flexible_cp = job.flexible;
+  if (job.flexible) config.balance.strategy = Strategy::hierarchical;
   config.exchange.path = job.path;
   config.exchange.tp_copies = job.copies;
   config.prefix = job.prefix;

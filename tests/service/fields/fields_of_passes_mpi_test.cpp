@@ -64,6 +64,7 @@ Config job_of(int tp, int cp, int pp, PrefixSharing sharing) {
 Config flexible_job_of(int ranks) {
   Config config = job_of(1, 1, 1, PrefixSharing::none);
   config.mesh.flexible_cp = true;
+  config.balance.strategy = Strategy::hierarchical;
   config.balance.cost = CostModel{100, 1};
   config.balance.communication = {300, 300, 8, 0};
   config.micro_batch.max_tokens_per_rank = ranks == 1 ? 36 : 18;

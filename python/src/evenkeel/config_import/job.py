@@ -61,6 +61,9 @@ def _import_flexible_cp(facts: Facts) -> None:
     facts.settle("cp", "groups have the sizes that their micro-batches need")
     if facts.mesh_size("pp") > 1:
         facts.set_because("balance.strategy", "grid", "with mesh.cp: flexible the stages of a pipeline need it")
+    else:
+        why = "Megatron reduces gradients once a step; with experts over several ranks set micro-batch"
+        facts.set_because("balance.meet", "step", why)
 
 
 def _import_cp(facts: Facts, stated: list[str]) -> None:

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "evenkeel/plan/step_plan.hpp"
+
+namespace evenkeel {
+
+/// What both strategies come to for one step, in the units of its cost, and the one that ends first.
+struct StrategyChoice {
+  Strategy strategy =
+      Strategy::hierarchical;  ///< the one that ends first; hierarchical where both end at once
+  Cost hierarchical_end = 0;
+  Cost grid_end = 0;
+};
+
+/// Whether a step's plan decides its strategy: it is automatic, the trainer's way to meet is known, and both
+/// strategies go with the other settings.
+[[nodiscard]] bool is_strategy_open(const PlanSettings& settings) noexcept;
+
+/// Plans the step in both ways and compares when they end by balance.meet: simulated where there is a
+/// pipeline (simulated_step), with the constant cost of every micro-batch. Precondition: is_strategy_open().
+/// Throws as plan_step does. Pure, deterministic; takes as long as two plans.
+[[nodiscard]] StrategyChoice choose_strategy(const StepProblem& problem);
+
+}  // namespace evenkeel
