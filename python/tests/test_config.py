@@ -24,6 +24,12 @@ def test_files_texts_mappings_and_keywords_say_the_same(job):
     assert Config({"mesh.dp": 4, "micro_batch.max_tokens": np.int32(512)}) == expected
 
 
+def test_numbers_of_tokens_may_have_a_unit():
+    assert Config(micro_batch={"max_tokens": "32k"}) == Config(micro_batch={"max_tokens": 32768})
+    with pytest.raises(evenkeel.ConfigError, match="expected a number of tokens"):
+        Config(micro_batch={"max_tokens": "32768"})
+
+
 def test_keywords_change_what_the_base_says(job):
     changed = Config(job, micro_batch={"max_tokens": 1024})
     assert changed == Config(mesh={"dp": 4}, micro_batch={"max_tokens": 1024})

@@ -21,6 +21,10 @@ constexpr const char* footer =
     "\n"
     "Every command has its own examples: evenkeel help COMMAND.\n"
     "\n"
+    "Where TOKENS are asked for, and where a key of the configuration is a number of tokens, 32k is 32768 "
+    "and "
+    "1M is 1048576.\n"
+    "\n"
     "Exit status: 0 success; 1 the work failed; 2 the command line or the configuration is wrong.";
 
 int run_program(int argc, char** argv) {

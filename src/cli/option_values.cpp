@@ -7,8 +7,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <functional>
 
 #include "base/printable.hpp"
+#include "base/text/token_unit.hpp"
 #include "config/suggest.hpp"
 
 namespace evenkeel::cli {
@@ -41,6 +43,17 @@ CLI::Validator whole_number_in(Number least, Number most, const std::string& all
             Number number{};
             if (reads_as(text, number) && number >= least && number <= most) return {};
             return out_of_range(text, allowed);
+          },
+          ""};
+}
+
+CLI::Validator decimal_number_where(const std::function<bool(double)>& is_allowed,
+                                    const std::string& allowed) {
+  return {[=](const std::string& text) -> std::string {
+            double number = 0;
+            if (!reads_as(text, number) || !std::isfinite(number))
+              return fmt::format("'{}' is not a number; allowed: {}", printable(text), allowed);
+            return is_allowed(number) ? std::string() : out_of_range(text, allowed);
           },
           ""};
 }
@@ -78,13 +91,22 @@ CLI::Validator seed_number() {
   return whole_number_in<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max(), "0 to 2^64 - 1");
 }
 
-CLI::Validator decimal_number() {
-  return {[](const std::string& text) -> std::string {
-            double number = 0;
-            if (reads_as(text, number) && std::isfinite(number)) return {};
-            return fmt::format("'{}' is not a number", printable(text));
-          },
-          ""};
+CLI::Validator positive_number() {
+  return decimal_number_where([](double number) { return number > 0; }, "above 0");
+}
+
+CLI::Validator decimal_number(int most) {
+  return decimal_number_where([=](double number) { return number >= 0 && number <= most; },
+                              fmt::format("0 to {}", most));
+}
+
+CLI::Validator token_unit() {
+  CLI::Validator validator("");
+  validator.operation([](std::string& text) -> std::string {
+    if (const auto tokens = tokens_with_unit(text)) text = std::to_string(*tokens);
+    return {};
+  });
+  return validator;
 }
 
 CLI::Validator one_of(std::vector<std::string> words) {

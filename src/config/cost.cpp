@@ -30,7 +30,7 @@ const std::vector<Field<ModelDescription>>& model_fields() {
       number("active_experts", &Model::active_experts, 1, largest_size),
       number("shared_experts", &Model::shared_experts, 0, largest_size),
       number("shared_ffn_size", &Model::shared_ffn_size, 0, largest_size),
-      number("sliding_window", &Model::sliding_window, 0, largest_size),
+      number("sliding_window", &Model::sliding_window, 0, largest_size, IntegerOf::tokens),
       flag("backward", &Model::backward)};
   return fields;
 }
@@ -39,7 +39,7 @@ const std::vector<Field<CostModel>>& coefficient_fields() {
   static const std::vector<Field<CostModel>> fields{
       number("linear", &CostModel::linear, 0, largest_coefficient),
       number("quadratic", &CostModel::quadratic, 0, largest_coefficient),
-      number("window", &CostModel::window, 0, largest_size)};
+      number("window", &CostModel::window, 0, largest_size, IntegerOf::tokens)};
   return fields;
 }
 

@@ -20,8 +20,9 @@ struct Field {
 };
 
 template <class Settings>
-Field<Settings> number(std::string name, std::int64_t Settings::*member, std::int64_t min, std::int64_t max) {
-  const Integer<std::int64_t> format{min, max};
+Field<Settings> number(std::string name, std::int64_t Settings::*member, std::int64_t min, std::int64_t max,
+                       IntegerOf of = IntegerOf::things) {
+  const Integer<std::int64_t> format{min, max, of};
   return {std::move(name),
           [=](Settings& settings, const ConfigValue& value) { settings.*member = format.read(value); }};
 }

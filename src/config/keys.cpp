@@ -39,7 +39,7 @@ KeySpec cp_key(std::string meaning) {
 /// The cap, of which one of two keys says how it is counted: what is said later counts. No cap at all, where
 /// each waits for the other, is 0 tokens, which no plan can have.
 KeySpec max_tokens_key(std::string meaning) {
-  const OptionalInteger<Int64> format{"auto", {1, largest_int32}};
+  const OptionalInteger<Int64> format{"auto", tokens(1, largest_int32)};
   const auto write = [=](const Config& config) {
     const MicroBatchSettings& m = config.micro_batch;
     return format.write(m.max_tokens_per_rank ? std::nullopt : std::optional<Int64>(m.max_tokens));
@@ -56,7 +56,7 @@ KeySpec max_tokens_key(std::string meaning) {
 }
 
 KeySpec max_tokens_per_rank_key(std::string meaning) {
-  const OptionalInteger<Int64> format{"null", {1, largest_int32}};
+  const OptionalInteger<Int64> format{"null", tokens(1, largest_int32)};
   const auto write = [=](const Config& config) {
     return format.write(config.micro_batch.max_tokens_per_rank);
   };
@@ -233,8 +233,7 @@ Keys micro_batch_keys() {
       key("micro_batch.size", m, &MicroBatchSettings::size, Integer<Int64>{1, largest_int32},
           "Samples of a fixed micro-batch; fewer if the cap requires it, or if samples that share prefixes "
           "would be separated."),
-      key("micro_batch.length_round", m, &MicroBatchSettings::length_round,
-          Integer<Int64>{1, largest_multiple},
+      key("micro_batch.length_round", m, &MicroBatchSettings::length_round, tokens(1, largest_multiple),
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchSettings::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, costliest "
@@ -261,7 +260,7 @@ Keys micro_batch_keys() {
 
 Keys pack_keys() {
   const auto p = &Config::pack;
-  const OptionalInteger<Int64> align{"auto", {1, largest_int32}};
+  const OptionalInteger<Int64> align{"auto", tokens(1, largest_int32)};
   const Choice<CpLayout> layouts({{"zigzag", CpLayout::zigzag}, {"contiguous", CpLayout::contiguous}});
   return {
       key("pack.cp_layout", p, &PackSettings::cp_layout, layouts,
@@ -269,7 +268,7 @@ Keys pack_keys() {
           "(ring attention), or cp chunks in order (Ulysses)."),
       key("pack.align", p, &PackSettings::align, align,
           "Each sequence's length is rounded up to a multiple of this; auto is what tp and cp need."),
-      key("pack.align_lcm", p, &PackSettings::align_lcm, Integer<Int64>{1, largest_int32},
+      key("pack.align_lcm", p, &PackSettings::align_lcm, tokens(1, largest_int32),
           "The alignment becomes its least common multiple with this; FP8 kernels need 16 or 32."),
       key("pack.pad_token", p, &PackSettings::pad_token, Integer<Int64>{0, largest_int32},
           "The token in pad slots."),
@@ -315,7 +314,7 @@ Keys loss_keys() {
       key("loss.dp_ranks", l, &LossSettings::dp_ranks, reductions, "How the trainer reduces over DP ranks."),
       key("loss.fully_masked", l, &LossSettings::fully_masked, masked,
           "Whether samples without loss tokens count as samples and prompts of a mean."),
-      key("loss.norm_length", l, &LossSettings::norm_length, Integer<Int64>{1, largest_int32},
+      key("loss.norm_length", l, &LossSettings::norm_length, tokens(1, largest_int32),
           "The fixed length that seq-mean-token-sum-norm divides by."),
   };
 }

@@ -90,7 +90,7 @@ Keys batch_keys() {
           "they "
           "are an error before the first step; or they are left out, counted and reported."),
       key("batch.max_length", &Config::filter, &FilterSettings::max_length,
-          OptionalInteger<Int64>{"auto", {1, largest_int32}},
+          OptionalInteger<Int64>{"auto", tokens(1, largest_int32)},
           "The most tokens of a sample for too_long, before alignment; auto is the smallest "
           "micro_batch.max_tokens of the passes over a step, and is refused for too_long if it depends on "
           "the mesh (mesh.cp: flexible, micro_batch.max_tokens_per_rank)."),
@@ -103,7 +103,7 @@ Keys batch_keys() {
           "which keeps DP ranks from waiting for a single one; 0: none waits. It changes which samples a "
           "step has."),
       key("batch.outlier_length", &Config::delay, &DelaySettings::longer_than,
-          OptionalInteger<Int64>{"null", {1, largest_int32}},
+          OptionalInteger<Int64>{"null", tokens(1, largest_int32)},
           "Tokens above which a sample is an outlier for delay_outliers."),
       key("batch.outlier_companions", &Config::delay, &DelaySettings::companions,
           OptionalInteger<Int64>{"null", {2, most_companions}},

@@ -34,6 +34,10 @@ mpirun, which hands on only standard input, `mpirun -n 8 evenkeel run /dev/stdin
 document in UTF-8, of 1 MiB or less; JSON is YAML too; anchors, aliases and merge keys (`<<`) work. A file without any
 key is refused, since it is more often a mistake than meant: `{}` stands for all defaults.
 
+A number of tokens may have a unit: `k` or `K` for 1024, as in a context of 32k, or `M` for 1024 * 1024, so `32k` is 32768
+wherever the type is `tokens`. (In vLLM's options `32k` is 32000 and `32K` is 32768.) `evenkeel config show` prints what was
+understood.
+
 Words are those named under Values. `auto` lets Evenkeel choose, `null` means none. Where a value is marked as
 not in this version, the key is accepted with its default only.
 )";

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/text/token_unit.hpp"
 #include "config/document.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -57,6 +58,11 @@ void throw_not_allowed(const ConfigValue& value, std::span<const std::string> al
 std::optional<std::string> plain_text(const YAML::Node& node) {
   if (!node.IsScalar() || node.Tag() != "?") return std::nullopt;
   return node.Scalar();
+}
+
+std::optional<std::string> text_of_tokens(const YAML::Node& node) {
+  const auto tokens = node.IsScalar() ? tokens_with_unit(node.Scalar()) : std::nullopt;
+  return tokens ? std::to_string(*tokens) : plain_text(node);
 }
 
 bool is_integer_text(std::string_view text) {

@@ -45,6 +45,8 @@ struct ConfigValue {
 
 /// The text of a plain (unquoted) scalar; nothing when the value is anything else.
 [[nodiscard]] std::optional<std::string> plain_text(const YAML::Node& node);
+/// The same with the unit of a number of tokens (32k) carried out. As a word, such a number may be quoted.
+[[nodiscard]] std::optional<std::string> text_of_tokens(const YAML::Node& node);
 /// Whether the value is this word, quoted or not, as JSON has it and programs write it.
 [[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
   return node.IsScalar() && node.Scalar() == word;
@@ -60,8 +62,8 @@ struct IntegerMessages {
   std::string allowed;
 };
 template <std::integral T>
-[[nodiscard]] T read_integer(const ConfigValue& value, T min, T max, const IntegerMessages& messages) {
-  const auto text = plain_text(value.node);
+[[nodiscard]] T read_integer(const ConfigValue& value, const std::optional<std::string>& text, T min, T max,
+                             const IntegerMessages& messages) {
   if (!text || !is_integer_text(*text)) throw_wrong_type(value, messages.expected);
   const char* first = text->data() + (text->front() == '+' ? 1 : 0);
   T number{};
@@ -70,23 +72,40 @@ template <std::integral T>
   return number;
 }
 
+/// What an integer is of.
+enum class IntegerOf : std::uint8_t {
+  things,
+  tokens,  ///< it may have a unit: 32k
+};
+
 /// Integers from `min` to `max`.
 template <std::integral T>
 struct Integer {
   using value_type = T;
   T min = std::numeric_limits<T>::min();
   T max = std::numeric_limits<T>::max();
+  IntegerOf of = IntegerOf::things;
 
-  [[nodiscard]] std::string type() const { return "integer"; }
+  [[nodiscard]] std::string type() const { return of == IntegerOf::tokens ? "tokens" : "integer"; }
   [[nodiscard]] std::string values() const {
     if (max == std::numeric_limits<T>::max()) return write(min) + " or more";
     return write(min) + " to " + write(max);
   }
-  [[nodiscard]] T read(const ConfigValue& value) const {
-    return read_integer(value, min, max, {"an integer", values()});
+  /// `word` is what the value could be instead.
+  [[nodiscard]] T read(const ConfigValue& value, const std::string& word = {}) const {
+    const std::string expected = of == IntegerOf::tokens ? "a number of tokens (32768 or 32k)" : "an integer";
+    return read_integer(value, of == IntegerOf::tokens ? text_of_tokens(value.node) : plain_text(value.node),
+                        min, max,
+                        {word.empty() ? expected : expected + " or " + word,
+                         word.empty() ? values() : values() + ", or " + word});
   }
   [[nodiscard]] std::string write(T number) const { return std::to_string(number); }
 };
+
+/// Numbers of tokens from `min` to `max`.
+[[nodiscard]] constexpr Integer<std::int64_t> tokens(std::int64_t min, std::int64_t max) {
+  return {min, max, IntegerOf::tokens};
+}
 
 /// An integer, or a word (auto, null) that leaves it unset.
 template <std::integral T>
@@ -95,12 +114,12 @@ struct OptionalInteger {
   std::string word;
   Integer<T> integer;
 
-  [[nodiscard]] std::string type() const { return "integer or " + word; }
+  [[nodiscard]] std::string type() const { return integer.type() + " or " + word; }
   [[nodiscard]] std::string values() const { return integer.values() + ", or " + word; }
   [[nodiscard]] value_type read(const ConfigValue& value) const {
     if (word == "null" ? value.node.IsNull() || plain_text(value.node) == word : is_word(value.node, word))
       return std::nullopt;
-    return read_integer(value, integer.min, integer.max, {"an integer or " + word, values()});
+    return integer.read(value, word);
   }
   [[nodiscard]] std::string write(const value_type& number) const {
     return number ? integer.write(*number) : word;

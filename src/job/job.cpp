@@ -16,6 +16,7 @@
 #include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "base/printable.hpp"
+#include "base/text/time_now.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "io/files/atomic_file.hpp"

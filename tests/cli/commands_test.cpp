@@ -224,6 +224,14 @@ TEST(SynthCommand, equal_seeds_give_equal_files_that_inspect_can_read) {
   EXPECT_THAT(inspect.out, HasSubstr("reward"));
 }
 
+TEST(SynthCommand, takes_numbers_of_tokens_with_a_unit) {
+  const ScratchFolder scratch;
+  const std::string synth = "synth --samples 40 --out ";
+  ASSERT_EQ(run_evenkeel(synth + (scratch / "a.jsonl").string() + " --response-max 1024").status, 0);
+  ASSERT_EQ(run_evenkeel(synth + (scratch / "b.jsonl").string() + " --response-max 1k").status, 0);
+  EXPECT_EQ(read_text(scratch / "a.jsonl"), read_text(scratch / "b.jsonl"));
+}
+
 TEST(ConfigCommand, prints_the_schema_and_checks_a_file) {
   const ScratchFolder scratch;
   EXPECT_THAT(run_evenkeel("config schema").out, HasSubstr("micro_batch.max_tokens"));

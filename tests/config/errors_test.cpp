@@ -115,19 +115,24 @@ TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
 }
 
 TEST(ConfigWrongType, says_what_was_expected_and_found) {
-  EXPECT_EQ(refusal("micro_batch: {max_tokens: 8k}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found 8k");
-  EXPECT_EQ(refusal("micro_batch: {max_tokens: 1.5}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found 1.5");
-  EXPECT_EQ(refusal("micro_batch: {max_tokens: null}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found null");
-  EXPECT_EQ(refusal("micro_batch:\n  max_tokens:\n"),
-            "job.yaml:2: micro_batch.max_tokens: expected an integer or auto, found null");
-  EXPECT_EQ(refusal("micro_batch: {max_tokens: [1, 2]}"),
-            "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found a list");
   EXPECT_EQ(
-      refusal("micro_batch: {max_tokens: \"8192\"}"),
-      "job.yaml:1: micro_batch.max_tokens: expected an integer or auto, found the quoted text \"8192\"");
+      refusal("micro_batch: {max_tokens: 8kb}"),
+      "job.yaml:1: micro_batch.max_tokens: expected a number of tokens (32768 or 32k) or auto, found 8kb");
+  EXPECT_EQ(
+      refusal("micro_batch: {max_tokens: 1.5}"),
+      "job.yaml:1: micro_batch.max_tokens: expected a number of tokens (32768 or 32k) or auto, found 1.5");
+  EXPECT_EQ(
+      refusal("micro_batch: {max_tokens: null}"),
+      "job.yaml:1: micro_batch.max_tokens: expected a number of tokens (32768 or 32k) or auto, found null");
+  EXPECT_EQ(
+      refusal("micro_batch:\n  max_tokens:\n"),
+      "job.yaml:2: micro_batch.max_tokens: expected a number of tokens (32768 or 32k) or auto, found null");
+  EXPECT_EQ(
+      refusal("micro_batch: {max_tokens: [1, 2]}"),
+      "job.yaml:1: micro_batch.max_tokens: expected a number of tokens (32768 or 32k) or auto, found a list");
+  EXPECT_EQ(refusal("micro_batch: {max_tokens: \"8192\"}"),
+            "job.yaml:1: micro_batch.max_tokens: expected a number of tokens (32768 or 32k) or auto, found "
+            "the quoted text \"8192\"");
   EXPECT_EQ(refusal("micro_batch: {max_samples: many}"),
             "job.yaml:1: micro_batch.max_samples: expected an integer or null, found many");
   EXPECT_EQ(refusal("mesh: {dp: {}}"), "job.yaml:1: mesh.dp: expected an integer or auto, found a map");

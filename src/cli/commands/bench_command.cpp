@@ -47,13 +47,17 @@ void add_common_options(CLI::App& command, BenchCommand<Options>& words) {
 }
 
 template <class Number>
-void add_count(CLI::App& command, const char* name, Number& number, const char* about) {
-  command.add_option(name, number, about)
+CLI::Option* add_count(CLI::App& command, const char* name, Number& number, const char* about) {
+  return command.add_option(name, number, about)
       ->type_name("COUNT")
       ->check(
           whole_number(1, static_cast<std::int64_t>(std::min<std::uint64_t>(
                               std::numeric_limits<Number>::max(), std::numeric_limits<std::int64_t>::max()))))
       ->capture_default_str();
+}
+
+void add_tokens(CLI::App& command, const char* name, std::int64_t& number, const char* about) {
+  add_count(command, name, number, about)->type_name("TOKENS")->transform(token_unit());
 }
 
 void add_pack(CLI::App& bench, Action& chosen) {
@@ -90,7 +94,7 @@ void add_plan(CLI::App& bench, Action& chosen) {
   add_common_options(*command, *words);
   command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from")
       ->type_name("FILE");
-  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
+  add_tokens(*command, "--cap", options.cap, "Tokens of a micro-batch");
   add_count(*command, "--draws", options.draws, "Batches packed under the cap");
   add_count(*command, "--max-items", options.max_items, "Leave out cases with more samples");
   command->add_option("--python", options.python, "Python to compare with")
@@ -144,7 +148,7 @@ bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char
   command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank by default")
       ->type_name("COUNT")
       ->check(whole_number(1));
-  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
+  add_tokens(*command, "--cap", options.cap, "Tokens of a micro-batch");
   command->footer(std::string("Example, under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
   command->callback([words, benchmark, &chosen] {
     chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
@@ -157,12 +161,13 @@ void add_prefix(CLI::App& bench, Action& chosen) {
   auto words = std::make_shared<BenchCommand<bench::PrefixOptions>>();
   bench::PrefixOptions& options = words->options;
   add_common_options(*command, *words);
-  add_count(*command, "--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly");
+  add_tokens(*command, "--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly");
   command->add_option("--response", options.response, "Tokens of a response")
-      ->type_name("COUNT")
+      ->type_name("TOKENS")
+      ->transform(token_unit())
       ->check(whole_number(4, 1 << 20))
       ->capture_default_str();
-  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch");
+  add_tokens(*command, "--cap", options.cap, "Tokens of a micro-batch");
   command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench prefix");
   command->callback(
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_prefix, *words); }; });
@@ -177,7 +182,7 @@ void add_read(CLI::App& bench, Action& chosen) {
   command
       ->add_option("--folder", options.folder,
                    "Where to make the file, on the disk to measure; $TMPDIR by default")
-      ->type_name("DIR");
+      ->type_name("FOLDER");
   add_count(*command, "--bytes", options.bytes, "Bytes of the file");
   add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
   command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench read --folder /data");
@@ -192,7 +197,7 @@ void add_dedicated(CLI::App& bench, Action& chosen) {
   bench::DedicatedOptions& options = words->options;
   add_common_options(*command, *words);
   command->add_option("--folder", options.folder, "Where to make the job's file; $TMPDIR by default")
-      ->type_name("DIR");
+      ->type_name("FOLDER");
   add_count(*command, "--data-ranks", options.data_ranks, "Ranks that read for the others");
   add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
   add_count(*command, "--steps", options.steps, "Steps of a run");
@@ -213,7 +218,7 @@ void add_soak(CLI::App& bench, Action& chosen) {
       ->check(whole_number(10, std::int64_t{1} << 40))
       ->capture_default_str();
   add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
-  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch, at least 4096");
+  add_tokens(*command, "--cap", options.cap, "Tokens of a micro-batch, at least 4096");
   command
       ->add_option("--fail-every", options.fail_every,
                    "Make a reader throw on one rank after every this many steps; never by default")

@@ -26,8 +26,8 @@ void add_missing_command(CLI::App& app, Action& chosen, const std::string& name)
 
 std::string examples_of_program() {
   return "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
-         "  evenkeel plan --lengths rollouts.jsonl --set mesh.dp=8 --set micro_batch.max_tokens=65536\n"
-         "  evenkeel config show job.yaml --set micro_batch.max_tokens=65536\n";
+         "  evenkeel plan --lengths rollouts.jsonl --ranks 8 --set micro_batch.max_tokens=32k --compare\n"
+         "  evenkeel config show job.yaml --set micro_batch.max_tokens=64k\n";
 }
 
 void add_run_command(CLI::App& app, Action& chosen) {

@@ -345,7 +345,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       "unless the table has uids and prompt lengths.\n"
       "\n"
       "Examples:\n"
-      "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32768\n"
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32k\n"
       "  evenkeel plan --lengths rollouts.jsonl --config job.yaml --ranks 64 --json plan.json\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --html plan.html\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare");

@@ -225,6 +225,7 @@ void add_telling_options(CLI::App& command, const std::shared_ptr<RunOptions>& o
 std::string examples_of_program() {
   return "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
          "  evenkeel inspect rollouts.jsonl\n"
+         "  evenkeel plan --lengths rollouts.jsonl --ranks 8 --set micro_batch.max_tokens=32k --compare\n"
          "  mpirun -n 8 evenkeel run configs/quickstart.yaml\n";
 }
 

@@ -23,6 +23,8 @@ constexpr std::int64_t samples_at_a_time = 256;
 // As validate() allows them.
 constexpr std::int64_t most_samples = std::int64_t{1} << 40;
 constexpr std::int64_t most_in_group = std::int64_t{1} << 20;
+constexpr int most_sigma = 10;
+constexpr std::int64_t longest = std::int64_t{1} << 40;
 
 int synthesize(SynthOptions options) {
   SyntheticSpec& spec = options.spec;
@@ -47,16 +49,18 @@ int synthesize(SynthOptions options) {
 void add_length_options(CLI::App& command, LengthDistribution& lengths, const std::string& what) {
   command.add_option("--" + what + "-median", lengths.median, "Median " + what + " length, in tokens")
       ->type_name("TOKENS")
-      ->check(decimal_number())
+      ->transform(token_unit())
+      ->check(positive_number())
       ->capture_default_str();
   command
       .add_option("--" + what + "-sigma", lengths.sigma, "Spread of " + what + " lengths: 1 is a long tail")
       ->type_name("NUMBER")
-      ->check(decimal_number())
+      ->check(decimal_number(most_sigma))
       ->capture_default_str();
   command.add_option("--" + what + "-max", lengths.max, "Longest " + what + ", in tokens")
       ->type_name("TOKENS")
-      ->check(whole_number(lengths.min))
+      ->transform(token_unit())
+      ->check(whole_number(lengths.min, longest))
       ->capture_default_str();
 }
 
@@ -89,7 +93,7 @@ void add_synth_command(CLI::App& app, Action& chosen) {
   command->footer(
       "Examples:\n"
       "  evenkeel synth --samples 4096 --out rollouts.jsonl\n"
-      "  evenkeel synth --samples 512 --group-size 16 --response-median 4000 --response-sigma 0.5 --out "
+      "  evenkeel synth --samples 512 --group-size 16 --response-median 4k --response-sigma 0.5 --out "
       "long.jsonl");
   command->callback([options, &chosen] { chosen = [options] { return synthesize(*options); }; });
 }

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/text/time_now.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/samples/tensor_file.hpp"
 #include "source/dump/dump_schema.hpp"

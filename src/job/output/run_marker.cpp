@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <span>
 
+#include "base/text/time_now.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/atomic_file.hpp"
 
@@ -138,15 +138,6 @@ std::string random_name() {
 
 RunIdentity new_identity(int rank) {
   return {random_name(), time_now(), host_name(), ::getpid(), rank};
-}
-
-std::string time_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  const std::size_t length = std::strftime(text.data(), text.size(), "%FT%TZ", &utc);
-  return {text.data(), length};
 }
 
 }  // namespace evenkeel

@@ -59,7 +59,4 @@ struct RunMarker {
 /// Puts the marker into `folder`, in place of the one that is there. Throws IoError.
 void write_run_marker(const std::filesystem::path& folder, const RunMarker& marker);
 
-/// The time in UTC, such as 2026-11-22T02:17:08Z.
-[[nodiscard]] std::string time_now();
-
 }  // namespace evenkeel
