@@ -131,9 +131,19 @@ void PrometheusMetrics::passed(const StepFigures& f) {
         f.above_cap);
   count("evenkeel_waited_seconds_total", "Seconds that the trainer waited for steps, mean over ranks.",
         f.waited);
-  for (std::size_t p = 0; p < phase_names.size(); ++p)
-    families_->count("evenkeel_phase_seconds_total", "Seconds of making steps, mean over ranks.",
-                     with("phase", phase_names[p]), f.seconds[p]);
+  count("evenkeel_longest_waited_seconds_total",
+        "Seconds that the trainer waited for steps, of each pass on the rank that waited longest.",
+        f.longest_waited);
+  for (std::size_t p = 0; p < phase_names.size(); ++p) {
+    const Labels phase = with("phase", phase_names[p]);
+    families_->count("evenkeel_phase_seconds_total", "Seconds of making steps, mean over ranks.", phase,
+                     f.seconds[p]);
+    families_->count("evenkeel_slowest_phase_seconds_total",
+                     "Seconds of making steps, of each pass and phase on the rank that took longest.", phase,
+                     f.slowest[p]);
+    families_->set("evenkeel_slowest_rank", "The rank that took longest in a phase of the latest pass.",
+                   phase, f.slowest_ranks[p]);
+  }
   for (const auto& [way, bytes] : {std::pair{"between_ranks", f.sent_bytes},
                                    {"kept", f.kept_bytes},
                                    {"copied", f.copied_bytes},

@@ -43,9 +43,10 @@ struct PassFigures {
 
   // Nothing of the rest in a plan. Means over ranks add up: over phases and over steps, and they stay below
   // the wall clock.
-  PhaseTimes seconds{};  ///< mean over ranks
-  PhaseTimes slowest{};  ///< of each phase by itself, the rank's that took longest
-  double waited = 0;     ///< of `seconds`, those that the trainer waited; mean over ranks
+  PhaseTimes seconds{};       ///< mean over ranks
+  PhaseTimes slowest{};       ///< of each phase by itself, the rank's that took longest
+  double waited = 0;          ///< of `seconds`, those that the trainer waited; mean over ranks
+  double longest_waited = 0;  ///< the same of the rank that waited longest
   std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;  ///< see ExchangeVolume
   std::int64_t passed_on_bytes = 0, node_messages = 0;
   std::int64_t peak_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
@@ -97,6 +98,7 @@ inline constexpr std::tuple figures_of_a_pass{
     Figure{&PassFigures::seconds, Adds::as_sum, "/seconds", "seconds"},
     Figure{&PassFigures::slowest, Adds::as_sum, "/slowest_seconds", nullptr},
     Figure{&PassFigures::waited, Adds::as_sum, "/waited_seconds", "waited"},
+    Figure{&PassFigures::longest_waited, Adds::as_sum, "/longest_waited_seconds", nullptr},
     Figure{&PassFigures::sent_bytes, Adds::as_sum, "/bytes/sent", "sent_bytes"},
     Figure{&PassFigures::node_bytes, Adds::as_sum, "/bytes/between_nodes", "node_bytes"},
     Figure{&PassFigures::kept_bytes, Adds::as_sum, "/bytes/kept", "kept_bytes"},

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -95,17 +96,23 @@ std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
   return combine(world, std::array<std::int64_t, 1>{SharedHeap::of_process().usage().peak}, MPI_MAX).front();
 }
 
-// On rank 0: means over ranks, and of each phase what the slowest rank took.
-void add_seconds(const boost::mpi::communicator& world, const Step& mine, PassFigures& figures) {
-  std::array<double, phase_names.size() + 1> values{};
+// On rank 0: means over ranks, and what the slowest rank took, of each phase by itself.
+void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
+  constexpr std::size_t phases = phase_names.size();
+  std::array<double, phases + 1> values{};
   std::ranges::copy(times_of(mine.seconds), values.begin());
   values.back() = mine.waited;
+  std::array<std::pair<double, int>, values.size()> ranked;
+  std::ranges::transform(values, ranked.begin(),
+                         [&](double value) { return std::pair(value, world.rank()); });
   std::array<double, values.size()> means = combine(world, values, MPI_SUM);
-  const std::array<double, values.size()> slowest = combine(world, values, MPI_MAX);
+  const auto slowest = combine(world, ranked, MPI_MAXLOC);
   for (double& mean : means) mean /= world.size();
-  std::copy_n(means.begin(), phase_names.size(), figures.seconds.begin());
-  std::copy_n(slowest.begin(), phase_names.size(), figures.slowest.begin());
+  std::copy_n(means.begin(), phases, figures.seconds.begin());
+  for (std::size_t p = 0; p < phases; ++p)
+    std::tie(figures.slowest[p], figures.slowest_ranks[p]) = slowest[p];
   figures.waited = means.back();
+  figures.longest_waited = slowest.back().first;
 }
 
 // What figures say of a DP rank's plan, as numbers. Nothing on ranks that are not on world rank 0's line.

@@ -395,3 +395,5 @@ nlohmann::json to_json(const RunReport& report) {
 }
 
 }  // namespace evenkeel
+  for (std::size_t p = 0; p < phase_names.size(); ++p)
+    json["slowest_ranks"][phase_names[p]] = f.slowest_ranks[p];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,6 +65,8 @@ struct StepFigures : PassFigures {
   bool shares_encoder = false;    ///< whether an encoder's work is shared out as well
   CostInUse cost;                 ///< that work is counted by
   bool cost_is_measured = false;  ///< whether the configuration asks for it
+
+  std::array<int, phase_names.size()> slowest_ranks{};  ///< of each phase, the rank that took longest
 
   std::vector<FieldFigures> fields;         ///< that travelled, in that order
   std::optional<SharingSavings> sharing;    ///< with shared prefixes

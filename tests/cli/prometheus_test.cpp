@@ -121,6 +121,18 @@ TEST_F(PrometheusOfARun, has_the_sums_of_the_report_in_a_file) {
   EXPECT_EQ(values.at("evenkeel_passes_total{profile=\"\"}"), 4);
   EXPECT_EQ(values.at("evenkeel_tokens_total{profile=\"\"}"), tokens);
   EXPECT_EQ(values.at("evenkeel_moved_bytes_total{profile=\"\",way=\"between_ranks\"}"), sent);
+  // What the slowest ranks took, beside the means.
+  const nlohmann::json& latest = report.at("steps").back();
+  double waited = 0;
+  for (const auto& step : report.at("steps")) waited += step.at("longest_waited_seconds").get<double>();
+  EXPECT_NEAR(values.at("evenkeel_longest_waited_seconds_total{profile=\"\"}"), waited, 1e-6);
+  EXPECT_GE(waited, values.at("evenkeel_waited_seconds_total{profile=\"\"}"));
+  for (const std::string phase : {"read", "exchange"}) {
+    const std::string labels = "{phase=\"" + phase + "\",profile=\"\"}";
+    EXPECT_GE(values.at("evenkeel_slowest_phase_seconds_total" + labels),
+              values.at("evenkeel_phase_seconds_total" + labels));
+    EXPECT_EQ(values.at("evenkeel_slowest_rank" + labels), latest.at("slowest_ranks").at(phase));
+  }
   // Every one is on the page, under its name.
   const std::string page = read_text(EVENKEEL_SOURCE_DIR "/docs/watching.md");
   for (const auto& [name, value] : values)

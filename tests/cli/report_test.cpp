@@ -73,6 +73,11 @@ TEST_F(ReportOfARun, has_phases_that_add_up_and_waits_that_stay_below_them_and_b
       EXPECT_NEAR(sum_of(seconds), seconds.at("total").get<double>(), 1e-9);
       EXPECT_LE(step.at("waited_seconds"), seconds.at("total").get<double>() * (1 + 1e-9));
       EXPECT_GE(sum_of(step.at("slowest_seconds")), sum_of(seconds) * (1 - 1e-9));
+      EXPECT_GE(step.at("longest_waited_seconds"), step.at("waited_seconds"));
+      for (const auto& rank : step.at("slowest_ranks")) {
+        EXPECT_GE(rank, 0);
+        EXPECT_LT(rank, 3);
+      }
       total += seconds.at("total").get<double>();
     }
     EXPECT_LE(total, whole.at("seconds")) << kind;
