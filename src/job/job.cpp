@@ -91,6 +91,12 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   file.commit();
 }
 
+/// Of sources without a path there is one kind that this program reads.
+std::string source_name(const StreamSource& source) {
+  if (!source.name.empty()) return source.name;
+  return source.path.empty() ? "synthetic" : source.path;
+}
+
 // Ranks scan a file together.
 std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config& config,
                                             std::span<const std::string> profiles, JobObserver& observer) {
@@ -184,11 +190,13 @@ OutputRequest Job::output_request() const {
 
 void Job::run() {
   const Phase phase("between steps");
+  report_.job = options_.config.string();
+  report_.started = time_now();
   report_.mesh = {service_.mesh().grid().sizes(), config_.mesh.flexible_cp};
   report_.data_ranks = service_.mesh().data_ranks();
   report_.first_step = state_.begin().next_step;
   for (const StreamSource& source : stream_->sources())
-    report_.sources.push_back({source.name.empty() ? source.path : source.name, source.counts});
+    report_.sources.push_back({source_name(source), source.path, source.counts});
   report_.prefetch = config_.exchange.prefetch;
   report_.version = options_.version;
   if (folders_->have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
@@ -238,7 +246,7 @@ void Job::require_fields_of_settings(const Step& step) const {
 
 void Job::warn_of_what_is_read_otherwise() const {
   for (const StreamSource& source : stream_->sources()) {
-    const std::string name = printable(source.name.empty() ? source.path : source.name);
+    const std::string name = printable(source_name(source));
     if (!source.left_out.empty()) observer_.warns(name + ": left out: " + printable(source.left_out));
     if (!source.undecided.empty())
       observer_.warns(name + ": one row a token, as all prompts are empty: " + printable(source.undecided));
@@ -335,7 +343,8 @@ void Job::write_report() {
     if (!first()) return;
     const std::filesystem::path& folder = folders_->path_of(RunOutput::report);
     write_text(folder / "report.txt", to_text(report_));
-    write_text(folder / "report.json", to_json(report_).dump(2) + "\n");
+    write_text(folder / "report.json",
+               to_json(report_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     write_text(folder / "report.html", to_html(report_));
     folders_->wrote(RunOutput::report, 4);
   });

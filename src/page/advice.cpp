@@ -24,9 +24,11 @@ double share_of(double part, double whole) noexcept {
   return whole > 0 ? part / whole : 0;
 }
 
-/// "3 of 8 steps"
-std::string of_steps(std::int64_t some, std::size_t all) {
-  return grouped(some) + " of " + counted(static_cast<std::int64_t>(all), "step");
+/// "In 3 of 8 steps the costliest sample", of one step the sample alone.
+std::string costliest_sample_in(std::int64_t some, std::size_t all) {
+  if (all == 1) return "The costliest sample";
+  return "In " + grouped(some) + " of " + grouped(static_cast<std::int64_t>(all)) +
+         " steps the costliest sample";
 }
 
 std::size_t longest_phase(const PhaseTimes& seconds) {
@@ -42,9 +44,8 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
     advice.why = "balance.algorithm: none gives DP ranks equal runs of samples in the order of the source.";
     advice.then = "Try balance.algorithm: auto.";
   } else if (run.steps_with_a_giant() > 0) {
-    advice.why = "In " + of_steps(run.steps_with_a_giant(), run.points().size()) +
-                 " the costliest sample alone is more than a DP rank's mean work: no assignment of whole "
-                 "samples makes that even.";
+    advice.why = costliest_sample_in(run.steps_with_a_giant(), run.points().size()) +
+                 " alone is more than a DP rank's mean work: no assignment of whole samples makes that even.";
     advice.then =
         "A larger batch.global_batch gives the other ranks more to do; a larger mesh.cp with fewer DP ranks "
         "splits the sample; batch.delay_outliers puts such samples into one step.";
@@ -101,8 +102,8 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
     advice.why = "micro_batch.mode: fixed cuts micro-batches by the number of samples.";
     advice.then = "Try micro_batch.mode: packed, which balances them.";
   } else if (run.steps_with_a_large_sample() > 0) {
-    advice.why = "In " + of_steps(run.steps_with_a_large_sample(), run.points().size()) +
-                 " the costliest sample alone is more than a mean micro-batch.";
+    advice.why = costliest_sample_in(run.steps_with_a_large_sample(), run.points().size()) +
+                 " alone is more than a mean micro-batch.";
     advice.then =
         "If memory allows, try a larger micro_batch.max_tokens: fewer micro-batches, each with more work.";
   } else if (!planning.preset.empty()) {
@@ -126,9 +127,9 @@ void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advic
       sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks are empty.", grouped(sums.empty));
   all.push_back(
       {share,
-       fmt::format("A DP rank has {} over all steps; by tokens and cap, {} may be enough.{}",
-                   counted(sums.micro_batches, "micro-batch", "micro-batches"), grouped(sums.lower_bound),
-                   empty),
+       fmt::format("A DP rank has {}{}; by tokens and cap, {} may be enough.{}",
+                   counted(sums.micro_batches, "micro-batch", "micro-batches"),
+                   run.points().size() == 1 ? "" : " over all steps", grouped(sums.lower_bound), empty),
        run.planning().asks_for_more
            ? "micro_batch.count, min_count or multiple_of (of itself pp, "
              "where mesh.vpp is above 1) may ask for more."

@@ -1,5 +1,6 @@
 #include "page/html_page.hpp"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -42,24 +43,23 @@ std::string as_script_data(const nlohmann::json& json) {
   return text;
 }
 
-std::string_view content_of(std::string_view place, std::string_view data, std::string_view text) {
-  if (place == "style") return page_style;
-  if (place == "script") return page_script;
-  return place == "data" ? data : text;
-}
-
 }  // namespace
 
 std::string html_page(const PageSubject& subject, std::span<const RunPicture> profiles) {
-  const std::string data = as_script_data(page_json(subject, profiles));
-  const std::string text = as_html(subject.text);
+  const std::string date = subject.date.empty() ? "" : ", " + subject.date;
+  const std::map<std::string_view, std::string> content{
+      {"title", as_html(title_of(subject) + date + " | Evenkeel")},
+      {"style", std::string(page_style)},
+      {"script", std::string(page_script)},
+      {"data", as_script_data(page_json(subject, profiles))},
+      {"text", as_html(subject.text)}};
   std::string page;
   std::string_view left = page_html;
   // One pass: what is filled in is not looked through for places again.
   for (std::size_t begin = left.find("{{"); begin != std::string_view::npos; begin = left.find("{{")) {
     const std::size_t end = left.find("}}", begin);
     page += left.substr(0, begin);
-    page += content_of(left.substr(begin + 2, end - begin - 2), data, text);
+    page += content.at(left.substr(begin + 2, end - begin - 2));
     left.remove_prefix(end + 2);
   }
   return page += left;

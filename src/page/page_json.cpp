@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "page/html_page.hpp"
 
@@ -169,16 +170,39 @@ json profile_json(const RunPicture& run, const RunCircumstances& circumstances) 
           {"links", std::move(links)}};
 }
 
+/// What the script calls a kind of page, and what readers do.
+std::pair<const char*, const char*> words_for(PageSubject::Kind kind) {
+  switch (kind) {
+    case PageSubject::Kind::run:
+      return {"run", "Report of a run"};
+    case PageSubject::Kind::plan:
+      return {"plan", "Plan of a step"};
+    case PageSubject::Kind::comparison:
+      break;
+  }
+  return {"comparison", "Ways to plan a step"};
+}
+
 }  // namespace
+
+std::string title_of(const PageSubject& subject) {
+  const std::string title = words_for(subject.kind).second;
+  return subject.name.empty() ? title : title + ": " + subject.name;
+}
 
 nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture> profiles) {
   json all = json::array();
   for (const RunPicture& run : profiles) all.push_back(profile_json(run, subject.circumstances));
-  return {{"kind", subject.kind == PageSubject::Kind::run ? "run" : "plan"},
+  return {{"kind", words_for(subject.kind).first},
+          {"title", title_of(subject)},
+          {"sources", subject.sources},
+          {"date", subject.date},
           {"version", subject.version},
           {"mesh", to_json(subject.mesh)},
           {"seconds", subject.circumstances.seconds},
           {"phases", phase_names},
+          {"ways", subject.ways},
+          {"conclusion", subject.conclusion},
           {"profiles", std::move(all)}};
 }
 

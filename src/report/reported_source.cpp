@@ -28,6 +28,7 @@ std::string filter_in_words(const FilterCounts& counts) {
 nlohmann::json to_json(const ReportedSource& source) {
   const FilterCounts& counts = source.counts;
   return {{"name", source.name},
+          {"path", source.path.empty() ? nlohmann::json() : nlohmann::json(source.path)},
           {"samples", counts.samples},
           {"taken", counts.taken},
           {"dropped_too_long", counts.dropped_too_long},

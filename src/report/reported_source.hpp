@@ -9,7 +9,8 @@ namespace evenkeel {
 
 /// A source of a run, and what its filter did.
 struct ReportedSource {
-  std::string name;  ///< in the configuration, or its path where it has none
+  std::string name;  ///< in the configuration; else its path, or synthetic
+  std::string path;  ///< empty: it has none
   FilterCounts counts;
 };
 

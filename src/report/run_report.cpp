@@ -41,8 +41,22 @@ class Table {
 template <typename Of>
 std::string ratio_text(const PassTotals& passes, Of ratio) {
   const PassFigures total = passes.total();
-  return fmt::format("{:.4f}   worst step {:.4f}", std::invoke(ratio, total),
-                     std::invoke(ratio, passes.most()));
+  const std::string mean = fmt::format("{:.4f}", std::invoke(ratio, total));
+  if (passes.passes() == 1) return mean;
+  return mean + fmt::format("   worst step {:.4f}", std::invoke(ratio, passes.most()));
+}
+
+/// "chat: data/chat.jsonl", or the path alone.
+std::string text_of(const ReportedSource& source) {
+  const bool has_name = !source.path.empty() && source.name != source.path;
+  return printable(has_name ? source.name + ": " + source.path : source.name);
+}
+
+/// What ran, on what, and when.
+void add_origin_rows(const RunReport& report, Table& table) {
+  if (!report.job.empty()) table.row("job", printable(report.job));
+  for (const ReportedSource& source : report.sources) table.row("source", text_of(source));
+  if (!report.started.empty()) table.row("started", report.started);
 }
 
 /// 1 where nothing was planned.
@@ -128,7 +142,8 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
       total.above_cap == 0
           ? ""
           : "; " + table.alarm(counted(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
-  table.row("micro-batches a DP rank", fmt::format("{} over all steps ({}), {}", grouped(total.micro_batches),
+  table.row("micro-batches a DP rank", fmt::format("{}{} ({}), {}", grouped(total.micro_batches),
+                                                   t.passes.passes() == 1 ? "" : " over all steps",
                                                    kept_together("lower bound " + grouped(total.lower_bound)),
                                                    kept_together(grouped(total.empty) + " empty")));
   table.row("widest micro-batch",
@@ -327,6 +342,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
       report.data_ranks == 0 ? "" : fmt::format(" and {}", counted(report.data_ranks, "data rank"));
   table.line(
       fmt::format("Evenkeel on {}{}: {:.3f} seconds", to_text(report.mesh), data_ranks, report.seconds));
+  add_origin_rows(report, table);
   for (const ReportedSource& source : report.sources) {
     const std::string filtered = filter_in_words(source.counts);
     if (!filtered.empty()) table.row("left out or cut of a source", printable(source.name) + ": " + filtered);
@@ -349,9 +365,15 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
 }
 
 std::string to_html(const RunReport& report) {
-  return html_page(
-      {PageSubject::Kind::run, report.version, report.mesh, report.circumstances(), to_text(report)},
-      report.pictures);
+  PageSubject subject;
+  subject.version = report.version;
+  subject.mesh = report.mesh;
+  subject.name = report.job;
+  for (const ReportedSource& source : report.sources) subject.sources.push_back(text_of(source));
+  subject.date = report.started;
+  subject.circumstances = report.circumstances();
+  subject.text = to_text(report);
+  return html_page(subject, report.pictures);
 }
 
 nlohmann::json to_json(const StepFigures& f) {
@@ -380,6 +402,8 @@ nlohmann::json to_json(const StepFigures& f) {
     json[nlohmann::json::json_pointer(figure.report)] = json_of(std::invoke(figure.of, f));
   });
   json["seconds"]["total"] = sum_of(f.seconds);
+  for (std::size_t p = 0; p < phase_names.size(); ++p)
+    json["slowest_ranks"][phase_names[p]] = f.slowest_ranks[p];
   return json;
 }
 
@@ -388,12 +412,16 @@ nlohmann::json to_json(const RunReport& report) {
   for (const StepFigures& figures : report.steps) steps.push_back(to_json(figures));
   nlohmann::json sources = nlohmann::json::array();
   for (const ReportedSource& source : report.sources) sources.push_back(to_json(source));
-  return {{"mesh", to_json(report.mesh)},  {"data_ranks", report.data_ranks},
-          {"seconds", report.seconds},     {"first_step", report.first_step},
-          {"sources", std::move(sources)}, {"delay", delay_json(report.delay)},
-          {"advice", advice_json(report)}, {"steps", std::move(steps)}};
+  return {{"job", report.job},
+          {"started", report.started},
+          {"mesh", to_json(report.mesh)},
+          {"data_ranks", report.data_ranks},
+          {"seconds", report.seconds},
+          {"first_step", report.first_step},
+          {"sources", std::move(sources)},
+          {"delay", delay_json(report.delay)},
+          {"advice", advice_json(report)},
+          {"steps", std::move(steps)}};
 }
 
 }  // namespace evenkeel
-  for (std::size_t p = 0; p < phase_names.size(); ++p)
-    json["slowest_ranks"][phase_names[p]] = f.slowest_ranks[p];

@@ -22,6 +22,8 @@ struct RunReport {
   enum class Steps : std::uint8_t { totals, each };
 
   MeshPicture mesh{};
+  std::string job{};      ///< its configuration, as it was named on the command line
+  std::string started{};  ///< such as 2026-11-22T02:17:08Z
   int data_ranks = 0;
   Steps keeps = Steps::totals;
   double seconds = 0;                 ///< wall clock of all steps, on the rank that took longest

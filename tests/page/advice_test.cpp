@@ -56,7 +56,8 @@ TEST(Advice, tells_one_giant_sample_from_an_uneven_assignment) {
   StepPicture step = step_of({{100}, {200}, {50}});
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("do not divide more evenly"));
   step.costliest_sample = 200;
-  EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("In 1 of 1 step the costliest sample alone"));
+  EXPECT_THAT(advice_on_step(step)[0].why,
+              testing::StartsWith("The costliest sample alone is more than a DP rank's mean work"));
   step.planning.in_source_order = true;
   EXPECT_THAT(advice_on_step(step)[0].then, HasSubstr("balance.algorithm: auto"));
 }
@@ -92,8 +93,7 @@ TEST(Advice, counts_micro_batches_above_the_bound_and_says_when_they_were_asked_
   step.lower_bound = 1;
   const std::vector<Advice> advice = advice_on_step(step);
   ASSERT_THAT(advice, SizeIs(1));
-  EXPECT_THAT(advice[0].what,
-              HasSubstr("has 2 micro-batches over all steps; by tokens and cap, 1 may be enough."));
+  EXPECT_THAT(advice[0].what, HasSubstr("has 2 micro-batches; by tokens and cap, 1 may be enough."));
   EXPECT_THAT(advice[0].then, HasSubstr("micro_batch.max_tokens"));
   step.planning.asks_for_more = true;
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("min_count"));

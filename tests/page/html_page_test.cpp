@@ -41,7 +41,8 @@ TEST(HtmlPage, keeps_names_and_texts_from_becoming_elements) {
   RunPicture run;
   run.add(step_of(0, 2, evil));
   const std::string page =
-      html_page({.version = evil, .circumstances = {}, .text = evil}, std::span(&run, 1));
+      html_page({.version = evil, .name = evil, .sources = {evil}, .circumstances = {}, .text = evil},
+                std::span(&run, 1));
   EXPECT_EQ(count(page, "<script"), 2U);
   EXPECT_EQ(count(page, "</script>"), 2U);
   EXPECT_THAT(page, Not(HasSubstr("<!--")));
@@ -56,6 +57,23 @@ TEST(HtmlPage, names_nothing_outside_itself) {
     EXPECT_THAT(page, Not(HasSubstr(way)));
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
   EXPECT_THAT(page, Not(HasSubstr("{{")));
+}
+
+TEST(HtmlPage, of_a_comparison_has_the_ways_and_the_plan_of_each) {
+  PageSubject subject;
+  subject.kind = PageSubject::Kind::comparison;
+  subject.name = "lengths.csv";
+  subject.ways = {{{"way", "grid, work"}, {"dp_max_over_mean", 1.5}}, {{"way", "cp 4"}, {"cp", 4}}};
+  subject.conclusion = "cp 4 is as good";
+  RunPicture run;
+  run.add(step_of(0, 2, "grid, work"));
+  const std::string page = html_page(subject, std::span(&run, 1));
+  EXPECT_THAT(page, HasSubstr("<title>Ways to plan a step: lengths.csv | Evenkeel</title>"));
+  const nlohmann::json data = data_in(page);
+  EXPECT_EQ(data["kind"], "comparison");
+  EXPECT_EQ(data["ways"], subject.ways);
+  EXPECT_EQ(data["conclusion"], "cp 4 is as good");
+  EXPECT_EQ(data["profiles"][0]["name"], "grid, work");
 }
 
 TEST(HtmlPage, stays_small_whatever_the_run) {

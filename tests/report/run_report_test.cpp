@@ -38,6 +38,33 @@ TEST(RunReport, adds_counts_up_and_names_the_worst_step) {
   EXPECT_THAT(text, HasSubstr("1.500 (read 0.000"));
 }
 
+TEST(RunReport, of_one_step_speaks_of_no_others) {
+  RunReport report;
+  report.add(step_of(1));
+  EXPECT_THAT(to_text(report), HasSubstr("DP ranks, balanced                1.2500\n"));
+  EXPECT_THAT(to_text(report), Not(HasSubstr("all steps")));
+  report.add(step_of(2));
+  EXPECT_THAT(to_text(report), HasSubstr("over all steps"));
+}
+
+TEST(RunReport, names_its_job_its_sources_and_its_date) {
+  const RunReport report{.job = "jobs/sft.yaml",
+                         .started = "2026-11-22T02:17:08Z",
+                         .sources = {{"chat", "data/chat.jsonl", {}}, {"a<b.jsonl", "a<b.jsonl", {}}}};
+  EXPECT_THAT(to_text(report), HasSubstr("  job                                 jobs/sft.yaml\n"
+                                         "  source                              chat: data/chat.jsonl\n"
+                                         "  source                              a<b.jsonl\n"
+                                         "  started                             2026-11-22T02:17:08Z\n"));
+  const nlohmann::json json = to_json(report);
+  EXPECT_EQ(json.at("job"), "jobs/sft.yaml");
+  EXPECT_EQ(json.at("started"), "2026-11-22T02:17:08Z");
+  EXPECT_EQ(json.at("sources").at(0).at("path"), "data/chat.jsonl");
+  const std::string page = to_html(report);
+  EXPECT_THAT(page,
+              HasSubstr("<title>Report of a run: jobs/sft.yaml, 2026-11-22T02:17:08Z | Evenkeel</title>"));
+  EXPECT_THAT(page, HasSubstr("a&lt;b.jsonl"));
+}
+
 TEST(RunReport, has_a_table_for_each_profile_in_the_order_in_which_they_ran) {
   RunReport report;
   for (const std::int64_t number : {1, 2}) {

@@ -11,7 +11,7 @@ const fail = (error) => {
 window.addEventListener('error', (event) => fail(event.message));
 
 const data = JSON.parse(byId('data').textContent);
-const isPlan = data.kind === 'plan';
+const isPlan = data.kind !== 'run';
 let run = data.profiles[0];
 
 // Texts ------------------------------------------------------------------------------------------------

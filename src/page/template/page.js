@@ -13,6 +13,9 @@ function stepName(i) {
   return next === null ? `steps from ${whole(p.step[i])}` : `steps ${whole(p.step[i])} to ${whole(next)}`;
 }
 
+/// What a chart's numbers are of, where there are several steps.
+const overSteps = (what) => run.totals.steps > 1 ? what + ' over all steps. ' : '';
+
 function tiles() {
   const t = run.totals;
   const box = html('section', { class: 'tiles', 'aria-label': 'In short' });
@@ -46,7 +49,7 @@ function advice() {
 function dpRanks() {
   const dp = run.dp;
   const n = dp.tokens.length;
-  const { box, controls } = card('DP ranks, before and after', 'Sums over all steps. Before: samples in source order, in runs of equal count.');
+  const { box, controls } = card('DP ranks, before and after', overSteps('Sums') + 'Before: samples in source order, in runs of equal count.');
   const area = html('div');
   const measures = [
     { name: 'work', after: dp.cost, before: dp.cost_before, format: short },
@@ -113,8 +116,10 @@ function drawGantt(area, step, meets, sorted) {
     row.end = at;
   }
   const end = meets ? starts[k - 1] + most(rows.map((r) => r.times[k - 1] || 0)) : most(rows.map((r) => r.end));
-  const lane = rows.length <= 32 ? 20 : rows.length <= 64 ? 12 : Math.max(0.8, 800 / rows.length);
+  // Whole pixels, as long as the chart stays a few screens high.
+  const lane = rows.length <= 32 ? 20 : rows.length <= 64 ? 12 : rows.length <= 1024 ? Math.max(2, Math.round(800 / rows.length)) : 1;
   const gap = lane >= 6 ? 2 : 0;
+  const thick = Math.min(lane - gap, 6);
   const height = 8 + rows.length * lane + 40;
   const { svg, width } = picture(area, height, `micro-batches of step ${step.step} on ${step.ranks.length} DP ranks`);
   const [left, right, top] = [46, width - 8, 6];
@@ -128,7 +133,7 @@ function drawGantt(area, step, meets, sorted) {
   let waiting = '';
   rows.forEach((row, r) => {
     const y = top + r * lane;
-    waiting += rectangle(x(0), y + lane * 0.38, x(end) - x(0), Math.max(1, lane * 0.24 - gap / 2));
+    waiting += rectangle(x(0), y + (lane - gap - thick) / 2, x(end) - x(0), thick);
     row.list.forEach((m, j) => {
       const w = x(row.from[j] + row.times[j]) - x(row.from[j]);
       const joined = !sorted && row.rank + 1 < m[6] + m[7] && rows[r + 1] && rows[r + 1].rank === row.rank + 1;
@@ -264,7 +269,7 @@ function worldRanks() {
   const r = run.ranks;
   const n = r.waited.length;
   if (!n) return;
-  const { box } = card('Phases of ranks', 'Seconds over all steps. A rank that is quick in one phase waits in the next.', true);
+  const { box } = card('Phases of ranks', overSteps('Seconds') + 'A rank that is quick in one phase waits in the next.', true);
   bars(box, {
     n, stacked: true, format: seconds, label: 'phases of ranks', name: (i) => whole(i * r.group), height: 220,
     layers: data.phases.map((_, i) => ({ values: r.seconds[i], colour: phaseColour(i) })),
@@ -284,7 +289,7 @@ function links() {
   if (!l) return;
   const n = Math.ceil(l.ranks / l.per_line);
   if (n < 2) return;
-  const { box } = card('Bytes from rank to rank', 'Over all steps; rows send, columns receive. On the diagonal: what a rank kept.'
+  const { box } = card('Bytes from rank to rank', overSteps('Bytes') + 'Rows send, columns receive. On the diagonal: what a rank kept.'
     + (l.data_ranks > 0 ? ` The last ${counted(l.data_ranks, 'rank')} read for the others.` : '')
     + (l.per_line > 1 ? ` Each line is ${l.per_line} neighbouring ranks.` : ''));
   const size = Math.max(8, Math.min(34, 560 / n));
@@ -317,6 +322,42 @@ function links() {
   legend(box, [['var(--grid)', 'nothing'], ...[0, 1, 2, 3, 4].map((i) => [`var(--level${i})`, 'up to ' + bytes(peak * (i + 1) / 5)])]);
 }
 
+/// A bar of what a step needs, up to 1, and of what it takes beyond that.
+const timeBar = (time, longest) => html('td', { class: 'time' },
+  html('i', { style: `width:${70 / longest}%` }), html('i', { class: 'more', style: `width:${70 * Math.max(0, time - 1) / longest}%` }), html('span', { text: ratio(time) }));
+function table(box, names, rows) {
+  box.append(html('div', { class: 'wide' }, html('table', { class: 'ways' }, html('tr', {}, ...names.map((text) => html('th', { text, scope: 'col' }))), ...rows)));
+}
+/// Of the plans that keep the cap, the one that is done first where DP ranks meet at each micro-batch.
+function best(plans) {
+  const sound = plans.filter((p) => !p.totals.above_cap);
+  return (sound.length ? sound : plans).reduce((a, b) => b && b.totals.each.mean < a.totals.each.mean ? b : a, (sound.length ? sound : plans)[0]);
+}
+
+function planningWays() {
+  const list = data.ways.filter((way) => !('cp' in way));
+  if (!list.length) return;
+  const { box } = card('Ways to plan', 'How long a step takes, where 1 is its work divided evenly over the DP ranks, and what is beyond 1 is waiting. Below is the plan of the way that is marked; click on another one.');
+  const longest = most(list.map((way) => Math.max(way.step_max_over_mean, way.dp_max_over_mean)));
+  const shaped = list.some((way) => 'padding_to_shapes' in way);
+  table(box, ['way', 'micro-batches', 'above the cap', 'if DP ranks meet once a step', 'if they meet at each micro-batch', ...(shaped ? ['padding to shapes'] : [])],
+    list.map((way, i) => html('tr', { class: run === data.profiles[i] ? 'chosen' : undefined },
+      html('td', {}, html('button', { type: 'button', text: way.way, 'aria-pressed': String(run === data.profiles[i]), onclick: () => { run = data.profiles[i]; drawAll(); } })),
+      html('td', { text: whole(way.num_micro_batches) }),
+      html('td', { text: whole(way.above_cap), class: way.above_cap ? 'alarm' : undefined }),
+      timeBar(way.dp_max_over_mean, longest), timeBar(way.step_max_over_mean, longest),
+      ...(shaped ? [html('td', { text: 'padding_to_shapes' in way ? percent(way.padding_to_shapes) : '' })] : []))));
+}
+
+function contextWays() {
+  const list = data.ways.filter((way) => 'cp' in way);
+  if (!list.length) return;
+  const { box } = card('Context parallelism', 'How long a step takes, where 1 is a bound that no plan is below. ' + data.conclusion);
+  const longest = most(list.map((way) => way.end_over_bound));
+  table(box, ['way', 'micro-batches', 'time over the bound'], list.map((way) => html('tr', {},
+    html('td', { text: way.way }), html('td', { text: whole(way.num_micro_batches) }), timeBar(way.end_over_bound, longest))));
+}
+
 function footer() {
   const notes = [];
   if (run.kept.length < run.totals.steps)
@@ -332,13 +373,15 @@ function footer() {
 function drawAll() {
   byId('main').replaceChildren();
   const m = data.mesh;
-  byId('title').textContent = (isPlan ? 'Plan of a step' : 'Report of a run') + (run && run.name ? ', profile ' + run.name : '');
+  byId('title').textContent = data.title + (run && run.name && data.kind === 'run' ? ', profile ' + run.name : '');
   byId('subtitle').textContent = `Evenkeel${data.version ? ' ' + data.version : ''} on tp ${m.tp} × cp ${m.cp} × dp ${m.dp} × pp ${m.pp}`
     + (isPlan ? '' : `, ${counted(m.tp * (m.cp === 'flexible' ? 1 : m.cp) * m.dp * m.pp, 'rank')}, ${seconds(data.seconds)}`);
-  document.title = byId('title').textContent + ' · Evenkeel';
-  if (!run) { byId('main').append(html('p', { text: 'No steps were run.' })); return; }
+  byId('origin').textContent = [data.date, data.sources.join(', ')].filter((text) => text).join(', from ');
+  if (data.kind === 'comparison') { planningWays(); contextWays(); }
+  else if (!run) byId('main').append(html('p', { text: 'No steps were run.' }));
+  if (!run) return;
   tiles();
-  advice();
+  if (data.kind !== 'comparison') advice();
   dpRanks();
   gantt();
   lengths();
@@ -347,7 +390,8 @@ function drawAll() {
   if (!isPlan) { phases(); worldRanks(); links(); }
   footer();
 }
-if (data.profiles.length > 1) {
+if (data.kind === 'comparison') run = best(data.profiles);
+else if (data.profiles.length > 1) {
   const nav = byId('profiles');
   nav.hidden = false;
   segments(nav, 'Profile', data.profiles.map((p) => p.name || 'the job’s own'), 0, (i) => { run = data.profiles[i]; drawAll(); });
