@@ -194,17 +194,32 @@ TEST(PlanCommandLimits, memory_that_cannot_be_had_is_a_sentence) {
 }
 #endif
 
-TEST(PlanPage, shows_one_plan_and_so_does_not_go_with_a_comparison) {
+TEST(PlanPage, shows_a_plan_or_with_a_comparison_the_plans_of_all_ways) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
-  const std::string plan = "plan --ranks 2 --lengths " + (scratch / "lengths.csv").string() + " --html " +
-                           (scratch / "plan.html").string();
-  const ProgramResult refused = run_evenkeel(plan + " --compare");
+  const std::string page = (scratch / "plan.html").string();
+  const std::string plan =
+      "plan --ranks 2 --lengths " + (scratch / "lengths.csv").string() + " --html " + page;
+  ASSERT_EQ(run_evenkeel(plan).status, 0);
+  EXPECT_THAT(read_text(page), HasSubstr("\"kind\":\"plan\""));
+  EXPECT_THAT(read_text(page), HasSubstr("<title>Plan of a step: " + (scratch / "lengths.csv").string()));
+  const ProgramResult compared = run_evenkeel(plan + " --compare");
+  ASSERT_EQ(compared.status, 0) << compared.err;
+  for (const char* text : {"\"kind\":\"comparison\"", "\"name\":\"preset verl\"", "\"name\":\"grid, work\"",
+                           "\"way\":\"cp flexible\""})
+    EXPECT_THAT(read_text(page), HasSubstr(text));
+}
+
+TEST(PlanComparison, is_told_of_the_ranks_or_refused) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "5\n6\n7\n");
+  const std::string plan = "plan --compare --lengths " + (scratch / "lengths.csv").string();
+  const ProgramResult refused = run_evenkeel(plan);
   EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--html: shows one plan"));
-  EXPECT_FALSE(std::filesystem::exists(scratch / "plan.html"));
-  EXPECT_EQ(run_evenkeel(plan).status, 0);
-  EXPECT_THAT(testing_support::read_text(scratch / "plan.html"), HasSubstr("\"kind\":\"plan\""));
+  EXPECT_THAT(refused.err, HasSubstr("Give --ranks COUNT or --set mesh.dp=COUNT"));
+  EXPECT_EQ(refused.out, "");
+  EXPECT_THAT(run_evenkeel(plan + " --ranks 2 --set micro_batch.max_tokens=1k").out,
+              testing::StartsWith("3 samples, 18 tokens on 2 DP ranks, cap 1,024 tokens; work is "));
 }
 
 TEST(PlanTables, fit_the_line) {

@@ -64,8 +64,9 @@ TEST_P(EveryCommandThatPrints, ends_without_a_word_when_its_reader_has_left) {
 INSTANTIATE_TEST_SUITE_P(Program, EveryCommandThatPrints,
                          testing::Values("--help", "--version", "run --help", "config schema",
                                          "config show job.yaml", "plan --lengths lengths.csv",
-                                         "plan --compare --lengths lengths.csv", "inspect rollouts.jsonl",
-                                         "inspect lengths.csv", "synth --samples 2 --out made.jsonl",
+                                         "plan --compare --ranks 2 --lengths lengths.csv",
+                                         "inspect rollouts.jsonl", "inspect lengths.csv",
+                                         "synth --samples 2 --out made.jsonl",
                                          "run job.yaml --log-level off --progress off"),
                          [](const auto& command) {
                            std::string name = command.param;

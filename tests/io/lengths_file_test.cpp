@@ -46,6 +46,15 @@ TEST(LengthTable, length_alone_is_all_response) {
   EXPECT_THAT(read("{\"length\": 12}\n", ".jsonl"), ElementsAre(FileLengths{0, 12, own_group(0)}));
 }
 
+TEST(LengthTable, a_number_a_line_is_a_length_and_needs_no_name) {
+  EXPECT_THAT(read("12\n0\n7\n", ".csv"),
+              ElementsAre(FileLengths{0, 12, own_group(0)}, FileLengths{0, 0, own_group(1)},
+                          FileLengths{0, 7, own_group(2)}));
+  EXPECT_EQ(lengths_error("12\nmany\n", ".csv", 2).message,
+            "length is 'many'; a length is an integer from 0 to 1099511627776");
+  EXPECT_EQ(lengths_error("12,5\n7,8\n", ".csv", 1).message, "has the columns '12, 5'");
+}
+
 TEST(LengthTable, spreadsheets_csv_is_read) {
   EXPECT_THAT(read("\xef\xbb\xbf\"prompt_length\", \"response_length\"\r\n 1 ,\"2\"\r\n\r\n3,4", ".csv"),
               ElementsAre(FileLengths{1, 2, own_group(1)}, FileLengths{3, 4, own_group(3)}));

@@ -21,6 +21,7 @@ SECTIONS = {
     "plan": ["What to change", "DP ranks, before and after", "Micro-batches of a step", "Lengths", "Padding removed"],
     "run": ["Balance over steps", "Micro-batches over steps", "Phases of steps", "Phases of ranks", "Memory of ranks",
             "Bytes from rank to rank"],
+    "comparison": ["Ways to plan", "Context parallelism", "DP ranks, before and after", "Micro-batches of a step"],
 }
 MOST_BYTES_IN_DOCS = 250 * 1024
 
@@ -103,6 +104,15 @@ def check_page(browser: Browser, page: pathlib.Path, sections: list[str]) -> Non
     require(not elements.addresses, f"{page.name} refers to {elements.addresses}")
 
 
+def check_words(browser: Browser, pages: dict[str, pathlib.Path]) -> None:
+    """What is said of several steps alone, and of what the page is."""
+    documents = {name: browser.document(pages[name]) for name in ("run", "profiles", "comparison")}
+    require("Sums over all steps" in documents["run"], "a run of many steps has no sums over them")
+    require("Sums over all steps" not in documents["profiles"], "a run of one step speaks of all steps")
+    require("job.yaml, " in documents["run"] and "from " in documents["run"], "the run's job is not named")
+    require("<title>Ways to plan a step: " in documents["comparison"], "the comparison's lengths are not named")
+
+
 def check_colours(browser: Browser, page: pathlib.Path, folder: pathlib.Path) -> None:
     light, dark, narrow = (folder / f"{page.stem}-{name}.png" for name in ("light", "dark", "narrow"))
     browser.picture(page, light, 1000)
@@ -127,8 +137,10 @@ def make_pages(program: str, folder: pathlib.Path) -> dict[str, pathlib.Path]:
     plan = [program, "plan", "--lengths", folder / "rollouts.jsonl", "--set", "micro_batch.max_tokens=14336"]
     for dp in (1, 1024):
         run(*plan, "--set", f"mesh.dp={dp}", "--html", folder / f"plan-{dp}.html")
+    run(*plan, "--set", "mesh.dp=64", "--compare", "--html", folder / "ways.html")
     return {"run": folder / "run/report.html", "profiles": folder / "profiles/report.html",
-            "plan of 1": folder / "plan-1.html", "plan of 1024": folder / "plan-1024.html"}
+            "plan of 1": folder / "plan-1.html", "plan of 1024": folder / "plan-1024.html",
+            "comparison": folder / "ways.html"}
 
 
 def renew(browser: Browser, page: pathlib.Path) -> None:
@@ -150,9 +162,13 @@ def main() -> int:
     try:
         pages = make_pages(program, folder)
         for name, page in pages.items():
+            if name == "comparison":
+                check_page(browser, page, SECTIONS["comparison"])
+                continue
             more = [] if name.startswith("plan") else SECTIONS["run"][0 if name == "run" else 2:]
             check_page(browser, page, SECTIONS["plan"] + more)
         check_colours(browser, pages["run"], folder)
+        check_words(browser, pages)
         if "--renew" in sys.argv:
             renew(browser, pages["run"])
     except Failure as failure:

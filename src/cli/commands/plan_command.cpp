@@ -1,19 +1,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "balance/quality.hpp"
+#include "base/text/time_now.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
-#include "cli/plan/context_comparison.hpp"
+#include "cli/plan/comparison.hpp"
 #include "cli/plan/flexible_plan.hpp"
 #include "cli/plan/pipeline_figures.hpp"
-#include "cli/plan/plan_comparison.hpp"
 #include "cli/plan/plan_input.hpp"
 #include "cli/plan/shaped_plan.hpp"
 #include "cli/terminal/terminal.hpp"
@@ -185,15 +186,22 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   write_text(path, json.dump() + "\n");
 }
 
-/// The page of a run's report, for a plan.
-std::string page_of(const PlanInput& input, const GridPoint& mesh, const PlanSettings& settings,
-                    const StepPlan& plan, double seconds) {
-  RunPicture run;
-  run.add(picture_of(input.table, settings, plan));
+/// What a page of these lengths is about.
+PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const PlanSettings& settings) {
   PageSubject subject;
   subject.kind = PageSubject::Kind::plan;
   subject.version = EVENKEEL_VERSION;
   subject.mesh = {mesh, settings.flexible.has_value()};
+  subject.name = options.lengths.string();
+  subject.date = time_now();
+  return subject;
+}
+
+/// The page of a run's report, for a plan.
+std::string page_of(PageSubject subject, const PlanInput& input, const PlanSettings& settings,
+                    const StepPlan& plan, double seconds) {
+  RunPicture run;
+  run.add(picture_of(input.table, settings, plan));
   subject.text = summary({input.table, settings, 0, input.trees}, plan, seconds, {});
   return html_page(subject, std::span(&run, 1));
 }
@@ -206,22 +214,35 @@ void warn_of_what_is_not_compared(const PlanSettings& settings) {
     tell_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
 }
 
-/// Other systems' ways to plan for a cp that is fixed, then what cp could be.
-void compare(const LengthTable& table, const PlanSettings& settings, const std::filesystem::path& json,
-             const TextStyle& style) {
-  nlohmann::json ways = nlohmann::json::array();
-  std::string text;
-  if (!settings.flexible) {
-    const std::vector<ComparedPlan> plans = compare_plans(table, settings);
-    text = comparison_table(plans, style) + "\n";
-    ways = comparison_json(plans);
+/// Else one would be lost in the other.
+void require_files_of_their_own(const PlanOptions& options) {
+  const std::array files{std::pair{"--lengths", options.lengths}, std::pair{"--json", options.json},
+                         std::pair{"--html", options.html}};
+  for (std::size_t later = 1; later < files.size(); ++later) {
+    for (std::size_t i = 0; i < later; ++i) {
+      const auto& [name, file] = files[later];
+      if (file.empty() || file.lexically_normal() != files[i].second.lexically_normal()) continue;
+      throw ConfigError(name, "names the file of " + std::string(files[i].first),
+                        "Give each a file of its own");
+    }
   }
-  if (const auto contexts = compare_contexts(table, settings)) {
-    text += context_table(*contexts, style);
-    for (nlohmann::json& way : context_json(*contexts)) ways.push_back(std::move(way));
-  }
-  std::cout << text;
-  if (!json.empty()) write_json(json, ways);
+}
+
+/// One DP rank, which would be planned for, has nobody to wait for.
+void require_ranks_to_compare(const PlanOptions& options, const Config& config) {
+  if (!options.compare || options.ranks > 0 || config.mesh.dp) return;
+  throw ConfigError("--compare", "shows how DP ranks share the work, and nothing says how many there are",
+                    "Give --ranks COUNT or --set mesh.dp=COUNT");
+}
+
+int compare(const PlanOptions& options, const LengthTable& table, const GridPoint& mesh,
+            const PlanSettings& settings) {
+  warn_of_what_is_not_compared(settings);
+  const Comparison comparison(table, settings);
+  std::cout << comparison.text(style_of(Stream::out));
+  if (!options.json.empty()) write_json(options.json, comparison.json());
+  if (!options.html.empty()) write_text(options.html, comparison.html(subject_of(options, mesh, settings)));
+  return 0;
 }
 
 /// `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
@@ -262,26 +283,20 @@ void warn_of_what_owners_decide(const PlanSettings& settings) {
 }
 
 int plan_lengths(const PlanOptions& options) {
+  require_files_of_their_own(options);
   Config config = loaded([&] {
     return options.config.empty() ? parse_config("", "defaults", options.overrides)
                                   : load_config(options.config, options.overrides);
   });
-  if (options.compare && !config.balance.meet) config.balance.meet = Meeting::once_a_step;  // both are compared
+  require_ranks_to_compare(options, config);
+  if (options.compare && !config.balance.meet)
+    config.balance.meet = Meeting::once_a_step;  // both are compared
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
   PlanSettings settings = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(settings);
   const PlanInput input =
       read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
-  const TextStyle style = style_of(Stream::out);
-  if (options.compare && !options.html.empty()) {
-    throw ConfigError("--html", "shows one plan, and --compare makes several",
-                      "Leave one of them out; --json writes the comparison");
-  }
-  if (options.compare) {
-    warn_of_what_is_not_compared(settings);
-    compare(input.table, settings, options.json, style);
-    return 0;
-  }
+  if (options.compare) return compare(options, input.table, mesh, settings);
   warn_of_what_owners_decide(settings);
   const auto start = std::chrono::steady_clock::now();
   const StepProblem problem{input.table, settings, 0, input.trees};
@@ -293,7 +308,7 @@ int plan_lengths(const PlanOptions& options) {
   }
   const StepPlan plan = plan_step(problem);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::cout << summary(problem, plan, seconds, style);
+  std::cout << summary(problem, plan, seconds, style_of(Stream::out));
   if (!options.json.empty()) {
     nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
                                             : json_of(input.table, settings, plan, seconds);
@@ -305,7 +320,9 @@ int plan_lengths(const PlanOptions& options) {
     if (settings.micro_batch.shapes) json["shapes"] = shapes_json(problem, plan);
     write_json(options.json, json);
   }
-  if (!options.html.empty()) write_text(options.html, page_of(input, mesh, settings, plan, seconds));
+  if (!options.html.empty()) {
+    write_text(options.html, page_of(subject_of(options, mesh, settings), input, settings, plan, seconds));
+  }
   return 0;
 }
 
@@ -318,7 +335,8 @@ void add_plan_command(CLI::App& app, Action& chosen) {
   command
       ->add_option(
           "--lengths", options->lengths,
-          "The lengths: .csv with the columns prompt_length and response_length (or length), or .jsonl")
+          "The lengths: .csv with the columns prompt_length and response_length, or length, or with a "
+          "number a line; .jsonl; or an indexed dataset (.idx)")
       ->type_name("FILE")
       ->required();
   command->add_option("--config", options->config, "The job's configuration; all defaults if not given")
@@ -335,11 +353,12 @@ void add_plan_command(CLI::App& app, Action& chosen) {
   command
       ->add_option(
           "--html", options->html,
-          "Write the plan to this file as a page with charts: what each DP rank gets, and what to change")
+          "Write the plan to this file as a page with charts: what each DP rank gets, and what to change; "
+          "with --compare all plans, side by side")
       ->type_name("FILE");
   command->add_flag("--compare", options->compare,
                     "Plan in several ways, including those of other systems, and show them side by side; "
-                    "--json writes them as an array");
+                    "--json writes them as an array, --html draws them");
   command->footer(
       "The whole table is one step. A .jsonl file of rollouts is a table, too; prefix.share needs one, "
       "unless the table has uids and prompt lengths.\n"
@@ -348,7 +367,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32k\n"
       "  evenkeel plan --lengths rollouts.jsonl --config job.yaml --ranks 64 --json plan.json\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --html plan.html\n"
-      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare");
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare --html ways.html");
   command->callback([options, &chosen] { chosen = [options] { return plan_lengths(*options); }; });
 }
 

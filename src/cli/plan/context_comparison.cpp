@@ -12,6 +12,7 @@
 
 #include "balance/context/speeds.hpp"
 #include "bound/flexible_bound.hpp"
+#include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/strategies/flexible_groups.hpp"
@@ -30,8 +31,7 @@ class ContextWays {
     plain_.cp.layout = given.cp.layout;
     plain_.align_lcm = given.align_lcm;
     plain_.micro_batch.max_samples = given.micro_batch.max_samples;
-    plain_.balance.cost =
-        given.balance.cost == CostModel::tokens() ? CostModel::flops_7b() : given.balance.cost;
+    plain_.balance.cost = compared_work(given);
     plain_.balance.overhead = given.balance.overhead;
     plain_.balance.communication = given.balance.communication;
     for (const std::int64_t speed : given.balance.speeds)
@@ -191,10 +191,12 @@ std::string advice(const LengthTable& table, const ContextWays& ways, const Best
   }
   constexpr double worth_it = 1.01;
   if (std::max(once.gain(), meeting.gain()) < worth_it) {
-    return fmt::format(
-        "mesh.cp: flexible gains nothing on these lengths over cp {} ({} if ranks meet at every "
-        "micro-batch): {}.",
-        once.fixed->cp, meeting.fixed->cp, lengths);
+    const std::string if_they_meet =
+        once.fixed->cp == meeting.fixed->cp
+            ? ""
+            : fmt::format(", or over cp {} if ranks meet at every micro-batch", meeting.fixed->cp);
+    return fmt::format("mesh.cp: flexible gains nothing on these lengths over cp {}{}: {}.", once.fixed->cp,
+                       if_they_meet, lengths);
   }
   return fmt::format(
       "With mesh.cp: flexible{} the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast "

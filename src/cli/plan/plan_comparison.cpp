@@ -75,14 +75,22 @@ ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel&
     }
   }
   compared.balance = step_balance(plan, speeds);
+  compared.plan = std::move(plan);
+  compared.settings = way.settings;
+  compared.settings.balance.cost = work;
+  compared.settings.balance.speeds.assign(speeds.begin(), speeds.end());
   return compared;
 }
 
 }  // namespace
 
-std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings) {
+CostModel compared_work(const PlanSettings& settings) {
   const CostModel& given = settings.balance.cost;
-  const CostModel work = given == CostModel::tokens() ? CostModel::flops_7b() : given;
+  return given == CostModel::tokens() ? CostModel::flops_7b() : given;
+}
+
+std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings) {
+  const CostModel work = compared_work(settings);
   std::vector<ComparedPlan> plans;
   for (const Way& way : ways_to_plan(settings, work))
     plans.push_back(plan_one(table, way, work, settings.balance.speeds));

@@ -9,6 +9,7 @@
 
 #include "base/text_layout.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel::cli {
 
@@ -22,11 +23,16 @@ struct ComparedPlan {
   /// Rows added by micro_batch.shapes, of those that are needed, as the first step of a job would choose the
   /// shapes; none for presets, whose micro-batches may be above every shape.
   std::optional<double> padding = std::nullopt;
+  StepPlan plan;          ///< with that work as its costs
+  PlanSettings settings;  ///< that it was planned with, but that this work and the given speeds are in them
 };
 
+/// What a comparison counts as work: the settings' cost, or flops-7b where that is tokens.
+[[nodiscard]] CostModel compared_work(const PlanSettings& settings);
+
 /// Plans one step in source order, as other systems do, and in Evenkeel's ways, with the mesh, cap, counts
-/// and mini-batches of `settings`; micro-batches are packed and prefixes not shared. Work is the settings'
-/// cost, or flops-7b where that is tokens; speeds and a count chosen by time are ways of their own where the
+/// and mini-batches of `settings`; micro-batches are packed and prefixes not shared. Work is compared_work;
+/// speeds and a count chosen by time are ways of their own where the
 /// settings have them, and waiting is in time where they have speeds. Throws as plan_step does.
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 

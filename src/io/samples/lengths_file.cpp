@@ -34,6 +34,11 @@ std::string length_error(std::string_view name, const std::string& value) {
          std::to_string(max_length);
 }
 
+/// Decimal digits, which no column is named by.
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
@@ -182,6 +187,7 @@ struct Table {
   std::vector<Uid>* uids = nullptr;
 };
 
+/// One length a line and nothing else is a table, too.
 void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& table) {
   if (lines.empty())
     throw InputError(file.path(), "is empty", "Name the columns " + std::string(needed_columns));
@@ -193,9 +199,12 @@ void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& tabl
   };
 
   const std::string first = where(lines.front());
-  const CsvColumns columns(values_of(lines.front(), first), first);
-  table.rows.reserve(lines.size() - 1);
-  for (const LineRef& line : lines.subspan(1)) {
+  std::vector<std::string> header = values_of(lines.front(), first);
+  const bool is_list = header.size() == 1 && is_number(header.front());
+  if (is_list) header.front() = length_column;
+  const CsvColumns columns(header, first);
+  table.rows.reserve(lines.size());
+  for (const LineRef& line : lines.subspan(is_list ? 0 : 1)) {
     const std::string place = where(line);
     const std::vector<std::string> values = values_of(line, place);
     table.rows.push_back(columns.row(values, line, place));

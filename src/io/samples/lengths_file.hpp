@@ -20,10 +20,11 @@ struct FileLengths {
 /// The lengths in a file, a row a sample, in order; blank lines are skipped.
 ///
 /// `.csv`: the first line names the columns: `prompt_length` and `response_length`, or `length` alone, in any
-/// order, optionally `uid`; other columns are ignored. Commas separate values; a value may be quoted, on one
-/// line. `.jsonl`: an object a line with either `prompt_ids` and `response_ids`, or `prompt_length` and
-/// `response_length`, or `length`, and optionally `uid`. `length` alone is all response; beside the other two
-/// it must be their sum, and beside one of them it is refused.
+/// order, optionally `uid`; other columns are ignored. Where it is a number alone, every line is a `length`.
+/// Commas separate values; a value may be quoted, on one line. `.jsonl`: an object a line with either
+/// `prompt_ids` and `response_ids`, or `prompt_length` and `response_length`, or `length`, and optionally
+/// `uid`. `length` alone is all response; beside the other two it must be their sum, and beside one of them
+/// it is refused.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a missing column or key, for one that is there twice, for
 /// quotation marks that do not enclose a whole value on its line, and for a length that is not an integer of
