@@ -93,8 +93,9 @@ run_inside() {
   ((i < 300)) || no_cluster "the cluster is not up after 30 seconds: $(sinfo --noheader --Node --long 2>&1)"
 
   # Slurm, not the simulation, starts jobs. No rank is bound: the nodes share cores, which they may not have.
-  unset OMPI_MCA_plm_rsh_agent
+  unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent
   export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_mapping_policy=slot SLURM_CPU_BIND=none
+  export PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe # Open MPI 5
   "$@"
 }
 

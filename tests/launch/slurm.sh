@@ -142,6 +142,7 @@ ranks_keep_to_the_cores_of_their_tasks() {
   printf '#!/bin/sh\ngrep Cpus_allowed_list /proc/self/status\n' >bin/evenkeel
   chmod +x bin/evenkeel
   unset OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_rmaps_base_mapping_policy SLURM_CPU_BIND
+  unset PRTE_MCA_hwloc_default_binding_policy PRTE_MCA_rmaps_default_mapping_policy
   for how in "${launchers[@]}"; do
     options=(--ntasks-per-node=2 --cpus-per-task=1)
     job="$(PATH="$PWD/bin:$PATH" submit "$how" any.yaml)"
