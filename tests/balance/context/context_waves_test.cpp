@@ -163,7 +163,7 @@ TEST(ContextWaves, give_a_slow_rank_less) {
   made.speeds = {5, 10};
   const Schedule schedule = schedule_waves(made.problem());
   EXPECT_EQ(schedule.waves, 1);
-  const ContextWork& item = made.problem().items[0];
+  const ContextWork item = made.problem().items[0];
   EXPECT_EQ(schedule.end, 2 * item.work);
 }
 
