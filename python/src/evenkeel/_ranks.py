@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import importlib
 import inspect
 import os
 import socket
@@ -28,19 +29,42 @@ class _Missing:
         )
 
 
+# Why there is no MPI, in a package that has the service without it, too: a wheel.
+_no_mpi = ""
+
+
+def _load() -> Any:
+    """The extension module; of a wheel's two the one with MPI, unless MPI's library is not there."""
+    global _no_mpi
+    try:
+        return importlib.import_module("evenkeel._service")
+    except ImportError as error:
+        reason = error
+    try:
+        alone = importlib.import_module("evenkeel._without_mpi._service")
+    except ImportError:
+        return _Missing(reason)
+    _no_mpi = str(reason)
+    return alone
+
+
 if TYPE_CHECKING:
     from evenkeel import _service as extension
 else:
-    try:
-        from evenkeel import _service as extension
-    except ImportError as error:
-        extension = _Missing(error)
+    extension = _load()
 
 
 def ranks_of(group: Any) -> extension.Ranks:
     """The ranks of a communicator or a process group. Raises InputError for anything else."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(group, mpi.Comm):
+        if _no_mpi:
+            _core.raise_error(
+                "mesh",
+                "group",
+                f"is a communicator of mpi4py, and evenkeel found no MPI when it was imported ({_no_mpi})",
+                "Import mpi4py before evenkeel. This wheel is for Open MPI; for another MPI, build the package from its sources",
+            )
         return extension.ranks_of_mpi(mpi._addressof(group), mpi.Get_library_version().rstrip("\0\n"))
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available():
