@@ -209,7 +209,7 @@ class Scripts(unittest.TestCase):
 
         visible = [preset for preset in named.values() if not preset.get("hidden")]
         self.assertEqual({p["name"] for p in visible if strict(p)}, {"ci", "debug", "asan", "fuzz", "tsan"})
-        self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release", "debs"})
+        self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release", "debs", "wheel"})
 
 
 if __name__ == "__main__":
