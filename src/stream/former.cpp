@@ -14,8 +14,8 @@ namespace {
 /// Positions among the groups that wait, or in the window.
 using Groups = std::vector<std::size_t>;
 
-/// How many groups' prices a search may look at.
-constexpr std::int64_t most_work = 400'000;
+/// How much a search may do, in pairs of groups that it passes: some milliseconds.
+constexpr std::int64_t most_work = 100'000;
 
 /// How many groups, those of the oldest versions first, must be in this step so that all can be in time.
 std::int64_t number_in_a_hurry(const FormerProblem& problem) {
@@ -50,6 +50,7 @@ Groups in_a_hurry(const FormerProblem& problem) {
 /// The groups of a window cut into steps, one of which is the next.
 struct Cut {
   std::vector<Groups> steps;
+  std::vector<StepPrice::Sums> sums;
   std::vector<StepPrice::Time> times;
   std::size_t next = 0;
 
@@ -124,15 +125,13 @@ class Window {
       step.insert(step.end(), from, to);
       from = to;
     }
-    for (const Groups& step : cut.steps) cut.times.push_back(time_of(step));
+    for (const Groups& step : cut.steps) {
+      // Others will come to a step that is not full.
+      const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
+      cut.sums.push_back(price_.sums_of(step, static_cast<std::int64_t>(missing)));
+      cut.times.push_back(price_.time_of(cut.sums.back()));
+    }
     return cut;
-  }
-
-  /// Others will come to a step that is not full.
-  [[nodiscard]] StepPrice::Time time_of(const Groups& step) {
-    work_ += static_cast<std::int64_t>(step.size());
-    const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
-    return price_(step, static_cast<std::int64_t>(missing));
   }
 
   /// Exchanges two groups of different steps while the sum of their times gets less. Groups with the longest
@@ -150,28 +149,38 @@ class Window {
       is_better = false;
       for (std::size_t a = 0; a < places.size(); ++a) {
         for (std::size_t b = a + 1; b < places.size(); ++b) {
-          if (places[a].first == places[b].first) continue;
-          if (work_ > most_work) return;
+          if (--work_ <= 0) return;
+          if (places[a].first == places[b].first || !wastes(cut, places[a].first, places[b].first)) continue;
           if (swap_if_better(cut, places[a], places[b])) is_better = true;
         }
       }
     }
   }
 
+  /// Two steps that waste nothing cannot end earlier together.
+  [[nodiscard]] static bool wastes(const Cut& cut, std::size_t a, std::size_t b) {
+    return cut.times[a].idle > 0 || cut.times[b].idle > 0;
+  }
+
   [[nodiscard]] bool swap_if_better(Cut& cut, std::pair<std::size_t, std::size_t> a,
                                     std::pair<std::size_t, std::size_t> b) {
     std::size_t& of_a = cut.steps[a.first][a.second];
     std::size_t& of_b = cut.steps[b.first][b.second];
+    StepPrice::Sums sums_a = price_.exchanged(cut.sums[a.first], of_a, of_b);
+    StepPrice::Sums sums_b = price_.exchanged(cut.sums[b.first], of_b, of_a);
+    work_ -= 40 + std::ssize(sums_a.units) + std::ssize(sums_b.units);
+    const StepPrice::Time time_a = price_.time_of(sums_a);
+    const StepPrice::Time time_b = price_.time_of(sums_b);
+    if (!is_less(time_a.all + time_b.all, cut.times[a.first].all + cut.times[b.first].all)) return false;
     std::swap(of_a, of_b);
-    const StepPrice::Time time_a = time_of(cut.steps[a.first]);
-    const StepPrice::Time time_b = time_of(cut.steps[b.first]);
-    if (is_less(time_a.all + time_b.all, cut.times[a.first].all + cut.times[b.first].all)) {
-      cut.times[a.first] = time_a;
-      cut.times[b.first] = time_b;
-      return true;
-    }
-    std::swap(of_a, of_b);
-    return false;
+    keep(cut, a.first, std::move(sums_a), time_a);
+    keep(cut, b.first, std::move(sums_b), time_b);
+    return true;
+  }
+
+  void keep(Cut& cut, std::size_t step, StepPrice::Sums sums, StepPrice::Time time) const {
+    cut.sums[step] = std::move(sums);
+    cut.times[step] = time;
   }
 
   /// The full step that wastes least; then the one whose groups came first.
@@ -214,7 +223,7 @@ class Window {
   Groups free_;
   std::size_t of_step_;
   bool is_last_known_;
-  std::int64_t work_ = 0;
+  std::int64_t work_ = most_work;  ///< that is left
 };
 
 /// The next step's positions among all that wait, ascending.

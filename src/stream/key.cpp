@@ -53,7 +53,8 @@ GroupKey group_key(const Uid& uid) noexcept {
 }
 
 std::string to_text(const Uid& uid) {
-  if (const auto* text = std::get_if<std::string>(&uid)) return "'" + printable(*text) + "'";
+  if (const auto* text = std::get_if<std::string>(&uid))
+    return std::string("'").append(printable(*text)).append("'");
   if (const auto* number = std::get_if<std::int64_t>(&uid)) return std::to_string(*number);
   if (const auto* large = std::get_if<std::uint64_t>(&uid)) return std::to_string(*large);
   return "without a uid";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <numeric>
 
 #include "balance/bins/choose_count.hpp"
@@ -59,8 +60,7 @@ GroupWork work_of(const WaitingGroup& group, const PlanSettings& settings) {
 
 /// A time that some place reaches, whichever of them gets which unit: of the j-1 times all places and one
 /// more, the longest ones, some place has j, and these are no less than the j shortest of them.
-double time_of_stacked(std::vector<double>& units, std::size_t places) {
-  std::ranges::sort(units, std::greater{});
+double time_of_stacked(std::span<const double> units, std::size_t places) {
   double most = 0;
   for (std::size_t last = 0, j = 1; last < units.size(); last += places, ++j) {
     if (last + 1 < j) break;
@@ -95,22 +95,45 @@ StepPrice::StepPrice(std::span<const WaitingGroup> groups, std::int64_t groups_o
   mean_load_ /= n;
   mean_tokens_ /= n;
   const double large = large_part * mean_load_ * static_cast<double>(groups_of_step) / ranks_;
-  for (GroupWork& work : works_) std::erase_if(work.units, [&](double unit) { return unit < large; });
+  for (GroupWork& work : works_) {
+    std::erase_if(work.units, [&](double unit) { return unit < large; });
+    std::ranges::sort(work.units, std::greater{});
+  }
 }
 
-StepPrice::Time StepPrice::operator()(std::span<const std::size_t> groups, std::int64_t unknown) const {
-  double load = mean_load_ * static_cast<double>(unknown);
-  double tokens = mean_tokens_ * static_cast<double>(unknown);
-  std::vector<double> units;
+StepPrice::Sums StepPrice::sums_of(std::span<const std::size_t> groups, std::int64_t unknown) const {
+  Sums sums{mean_load_ * static_cast<double>(unknown), mean_tokens_ * static_cast<double>(unknown)};
   for (const std::size_t group : groups) {
     const GroupWork& work = works_[group];
-    load += work.load;
-    tokens += work.tokens;
-    units.insert(units.end(), work.units.begin(), work.units.end());
+    sums.load += work.load;
+    sums.tokens += work.tokens;
+    sums.units.insert(sums.units.end(), work.units.begin(), work.units.end());
   }
-  const double even = load / ranks_;
-  const double time = std::max(even, time_of_stacked(units, places_));
-  return {time + overhead_ * std::ceil(tokens / tokens_a_round_), time - even};
+  std::ranges::sort(sums.units, std::greater{});
+  sums.stacked = time_of_stacked(sums.units, places_);
+  return sums;
+}
+
+StepPrice::Sums StepPrice::exchanged(const Sums& sums, std::size_t out, std::size_t in) const {
+  const GroupWork& leaves = works_[out];
+  const GroupWork& comes = works_[in];
+  Sums other{sums.load - leaves.load + comes.load, sums.tokens - leaves.tokens + comes.tokens};
+  if (leaves.units.empty() && comes.units.empty()) {
+    other.units = sums.units;
+    other.stacked = sums.stacked;
+    return other;
+  }
+  std::vector<double> left;
+  std::ranges::set_difference(sums.units, leaves.units, std::back_inserter(left), std::greater{});
+  std::ranges::merge(left, comes.units, std::back_inserter(other.units), std::greater{});
+  other.stacked = time_of_stacked(other.units, places_);
+  return other;
+}
+
+StepPrice::Time StepPrice::time_of(const Sums& sums) const noexcept {
+  const double even = sums.load / ranks_;
+  const double time = std::max(even, sums.stacked);
+  return {time + overhead_ * std::ceil(sums.tokens / tokens_a_round_), time - even};
 }
 
 LengthTable table_of(std::span<const WaitingGroup> groups) {

@@ -15,7 +15,7 @@ struct GroupWork {
   double load = 0;     ///< of all its units, in the units of the cost
   double tokens = 0;   ///< shared ones once
   double longest = 0;  ///< unit
-  /// The times of what runs as a whole, each on as many ranks as it may; those that matter.
+  /// The times of what runs as a whole, each on as many ranks as it may; those that matter, longest first.
   std::vector<double> units{};
 };
 
@@ -34,8 +34,21 @@ class StepPrice {
     double all = 0;   ///< how long the step takes
     double idle = 0;  ///< of that, what an even plan would not take
   };
+  /// A step's groups, as far as its time depends on them.
+  struct Sums {
+    double load = 0;
+    double tokens = 0;
+    std::vector<double> units{};  ///< those that matter, longest first
+    double stacked = 0;           ///< what they alone take
+  };
   /// Of a step with these groups, and with `unknown` more that are like the average of all.
-  [[nodiscard]] Time operator()(std::span<const std::size_t> groups, std::int64_t unknown = 0) const;
+  [[nodiscard]] Sums sums_of(std::span<const std::size_t> groups, std::int64_t unknown = 0) const;
+  /// The same with `in` instead of `out`. O(units that matter).
+  [[nodiscard]] Sums exchanged(const Sums& sums, std::size_t out, std::size_t in) const;
+  [[nodiscard]] Time time_of(const Sums& sums) const noexcept;
+  [[nodiscard]] Time operator()(std::span<const std::size_t> groups, std::int64_t unknown = 0) const {
+    return time_of(sums_of(groups, unknown));
+  }
 
  private:
   std::vector<GroupWork> works_;
