@@ -194,6 +194,74 @@ TEST(PlanCommandLimits, memory_that_cannot_be_had_is_a_sentence) {
 }
 #endif
 
+/// A group of two a line; the long samples come one a step of 4 groups.
+std::string arrivals_with_long_samples() {
+  std::string rows = "arrival,uid,version,response_length,prompt_length\n";
+  for (int group = 0; group < 24; ++group) {
+    const std::string length = group % 4 == 1 ? "4000" : "100";
+    const std::string row = "g" + std::to_string(group) + "," + std::to_string(group / 8) + ",";
+    rows += std::to_string(group) + "," + row + length + ",10\n";
+    rows += std::to_string(group) + "," + row + "100,10\n";
+  }
+  return rows;
+}
+
+TEST(PlanArrivals, forms_steps_that_end_earlier_than_first_come_first_served) {
+  const ScratchFolder scratch;
+  write_text(scratch / "trace.csv", arrivals_with_long_samples());
+  const ProgramResult result = run_evenkeel("plan --arrivals " + (scratch / "trace.csv").string() +
+                                            " --group-size 2 --look-ahead 2 --set batch.global_batch=8"
+                                            " --set mesh.dp=2 --json " +
+                                            (scratch / "steps.json").string());
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("48 samples in steps of 4 groups of 2 on 2 DP ranks"));
+  const nlohmann::json ways = nlohmann::json::parse(read_text(scratch / "steps.json"));
+  ASSERT_EQ(ways.size(), 2);
+  EXPECT_EQ(ways.at(0).at("look_ahead"), 0);
+  EXPECT_EQ(ways.at(0).at("steps").at(0).at("groups"), nlohmann::json({"g0", "g1", "g2", "g3"}));
+  EXPECT_LT(ways.at(1).at("time"), ways.at(0).at("time"));
+  for (const auto& way : ways) {
+    std::set<std::string> groups;
+    for (const auto& step : way.at("steps"))
+      for (const auto& uid : step.at("groups")) EXPECT_TRUE(groups.insert(uid).second);
+    EXPECT_EQ(groups.size(), 24);
+    EXPECT_LE(way.at("time_at_once"), way.at("time"));
+  }
+}
+
+TEST(PlanArrivals, counts_duplicates_and_what_is_dropped) {
+  const ScratchFolder scratch;
+  write_text(scratch / "trace.jsonl", R"({"uid": 1, "index": 0, "length": 5, "version": 0}
+{"uid": 1, "index": 0, "length": 7, "version": 0}
+{"uid": 1, "index": 1, "length": 5, "version": 0}
+{"uid": 2, "index": 1, "length": 5, "version": 0}
+)");
+  const std::string words = "plan --arrivals " + (scratch / "trace.jsonl").string() +
+                            " --group-size 2 --set batch.global_batch=2 --set mesh.dp=1 --json " +
+                            (scratch / "steps.json").string();
+  ASSERT_EQ(run_evenkeel(words).status, 0);
+  const nlohmann::json way = nlohmann::json::parse(read_text(scratch / "steps.json")).at(0);
+  EXPECT_EQ(way.at("duplicates"), 1);
+  EXPECT_EQ(way.at("dropped"), 1) << "half of a group";
+  EXPECT_EQ(way.at("steps").size(), 1);
+}
+
+TEST(PlanArrivals, says_what_a_trace_lacks) {
+  const ScratchFolder scratch;
+  const auto why = [&](const std::string& text, const std::string& words) {
+    write_text(scratch / "trace.csv", text);
+    return run_evenkeel("plan --set mesh.dp=1 --arrivals " + (scratch / "trace.csv").string() + words).err;
+  };
+  EXPECT_THAT(why("length\n5\n", ""), HasSubstr("has no uid for sample 0"));
+  EXPECT_THAT(why("uid,length\na,5\n", " --max-staleness 1"), HasSubstr("has no column version"));
+  EXPECT_THAT(why("uid,length,version\na,5,x\n", ""),
+              HasSubstr("trace.csv:2: version is 'x'; it must be an integer from 0 to 2^62"));
+  EXPECT_THAT(why("uid,length\na,5\n", " --group-size 3"), HasSubstr("a step has whole groups"));
+  EXPECT_THAT(why("uid,length\na,5\na,5\n", " --group-size 1"),
+              HasSubstr("group 'a': has a sample with index 1, and groups of 1 end at index 0"));
+  EXPECT_THAT(why("uid,length\na,5\n", " --compare"), HasSubstr("--json writes the steps"));
+}
+
 TEST(PlanPage, shows_a_plan_or_with_a_comparison_the_plans_of_all_ways) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");

@@ -79,6 +79,28 @@ TEST(LengthTable, uids_are_what_the_rows_say) {
               ElementsAre(none, Uid(std::int64_t{-7})));
 }
 
+TEST(LengthTable, integers_of_a_further_column_are_in_every_row_or_in_none) {
+  const auto versions = [](const std::string& text, const std::string& ending) {
+    const TemporaryFile file(text, ending);
+    return read_integers_of_table(InputFile(file.path()), "version");
+  };
+  EXPECT_THAT(versions("length,version\n1,7\n1,8\n", ".csv"), ElementsAre(7, 8));
+  EXPECT_THAT(versions("length\n1\n", ".csv"), IsEmpty());
+  EXPECT_THAT(versions("{\"length\":1,\"version\":7}\n{\"version\":8,\"length\":1}\n", ".jsonl"),
+              ElementsAre(7, 8));
+  EXPECT_THAT(versions("{\"length\":1}\n", ".jsonl"), IsEmpty());
+  const auto why = [&](const std::string& text, const std::string& ending) {
+    return report_of<InputError>([&] { (void)versions(text, ending); }).message;
+  };
+  EXPECT_EQ(why("length,version\n1,-7\n", ".csv"), "version is '-7'; it must be an integer from 0 to 2^62");
+  EXPECT_EQ(why("{\"length\":1,\"version\":1.5}\n", ".jsonl"),
+            "version is 1.5; it must be an integer from 0 to 2^62");
+  EXPECT_EQ(why("{\"length\":1,\"version\":7}\n{\"length\":1}\n", ".jsonl"),
+            "has no 'version', unlike the lines before");
+  EXPECT_EQ(why("{\"length\":1}\n{\"length\":1,\"version\":7}\n", ".jsonl"),
+            "has 'version', unlike the lines before");
+}
+
 TEST(LengthTable, jsonl_may_hold_rollouts_or_lengths) {
   EXPECT_THAT(read("{\"uid\": \"a\", \"prompt_ids\": [1, 2], \"response_ids\": [3]}\n"
                    "\n"

@@ -104,10 +104,9 @@ class Drawing:
         if self.flexible and self.pp > 1:
             kind = "grid"
         getattr(self, "_plan_" + kind)()
-        if not self.flexible:
-            self.put_one_of(0.3, "balance.meet", "step", "micro-batch")
-        elif kind != "grid":
+        if self.flexible and kind != "grid":
             self.put(*self.draw.choice([("balance.strategy", "hierarchical"), ("balance.meet", "step")]))
+        self.put_one_of(0 if self.flexible else 0.3, "balance.meet", "step", "micro-batch")
         self.cost_kind = self.draw.choice(["tokens", "flops-7b", "numbers", "model", "measured"])
         if kind == "preset" and self.cost_kind == "measured":
             self.cost_kind = "tokens"
@@ -473,7 +472,6 @@ class Drawing:
             if self.chance(0.5):
                 own["weight"] = self.draw.choice([0.5, 2, 3])
             self.config.setdefault("sources", {})[source.name] = own
-
 
     def _spoil(self) -> None:
         """Asks for what does not go together, whatever else was drawn."""

@@ -229,6 +229,31 @@ void add_soak(CLI::App& bench, Action& chosen) {
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_soak, *words); }; });
 }
 
+void add_stream(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand(
+      "stream", "Steps formed while samples arrive: their time, and that of a job that generates and trains");
+  auto words = std::make_shared<BenchCommand<bench::StreamOptions>>();
+  bench::StreamOptions& options = words->options;
+  add_common_options(*command, *words);
+  command
+      ->add_option("--lengths", options.lengths,
+                   "Length table to draw groups from, beside made-up ones; repeatable")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  add_count(*command, "--groups", options.groups, "Groups of a step");
+  add_count(*command, "--group-size", options.group_size, "Samples of a group");
+  add_count(*command, "--steps", options.steps, "Steps of a run");
+  add_count(*command, "--cap", options.cap, "Tokens of a micro-batch, at least 4096");
+  add_count(*command, "--dp", options.dp, "DP ranks that steps are planned for");
+  command->footer("Example:\n  evenkeel bench stream --lengths lengths.csv --dp 32");
+  command->callback([words, &chosen] {
+    chosen = [words] {
+      publish(bench::bench_stream(words->options), words->json);
+      return 0;
+    };
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -252,6 +277,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   add_prefix(*command, chosen);
   add_read(*command, chosen);
   add_dedicated(*command, chosen);
+  add_stream(*command, chosen);
   add_soak(*command, chosen);
   command->footer(
       "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");

@@ -12,6 +12,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
+#include "cli/plan/arrivals.hpp"
 #include "cli/plan/comparison.hpp"
 #include "cli/plan/flexible_plan.hpp"
 #include "cli/plan/pipeline_figures.hpp"
@@ -43,6 +44,10 @@ struct PlanOptions {
   std::filesystem::path json;
   std::filesystem::path html;
   bool compare = false;
+  std::filesystem::path arrivals;
+  std::int64_t group_size = 1;
+  std::int64_t look_ahead = 2;
+  std::optional<std::int64_t> max_staleness;
 };
 
 // Without MPI there is no world for `dp: auto` to take the rest of, unless the user says how large it would
@@ -247,7 +252,7 @@ int compare(const PlanOptions& options, const LengthTable& table, const GridPoin
 
 /// `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
 std::string in_words(const StrategyChoice& choice, Meeting meet) {
-  const bool is_grid = choice.strategy == Strategy::grid;
+  const bool is_grid = choice.is_grid();
   const auto chosen = static_cast<double>(is_grid ? choice.grid_end : choice.hierarchical_end);
   const auto other = static_cast<double>(is_grid ? choice.hierarchical_end : choice.grid_end);
   return fmt::format("{}, since ranks meet {}; {} would end {:.1f} % later",
@@ -282,6 +287,41 @@ void warn_of_what_owners_decide(const PlanSettings& settings) {
   }
 }
 
+/// How many groups of this size make a step.
+std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
+  const std::int64_t samples = config.batch.global_batch;
+  if (samples % group_size == 0) return samples / group_size;
+  throw ConfigError("--group-size",
+                    "is " + std::to_string(group_size) + ", and batch.global_batch is " +
+                        std::to_string(samples) + ": a step has whole groups",
+                    "Set batch.global_batch to a multiple of it");
+}
+
+/// Steps that are formed of samples as they arrive: first come, first served, and looking ahead.
+int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSettings& settings) {
+  if (options.compare || !options.html.empty() || !options.lengths.empty())
+    throw ConfigError("--arrivals", "forms steps, and --lengths, --compare and --html show a single one",
+                      "Leave these out; --json writes the steps");
+  const std::int64_t groups = groups_of_step(config, options.group_size);
+  const Arrivals arrivals = read_arrivals(options.arrivals);
+  if (options.max_staleness && !arrivals.has_versions)
+    throw InputError(options.arrivals.string(), "has no column version, which --max-staleness needs");
+  stream::StreamSettings ahead;
+  ahead.group_size = options.group_size;
+  ahead.max_staleness = options.max_staleness;
+  std::vector<ArrivedSteps> ways{steps_of(arrivals, ahead, groups, settings)};
+  ahead.look_ahead = options.look_ahead;
+  if (ahead.look_ahead > 0) ways.push_back(steps_of(arrivals, ahead, groups, settings));
+  const TextStyle style = style_of(Stream::out);
+  std::cout << indented(counted(std::ssize(arrivals.samples), "sample") + " in steps of " +
+                            counted(groups, "group") + " of " + std::to_string(options.group_size) + " on " +
+                            counted(settings.dp, "DP rank"),
+                        0, style.width)
+            << arrivals_table(ways, style);
+  if (!options.json.empty()) write_json(options.json, arrivals_json(ways));
+  return 0;
+}
+
 int plan_lengths(const PlanOptions& options) {
   require_files_of_their_own(options);
   Config config = loaded([&] {
@@ -294,6 +334,7 @@ int plan_lengths(const PlanOptions& options) {
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
   PlanSettings settings = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(settings);
+  if (!options.arrivals.empty()) return plan_arrivals(options, config, settings);
   const PlanInput input =
       read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
   if (options.compare) return compare(options, input.table, mesh, settings);
@@ -313,7 +354,7 @@ int plan_lengths(const PlanOptions& options) {
     nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
                                             : json_of(input.table, settings, plan, seconds);
     if (choice) {
-      json["strategy"] = {{"chosen", choice->strategy == Strategy::grid ? "grid" : "hierarchical"},
+      json["strategy"] = {{"chosen", choice->is_grid() ? "grid" : "hierarchical"},
                           {"hierarchical_end", choice->hierarchical_end},
                           {"grid_end", choice->grid_end}};
     }
@@ -337,8 +378,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
           "--lengths", options->lengths,
           "The lengths: .csv with the columns prompt_length and response_length, or length, or with a "
           "number a line; .jsonl; or an indexed dataset (.idx)")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   command->add_option("--config", options->config, "The job's configuration; all defaults if not given")
       ->type_name("FILE");
   command->add_option("--set", options->overrides, "Override a key of the file; repeatable")
@@ -359,6 +399,28 @@ void add_plan_command(CLI::App& app, Action& chosen) {
   command->add_flag("--compare", options->compare,
                     "Plan in several ways, including those of other systems, and show them side by side; "
                     "--json writes them as an array, --html draws them");
+  command
+      ->add_option(
+          "--arrivals", options->arrivals,
+          "Instead of --lengths: a length table with the columns uid and, if need be, index, version and "
+          "arrival; its samples are formed into steps as they arrive")
+      ->type_name("FILE");
+  command->add_option("--group-size", options->group_size, "With --arrivals: samples of a group")
+      ->type_name("COUNT")
+      ->check(whole_number(1, stream::most_in_group))
+      ->capture_default_str();
+  command
+      ->add_option("--look-ahead", options->look_ahead,
+                   "With --arrivals: steps to look ahead, compared with first come, first served")
+      ->type_name("STEPS")
+      ->check(whole_number(0, stream::most_ahead))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--max-staleness", options->max_staleness,
+          "With --arrivals: drop samples that are older than this many versions, as steps count them")
+      ->type_name("VERSIONS")
+      ->check(whole_number(0, std::int64_t{1} << 30));
   command->footer(
       "The whole table is one step. A .jsonl file of rollouts is a table, too; prefix.share needs one, "
       "unless the table has uids and prompt lengths.\n"
@@ -367,8 +429,13 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32k\n"
       "  evenkeel plan --lengths rollouts.jsonl --config job.yaml --ranks 64 --json plan.json\n"
       "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --html plan.html\n"
-      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare --html ways.html");
-  command->callback([options, &chosen] { chosen = [options] { return plan_lengths(*options); }; });
+      "  evenkeel plan --lengths lengths.csv --set mesh.dp=8 --compare --html ways.html\n"
+      "  evenkeel plan --arrivals rollouts.jsonl --group-size 8 --set mesh.dp=8");
+  command->callback([options, &chosen] {
+    if (options->lengths.empty() && options->arrivals.empty())
+      throw CLI::ValidationError("plan needs --lengths or --arrivals. See: evenkeel plan --help");
+    chosen = [options] { return plan_lengths(*options); };
+  });
 }
 
 }  // namespace evenkeel::cli

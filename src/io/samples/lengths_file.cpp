@@ -140,6 +140,13 @@ class CsvColumns {
     return row;
   }
 
+  [[nodiscard]] static std::optional<std::size_t> find(const std::vector<std::string>& header,
+                                                       std::string_view name) {
+    const auto found = std::ranges::find(header, name);
+    if (found == header.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - header.begin());
+  }
+
   [[nodiscard]] Uid uid(const std::vector<std::string>& values) const {
     if (!uid_ || values[*uid_].empty()) return std::monostate{};
     return values[*uid_];
@@ -159,12 +166,6 @@ class CsvColumns {
     if (twice != header.end()) throw InputError(where, "has the column " + in_quotes(*twice) + " twice");
   }
 
-  static std::optional<std::size_t> find(const std::vector<std::string>& header, std::string_view name) {
-    const auto found = std::ranges::find(header, name);
-    if (found == header.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - header.begin());
-  }
-
   static std::int64_t length(std::string_view text, std::string_view name, const std::string& where) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -181,11 +182,27 @@ class CsvColumns {
   std::optional<std::size_t> uid_;
 };
 
-/// What is read of a table: lengths, and uids where these are asked for.
+/// What is read of a table: lengths, and uids or integers where these are asked for.
 struct Table {
   std::vector<FileLengths> rows;
   std::vector<Uid>* uids = nullptr;
+  std::string_view name = {};  ///< of the column of integers
+  std::vector<std::int64_t>* integers = nullptr;
 };
+
+[[noreturn]] void fail_integer(std::string_view name, const std::string& value, const std::string& where) {
+  throw InputError(where, std::string(name) + " is " + value + "; it must be an integer from 0 to 2^62");
+}
+
+constexpr std::int64_t largest_integer = std::int64_t{1} << 62;
+
+std::int64_t csv_integer(std::string_view text, std::string_view name, const std::string& where) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > largest_integer)
+    fail_integer(name, in_quotes(text), where);
+  return value;
+}
 
 /// One length a line and nothing else is a table, too.
 void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& table) {
@@ -203,12 +220,14 @@ void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& tabl
   const bool is_list = header.size() == 1 && is_number(header.front());
   if (is_list) header.front() = length_column;
   const CsvColumns columns(header, first);
+  const auto integers = table.integers == nullptr ? std::nullopt : CsvColumns::find(header, table.name);
   table.rows.reserve(lines.size());
   for (const LineRef& line : lines.subspan(is_list ? 0 : 1)) {
     const std::string place = where(line);
     const std::vector<std::string> values = values_of(line, place);
     table.rows.push_back(columns.row(values, line, place));
     if (table.uids != nullptr) table.uids->push_back(columns.uid(values));
+    if (integers) table.integers->push_back(csv_integer(values[*integers], table.name, place));
   }
 }
 
@@ -245,11 +264,27 @@ FileLengths json_row(const JsonLine& line) {
             "Give prompt_ids and response_ids, or " + std::string(needed_columns));
 }
 
+/// Of the line, if the lines before had one: all lines have it or none.
+void add_json_integer(const JsonLine& line, Table& table) {
+  simdjson::dom::element element;
+  const bool has_it = !line.object.at_key(table.name).get(element);
+  const std::size_t lines_before = table.rows.size() - 1;
+  if (has_it != (table.integers->size() == lines_before) && lines_before > 0)
+    line.fail(std::string(has_it ? "has '" : "has no '") + std::string(table.name) +
+              "', unlike the lines before");
+  if (!has_it) return;
+  std::int64_t value = 0;
+  if (element.get(value) || value < 0 || value > largest_integer)
+    fail_integer(table.name, text_of(element), line.where());
+  table.integers->push_back(value);
+}
+
 void read_jsonl(const InputFile& file, std::span<const LineRef> lines, Table& table) {
   table.rows.reserve(lines.size());
   for_each_json_line(file, lines, [&](const JsonLine& line) {
     table.rows.push_back(json_row(line));
     if (table.uids != nullptr) table.uids->push_back(uid_of(line));
+    if (table.integers != nullptr) add_json_integer(line, table);
   });
 }
 
@@ -283,9 +318,16 @@ std::vector<FileLengths> read_length_table(const InputFile& file) {
 
 std::vector<Uid> read_uids_of_table(const InputFile& file) {
   std::vector<Uid> uids;
-  Table table{{}, &uids};
+  Table table{.rows = {}, .uids = &uids};
   read_table(file, table);
   return uids;
+}
+
+std::vector<std::int64_t> read_integers_of_table(const InputFile& file, std::string_view name) {
+  std::vector<std::int64_t> integers;
+  Table table{.rows = {}, .name = name, .integers = &integers};
+  read_table(file, table);
+  return integers;
 }
 
 }  // namespace evenkeel

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -33,5 +34,9 @@ struct FileLengths {
 
 /// The uids of a table's rows, in order; those of a .csv are texts. Throws likewise.
 [[nodiscard]] std::vector<Uid> read_uids_of_table(const InputFile& file);
+
+/// The integers of a further column or key, in order; none where the table does not have it. Throws likewise,
+/// also for a row that has no integer of 0 .. 2^62 there.
+[[nodiscard]] std::vector<std::int64_t> read_integers_of_table(const InputFile& file, std::string_view name);
 
 }  // namespace evenkeel

@@ -10,6 +10,8 @@ struct StrategyChoice {
       Strategy::hierarchical;  ///< the one that ends first; hierarchical where both end at once
   Cost hierarchical_end = 0;
   Cost grid_end = 0;
+
+  [[nodiscard]] bool is_grid() const noexcept { return strategy == Strategy::grid; }
 };
 
 /// Whether a step's plan decides its strategy: it is automatic, the trainer's way to meet is known, and both

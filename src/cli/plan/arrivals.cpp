@@ -1,0 +1,194 @@
+#include "cli/plan/arrivals.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "io/samples/lengths_file.hpp"
+#include "stream/former.hpp"
+#include "stream/ledger.hpp"
+#include "stream/step_price.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+using namespace stream;
+
+/// The order in which rows arrive.
+std::vector<std::size_t> rows_in_turn(std::size_t rows, const std::vector<std::int64_t>& arrival) {
+  std::vector<std::size_t> order(rows);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!arrival.empty()) std::ranges::stable_sort(order, {}, [&](std::size_t row) { return arrival[row]; });
+  return order;
+}
+
+/// A ledger that is told of arrivals, and a trainer that takes steps.
+class Replay {
+ public:
+  Replay(const StreamSettings& settings, std::int64_t groups_of_step, const PlanSettings& plan)
+      : groups_of_step_(groups_of_step), plan_(plan), ledger_(settings) {}
+
+  void arrives(const SampleAccepted& sample) {
+    const std::int64_t group_size = ledger_.settings().group_size;
+    if (sample.key.index >= group_size)
+      throw InputError("group " + to_text(sample.key.uid),
+                       "has a sample with index " + std::to_string(sample.key.index) + ", and groups of " +
+                           std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
+                       "Give --group-size the largest group's");
+    if (ledger_.is_known(sample.key)) return tell(DuplicatesTold{1});
+    if (const std::string why = ledger_.refusal(sample); !why.empty())
+      throw InputError("sample " + std::to_string(sample.key.index) + " of group " + to_text(sample.key.uid),
+                       why);
+    tell(sample);
+    const std::int64_t window = (1 + ledger_.settings().look_ahead) * groups_of_step_;
+    while (ledger_.status().ready_groups >= window && form()) {
+    }
+  }
+  [[nodiscard]] ArrivedSteps ended() {
+    tell(StreamEnded{});
+    while (form()) {
+    }
+    const Status status = ledger_.status();
+    steps_.look_ahead = ledger_.settings().look_ahead;
+    steps_.duplicates = status.duplicates;
+    for (const Amount& dropped : status.dropped) steps_.dropped += dropped.samples;
+    if (!trained_.empty()) steps_.at_once = planned_time(trained_, plan_);
+    return std::move(steps_);
+  }
+
+ private:
+  void tell(Event::What what) {
+    ledger_.apply({++number_, std::move(what)});
+    for (SamplesDropped& drop : ledger_.due()) ledger_.apply({++number_, std::move(drop)});
+  }
+
+  bool form() {
+    const std::vector<WaitingGroup> ready = ledger_.ready();
+    const std::vector<std::int64_t> coming = ledger_.coming();
+    const auto formed = form_step({ready, coming, step_, ledger_.version(), groups_of_step_,
+                                   ledger_.status().ended, ledger_.settings(), plan_});
+    if (!formed) return false;
+    tell(*formed);
+    std::vector<WaitingGroup> groups = ledger_.formed(step_).front().groups;
+    ArrivedStep& step = steps_.steps.emplace_back();
+    for (const WaitingGroup& group : groups) {
+      step.groups.push_back(group.uid);
+      step.samples += std::ssize(group.samples);
+      for (const WaitingSample& sample : group.samples) step.tokens += sample.prompt + sample.response;
+      step.staleness = std::max(step.staleness, formed->version - group.version());
+    }
+    step.time = planned_time(groups, plan_);
+    std::ranges::move(groups, std::back_inserter(trained_));
+    tell(StepTrained{step_});
+    tell(VersionPublished{++step_});
+    return true;
+  }
+
+  std::int64_t groups_of_step_;
+  const PlanSettings& plan_;
+  Ledger ledger_;
+  std::int64_t number_ = 0;
+  std::int64_t step_ = 0;
+  std::vector<WaitingGroup> trained_;
+  ArrivedSteps steps_;
+};
+
+nlohmann::json json_of(const Uid& uid) {
+  if (const auto* text = std::get_if<std::string>(&uid)) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&uid)) return *number;
+  return std::get<std::uint64_t>(uid);
+}
+
+std::int64_t most_stale(const ArrivedSteps& way) {
+  std::int64_t most = 0;
+  for (const ArrivedStep& step : way.steps) most = std::max(most, step.staleness);
+  return most;
+}
+
+double ratio(double time, double to) {
+  return to == 0 ? 1 : time / to;
+}
+
+}  // namespace
+
+Arrivals read_arrivals(const std::filesystem::path& path) {
+  const InputFile file(path);
+  const std::vector<FileLengths> rows = read_length_table(file);
+  if (rows.empty()) throw InputError(path.string(), "has no samples", "Give at least one");
+  const std::vector<Uid> uids = read_uids_of_table(file);
+  const std::vector<std::int64_t> indexes = read_integers_of_table(file, "index");
+  const std::vector<std::int64_t> versions = read_integers_of_table(file, "version");
+  std::map<Uid, std::int64_t> counts;
+  Arrivals arrivals{{}, !versions.empty()};
+  for (const std::size_t row : rows_in_turn(rows.size(), read_integers_of_table(file, "arrival"))) {
+    if (std::holds_alternative<std::monostate>(uids[row]))
+      throw InputError(path.string(), "has no uid for sample " + std::to_string(row),
+                       "Name the group of every sample in a column uid");
+    const std::int64_t index = indexes.empty() ? counts[uids[row]]++ : indexes[row];
+    arrivals.samples.push_back(
+        {{uids[row], index}, rows[row].prompt, rows[row].response, versions.empty() ? 0 : versions[row], 0});
+  }
+  return arrivals;
+}
+
+double ArrivedSteps::time() const noexcept {
+  double sum = 0;
+  for (const ArrivedStep& step : steps) sum += step.time;
+  return sum;
+}
+
+ArrivedSteps steps_of(const Arrivals& arrivals, const StreamSettings& settings, std::int64_t groups_of_step,
+                      const PlanSettings& plan) {
+  Replay replay(settings, groups_of_step, plan);
+  for (const SampleAccepted& sample : arrivals.samples) replay.arrives(sample);
+  return replay.ended();
+}
+
+std::string arrivals_table(const std::vector<ArrivedSteps>& ways, const TextStyle& style) {
+  using enum TextTable::Align;
+  TextTable table({{"look-ahead"},
+                   {"steps", right},
+                   {"planned time", right},
+                   {"over first come", right},
+                   {"over one plan of all", right},
+                   {"staleness", right},
+                   {"samples dropped", right}});
+  for (const ArrivedSteps& way : ways) {
+    table.add({std::to_string(way.look_ahead), grouped(std::ssize(way.steps)),
+               fmt::format("{:.4g}", way.time()),
+               fmt::format("{:.4f}", ratio(way.time(), ways.front().time())),
+               fmt::format("{:.4f}", ratio(way.time(), way.at_once)), std::to_string(most_stale(way)),
+               grouped(way.dropped)});
+  }
+  return table.to_text(style.width);
+}
+
+nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const ArrivedSteps& way : ways) {
+    nlohmann::json steps = nlohmann::json::array();
+    for (const ArrivedStep& step : way.steps) {
+      nlohmann::json groups = nlohmann::json::array();
+      for (const Uid& uid : step.groups) groups.push_back(json_of(uid));
+      steps.push_back({{"groups", std::move(groups)},
+                       {"samples", step.samples},
+                       {"tokens", step.tokens},
+                       {"time", step.time},
+                       {"staleness", step.staleness}});
+    }
+    array.push_back({{"look_ahead", way.look_ahead},
+                     {"time", way.time()},
+                     {"time_at_once", way.at_once},
+                     {"dropped", way.dropped},
+                     {"duplicates", way.duplicates},
+                     {"steps", std::move(steps)}});
+  }
+  return array;
+}
+
+}  // namespace evenkeel::cli
