@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "bench/report.hpp"
 
@@ -85,6 +86,21 @@ struct DedicatedOptions {
 /// themselves and where the last ranks read for them. The data ranks return when MPI is finalized on the
 /// others. The report is rank 0's.
 [[nodiscard]] Report bench_dedicated(const boost::mpi::communicator& world, const DedicatedOptions& options);
+
+/// Steps formed from samples that arrive while a job trains.
+struct StreamOptions {
+  std::vector<std::string>
+      lengths;               ///< length tables to draw groups from, beside made-up ones with a long tail
+  std::int64_t groups = 64;  ///< of a step
+  std::int64_t group_size = 8;
+  std::int64_t steps = 30;
+  std::int64_t cap = 32768;  ///< tokens of a micro-batch
+  int dp = 64;
+  int rounds = 11;
+};
+/// How long forming a step takes; how long formed steps take by their plans; and a simulated job that
+/// generates and trains at the same time, against one that does both in turn. Local.
+[[nodiscard]] Report bench_stream(const StreamOptions& options);
 
 /// One job for very many steps.
 struct SoakOptions {

@@ -69,6 +69,21 @@ TEST(BenchPack, tells_why_there_is_no_comparison_with_another_language) {
   EXPECT_THAT(result.out, HasSubstr("'no-such-python' cannot be run"));
 }
 
+TEST(BenchStream, forms_steps_and_simulates_jobs_of_made_up_and_of_read_lengths) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "prompt_length,response_length\n10,900\n20,30\n30,200\n40000,1\n");
+  const ProgramResult result =
+      run_evenkeel("bench stream --groups 4 --group-size 2 --steps 3 --repeat 1 --lengths " +
+                   (scratch / "lengths.csv").string() + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  EXPECT_EQ(report.at("forming").size(), 9);
+  EXPECT_EQ(report.at("steps").back().at("lengths"), "lengths");
+  for (const auto& row : report.at("steps")) EXPECT_GE(row.at("first_come"), 0.99);
+  for (const auto& row : report.at("jobs")) EXPECT_GT(row.at("speed"), 0);
+}
+
 TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
   const ScratchFolder scratch;
   std::string lengths = "length\n200000\n";

@@ -26,7 +26,7 @@ constexpr const char* commands[] = {"",           "run",          "plan",       
                                     "inspect",    "config",       "config schema", "config show",
                                     "bench",      "bench pack",   "bench plan",    "bench exchange",
                                     "bench step", "bench prefix", "bench read",    "bench layers",
-                                    "bench soak", "completion",   "buffer"};
+                                    "bench soak", "bench stream", "completion",    "buffer"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {
@@ -67,12 +67,13 @@ INSTANTIATE_TEST_SUITE_P(
                    "unknown command 'fly'; there are run, serve, buffer, plan, synth, inspect, convert, "
                    "config, bench, "
                    "completion"},
-        WrongWords{"bench",
-                   "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, "
-                   "soak. See: evenkeel bench --help"},
+        WrongWords{
+            "bench",
+            "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, stream, "
+            "soak. See: evenkeel bench --help"},
         WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
         WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
-        WrongWords{"plan", "plan needs --lengths FILE. See: evenkeel plan --help"},
+        WrongWords{"plan", "plan needs --lengths or --arrivals. See: evenkeel plan --help"},
         WrongWords{"run job.yaml --stpes 4", "unknown option --stpes of run; did you mean --steps?"},
         WrongWords{"run job.yaml --stpes=4", "unknown option --stpes of run; did you mean --steps?"},
         WrongWords{"run job.yaml -q", "unknown option -q of run. See: evenkeel run --help"},
