@@ -6,7 +6,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import importlib
-import inspect
 import os
 import socket
 import sys
@@ -201,8 +200,6 @@ def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
     if distributed.get_backend() == "mpi":
         _core.raise_error("input", "group", "is a part of a job whose processes torch connects by MPI, which makes no such groups",
                           "Pass a communicator of mpi4py")
-    if "use_local_synchronization" in inspect.signature(distributed.new_group).parameters:  # since 2.1
-        return _Group(distributed.new_group(members, backend="gloo", use_local_synchronization=True), is_own=True)
     return _Group(_made_by_members(members), is_own=True)
 
 
@@ -210,8 +207,9 @@ _made: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
 def _made_by_members(members: list[int]) -> Any:
-    """What new_group() of PyTorch before 2.1 does, without waiting for all processes of the job at its end. Members find each
-    other by a name, which says how many groups they have made before."""
+    """What new_group() does, without waiting for all processes of the job at its end. Members find each other by a name that
+    says how many groups they have made before. (With ``use_local_synchronization``, which PyTorch has since 2.1, it takes a
+    name again once this process has ended the group that had it, and other members may not have.)"""
     import torch.distributed as distributed
     from torch.distributed import distributed_c10d
 
@@ -219,9 +217,12 @@ def _made_by_members(members: list[int]) -> Any:
     _made[tuple(members)] += 1
     made = distributed_c10d._new_process_group_helper(
         len(members), members.index(distributed.get_rank()), members, distributed_c10d.Backend.GLOO,
-        distributed_c10d._get_default_store(), group_name=name)
-    distributed_c10d._pg_group_ranks[made] = {member: place for place, member in enumerate(members)}
-    return made
+        distributed_c10d._get_default_store(), group_name=name, timeout=distributed_c10d.default_pg_timeout)
+    group = made[0] if isinstance(made, tuple) else made  # with its store, since 2.1
+    world = getattr(distributed_c10d, "_world", None)
+    ranks_of_groups = distributed_c10d._pg_group_ranks if world is None else world.pg_group_ranks
+    ranks_of_groups[group] = {member: place for place, member in enumerate(members)}
+    return group
 
 
 def _is_whole_job(members: list[int]) -> bool:
