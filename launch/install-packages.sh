@@ -54,7 +54,7 @@ tests=(
   "${python[@]}" "${debs[@]}" "${docs[@]}"
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
-  clang-format                                # the check of the format
+  clang-format git                            # the check of the format
   iproute2                                    # simulated nodes
   valgrind                                    # memory of jobs
   gcc spin                                    # the model of the protocol
