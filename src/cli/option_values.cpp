@@ -91,6 +91,10 @@ CLI::Validator seed_number() {
   return whole_number_in<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max(), "0 to 2^64 - 1");
 }
 
+CLI::Validator decimal_number() {
+  return decimal_number_where([](double) { return true; }, "any number");
+}
+
 CLI::Validator positive_number() {
   return decimal_number_where([](double number) { return number > 0; }, "above 0");
 }

@@ -15,8 +15,8 @@ namespace evenkeel::cli {
                                           std::int64_t most = std::numeric_limits<std::int64_t>::max());
 /// Decimal digits of a number below 2^64.
 [[nodiscard]] CLI::Validator seed_number();
-/// A decimal number, with or without a fraction and an exponent: above 0, or in [0, most] where that is
-/// given.
+/// A decimal number, with or without a fraction and an exponent: any, above 0, or in [0, most].
+[[nodiscard]] CLI::Validator decimal_number();
 [[nodiscard]] CLI::Validator positive_number();
 [[nodiscard]] CLI::Validator decimal_number(int most);
 /// In a number of tokens, carries the unit out, so that 32k comes out as 32768, and leaves all else to the

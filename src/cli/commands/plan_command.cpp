@@ -345,7 +345,8 @@ int plan_lengths(const PlanOptions& options) {
   if (is_strategy_open(settings)) {
     choice = choose_strategy(problem);
     settings.balance.strategy = choice->strategy;
-    std::cout << indented("strategy: " + in_words(*choice, *settings.balance.meet), 0, style.width);
+    std::cout << indented("strategy: " + in_words(*choice, *settings.balance.meet), 0,
+                          style_of(Stream::out).width);
   }
   const StepPlan plan = plan_step(problem);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
