@@ -304,6 +304,18 @@ TEST(FewShapes, of_a_state_that_has_too_many_or_another_cap_begin_anew_where_tha
   EXPECT_EQ(more.state().shapes, state.shapes);
 }
 
+TEST(FewShapes, are_chosen_without_profiles_that_cannot_hold_the_samples_of_a_step) {
+  const boost::mpi::communicator world;
+  Config config = test::configs_for(1).front();
+  config.profiles["narrow"] = config.profile({});
+  config.profiles["narrow"].micro_batch.max_tokens = 8;
+  DataService service(world, with_shapes(config));
+  Step step = service.step(longer_share(0, 2, world));
+  EXPECT_EQ(step.num_samples, 37);
+  EXPECT_THAT(testing_support::message_of([&] { (void)service.step(std::move(step), "narrow"); }),
+              HasSubstr("above the cap of 8 tokens"));
+}
+
 TEST(FewShapes, that_profiles_do_not_agree_on_are_refused_on_all_ranks) {
   const boost::mpi::communicator world;
   Config config = with_profiles(test::configs_for(1).front());

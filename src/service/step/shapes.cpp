@@ -3,9 +3,11 @@
 #include <array>
 #include <utility>
 
+#include "evenkeel/base/error.hpp"
 #include "exchange/gather/rank_peers.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
+#include "plan/strategies/strategy.hpp"
 #include "service/step/planned.hpp"
 #include "transport/gather_lists.hpp"
 
@@ -41,12 +43,25 @@ std::vector<PassNeeds> by_pass(std::span<const PlannedPass> passes, std::span<co
   return of_passes;
 }
 
-// The passes whose needs shapes are chosen from: this one, and those that later passes of the step will be.
+// A pass with a sample above its cap is refused when it is asked for, so the step has none of it.
+bool holds_all(const LengthTable& table, const PlanSettings& settings) {
+  try {
+    strategy_of(settings).require_samples_fit(table, settings);
+    return true;
+  } catch (const LimitError&) {
+    return false;
+  }
+}
+
+// The passes whose needs shapes are chosen from: this one, and those that later passes of the step may be.
 std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& planned) {
   std::vector<PlannedPass> passes;
   passes.push_back({planned.settings(), {}, {}});
-  for (const std::string& profile : context.planned_profiles)
-    if (profile != planned.gathered.pass.profile) passes.push_back({context.plan_settings(profile), {}, {}});
+  for (const std::string& profile : context.planned_profiles) {
+    if (profile == planned.gathered.pass.profile) continue;
+    PlanSettings settings = context.plan_settings(profile);
+    if (holds_all(planned.samples().table, settings)) passes.push_back({std::move(settings), {}, {}});
+  }
   return passes;
 }
 
