@@ -324,13 +324,14 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
 
 int plan_lengths(const PlanOptions& options) {
   require_files_of_their_own(options);
-  Config config = loaded([&] {
-    return options.config.empty() ? parse_config("", "defaults", options.overrides)
-                                  : load_config(options.config, options.overrides);
+  std::vector<std::string> overrides = options.overrides;
+  // Both ways to meet are compared; a configuration needs one.
+  if (options.compare) overrides.insert(overrides.begin(), "balance.meet=step");
+  const Config config = loaded([&] {
+    return options.config.empty() ? parse_config("", "defaults", overrides)
+                                  : load_config(options.config, overrides);
   });
   require_ranks_to_compare(options, config);
-  if (options.compare && !config.balance.meet)
-    config.balance.meet = Meeting::once_a_step;  // both are compared
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
   PlanSettings settings = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(settings);
