@@ -1,4 +1,5 @@
-"""Two steps, a later pass and results over all ranks; prints a digest of every byte that this rank was handed."""
+"""Two steps, a later pass and results over all ranks, for each configuration that it is told: a digest of every byte that this
+rank was handed. One job for all of them, since starting one takes longer."""
 
 import hashlib
 import sys
@@ -8,12 +9,8 @@ from jobs import group, tell
 
 import evenkeel
 
-config, = sys.argv[1:]
-service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")
-digest = hashlib.sha256()
 
-
-def samples_of(step):
+def samples_of(service, step):
     """A third of the step's samples is on rank 0, and all others have the rest."""
     random = np.random.default_rng(step)
     ids = np.arange(30) + 100 * step
@@ -29,36 +26,46 @@ def samples_of(step):
     )
 
 
-exact = True
-groups = [] if "any" in config else service.context_groups()
-grouped = True
+class Handed:
+    """What a rank was handed, byte by byte."""
+
+    def __init__(self, service, groups):
+        self.service, self.groups = service, groups
+        self.digest = hashlib.sha256()
+        self.exact = self.grouped = True
+
+    def add(self, what):
+        for number, micro_batch in enumerate(what.micro_batches):
+            ranks = self.service.context_ranks(what, number)
+            first, size, rank = micro_batch.context
+            self.grouped &= len(ranks) == size and ranks[rank] == self.service.rank and (not self.groups or ranks in self.groups)
+            self.exact &= np.array_equal(micro_batch.exact_loss_weights.astype(np.float32), micro_batch["loss_weights"])
+            self.exact &= (micro_batch.tree is None) == (micro_batch.prediction_offsets is None)
+            for name in sorted(micro_batch.tensors):
+                self.digest.update(name.encode() + np.ascontiguousarray(micro_batch[name]).tobytes())
+            others = str((micro_batch.scale, micro_batch.samples.tolist()))
+            self.digest.update(micro_batch.cu_seqlens_padded.tobytes() + others.encode())
 
 
-def add(what):
-    global exact, grouped
-    for number, micro_batch in enumerate(what.micro_batches):
-        ranks = service.context_ranks(what, number)
-        first, size, rank = micro_batch.context
-        grouped = grouped and len(ranks) == size and ranks[rank] == service.rank and (not groups or ranks in groups)
-        exact = exact and np.array_equal(micro_batch.exact_loss_weights.astype(np.float32), micro_batch["loss_weights"])
-        exact = exact and (micro_batch.tree is None) == (micro_batch.prediction_offsets is None)
-        for name in sorted(micro_batch.tensors):
-            digest.update(name.encode() + np.ascontiguousarray(micro_batch[name]).tobytes())
-        digest.update(micro_batch.cu_seqlens_padded.tobytes() + str((micro_batch.scale, micro_batch.samples.tolist())).encode())
+def steps(over, config):
+    service = evenkeel.DataService(over, evenkeel.Config.parse(config), tensors="numpy")
+    handed = Handed(service, [] if "any" in config else service.context_groups())
+    tokens, home = 0, True
+    for number in range(2):
+        mine = samples_of(service, number)
+        step = service.step(mine, "log_prob")
+        handed.add(step)
+        tokens += sum(micro_batch.num_tokens for micro_batch in step.micro_batches)
+        for micro_batch in step.micro_batches:
+            micro_batch.put("back", micro_batch["input_ids"], kind="token")
+        back = service.collect(step)
+        if service.mesh["pp"][1] == 1:
+            home = home and np.array_equal(back["back"], mine["input_ids"]) and back.ids.tolist() == mine.ids.tolist()
+        handed.add(service.step_again(step, "update", back))
+    return {"rank": service.rank, "digest": handed.digest.hexdigest(), "tokens": tokens, "home": bool(home),
+            "exact": bool(handed.exact), "grouped": bool(handed.grouped), "mesh": service.mesh}
 
 
-handed = 0
-home = True
-for number in range(2):
-    mine = samples_of(number)
-    step = service.step(mine, "log_prob")
-    add(step)
-    handed += sum(micro_batch.num_tokens for micro_batch in step.micro_batches)
-    for micro_batch in step.micro_batches:
-        micro_batch.put("back", micro_batch["input_ids"], kind="token")
-    back = service.collect(step)
-    if service.mesh["pp"][1] == 1:
-        home = home and np.array_equal(back["back"], mine["input_ids"]) and back.ids.tolist() == mine.ids.tolist()
-    step = service.step_again(step, "update", back)
-    add(step)
-tell(service.rank, digest=digest.hexdigest(), tokens=handed, home=bool(home), exact=exact, grouped=grouped, mesh=service.mesh)
+over = group()
+told = [steps(over, config) for config in sys.argv[1:]]
+tell(told[0]["rank"], told=told)

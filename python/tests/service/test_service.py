@@ -45,15 +45,7 @@ def config_of(mode, **sections):
     return json.dumps({**base, **MODES.get(mode, {}), **sections})
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if "equal values" not in mode])
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_process_groups_are_handed_what_mpi_hands_out(mode, ranks):
-    pytest.importorskip("torch")
-    over_mpi = run("steps.py", ranks, over="mpi", arguments=[config_of(mode)])
-    over_torch = run("steps.py", ranks, over="torch", arguments=[config_of(mode)])
-    assert over_torch == over_mpi
-    assert all(rank["home"] and rank["exact"] and rank["grouped"] for rank in over_mpi)
-    assert sum(rank["tokens"] for rank in over_mpi) > 0
+# That process groups are handed what MPI hands out, in every mode: python/tests/parity/parity.py.
 
 
 @pytest.mark.parametrize("mode, number", [("plain", 4), ("context parallel", 2), ("groups of their own", 7)])
@@ -67,7 +59,7 @@ def test_groups_are_listed_for_those_who_make_them_all(mode, number):
 @pytest.mark.parametrize("over", ["mpi", "torch"])
 def test_one_rank_is_enough(over):
     (rank,) = run("steps.py", 1, over=over, arguments=[config_of("plain")])
-    assert rank["home"]
+    assert rank["told"][0]["home"]
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
@@ -175,27 +167,28 @@ SIDE_MODES = [
 ]
 
 
-@pytest.mark.parametrize("mode", SIDE_MODES)
 @pytest.mark.parametrize("tensors", ["numpy", "torch"])
-def test_rows_text_and_bytes_go_round_with_their_samples(mode, tensors):
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_rows_text_and_bytes_go_round_with_their_samples(ranks, tensors):
     if tensors == "torch":
         pytest.importorskip("torch")
-    for ranks in (1, 2, 4):
-        if ranks == 1 and ("parallel" in mode or "messages" in mode):
-            continue
-        told = [rank["told"] for rank in run("side_fields.py", ranks, over="mpi", arguments=[config_of(mode), tensors])]
-        for rank in told:
-            assert all(rank[name] for name in ("two ways", "sample by sample", "read", "handed out", "home", "later", "added"))
-            assert rank["in common"] == ("equal values" in mode)
-            few, mixed, no_bytes, falling, ranges, not_split = rank["refused"]
-            assert "text of 1 samples; the batch has 2 samples" in few
-            assert "has a bytes where a str is needed" in mixed
-            assert "has a str where a bytes is needed" in no_bytes
-            assert "start at 0 and never decrease" in falling
-            assert "Pass one tensor a sample" in ranges
-            assert not_split == "taken"  # two samples of 3 rows
+    modes = [mode for mode in SIDE_MODES if ranks > 1 or not ("parallel" in mode or "messages" in mode)]
+    told = run("side_fields.py", ranks, over="mpi", arguments=[tensors, *map(config_of, modes)])
+    for number, mode in enumerate(modes):
+        of_ranks = [rank["told"][number] for rank in told]
+        for found in of_ranks:
+            for name in ("two ways", "sample by sample", "read", "handed out", "home", "later", "added"):
+                assert found[name], (mode, name)
+            assert found["in common"] == ("equal values" in mode), mode
         places = ranks // (2 if "tensor" in mode or "context" in mode or "messages" in mode else 1)
-        assert sum(rank["samples"] for rank in told) == 23 * ranks // places
+        assert sum(found["samples"] for found in of_ranks) == 23 * ranks // places, mode
+    for few, mixed, no_bytes, falling, ranges, not_split in (rank["refused"] for rank in told):
+        assert "text of 1 samples; the batch has 2 samples" in few
+        assert "has a bytes where a str is needed" in mixed
+        assert "has a str where a bytes is needed" in no_bytes
+        assert "start at 0 and never decrease" in falling
+        assert "Pass one tensor a sample" in ranges
+        assert not_split == "taken"  # two samples of 3 rows
 
 
 def test_tensors_are_views_that_keep_their_memory():

@@ -50,7 +50,7 @@ def test_a_trainer_on_fsdp_with_ulysses():
         "data.shuffle": "batch.shuffle: true",
         "data.seed": "batch.seed: 7",
         "actor_rollout_ref.model.use_remove_padding": "-",
-        actor + "strategy": "loss.micro_batches: sum, loss.dp_ranks: mean",
+        actor + "strategy": "balance.meet: micro-batch, loss.micro_batches: sum, loss.dp_ranks: mean",
         actor + "ppo_mini_batch_size": "batch.mini_batches: 4",
         actor + "ppo_micro_batch_size_per_gpu": "-",
         actor + "use_dynamic_bsz": "micro_batch.mode: packed, profiles.update.micro_batch.mode: packed",
