@@ -179,6 +179,9 @@ def import_balance(facts: Facts) -> None:
         facts.set("balance.algorithm", "auto" if balance else "none", "balance")
     if facts.table.cost and (balance is not False or facts.has_flexible_cp()):
         facts.set_because("balance.cost", facts.table.cost, f"{facts.table.title} balances work, not tokens")
+    trainer = trainer_of(facts)
+    if trainer is not None and trainer.meet and "balance.meet" not in facts.settings:
+        facts.set("balance.meet", trainer.meet, "trainer", "its ranks gather weights in every micro-batch")
 
 
 def import_preset(facts: Facts) -> None:

@@ -73,10 +73,11 @@ class Stage(NamedTuple):
 
 
 class Trainer(NamedTuple):
-    """How it reduces its losses over micro-batches, and which sizes it reads."""
+    """How it reduces its losses over micro-batches, which sizes it reads, and where its ranks wait for each other."""
 
     micro_batches: str
     is_megatron: bool = False  # tp, cp, pp; else Ulysses alone
+    meet: str = ""  # balance.meet; empty where its name does not say it, as with experts, or with a stage of ZeRO
 
 
 @dataclass

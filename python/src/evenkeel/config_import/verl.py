@@ -132,7 +132,8 @@ _RL_OUTSIDE = {
     "skip": "rollouts that are read from a file",
     **_RUN,
 }
-_TRAINERS = {"fsdp": Trainer("sum"), "fsdp2": Trainer("sum"), "megatron": Trainer("mean", True)}
+_FSDP = Trainer("sum", meet="micro-batch")
+_TRAINERS = {"fsdp": _FSDP, "fsdp2": _FSDP, "megatron": Trainer("mean", True)}
 
 
 def _why_no_reference(facts: Facts) -> str:
@@ -206,7 +207,7 @@ def _tuning() -> Table:
         stages=[Stage("train", True)],
         trainers={
             **_TRAINERS,
-            "verl.workers.config.FSDPEngineConfig": Trainer("sum"),
+            "verl.workers.config.FSDPEngineConfig": _FSDP,
             "verl.workers.config.McoreEngineConfig": Trainer("mean", True),
         },
         outside={
@@ -234,7 +235,7 @@ def _sft() -> Table:
     table.implied.append(Implied("loss", "token-mean", "verl's SFT takes the mean over tokens"))
     # The older trainer, known by its section of the model, averages over micro-batches.
     table.implied.append(Implied("trainer", "sft on fsdp", "verl's older SFT trainer", "model.fsdp_config"))
-    table.trainers["sft on fsdp"] = Trainer("mean")
+    table.trainers["sft on fsdp"] = Trainer("mean", meet="micro-batch")
     table.loss_words = {"token-mean": "token-mean"}
     return table
 
