@@ -7,7 +7,8 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenkeel import _core, _exit
+from evenkeel import _core
+from evenkeel._ranks import exit as _exit
 from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
 from evenkeel.errors import Error, MpiError
