@@ -27,9 +27,12 @@ class Evenkeel(CMakePackage):
     generator("ninja")
 
     depends_on("cli11")
+    depends_on("cpp-httplib@0.11:")  # with its library: headers alone do not do
     depends_on("fmt@9:")
     depends_on("libzip")
+    depends_on("lmdb")
     depends_on("nlohmann-json")
+    depends_on("openssl")
     depends_on("simdjson@3:")
     depends_on("yaml-cpp@0.7:")
     depends_on("zlib-api")
