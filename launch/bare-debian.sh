@@ -32,6 +32,9 @@ apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created
   sed "s/ $own\\b/ $release/" | sort -u >"$work/sources"
 [[ -s "$work/sources" ]] || skip "apt knows no mirror of Debian"
 
+# Debian's installer writes it; without it, whoever asks for the host's name waits for a name server.
+printf '127.0.0.1\tlocalhost\n127.0.1.1\t%s\n' "$(uname -n)" >"$work/hosts"
+
 # A hook that failed would keep the next one from bringing out what there is. What MPI and Python share lies in /dev/shm.
 cat >"$work/try/enter" <<ENTER
 #!/bin/sh
@@ -46,6 +49,7 @@ status=0
 mmdebstrap --variant=apt --format=null --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Retries "3"' \
   --dpkgopt=force-unsafe-io \
   --customize-hook="touch $work/made" --customize-hook="copy-in $work/try /" \
+  --customize-hook="[ -e \"\$1/etc/hosts\" ] || cp $work/hosts \"\$1/etc/hosts\"" \
   --customize-hook='mkdir -p "$1/dev/shm" && mount -t tmpfs tmpfs "$1/dev/shm"' \
   --customize-hook='env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$1" /try/enter' \
   --customize-hook='umount "$1/dev/shm"' \
