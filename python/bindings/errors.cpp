@@ -21,6 +21,7 @@ constexpr std::array classes{
     ClassOfKind{ErrorKind::mesh, "mesh", "MeshError"},
     ClassOfKind{ErrorKind::io, "io", "IoError"},
     ClassOfKind{ErrorKind::mpi, "mpi", "MpiError"},
+    ClassOfKind{ErrorKind::end, "end", "EndOfSamples"},
 };
 
 const char* class_name_of(ErrorKind kind) noexcept {

@@ -29,6 +29,8 @@ void throw_error(ErrorReport report) {
       throw IoError(std::move(report));
     case ErrorKind::mpi:
       throw MpiError(std::move(report));
+    case ErrorKind::end:
+      throw EndOfSamples(std::move(report));
     case ErrorKind::none:
       break;
   }

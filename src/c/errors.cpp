@@ -34,6 +34,8 @@ const char* evenkeel_status_name(evenkeel_status status) {
       return "argument";
     case EVENKEEL_ERROR_INTERNAL:
       return "internal";
+    case EVENKEEL_END_OF_SAMPLES:
+      return "end of samples";
     default:
       return "unknown";
   }

@@ -24,6 +24,8 @@ evenkeel_status status_of(ErrorKind kind) noexcept {
       return EVENKEEL_ERROR_IO;
     case ErrorKind::mpi:
       return EVENKEEL_ERROR_MPI;
+    case ErrorKind::end:
+      return EVENKEEL_END_OF_SAMPLES;
     case ErrorKind::none:
       break;
   }

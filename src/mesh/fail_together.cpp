@@ -72,7 +72,7 @@ class SpareErrors {
   }
 
  private:
-  std::array<std::exception_ptr, static_cast<std::size_t>(ErrorKind::mpi) + 1> spares_;
+  std::array<std::exception_ptr, static_cast<std::size_t>(ErrorKind::end) + 1> spares_;
 };
 
 const SpareErrors spare_errors;  // made while there is memory

@@ -22,6 +22,7 @@ TEST(Error, a_report_is_thrown_as_the_type_of_its_kind) {
   EXPECT_THROW(throw_error({ErrorKind::mesh, "", "m", "", -1}), MeshError);
   EXPECT_THROW(throw_error({ErrorKind::io, "", "m", "", -1}), IoError);
   EXPECT_THROW(throw_error({ErrorKind::mpi, "", "m", "", -1}), MpiError);
+  EXPECT_THROW(throw_error({ErrorKind::end, "", "m", "", -1}), EndOfSamples);
   EXPECT_THROW(throw_error({}), std::logic_error);
 }
 

@@ -47,9 +47,9 @@ TEST(CLocal, version_is_that_of_the_library) {
 }
 
 TEST(CLocal, every_status_has_a_name) {
-  for (evenkeel_status status = EVENKEEL_OK; status <= EVENKEEL_ERROR_INTERNAL; ++status)
+  for (evenkeel_status status = EVENKEEL_OK; status <= EVENKEEL_END_OF_SAMPLES; ++status)
     EXPECT_STRNE(evenkeel_status_name(status), "unknown");
-  EXPECT_STREQ(evenkeel_status_name(EVENKEEL_ERROR_INTERNAL + 1), "unknown");
+  EXPECT_STREQ(evenkeel_status_name(EVENKEEL_END_OF_SAMPLES + 1), "unknown");
   EXPECT_STREQ(evenkeel_status_name(-1), "unknown");
 }
 

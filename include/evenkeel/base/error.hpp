@@ -15,6 +15,7 @@ enum class ErrorKind : std::uint8_t {
   mesh,      ///< the process grid does not fit the world
   io,        ///< a file or folder cannot be opened, read or written
   mpi,       ///< an MPI call failed
+  end,       ///< no error: there are no more samples, so that no step was made
 };
 
 /// Everything a user needs in order to act, and everything another rank needs in order to throw the same
@@ -65,6 +66,9 @@ using LimitError = ErrorOf<ErrorKind::limit>;
 using MeshError = ErrorOf<ErrorKind::mesh>;
 using IoError = ErrorOf<ErrorKind::io>;
 using MpiError = ErrorOf<ErrorKind::mpi>;
+/// What a reader throws in place of the samples of a step when there are none any more. A Prefetcher ends
+/// with the step before; a DataService throws it on every rank.
+using EndOfSamples = ErrorOf<ErrorKind::end>;
 
 /// Throws the exception type of `report.kind`. This is how every rank throws the error that one rank found. A
 /// report without an error throws std::logic_error.

@@ -61,7 +61,8 @@ enum {
   EVENKEEL_ERROR_MPI = 6,           /* an MPI call failed, or MPI is not running */
   EVENKEEL_ERROR_OUT_OF_MEMORY = 7, /* of local calls: this process lacks memory */
   EVENKEEL_ERROR_ARGUMENT = 8,      /* of local calls: NULL, an unknown value, an index out of range */
-  EVENKEEL_ERROR_INTERNAL = 9       /* what should not happen: please report it */
+  EVENKEEL_ERROR_INTERNAL = 9,      /* what should not happen: please report it */
+  EVENKEEL_END_OF_SAMPLES = 10      /* no error: a stream has no more samples, and no step was made */
 };
 
 /* "ok", "config", "input", "limit", "mesh", "io", "mpi", "out of memory", "argument" or "internal"; "unknown"

@@ -36,7 +36,8 @@ class AnyService;
 /// until MPI_Finalize. Not thread-safe; one step at a time.
 class DataService {
  public:
-  /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together.
+  /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together, EndOfSamples
+  /// too.
   using Reader = std::function<RaggedBatch()>;
 
   /// Duplicates `world`; MPI must be initialized. Throws, on every rank, ConfigError if the configurations of

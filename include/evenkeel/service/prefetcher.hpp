@@ -48,8 +48,9 @@ struct PrefetcherParts;
 class Prefetcher {
  public:
   /// Brings this rank's samples of step `step`, 0-based; called once for each step, in order. May throw
-  /// Error: all ranks then throw it together. Runs on the thread, if there is one: it must synchronize data
-  /// that it shares with the trainer, and must not share communicators.
+  /// Error: all ranks then throw it together. EndOfSamples ends the steps on all ranks, without an error.
+  /// Runs on the thread, if there is one: it must synchronize data that it shares with the trainer, and must
+  /// not share communicators.
   using Reader = std::function<RaggedBatch(std::int64_t step)>;
 
   /// Makes `steps` in total, planned with `profile`. Throws what DataService throws; ConfigError if the steps

@@ -13,7 +13,17 @@ evenkeel.errors). Producer sends samples to a buffer; it works where the extensi
 from importlib.util import find_spec
 
 from evenkeel import errors, producer
-from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError, MeshError, MissingFieldError, MpiError
+from evenkeel.errors import (
+    ConfigError,
+    EndOfSamples,
+    Error,
+    InputError,
+    IoError,
+    LimitError,
+    MeshError,
+    MissingFieldError,
+    MpiError,
+)
 from evenkeel.producer import Producer
 
 __all__ = [
@@ -23,6 +33,7 @@ __all__ = [
     "CpGroup",
     "DataService",
     "DpRankPlan",
+    "EndOfSamples",
     "Error",
     "InputError",
     "IoError",

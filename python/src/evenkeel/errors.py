@@ -17,7 +17,7 @@ class Error(Exception):
     ``message``  what is wrong, with the offending value and the limit that it breaks
     ``hint``     what to do about it; may be empty
     ``rank``     the world rank that found it; -1 when every rank did
-    ``kind``     a word for the class: config, input, limit, mesh, io or mpi
+    ``kind``     a word for the class: config, input, limit, mesh, io, mpi or end
     """
 
     kind = "none"
@@ -74,3 +74,9 @@ class MpiError(Error, RuntimeError):
     """A call of the communication library failed."""
 
     kind = "mpi"
+
+
+class EndOfSamples(Error):
+    """No error: there are no more samples, so that no step was made. A reader may raise it to end the steps."""
+
+    kind = "end"

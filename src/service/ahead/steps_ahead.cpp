@@ -69,13 +69,15 @@ void StepsAhead::start_thread() {
 }
 
 std::optional<Step> StepsAhead::next() {
-  if (taken_ >= steps_) return std::nullopt;
+  if (taken_ >= steps_ || has_ended_) return std::nullopt;
   Stopwatch stopwatch;
   if (makes_in_next()) {
     around_.call_for_step();
     make_or_end();
   }
   Made made = take();
+  has_ended_ = std::holds_alternative<NoMore>(made);
+  if (has_ended_) return std::nullopt;
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
   Step step = std::get<Step>(std::move(made));
@@ -130,7 +132,7 @@ void StepsAhead::make_all(const std::stop_token& stop) {
     std::unique_lock lock(ready_->mutex);
     if (!ready_->changed.wait(lock, stop, [&] { return ready_->has_begun; })) return;
   }
-  while (!ready_->end && made_ < steps_) {
+  while (can_make()) {
     wait_for_room(stop);
     make_or_end(&stop);
   }
@@ -183,6 +185,9 @@ StepsAhead::Made StepsAhead::make_next() {
     return around_.keep(maker_.first_pass(std::ref(read), profile_));
   } catch (const MpiError&) {
     throw;  // maybe this rank's alone, with the others left inside the step
+  } catch (const EndOfSamples&) {
+    no_more_ = true;
+    return NoMore{};
   } catch (const Error&) {
     return std::current_exception();
   }

@@ -52,8 +52,10 @@ class StepsAhead {
   void make() { make_or_end(); }
 
  private:
+  /// Samples have ended before it.
+  struct NoMore {};
   /// A step, or the error that all ranks throw in its place.
-  using Made = std::variant<std::exception_ptr, Step>;
+  using Made = std::variant<std::exception_ptr, Step, NoMore>;
 
   /// Steps between who makes them and the trainer. All their memory is taken before the first is made.
   struct Handover {
@@ -89,7 +91,7 @@ class StepsAhead {
   [[nodiscard]] bool makes_in_progress() const noexcept {
     return !in_background() && can_make() && !is_full();
   }
-  [[nodiscard]] bool can_make() const noexcept { return !ready_->end && made_ < steps_; }
+  [[nodiscard]] bool can_make() const noexcept { return !ready_->end && !no_more_ && made_ < steps_; }
   [[nodiscard]] Made make_next();
   [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
 
@@ -99,8 +101,10 @@ class StepsAhead {
   std::string profile_;
   std::int64_t steps_;
   std::int64_t depth_;
-  std::int64_t made_;   // the next step to be begun, by whoever makes them
-  std::int64_t taken_;  // the next one that the trainer takes
+  std::int64_t made_;       // the next step to be begun, by whoever makes them
+  std::int64_t taken_;      // the next one that the trainer takes
+  bool no_more_ = false;    // samples have ended: of whoever makes steps
+  bool has_ended_ = false;  // the trainer was told
   // As the step had them that the trainer took last; that of its own profile lies apart, so that taking a
   // step takes no memory.
   std::map<std::string, SavedCost> costs_;
