@@ -13,11 +13,12 @@ namespace evenkeel {
 
 /// Whom a thread waits for.
 enum class WaitFor : std::uint8_t {
-  nobody,  ///< it works, or runs the program's own code
-  ranks,   ///< other ranks, without whom it cannot go on
-  end,     ///< other ranks, which must end, too; whoever waits for this one waits in vain
-  thread,  ///< another thread of this process
-  trainer  ///< to be asked for more: no trouble, however long it takes
+  nobody,    ///< it works, or runs the program's own code
+  ranks,     ///< other ranks, without whom it cannot go on
+  end,       ///< other ranks, which must end, too; whoever waits for this one waits in vain
+  thread,    ///< another thread of this process
+  trainer,   ///< to be asked for more: no trouble, however long it takes
+  producers  ///< samples that other processes make: no trouble for it, nor for ranks that wait for it
 };
 
 inline constexpr std::int64_t no_step = -1;

@@ -34,6 +34,8 @@ std::string waits_of(const ThreadSign& thread) {
       return in;
     case WaitFor::trainer:
       return "its trainer";
+    case WaitFor::producers:
+      return "producers of samples";
     case WaitFor::nobody:
       break;
   }
@@ -74,6 +76,7 @@ std::vector<RankSigns> RankTable::signs(double now) const {
       signs.waits = signs.waits || whom(thread) == WaitFor::ranks || whom(thread) == WaitFor::end;
       signs.is_ending = signs.is_ending || whom(thread) == WaitFor::end;
       signs.stays_away = signs.stays_away || whom(thread) == WaitFor::nobody;
+      signs.awaits_producers = signs.awaits_producers || whom(thread) == WaitFor::producers;
     }
     all.push_back(signs);
   }

@@ -145,7 +145,7 @@ Verdict judge(std::span<const RankSigns> ranks, double patience, Unheard unheard
   for (const RankSigns& rank : ranks) {
     if (rank.has_ended) continue;
     if (!rank.is_heard && unheard_ones == Unheard::has_not_come) continue;
-    if (!rank.is_heard || rank.still <= patience) return {};
+    if (!rank.is_heard || rank.still <= patience || rank.awaits_producers) return {};
     any_waits = any_waits || rank.waits;
     all_end = all_end && (!rank.waits || rank.is_ending);
   }

@@ -11,13 +11,14 @@ namespace evenkeel {
 
 /// What a rank has shown of itself, as far as a decision needs it.
 struct RankSigns {
-  bool is_heard = false;    ///< ever
-  bool has_ended = false;   ///< and said so
-  double silent = 0;        ///< seconds since it was last heard
-  double still = 0;         ///< seconds since it last got on with anything
-  bool waits = false;       ///< a thread of it waits for other ranks
-  bool stays_away = false;  ///< a thread of it waits for nobody, and so may be waited for
-  bool is_ending = false;   ///< it waits for others to end, and may be waited for all the same
+  bool is_heard = false;          ///< ever
+  bool has_ended = false;         ///< and said so
+  double silent = 0;              ///< seconds since it was last heard
+  double still = 0;               ///< seconds since it last got on with anything
+  bool waits = false;             ///< a thread of it waits for other ranks
+  bool stays_away = false;        ///< a thread of it waits for nobody, and so may be waited for
+  bool is_ending = false;         ///< it waits for others to end, and may be waited for all the same
+  bool awaits_producers = false;  ///< a thread of it waits for samples, and all others may wait for it
 };
 
 /// Whether a job can go on.

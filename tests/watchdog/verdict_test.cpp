@@ -35,6 +35,9 @@ RankSigns ended() {
 RankSigns ending(double still) {
   return {.is_heard = true, .silent = 1, .still = still, .waits = true, .is_ending = true};
 }
+RankSigns awaiting_producers(double still) {
+  return {.is_heard = true, .silent = 1, .still = still, .awaits_producers = true};
+}
 const RankSigns never_heard{};
 
 struct Case {
@@ -85,6 +88,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_is_silent_for_a_moment", {waiting(50), silent(44)}, Kind::healthy, {}},
         Case{"all_have_ended", {ended(), ended()}, Kind::healthy, {}},
         Case{"one_ended_and_the_other_works", {ended(), away(50)}, Kind::healthy, {}},
+        Case{"one_waits_for_producers_and_all_others_for_it",
+             {waiting(3600), awaiting_producers(3600)},
+             Kind::healthy,
+             {}},
+        Case{"one_is_stopped_while_another_waits_for_producers",
+             {silent(50), awaiting_producers(50)},
+             Kind::silent,
+             {0}},
         Case{"one_was_never_heard_and_may_be_well", {waiting(50), never_heard}, Kind::healthy, {}},
         Case{"one_is_stopped_and_another_was_never_heard", {silent(50), never_heard}, Kind::silent, {0}}),
     [](const auto& given) { return given.param.name; });
