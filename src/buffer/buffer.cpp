@@ -1,8 +1,11 @@
 #include "buffer/buffer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "buffer/ledger_notes.hpp"
@@ -16,6 +19,15 @@ constexpr std::int64_t most_bytes_of_body = std::int64_t{64} << 20;
 constexpr const char* totals_note = "totals";
 constexpr const char* schema_note = "schema";
 constexpr const char* job_note = "groups_per_step";
+constexpr const char* identity_note = "identity";
+
+/// 128 bits that no other store has.
+std::string new_identity() {
+  std::random_device device;
+  std::string text;
+  for (int i = 0; i < 4; ++i) text += fmt::format("{:08x}", device());
+  return text;
+}
 
 }  // namespace
 
@@ -60,12 +72,24 @@ struct Buffer::Change {
 Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings)
     : store_(std::move(store)), settings_(settings) {
   load();
+  name_store();
   writer_ = std::thread([this] { write_until_stopped(); });
 }
 
 Buffer::~Buffer() {
   stop();
   writer_.join();
+}
+
+void Buffer::name_store() {
+  if (const std::optional<std::string> known = store_->note(identity_note)) {
+    identity_ = *known;
+    return;
+  }
+  identity_ = new_identity();
+  StoreChange change;
+  change.notes[identity_note] = identity_;
+  store_->commit(change);
 }
 
 void Buffer::load() {
@@ -296,6 +320,7 @@ Uid Buffer::group_called(const std::string& name) const {
 void Buffer::begin_job(std::int64_t groups_per_step) {
   submit(0, [&](Change& change) {
     groups_per_step_ = groups_per_step;
+    given_up_.reset();
     change.store.notes[job_note] = std::to_string(groups_per_step);
   });
 }
@@ -338,9 +363,50 @@ WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chro
     const stream::Status status = ledger_->status();
     return status.ready_groups >= enough || status.ended || is_stopping_;
   });
-  WaitingGroups waiting{ledger_->ready(), ledger_->status(), since_last_sample(), is_stopping_};
+  WaitingGroups waiting{ledger_->ready(), ledger_->coming(), ledger_->status(), since_last_sample(),
+                        is_stopping_};
   if (std::ssize(waiting.groups) > most) waiting.groups.resize(static_cast<std::size_t>(most));
   return waiting;
+}
+
+void Buffer::give_up(std::int64_t step, const std::string& why) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    given_up_ = GivenUp{step, why};
+  }
+  changed_.notify_all();
+}
+
+StepToCome Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds time) {
+  StepToCome come;
+  const auto look = [&] {
+    for (stream::FormedStep& formed : ledger_->formed(step)) {
+      if (formed.step == step) come.step = std::move(formed);
+    }
+    come.stream = ledger_->status();
+    come.is_over = !come.step && come.stream.ended && come.stream.open_groups + come.stream.ready_groups == 0;
+    if (given_up_ && given_up_->step <= step) come.failure = given_up_->why;
+    return come.step || come.is_over || !come.failure.empty() || is_stopping_;
+  };
+  std::unique_lock lock(state_mutex_);
+  changed_.wait_for(lock, time, look);
+  come.since_last_sample = since_last_sample();
+  return come;
+}
+
+void Buffer::drop_filtered(std::vector<std::int64_t> arrivals) {
+  submit(0, [&](Change& change) {
+    std::ranges::sort(arrivals);
+    std::vector<std::int64_t> waiting;
+    for (const stream::WaitingGroup& group : ledger_->ready()) {
+      for (const stream::WaitingSample& sample : group.samples) {
+        if (std::ranges::binary_search(arrivals, sample.arrival)) waiting.push_back(sample.arrival);
+      }
+    }
+    if (waiting.empty()) return;
+    change.apply(stream::SamplesDropped{std::move(waiting), stream::DropReason::filtered});
+    change.apply_due();
+  });
 }
 
 std::vector<stream::FormedStep> Buffer::formed(std::int64_t from_step) const {
@@ -360,7 +426,7 @@ JsonlSchema Buffer::schema() const {
 BufferStatus Buffer::status() const {
   const std::lock_guard lock(state_mutex_);
   return {ledger_->status(), store_->name(),      store_->is_durable(), store_->capacity(),
-          store_->used(),    since_last_sample(), groups_per_step_};
+          store_->used(),    since_last_sample(), groups_per_step_,     identity_};
 }
 
 std::optional<double> Buffer::since_last_sample() const {

@@ -45,14 +45,25 @@ struct BufferStatus {
   std::int64_t used = 0;
   std::optional<double> since_last_sample;  ///< seconds; none before the first one of this process
   std::optional<std::int64_t> groups_per_step;
+  std::string identity;  ///< of what the store holds: no other buffer's
 };
 
 /// What a job may form a step of.
 struct WaitingGroups {
   std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
+  std::vector<std::int64_t> coming;          ///< Ledger::coming()
   stream::Status stream;
   std::optional<double> since_last_sample;
   bool is_stopping = false;
+};
+
+/// A step that a job's ranks wait for, which one of them forms.
+struct StepToCome {
+  std::optional<stream::FormedStep> step;  ///< once it is formed
+  bool is_over = false;                    ///< it never will be: no more samples come, and none waits
+  std::string failure;                     ///< why the rank that forms steps gave up; empty if it did not
+  stream::Status stream;
+  std::optional<double> since_last_sample;
 };
 
 /// Takes samples, keeps them until they are trained, and accounts for each: a ledger, and a store that has
@@ -80,12 +91,19 @@ class Buffer {
   /// InputError if there are two.
   [[nodiscard]] Uid group_called(const std::string& name) const;
 
-  /// Says how many groups a job's step has, which tickets need.
+  /// Says how many groups a job's step has, which tickets need. Forgets why an earlier job gave up.
   void begin_job(std::int64_t groups_per_step);
+  /// The rank that forms steps has failed at this one or a later one: tells those that wait for it.
+  void give_up(std::int64_t step, const std::string& why);
   /// Waits until at least `enough` groups are ready, no more will come, or the time is over; returns the
   /// first `most` of them.
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
                                        std::chrono::milliseconds time);
+  /// Waits until the step is formed, it never will be, its job gave up, or the time is over.
+  [[nodiscard]] StepToCome wait_for_step(std::int64_t step, std::chrono::milliseconds time);
+  /// Drops samples that wait, since the job's filter leaves them out. Those that do not wait any more are
+  /// passed over.
+  void drop_filtered(std::vector<std::int64_t> arrivals);
   /// Writes a step down. The same step again changes nothing; throws FieldsError where it has others.
   void form(const stream::StepFormed& step);
   void publish(std::int64_t version);
@@ -117,7 +135,13 @@ class Buffer {
     Clock::time_point opened;
   };
 
+  struct GivenUp {
+    std::int64_t step = 0;
+    std::string why;
+  };
+
   void load();
+  void name_store();
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void write_until_stopped();
   void commit(std::vector<Request*>& requests);
@@ -135,6 +159,8 @@ class Buffer {
   std::unique_ptr<stream::Ledger> ledger_;
   bool must_load_ = false;
   JsonlSchema schema_;
+  std::string identity_;
+  std::optional<GivenUp> given_up_;
   std::optional<std::int64_t> groups_per_step_;
   std::optional<Clock::time_point> last_sample_;
   std::deque<OpenedGroup> opened_;  // with a deadline

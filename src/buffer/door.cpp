@@ -116,6 +116,22 @@ std::int64_t parameter(const Request& request, const std::string& name, std::int
   return value;
 }
 
+std::chrono::milliseconds time_to_wait(const Request& request) {
+  const std::chrono::seconds wait{std::min<std::int64_t>(parameter(request, "wait", 0), 3600)};
+  return std::min<std::chrono::milliseconds>(wait, longest_wait);
+}
+
+std::vector<std::int64_t> arrivals_of(const json& asked) {
+  if (!asked.contains("arrivals") || !asked["arrivals"].is_array())
+    throw InputError("body", "has no list 'arrivals'");
+  std::vector<std::int64_t> arrivals;
+  for (const json& arrival : asked["arrivals"]) {
+    if (!arrival.is_number_integer()) throw InputError("body", "has arrivals that are no integers");
+    arrivals.push_back(arrival);
+  }
+  return arrivals;
+}
+
 Packing packing_of(const std::string& encoding) {
   if (encoding.empty() || encoding == "identity") return Packing::none;
   if (encoding == "gzip" || encoding == "x-gzip") return Packing::gzip;
@@ -347,18 +363,38 @@ class Door::Answers {
 
   void add_job_calls(httplib::Server& server) {
     add_call(server, "/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
-      buffer_.begin_job(number_at(object_of(body), "groups_per_step", 1));
+      const std::int64_t samples = number_at(object_of(body), "samples_per_step", 1);
+      const std::int64_t group_size = buffer_.settings().group_size;
+      if (samples % group_size != 0) {
+        throw InputError("batch.global_batch",
+                         "is " + std::to_string(samples) + ", and the buffer's groups of " +
+                             std::to_string(group_size) + " samples do not fill it",
+                         "Set it to a multiple of the buffer's --group-size");
+      }
+      buffer_.begin_job(samples / group_size);
       answer(response, {{"settings", json_of(buffer_.settings())}, {"status", json_of(buffer_.status())}});
     });
     add_get(server, "/v1/job/fields", [this](const Request&, Response& response) {
       response.set_content(text_of_schema(buffer_.schema()), json_type);
     });
     add_get(server, "/v1/job/waiting", [this](const Request& request, Response& response) {
-      const std::chrono::milliseconds wait{1000 *
-                                           std::min<std::int64_t>(parameter(request, "wait", 0), 3600)};
       answer(response,
              json_of(buffer_.wait_for(parameter(request, "groups", 1), parameter(request, "most", all_groups),
-                                      std::min(wait, longest_wait))));
+                                      time_to_wait(request))));
+    });
+    add_get(server, "/v1/job/step", [this](const Request& request, Response& response) {
+      answer(response, json_of(buffer_.wait_for_step(parameter(request, "step", 0), time_to_wait(request))));
+    });
+    add_call(server, "/v1/job/filtered", [this](const Request&, Response& response, const std::string& body) {
+      buffer_.drop_filtered(arrivals_of(object_of(body)));
+      answer(response, {{"version", buffer_.status().stream.version}});
+    });
+    add_call(server, "/v1/job/gives_up", [this](const Request&, Response& response, const std::string& body) {
+      const json given = object_of(body);
+      const json why = given.value("why", json(""));
+      if (!why.is_string()) throw InputError("body", "has a 'why' that is no text");
+      buffer_.give_up(number_at(given, "step", 0), why);
+      answer(response, {{"version", buffer_.status().stream.version}});
     });
     add_get(server, "/v1/job/steps", [this](const Request& request, Response& response) {
       ordered_json steps = ordered_json::array();
@@ -391,19 +427,14 @@ class Door::Answers {
 
   /// All are looked at before the first is sent, each from where it is stored.
   void send_samples(const json& asked, Response& response) const {
-    if (!asked.contains("arrivals") || !asked["arrivals"].is_array())
-      throw InputError("body", "has no list 'arrivals'");
     struct Sending {
       std::vector<std::int64_t> arrivals;
       std::size_t next = 0;
     };
-    auto sending = std::make_shared<Sending>();
+    auto sending = std::make_shared<Sending>(Sending{arrivals_of(asked)});
     std::size_t bytes = 0;
-    for (const json& arrival : asked["arrivals"]) {
-      if (!arrival.is_number_integer()) throw InputError("body", "has arrivals that are no integers");
-      sending->arrivals.push_back(arrival);
-      buffer_.read_body(sending->arrivals.back(), [&](std::string_view line) { bytes += line.size() + 1; });
-    }
+    for (const std::int64_t arrival : sending->arrivals)
+      buffer_.read_body(arrival, [&](std::string_view line) { bytes += line.size() + 1; });
     if (bytes == 0) return response.set_content("", lines_type);
     response.set_content_provider(
         bytes, lines_type, [this, sending](std::size_t, std::size_t, httplib::DataSink& sink) {

@@ -95,6 +95,7 @@ ordered_json json_of(const BufferStatus& status) {
   put(out, "formed_step", of.formed_step);
   put(out, "trained_step", of.trained_step);
   put(out, "seconds_since_last_sample", status.since_last_sample);
+  out["identity"] = status.identity;
   return out;
 }
 
@@ -168,8 +169,22 @@ ordered_json json_of(const WaitingGroups& waiting) {
                    {"ready_groups", waiting.stream.ready_groups},
                    {"open_groups", waiting.stream.open_groups}};
   put(out, "seconds_since_last_sample", waiting.since_last_sample);
+  out["coming"] = waiting.coming;
   out["groups"] = ordered_json::array();
   for (const stream::WaitingGroup& group : waiting.groups) out["groups"].push_back(json_of(group));
+  return out;
+}
+
+ordered_json json_of(const StepToCome& come) {
+  ordered_json out{{"steps", ordered_json::array()},
+                   {"is_over", come.is_over},
+                   {"failure", come.failure},
+                   {"ready_groups", come.stream.ready_groups},
+                   {"open_groups", come.stream.open_groups}};
+  if (come.step) out["steps"].push_back(json_of(*come.step));
+  put(out, "formed_step", come.stream.formed_step);
+  put(out, "trained_step", come.stream.trained_step);
+  put(out, "seconds_since_last_sample", come.since_last_sample);
   return out;
 }
 

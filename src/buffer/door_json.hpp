@@ -16,6 +16,7 @@ namespace evenkeel {
 [[nodiscard]] nlohmann::ordered_json json_of(const stream::FormedStep& step);
 [[nodiscard]] nlohmann::ordered_json json_of(const stream::StreamSettings& settings);
 [[nodiscard]] nlohmann::ordered_json json_of(const WaitingGroups& waiting);
+[[nodiscard]] nlohmann::ordered_json json_of(const StepToCome& come);
 [[nodiscard]] std::string metrics_of(const BufferStatus& status);
 
 /// What the job's side reads. Each throws InputError that says what is wrong with it.

@@ -66,6 +66,11 @@ std::optional<std::int64_t> step_at(const json& status, const char* name) {
   return status[name].get<std::int64_t>();
 }
 
+std::optional<double> seconds_since(const json& in) {
+  const json& since = in.at("seconds_since_last_sample");
+  return since.is_null() ? std::nullopt : std::optional<double>(since.get<double>());
+}
+
 }  // namespace
 
 class JobClient::Connection {
@@ -125,12 +130,11 @@ JobClient::JobClient(std::string url, std::string token, std::filesystem::path c
 JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
-JobBegun JobClient::begin(std::int64_t groups_per_step) {
-  const std::string text = connection_->post("/v1/job/begin", {{"groups_per_step", groups_per_step}});
+JobBegun JobClient::begin(std::int64_t samples_per_step) {
+  const std::string text = connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step}});
   return connection_->of_json(text, [](const json& in) {
     const json& status = in.at("status");
-    return JobBegun{settings_of_json(in.at("settings")), status.at("version"), step_at(status, "formed_step"),
-                    step_at(status, "trained_step")};
+    return JobBegun{settings_of_json(in.at("settings")), status.at("version"), status.at("identity")};
   });
 }
 
@@ -139,12 +143,42 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
       connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
                        "&wait=" + std::to_string(time.count()));
   return connection_->of_json(text, [](const json& in) {
-    JobWaiting waiting{in.at("version"), in.at("ended"), in.at("ready_groups"), in.at("open_groups"), {}, {}};
-    if (const json& since = in.at("seconds_since_last_sample"); !since.is_null())
-      waiting.since_last_sample = since.get<double>();
+    JobWaiting waiting{in.at("version"),
+                       in.at("ended"),
+                       in.at("ready_groups"),
+                       in.at("open_groups"),
+                       seconds_since(in),
+                       in.at("coming"),
+                       {}};
     for (const json& group : in.at("groups")) waiting.groups.push_back(group_of_json(group));
     return waiting;
   });
+}
+
+JobStep JobClient::wait_for_step(std::int64_t step, std::chrono::seconds time) {
+  const std::string text =
+      connection_->get("/v1/job/step?step=" + std::to_string(step) + "&wait=" + std::to_string(time.count()));
+  return connection_->of_json(text, [](const json& in) {
+    JobStep come{{},
+                 in.at("is_over"),
+                 in.at("failure"),
+                 step_at(in, "formed_step"),
+                 step_at(in, "trained_step"),
+                 in.at("ready_groups"),
+                 in.at("open_groups"),
+                 seconds_since(in)};
+    for (const json& formed : in.at("steps")) come.step = step_of_json(formed);
+    return come;
+  });
+}
+
+void JobClient::give_up(std::int64_t step, const std::string& why) {
+  connection_->post("/v1/job/gives_up", {{"step", step}, {"why", why}});
+}
+
+void JobClient::drop_filtered(std::span<const std::int64_t> arrivals) {
+  connection_->post("/v1/job/filtered",
+                    {{"arrivals", std::vector<std::int64_t>(arrivals.begin(), arrivals.end())}});
 }
 
 void JobClient::form(const stream::StepFormed& step) {

@@ -18,8 +18,7 @@ namespace evenkeel {
 struct JobBegun {
   stream::StreamSettings settings;
   std::int64_t version = 0;
-  std::optional<std::int64_t> formed_step;   ///< the latest
-  std::optional<std::int64_t> trained_step;  ///< the latest
+  std::string identity;  ///< no other buffer has it
 };
 
 /// What a step can be formed of.
@@ -29,7 +28,20 @@ struct JobWaiting {
   std::int64_t ready_groups = 0;            ///< all of them, of which `groups` are the first
   std::int64_t open_groups = 0;             ///< that wait for samples
   std::optional<double> since_last_sample;  ///< seconds
+  std::vector<std::int64_t> coming;         ///< versions of groups that have not come (Ledger::coming)
   std::vector<stream::WaitingGroup> groups;
+};
+
+/// A step that ranks wait for, which one of them forms.
+struct JobStep {
+  std::optional<stream::FormedStep> step;    ///< once it is formed
+  bool is_over = false;                      ///< it never will be: no more samples come, and none waits
+  std::string failure;                       ///< why the rank that forms steps gave up; empty if it did not
+  std::optional<std::int64_t> formed_step;   ///< the latest
+  std::optional<std::int64_t> trained_step;  ///< the latest
+  std::int64_t ready_groups = 0;
+  std::int64_t open_groups = 0;
+  std::optional<double> since_last_sample;  ///< seconds
 };
 
 /// The job's side of a buffer's door, for one rank and one thread: it holds one connection. Each call is one
@@ -44,11 +56,18 @@ class JobClient {
   JobClient(JobClient&&) noexcept;
   JobClient& operator=(JobClient&&) = delete;
 
-  /// Tells how many groups a step has, which tickets are counted by.
-  JobBegun begin(std::int64_t groups_per_step);
+  /// Tells how many samples a step has, whole groups of them (else InputError): tickets are counted by it.
+  JobBegun begin(std::int64_t samples_per_step);
   /// Returns when at least `enough` groups are ready, when no more will come, or after `time` (30 seconds at
   /// most): the first `most` groups, in the order in which they became ready.
   JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::seconds time);
+  /// Waits until the step is formed, it never will be, its job gave up, or the time (30 seconds at most) is
+  /// over.
+  JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
+  /// Tells ranks that wait for this step or a later one that nobody forms it.
+  void give_up(std::int64_t step, const std::string& why);
+  /// Drops samples that wait, since the job's filter leaves them out.
+  void drop_filtered(std::span<const std::int64_t> arrivals);
   /// Writes a step down, durably. The same step again changes nothing.
   void form(const stream::StepFormed& step);
   /// Steps that are formed and not trained, from this one on.

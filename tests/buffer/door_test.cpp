@@ -165,8 +165,8 @@ TEST(Door, speaks_tls_with_a_certificate) {
                             .c_str()),
             0);
   OpenDoor door({.certificate = certificate, .key = key});
-  EXPECT_EQ(JobClient(door.url(), {}, certificate).begin(1).settings.group_size, 2);
-  EXPECT_THROW(JobClient(door.url()).begin(1), ConfigError) << "nobody has signed it";
+  EXPECT_EQ(JobClient(door.url(), {}, certificate).begin(2).settings.group_size, 2);
+  EXPECT_THROW(JobClient(door.url()).begin(2), ConfigError) << "nobody has signed it";
   Buffer buffer(make_memory_store(1 << 20), {});
   EXPECT_THROW(Door(buffer, {.port = 0, .certificate = key, .key = key}), IoError);
 }
@@ -194,7 +194,8 @@ TEST(Door, is_not_kept_from_others_by_half_a_body) {
 TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   OpenDoor door;
   JobClient job(door.url());
-  EXPECT_EQ(job.begin(1).formed_step, std::nullopt);
+  EXPECT_THROW(job.begin(3), InputError) << "groups of two do not fill it";
+  EXPECT_FALSE(job.begin(2).identity.empty());
   std::thread producer([&] {
     door.post("/v1/samples", rollout_line("a", 1));
     door.post("/v1/samples", rollout_line("a", 0));
@@ -203,9 +204,13 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   producer.join();
   ASSERT_EQ(waiting.groups.size(), 1);
   EXPECT_EQ(waiting.groups[0].uid, Uid("a"));
+  EXPECT_EQ(job.wait_for_step(3, 0s).ready_groups, 1);
   job.publish(3);
   const stream::StepFormed step{3, 3, {{"a", 2}}, {}, {}};
-  job.form(step);
+  std::thread former([&] { JobClient(door.url()).form(step); });
+  const JobStep come = job.wait_for_step(3, 30s);
+  EXPECT_EQ(come.step, job.formed(0).at(0));
+  former.join();
   job.form(step);
   EXPECT_THROW(job.form({3, 3, {{"b", 2}}, {}, {}}), InputError);
   const std::vector<stream::FormedStep> formed = job.formed(0);
@@ -218,8 +223,9 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   job.trained(3);
   EXPECT_TRUE(job.formed(0).empty());
   EXPECT_THROW(job.lines(arrivals), InputError);
-  EXPECT_EQ(job.begin(1).trained_step, 3);
+  EXPECT_EQ(job.wait_for_step(4, 0s).trained_step, 3);
   door.buffer().end();
+  EXPECT_TRUE(job.wait_for_step(4, 30s).is_over);
   EXPECT_TRUE(job.wait_for(1, 10, 30s).has_ended);
 }
 
