@@ -11,6 +11,7 @@
 #include "config/document.hpp"
 #include "config/keys.hpp"
 #include "config/named_sections.hpp"
+#include "config/stream_checks.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
 #include "plan/settings/requirements.hpp"
@@ -230,11 +231,11 @@ void require_valid_shapes(const Config& config, const std::string& file) {
 }
 
 void require_path(const SourceSettings& source, const std::string& where) {
-  const bool reads_file =
-      source.kind && source.kind != SourceKind::synthetic && source.kind != SourceKind::embedded;
+  const bool reads_file = source.kind && source.kind != SourceKind::synthetic &&
+                          source.kind != SourceKind::embedded && source.kind != SourceKind::stream;
   if (reads_file && source.path.empty()) {
     throw ConfigError(where + ".path", "is missing",
-                      "All kinds of source.kind but synthetic and embedded read files");
+                      "All kinds of source.kind but synthetic, stream and embedded read files");
   }
 }
 
@@ -246,7 +247,7 @@ void require_valid_sources(const Config& config, const std::string& file) {
   }
   for (const auto& [name, source] : config.sources) {
     const std::string where = file + "sources." + name;
-    if (!source.kind || source.kind == SourceKind::embedded)
+    if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream)
       throw ConfigError(where + ".kind", "names no source that can be mixed", "Set the kind of each source");
     require_path(source, where);
   }
@@ -299,6 +300,7 @@ void require_valid_fields(const Config& config, const std::string& file) {
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = name.empty() ? "" : std::string(name) + ": ";
   require_valid_sources(config, file);
+  config_detail::require_valid_stream(config, file);
   require_valid_fields(config, file);
   require_valid_delay(config, file);
   require_valid_plan(config, {}, file);

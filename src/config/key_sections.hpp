@@ -45,6 +45,7 @@ KeySpec key(std::string path, Member Config::*member, Format format, std::string
 /// The sections that say which samples a step takes.
 [[nodiscard]] Keys source_keys();
 [[nodiscard]] Keys named_source_keys();
+[[nodiscard]] Keys stream_keys();
 [[nodiscard]] Keys batch_keys();
 
 /// The sections about fields that samples bring.

@@ -367,9 +367,9 @@ Keys watchdog_keys() {
 
 Keys all_keys() {
   Keys all;
-  for (Keys (*section)() :
-       {mesh_keys, source_keys, named_source_keys, batch_keys, field_keys, named_field_keys, balance_keys,
-        micro_batch_keys, pack_keys, prefix_keys, loss_keys, profile_keys, exchange_keys, watchdog_keys}) {
+  for (Keys (*section)() : {mesh_keys, source_keys, named_source_keys, stream_keys, batch_keys, field_keys,
+                            named_field_keys, balance_keys, micro_batch_keys, pack_keys, prefix_keys,
+                            loss_keys, profile_keys, exchange_keys, watchdog_keys}) {
     std::ranges::move(section(), std::back_inserter(all));
   }
   return all;
@@ -396,6 +396,7 @@ std::string_view section_meaning(std::string_view section) {
       {"mesh", "The process grid."},
       {"source", "Where samples come from."},
       {"sources", "Several sources that are mixed, by name."},
+      {"stream", "Samples that arrive while the job trains (source.kind: stream)."},
       {"batch", "What one step takes from the source."},
       {"field", "What becomes of the fields that `fields` names, unless it says otherwise for one of them."},
       {"fields", "Fields that samples bring, by name, and what becomes of them."},

@@ -21,19 +21,22 @@ Keys source_keys() {
                                                              {"safetensors", SourceKind::safetensors},
                                                              {"numpy", SourceKind::numpy},
                                                              {"dump", SourceKind::dump},
+                                                             {"stream", SourceKind::stream},
                                                              {"embedded", SourceKind::embedded}})};
   return {
       key("source.kind", s, &SourceSettings::kind, kinds,
           "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
           "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; ragged or "
           "padded "
-          "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; or the "
-          "program "
-          "that embeds Evenkeel. evenkeel run requires it; a program that embeds Evenkeel does not."),
+          "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; samples "
+          "that arrive while the job trains (section stream); or the program that embeds Evenkeel. evenkeel "
+          "run requires it; a program that embeds Evenkeel does not."),
       key("source.path", s, &SourceSettings::path, FilePath{},
           "The file of lengths, the file of jsonl, safetensors and numpy or a pattern that names several "
           "(such as 'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder "
-          "of dump, relative to the folder where the job is started."),
+          "of dump, relative to the folder where the job is started; the address of a stream's buffer, such "
+          "as "
+          "http://127.0.0.1:8710, or null for one of the job's own."),
       key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
           "Seed of made-up tokens and lengths."),
       key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},

@@ -1,9 +1,11 @@
 #include "config/value.hpp"
 
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <set>
 
+#include "base/text/byte_unit.hpp"
 #include "base/text/token_unit.hpp"
 #include "config/document.hpp"
 #include "evenkeel/base/error.hpp"
@@ -110,6 +112,52 @@ std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
   std::string text;
   for (const std::int64_t parts : numbers) text += (text.empty() ? "[" : ", ") + number.write(parts);
   return text + "]";
+}
+
+std::string Address::read(const ConfigValue& value) const {
+  const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
+  const std::size_t colon = text.rfind(':');
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto result = colon == std::string::npos || colon == 0
+                          ? std::from_chars_result{text.data(), std::errc::invalid_argument}
+                          : std::from_chars(text.data() + colon + 1, end, port);
+  if (result.ec != std::errc{} || result.ptr != end)
+    throw_wrong_type(value, "an address with a port, such as 127.0.0.1:8710");
+  return text;
+}
+
+std::int64_t ByteCount::read(const ConfigValue& value) const {
+  const auto text = plain_text(value.node);
+  const auto bytes = text ? bytes_with_unit(*text) : std::nullopt;
+  if (!bytes) throw_wrong_type(value, "a number of bytes, such as 8GiB or 1000000000");
+  if (*bytes < min || *bytes > max) throw_out_of_range(value, values());
+  return *bytes;
+}
+
+std::string ByteCount::write(std::int64_t bytes) const {
+  return text_with_unit(bytes);
+}
+
+OptionalSeconds::value_type OptionalSeconds::read(const ConfigValue& value) const {
+  constexpr double year = 366 * 86400;
+  if (word == "null" ? value.node.IsNull() || plain_text(value.node) == word : is_word(value.node, word))
+    return std::nullopt;
+  const auto text = plain_text(value.node);
+  double seconds = 0;
+  const char* const end = text ? text->data() + text->size() : nullptr;
+  const auto result = text ? std::from_chars(text->data(), end, seconds) : std::from_chars_result{};
+  if (!text || result.ec != std::errc{} || result.ptr != end || !std::isfinite(seconds))
+    throw_wrong_type(value, "a number of seconds or " + word);
+  if (seconds < 0 || seconds > year) throw_out_of_range(value, values());
+  return seconds;
+}
+
+std::string OptionalSeconds::write(const value_type& seconds) const {
+  if (!seconds) return word;
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), *seconds).ptr;
+  return {text.data(), end};
 }
 
 std::string quoted(const std::string& text) {

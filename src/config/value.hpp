@@ -201,6 +201,38 @@ struct FilePath {
   [[nodiscard]] std::string write(const std::filesystem::path& path) const;
 };
 
+/// An address and a port.
+struct Address {
+  using value_type = std::string;
+  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string values() const { return "ADDRESS:PORT; port 0 is any free one"; }
+  [[nodiscard]] std::string read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const std::string& address) const { return quoted(address); }
+};
+
+/// A number of bytes, which may have a unit: 8GiB.
+struct ByteCount {
+  using value_type = std::int64_t;
+  std::int64_t min = 1;
+  std::int64_t max = 1;
+
+  [[nodiscard]] std::string type() const { return "bytes"; }
+  [[nodiscard]] std::string values() const { return write(min) + " to " + write(max); }
+  [[nodiscard]] std::int64_t read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(std::int64_t bytes) const;
+};
+
+/// Seconds, up to a year, or a word that leaves them unset.
+struct OptionalSeconds {
+  using value_type = std::optional<double>;
+  std::string word;
+
+  [[nodiscard]] std::string type() const { return "seconds or " + word; }
+  [[nodiscard]] std::string values() const { return "0 to 31622400, or " + word; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& seconds) const;
+};
+
 /// The name of a field that samples bring.
 struct FieldName {
   using value_type = std::string;

@@ -3,15 +3,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "evenkeel/plan/filter.hpp"
+
 namespace evenkeel::stream {
 
-/// What happens to samples that are older than max_staleness.
-enum class OnStale : std::uint8_t {
-  wait,  ///< no more tickets are granted than groups that can still be trained in time; what is stale is
-         ///< dropped
-  drop,  ///< tickets are not limited; what is stale is dropped
-  mask,  ///< tickets are not limited; what is stale is trained with a loss mask of 0
-};
+using evenkeel::OnStale;
 
 /// Most samples of a group, and most steps to look ahead.
 inline constexpr std::int64_t most_in_group = 4096;

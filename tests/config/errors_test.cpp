@@ -39,11 +39,11 @@ TEST(ConfigUnknownKey, a_misspelt_section_is_found) {
 TEST(ConfigUnknownKey, when_nothing_is_near_the_choices_are_listed) {
   EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
             "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.group_by");
-  EXPECT_EQ(
-      refusal("telemetry: true\n"),
-      "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, batch, field, fields, balance, "
-      "micro_batch, pack, "
-      "prefix, loss, profiles, exchange, watchdog");
+  EXPECT_EQ(refusal("telemetry: true\n"),
+            "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, stream, batch, field, "
+            "fields, balance, "
+            "micro_batch, pack, "
+            "prefix, loss, profiles, exchange, watchdog");
 }
 
 TEST(ConfigUnknownKey, nothing_goes_below_a_key) {
@@ -385,9 +385,9 @@ TEST(ConfigOverrideErrors, tell_of_maps_that_would_change_nothing) {
 }
 
 TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
-  EXPECT_EQ(
-      refusal("source: {kind: jsonl}"),
-      "job.yaml: source.path: is missing. All kinds of source.kind but synthetic and embedded read files");
+  EXPECT_EQ(refusal("source: {kind: jsonl}"),
+            "job.yaml: source.path: is missing. All kinds of source.kind but synthetic, stream and embedded "
+            "read files");
   EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }

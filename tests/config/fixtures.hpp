@@ -50,6 +50,15 @@ inline Config changed_config() {
   return config;
 }
 
+/// Samples that arrive, with every key of theirs.
+inline Config arriving_config() {
+  Config config;
+  config.source.kind = SourceKind::stream;
+  config.stream = {"127.0.0.1:0", "/kept", "memory",      1 << 20, "/token", "/ca", 8, 4,
+                   600,           2,       OnStale::mask, 0.5,     3,        true};
+  return config;
+}
+
 /// What changed_config() leaves off.
 inline Config measured_config() {
   Config config;

@@ -90,6 +90,11 @@ std::vector<std::string> broken_configurations() {
   add(reads + ", " + delays, {"mesh: {cp: flexible}, " + per_rank + "}", "prefix: {share: tree}",
                               "balance: {cost: measured}", encodes + "}", "balance: {speeds: [1, 0.5]}"});
 
+  add("source: {kind: stream, path: 'http://127.0.0.1:1', epochs: 2}", {""});
+  add("source: {kind: stream, path: 'http://127.0.0.1:1'}",
+      {"batch: {epochs: 2}", "batch: {shuffle: true}", "batch: {drop_last: true}", delays,
+       "batch: {empty: error}"});
+
   add(fields + "{layers: stage, stage: all}}", {""});
   add(fields + "{hand_out: narrow}}", {""});
   add(fields + "{cut_by: y, share: equal}}", {""});

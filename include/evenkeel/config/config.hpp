@@ -46,6 +46,7 @@ enum class SourceKind : std::uint8_t {
   safetensors,  ///< samples in tensors, ragged or padded: .safetensors files
   numpy,        ///< the same: .npz files, or .npy files together
   dump,         ///< what `evenkeel run --dump` wrote to a folder
+  stream,       ///< samples that arrive in a buffer while the job trains
 };
 
 struct SourceSettings {
@@ -57,6 +58,29 @@ struct SourceSettings {
   std::int64_t weight = 1000;      ///< its share among several sources, in thousandths of any one unit
 
   friend bool operator==(const SourceSettings&, const SourceSettings&) = default;
+};
+
+/// The section `stream`, for source.kind: stream. Rules that are unset are the buffer's own.
+struct ArrivalSettings {
+  // A buffer of the job's own, where source.path names none.
+  std::string listen = "127.0.0.1:8710";          ///< address and port of its door
+  std::filesystem::path dir;                      ///< that it keeps samples in
+  std::string store = "lmdb";                     ///< or memory
+  std::int64_t capacity = std::int64_t{8} << 30;  ///< bytes
+  // Any buffer.
+  std::filesystem::path token_file;           ///< with the token that its door asks for
+  std::filesystem::path ca_file;              ///< certificates to trust for https
+  std::optional<std::int64_t> group_size;     ///< samples of a group
+  std::optional<std::int64_t> min_group;      ///< fewest samples of a group that was closed
+  std::optional<double> deadline;             ///< seconds after its first sample, then a group is closed
+  std::optional<std::int64_t> max_staleness;  ///< versions that a sample may be behind
+  std::optional<OnStale> on_stale;
+  // The job.
+  std::optional<double> patience;    ///< seconds without any sample, then the job ends
+  std::int64_t look_ahead = 0;       ///< steps; 0: first come, first served
+  bool versions_by_trainer = false;  ///< it publishes them; otherwise a version is a step's number
+
+  friend bool operator==(const ArrivalSettings&, const ArrivalSettings&) = default;
 };
 
 /// What the weights of several sources are shares of.
@@ -106,6 +130,7 @@ struct Config {
   /// Several sources: complete settings by name, with overrides applied; `source` itself is then not a
   /// source.
   std::map<std::string, SourceSettings, std::less<>> sources;
+  ArrivalSettings stream;
   MixBy mix = MixBy::samples;
   FilterSettings filter;
   ScheduleSettings batch;

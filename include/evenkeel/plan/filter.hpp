@@ -20,6 +20,14 @@ enum class EmptySample : std::uint8_t {
   drop,   ///< it is left out
 };
 
+/// What happens to samples that arrive (source.kind: stream) and are older than stream.max_staleness.
+enum class OnStale : std::uint8_t {
+  wait,  ///< producers get tickets only for groups that can still be trained in time; stale samples are
+         ///< dropped
+  drop,  ///< tickets are not limited; stale samples are dropped
+  mask,  ///< tickets are not limited; stale samples are trained with a loss mask of 0
+};
+
 /// Which samples of a source are taken, and which parts of them. Depends on lengths only.
 struct FilterSettings {
   TooLong too_long = TooLong::error;

@@ -72,6 +72,17 @@ constexpr Need companions{"batch.outlier_companions", "", "Set it to the number 
                           [](C c) { return c.delay.companions.has_value(); }};
 constexpr Need own_reading{"source.kind", "any but embedded", "samples that Evenkeel reads",
                            [](C c) { return c.are_samples_read; }};
+constexpr Need read_once{"source.epochs", "1", "a source that is read once",
+                         [](C c) { return c.source_epochs == 1; }};
+constexpr Need one_epoch{"batch.epochs", "1", "one epoch", [](C c) { return c.batch.epochs == 1; }};
+constexpr Need unshuffled{"batch.shuffle", "false", "samples in the order of their steps",
+                          [](C c) { return !c.batch.shuffle; }};
+constexpr Need last_batch{"batch.drop_last", "false", "a last step that may be smaller",
+                          [](C c) { return !c.batch.drop_last; }};
+constexpr Need no_delay{"batch.delay_outliers", "0", "outliers that do not wait",
+                        [](C c) { return !c.delay.is_on(); }};
+constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples that are no error",
+                             [](C c) { return c.filter.empty != EmptySample::error; }};
 constexpr Need lines{"source.kind", "jsonl", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
                           [](C c) { return !c.field.layers; }};
@@ -118,6 +129,8 @@ constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "another ag
                                  [](C c) { return c.loss == LossAggregation::mindspeed_rl; }};
 constexpr Feature delay{"batch.delay_outliers", "", "batch.delay_outliers: 0",
                         [](C c) { return c.delay.is_on(); }};
+constexpr Feature arrivals{"source.kind", "stream", "another source",
+                           [](C c) { return c.are_samples_awaited; }};
 constexpr Feature stage{"field.stage", "first or all", "field.stage: last",
                         [](C c) { return c.field.stage != FieldStages::last; }};
 constexpr Feature narrow{"field.hand_out", "narrow", "field.hand_out: as-brought",
@@ -217,6 +230,13 @@ constexpr Requirement table[] = {
     {delay, cost_of_lengths,
      "an encoder's work depends on rows of a field, which are not known before a step is read"},
     {delay, equal_speeds, "the samples of a step would depend on the machines"},
+
+    {arrivals, read_once, "samples that arrive are trained once"},
+    {arrivals, one_epoch, "samples that arrive are trained once"},
+    {arrivals, unshuffled, "steps are formed of what waits, in an order that is written down"},
+    {arrivals, last_batch, "every sample that arrives is accounted for: the last step has what is left"},
+    {arrivals, no_delay, "stream.look_ahead chooses which long samples share a step"},
+    {arrivals, empty_allowed, "samples are known one by one, and not before the first step"},
 
     {stage, whole_rows, "layers determine which stage gets which rows"},
     {narrow, narrow_wire, "the narrow type is chosen when integers are sent"},

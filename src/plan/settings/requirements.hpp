@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "evenkeel/plan/batch_schedule.hpp"
 #include "evenkeel/plan/field_settings.hpp"
+#include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/loss.hpp"
 #include "evenkeel/plan/outlier_delay.hpp"
 #include "evenkeel/plan/settings.hpp"
@@ -25,12 +27,16 @@ struct Choices {
   bool names_largest_group = false;  ///< mesh.max_cp
   ContextSizes context_sizes = ContextSizes::powers_of_two;
   int pp = 1;
-  std::int64_t count_multiple = 1;  ///< PlanSettings::count_multiple
-  bool names_alignment = false;     ///< pack.align
-  bool has_cap_of_a_rank = true;    ///< micro_batch.max_tokens_per_rank
-  bool are_samples_read = true;     ///< rather than brought by the program, step by step
-  bool are_lines_read = true;       ///< some source may have JSON lines
-  FieldSettings field{};            ///< of a field that samples bring
+  std::int64_t count_multiple = 1;   ///< PlanSettings::count_multiple
+  bool names_alignment = false;      ///< pack.align
+  bool has_cap_of_a_rank = true;     ///< micro_batch.max_tokens_per_rank
+  bool are_samples_read = true;      ///< rather than brought by the program, step by step
+  bool are_lines_read = true;        ///< some source may have JSON lines
+  bool are_samples_awaited = false;  ///< source.kind: stream
+  ScheduleSettings batch{};
+  FilterSettings filter{};
+  std::int64_t source_epochs = 1;
+  FieldSettings field{};  ///< of a field that samples bring
   std::string_view field_name = {};
 };
 

@@ -27,6 +27,7 @@ constexpr std::array consequences{
     Consequence{"field.", ""},
     Consequence{"fields.", ""},
     Consequence{"watchdog.", ""},
+    Consequence{"stream.", ""},  // a step that was formed is written down
     Consequence{"source.path", ""},
     Consequence{"source.", other_samples},
     Consequence{"batch.", other_samples},

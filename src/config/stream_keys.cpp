@@ -1,0 +1,66 @@
+#include "config/key_sections.hpp"
+
+namespace evenkeel::config_detail {
+namespace {
+
+// What the room stream takes.
+constexpr Int64 most_in_group = 4096;
+constexpr Int64 most_ahead = 64;
+
+}  // namespace
+
+Keys stream_keys() {
+  const auto s = &Config::stream;
+  return {
+      key("stream.listen", s, &ArrivalSettings::listen, Address{},
+          "Where producers find the job's own buffer, on the machine of the first rank that reads. Addresses "
+          "other than the loopback need token_file."),
+      key("stream.dir", s, &ArrivalSettings::dir, FilePath{},
+          "The folder in which the job's own buffer keeps samples; it needs one unless store is memory."),
+      key("stream.store", s, &ArrivalSettings::store,
+          Choice<std::string>(
+              std::vector<std::pair<std::string, std::string>>{{"lmdb", "lmdb"}, {"memory", "memory"}}),
+          "lmdb keeps samples in dir; memory loses them when the job ends, however it ends."),
+      key("stream.capacity", s, &ArrivalSettings::capacity, ByteCount{Int64{1} << 20, Int64{1} << 50},
+          "The most bytes that the job's own buffer keeps; then producers wait."),
+      key("stream.token_file", s, &ArrivalSettings::token_file, FilePath{},
+          "A file whose first line is the token that the buffer's door asks for; only its owner may read "
+          "it."),
+      key("stream.ca_file", s, &ArrivalSettings::ca_file, FilePath{},
+          "Certificates (PEM) to trust for a buffer at https, instead of the system's."),
+      key("stream.group_size", s, &ArrivalSettings::group_size,
+          OptionalInteger<Int64>{"auto", {1, most_in_group}},
+          "Samples of a group, which is complete with them; auto is the buffer's, 1 for the job's own. A "
+          "step has batch.global_batch samples, in whole groups."),
+      key("stream.min_group", s, &ArrivalSettings::min_group,
+          OptionalInteger<Int64>{"auto", {1, most_in_group}},
+          "Fewest samples with which a group is trained that was closed before it was complete; auto is the "
+          "buffer's, group_size for the job's own."),
+      key("stream.deadline", s, &ArrivalSettings::deadline, OptionalSeconds{"auto"},
+          "Seconds after its first sample, then a group is closed; auto is the buffer's, never for the job's "
+          "own."),
+      key("stream.max_staleness", s, &ArrivalSettings::max_staleness,
+          OptionalInteger<Int64>{"auto", {0, largest_int32}},
+          "The most versions that a sample may be behind when its step is formed; auto is the buffer's, no "
+          "limit for the job's own."),
+      key("stream.on_stale", s, &ArrivalSettings::on_stale,
+          Choice<std::optional<OnStale>>({{"auto", std::nullopt},
+                                          {"wait", OnStale::wait},
+                                          {"drop", OnStale::drop},
+                                          {"mask", OnStale::mask}}),
+          "What keeps staleness: fewer tickets for new groups; or none, and what is stale is dropped, or "
+          "trained with a loss mask of 0. auto is the buffer's, wait for the job's own."),
+      key("stream.patience", s, &ArrivalSettings::patience, OptionalSeconds{"null"},
+          "Seconds without any sample, or without the buffer, while a step waits; then the job ends with an "
+          "error. null waits forever."),
+      key("stream.look_ahead", s, &ArrivalSettings::look_ahead, Integer<Int64>{0, most_ahead},
+          "Steps to look ahead when a step is formed of what waits, so that this one and those end early; 0 "
+          "is first come, first served. No group waits longer than so many steps beyond its turn."),
+      key("stream.version", s, &ArrivalSettings::versions_by_trainer,
+          Choice<bool>({{"step", false}, {"trainer", true}}),
+          "What the policy's version is: the number of the step that is being formed, as a step makes a "
+          "version; or what the trainer publishes, which embeds Evenkeel."),
+  };
+}
+
+}  // namespace evenkeel::config_detail

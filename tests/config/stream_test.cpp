@@ -1,0 +1,86 @@
+// The section `stream`: samples that arrive while the job trains.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/fixtures.hpp"
+#include "config/refusal.hpp"
+
+namespace evenkeel {
+namespace {
+
+using test::parse;
+using test::refusal;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* own = "source: {kind: stream}\nstream: {dir: kept}\n";
+constexpr const char* other = "source: {kind: stream, path: 'http://127.0.0.1:8710'}\n";
+
+TEST(ConfigStream, says_what_becomes_of_samples_that_arrive) {
+  const ArrivalSettings stream =
+      parse(own,
+            {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8", "stream.min_group=4",
+             "stream.deadline=600", "stream.max_staleness=2", "stream.on_stale=mask", "stream.patience=0.5",
+             "stream.look_ahead=3", "stream.version=trainer"})
+          .stream;
+  EXPECT_EQ(stream.listen, "[::1]:0");
+  EXPECT_EQ(stream.capacity, std::int64_t{512} << 20);
+  EXPECT_EQ(stream.group_size, 8);
+  EXPECT_EQ(stream.min_group, 4);
+  EXPECT_EQ(stream.deadline, 600);
+  EXPECT_EQ(stream.max_staleness, 2);
+  EXPECT_EQ(stream.on_stale, OnStale::mask);
+  EXPECT_EQ(stream.patience, 0.5);
+  EXPECT_EQ(stream.look_ahead, 3);
+  EXPECT_TRUE(stream.versions_by_trainer);
+}
+
+TEST(ConfigStream, is_written_so_that_it_is_read_again) {
+  const Config config =
+      parse(own, {"stream.capacity=1000000001", "stream.deadline=0.25", "stream.patience=1e-3",
+                  "stream.token_file=/t", "stream.on_stale=drop", "stream.min_group=1"});
+  EXPECT_EQ(parse(to_yaml(config)), config);
+  EXPECT_EQ(parse(to_yaml(parse(other))), parse(other));
+}
+
+TEST(ConfigStream, of_another_buffer_goes_without_what_is_of_the_jobs_own) {
+  EXPECT_EQ(refusal(other), "accepted");
+  for (const char* key : {"listen='127.0.0.1:1'", "dir=kept", "store=memory", "capacity=1GiB"}) {
+    EXPECT_THAT(refusal(other, {std::string("stream.") + key}),
+                AllOf(HasSubstr("is of the job's own buffer"), HasSubstr("source.path")))
+        << key;
+  }
+  EXPECT_THAT(refusal(own, {"stream.ca_file=/ca"}), HasSubstr("stream.ca_file"));
+}
+
+TEST(ConfigStream, of_the_jobs_own_buffer_says_where_samples_are_kept) {
+  EXPECT_THAT(refusal("source: {kind: stream}"),
+              AllOf(HasSubstr("stream.dir: is not set"), HasSubstr("memory")));
+  EXPECT_EQ(refusal("source: {kind: stream}\nstream: {store: memory}"), "accepted");
+  EXPECT_THAT(refusal(own, {"stream.store=memory"}), HasSubstr("stream.dir: is a folder"));
+}
+
+TEST(ConfigStream, needs_batches_of_whole_groups) {
+  EXPECT_THAT(refusal(own, {"stream.group_size=7"}),
+              AllOf(HasSubstr("batch.global_batch: is 256"), HasSubstr("groups of 7")));
+  EXPECT_THAT(refusal(own, {"stream.group_size=8", "stream.min_group=9"}), HasSubstr("stream.min_group"));
+}
+
+TEST(ConfigStream, is_refused_where_nothing_arrives) {
+  EXPECT_THAT(refusal("source: {kind: synthetic}\nstream: {look_ahead: 1}"),
+              AllOf(HasSubstr("stream: says"), HasSubstr("source.kind is not stream")));
+  EXPECT_THAT(refusal("sources: {a: {kind: stream, path: 'http://127.0.0.1:1'}}"),
+              HasSubstr("names no source that can be mixed"));
+}
+
+TEST(ConfigStream, names_values_that_cannot_be) {
+  EXPECT_THAT(refusal(own, {"stream.listen=8710"}), HasSubstr("an address with a port"));
+  EXPECT_THAT(refusal(own, {"stream.listen='127.0.0.1:70000'"}), HasSubstr("an address with a port"));
+  EXPECT_THAT(refusal(own, {"stream.capacity=8GB"}), HasSubstr("a number of bytes"));
+  EXPECT_THAT(refusal(own, {"stream.capacity=1KiB"}), HasSubstr("out of range; allowed: 1MiB to 1024TiB"));
+  EXPECT_THAT(refusal(own, {"stream.patience=-1"}), HasSubstr("out of range"));
+  EXPECT_THAT(refusal(own, {"stream.patience=soon"}), HasSubstr("a number of seconds or null"));
+}
+
+}  // namespace
+}  // namespace evenkeel
