@@ -21,7 +21,8 @@ evenkeel_component(bound ROOMS bound NEEDS plan)
 evenkeel_component(stream ROOMS stream NEEDS plan PACKAGES nlohmann_json)
 evenkeel_component(buffer ROOMS buffer NEEDS plan io stream PACKAGES Httplib Lmdb ZLIB fmt nlohmann_json)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
-evenkeel_component(service ROOMS mesh watchdog transport exchange service source data_ranks NEEDS plan io PACKAGES MPI Boost fmt
+evenkeel_component(service ROOMS mesh watchdog transport exchange service source data_ranks NEEDS plan io stream buffer
+                   PACKAGES MPI Boost fmt
                    BUILT_BY EVENKEEL_MPI)
 evenkeel_component(job ROOMS report job NEEDS service page PACKAGES spdlog BUILT_BY EVENKEEL_MPI)
 evenkeel_component(torch ROOMS torch NEEDS plan PACKAGES Torch BUILT_BY EVENKEEL_TORCH)

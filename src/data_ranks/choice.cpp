@@ -16,7 +16,7 @@
 #include "mesh/fail_together.hpp"
 #include "service/ahead/prefetcher_parts.hpp"
 #include "service/plain_service.hpp"
-#include "source/plain_stream.hpp"
+#include "source/reading_stream.hpp"
 
 namespace evenkeel {
 namespace {
@@ -29,7 +29,7 @@ std::unique_ptr<AnyStream> make_stream(const Communicator& comm, const Config& c
                                        std::span<const std::string> profiles, std::int64_t most_steps) {
   const Communicator everyone = DataLine::ranks(comm, config);
   if (has_data_ranks(config)) return CalledStream::make(everyone, profiles, most_steps);
-  return PlainStream::make(everyone, config, profiles, most_steps);
+  return open_stream(everyone, config, profiles, most_steps);
 }
 
 std::unique_ptr<AnyService> make_service(const Communicator& world, const Config& config,

@@ -46,7 +46,10 @@ FirstMeeting meet(const Communicator& world, Part part, std::optional<int> mine,
 enum class DataCallKind : std::int32_t {
   open_stream,
   describe_stream,
-  tell_delay,  ///< of a stream's outliers
+  tell_delay,    ///< of a stream's outliers
+  stop_waiting,  ///< for samples of a stream
+  publish_version,
+  steps_trained,  ///< of a stream: those before `number`
   make_service,
   first_pass,
   later_pass,
@@ -63,7 +66,7 @@ enum class DataCallKind : std::int32_t {
 struct DataCall {
   DataCallKind kind = DataCallKind::finish;
   std::uint64_t service = 0;   ///< the number of the service or prefetcher that is called
-  std::int64_t number = 0;     ///< steps of a prefetcher, the rank to collect on
+  std::int64_t number = 0;     ///< steps of a prefetcher, the rank to collect on, a version
   std::uint64_t held = 0;      ///< trainers hold no pass of this service before this one
   std::uint64_t released = 0;  ///< a service that has ended, of which trainers hold no pass any more
   StepOrigin step;             ///< that is passed over or collected

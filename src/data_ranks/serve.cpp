@@ -84,6 +84,15 @@ class Serving {
       case DataCallKind::tell_delay:
         leave_errors_to_trainers([&] { newest_->tell_delay(); });
         return true;
+      case DataCallKind::stop_waiting:
+        if (newest_) newest_->stop_waiting();
+        return true;
+      case DataCallKind::publish_version:
+        leave_errors_to_trainers([&] { newest_->publish(call.number); });
+        return true;
+      case DataCallKind::steps_trained:
+        leave_errors_to_trainers([&] { newest_->trained(call.number); });
+        return true;
       default:
         services_.answer(call, heard);
         return true;

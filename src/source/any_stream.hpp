@@ -25,6 +25,9 @@ class AnyStream {
   [[nodiscard]] virtual RaggedBatch read(std::int64_t step) = 0;
   [[nodiscard]] virtual DelayFigures delayed() = 0;
   virtual void describe(ServiceState& state) = 0;
+  virtual void publish(std::int64_t version) = 0;
+  virtual void trained(std::int64_t next_step) = 0;
+  virtual void stop_waiting() noexcept = 0;
 };
 
 }  // namespace evenkeel

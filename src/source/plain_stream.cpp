@@ -15,6 +15,7 @@
 #include "plan/schedule/selection.hpp"
 #include "source/agreed_fields.hpp"
 #include "source/cut_samples.hpp"
+#include "source/length_limits.hpp"
 #include "source/shares_ahead.hpp"
 
 namespace evenkeel {
@@ -22,75 +23,6 @@ namespace {
 
 // Samples further apart than this, in bytes, are hardly ever one request.
 constexpr double farthest_apart = 64 << 10;
-
-/// The most tokens of a sample for the filter: the smallest cap of the passes, unless it is set.
-std::int64_t max_length(const Config& config, std::span<const PlanSettings> passes) {
-  if (config.filter.max_length) return *config.filter.max_length;
-  const auto cap = [](const PlanSettings& pass) { return pass.micro_batch.max_tokens; };
-  return cap(std::ranges::min(passes, {}, cap));
-}
-
-/// Whether a pass counts its cap by the rank, so that all of it follows from the mesh.
-bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
-  if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
-  return std::ranges::any_of(profiles, [&](const std::string& name) {
-    if (name.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
-    const auto found = config.profiles.find(name);
-    return found != config.profiles.end() && found->second.micro_batch.max_tokens_per_rank.has_value();
-  });
-}
-
-// The limit must not depend on the mesh, whose alignment a filtered sample must fit under all the same.
-void require_fit(const Config& config, std::span<const PlanSettings> passes,
-                 std::span<const std::string> profiles) {
-  if (config.filter.too_long == TooLong::error) return;
-  if (!config.filter.max_length && config.mesh.flexible_cp) {
-    throw ConfigError(
-        "batch.max_length",
-        "is auto, and with mesh.cp: flexible the longest sample that fits depends on the ranks there "
-        "are",
-        "Set it to a number of tokens");
-  }
-  if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {
-    throw ConfigError(
-        "batch.max_length",
-        "is auto, and with micro_batch.max_tokens_per_rank the longest sample that fits depends "
-        "on mesh.cp; no mesh decides which samples come",
-        "Set it to a number of tokens");
-  }
-  const std::int64_t length = max_length(config, passes);
-  for (const PlanSettings& pass : passes) {
-    const std::int64_t alignment = pass.alignment(pass.largest_group());
-    const std::int64_t cap = pass.cap(pass.largest_group());
-    const std::int64_t fitting = cap / alignment * alignment;
-    if (length <= fitting) continue;
-    throw ConfigError("batch.max_length",
-                      "lets samples of " + number_of(length, "token") +
-                          " through, which are aligned to multiples of " + std::to_string(alignment) +
-                          " and then break the cap of " + number_of(cap, "token"),
-                      "Set it to " + std::to_string(fitting) +
-                          " or less; it is not worked out from the mesh, on which no sample may depend");
-  }
-}
-
-// The last step of an epoch may have fewer.
-void require_samples_for_updates(const Config& config) {
-  const std::int64_t updates = config.mini_batches.count;
-  if (updates <= config.batch.global_batch) return;
-  throw ConfigError("batch.mini_batches",
-                    "is " + std::to_string(updates) + ", and a step has " +
-                        number_of(config.batch.global_batch, "sample") +
-                        " (batch.global_batch): some updates would have none",
-                    "Lower it, or raise batch.global_batch");
-}
-
-std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
-                                             std::span<const std::string> profiles) {
-  std::vector<PlanSettings> passes;
-  for (const std::string& profile : profiles) passes.push_back(config.plan_settings(sizes, profile));
-  if (passes.empty()) passes.push_back(config.plan_settings(sizes));
-  return passes;
-}
 
 std::string name_in_errors(const StreamSource& source) {
   return source.name.empty() ? "source " + source.path : "source '" + source.name + "'";
@@ -168,8 +100,8 @@ struct PlainStream::Parts {
   [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
   void take_fingerprints();
 
-  Communicator readers;  // the caller's: used while sources are opened, and for fingerprints
-  int num_ranks;         // of the job, for the grid
+  const Communicator& readers;
+  int num_ranks;  // of the job, for the grid
   NamedFields field_settings;
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
@@ -216,7 +148,7 @@ void PlainStream::Parts::choose(const Config& config, std::span<const std::strin
   const std::vector<PlanSettings> passes =
       settings_of_passes(config.grid(num_ranks).sizes(), config, profiles);
   require_fit(config, passes, profiles);
-  const std::int64_t length = max_length(config, passes);
+  const std::int64_t length = longest_for_filter(config, passes);
   std::int64_t entries = 0;
   std::int64_t before = 0;
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
@@ -371,18 +303,9 @@ void PlainStream::Parts::open_all(const Config& config, std::span<const std::str
 }
 
 PlainStream::PlainStream(const Communicator& readers, int num_ranks, const Config& config)
-    : parts_(std::make_unique<Parts>(readers, num_ranks, config)) {}
+    : ReadingStream(readers), parts_(std::make_unique<Parts>(this->readers(), num_ranks, config)) {}
 
 PlainStream::~PlainStream() = default;
-
-std::unique_ptr<PlainStream> PlainStream::make(const Communicator& comm, const Config& config,
-                                               std::span<const std::string> profiles,
-                                               std::int64_t most_steps) {
-  auto stream = together(comm, [&] { return std::make_unique<PlainStream>(comm, comm.size(), config); });
-  stream->open(config, profiles);
-  stream->end_at(most_steps);
-  return stream;
-}
 
 void PlainStream::open(const Config& config, std::span<const std::string> profiles) {
   parts_->open_all(config, profiles);
@@ -435,11 +358,9 @@ void PlainStream::tell_fingerprints(ServiceState& state) const {
   state.order = parts_->order;
 }
 
-void PlainStream::describe(ServiceState& state) {
-  GuardedWork work;
-  work.in_any_case([&] { take_fingerprints(); });
-  work([&] { tell_fingerprints(state); });
-  work.agree(parts_->readers);
+void PlainStream::publish(std::int64_t /*version*/) {
+  throw ConfigError("source.kind", "is not stream: a version of the policy matters to samples that arrive",
+                    "Do not publish versions");
 }
 
 }  // namespace evenkeel

@@ -24,9 +24,9 @@ SourceKind required_kind(const SourceSettings& config) {
       "source.kind", "is not set, so it is unknown where samples come from",
       "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
       "line, in source.path), safetensors or numpy (tensors of samples in source.path), megatron (an indexed "
-      "dataset, source.path.bin and .idx), dump (what run --dump wrote), lengths (a table of lengths in "
-      "source.path, "
-      "with made-up tokens) or synthetic (made-up samples)");
+      "dataset, source.path.bin and .idx), dump (what run --dump wrote), stream (samples that arrive while "
+      "the job trains), lengths (a table of lengths in source.path, with made-up tokens) or synthetic "
+      "(made-up samples)");
 }
 
 // Each kind communicates in its own way.
@@ -110,6 +110,9 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
       return with_samples(config, DumpSource::open(comm, config.path));
     case SourceKind::synthetic:
       return made_up(comm, config);
+    case SourceKind::stream:
+      throw ConfigError("source.kind", "stream is no list of samples: they arrive while the job trains",
+                        "Make a SampleStream, or use another kind");
     case SourceKind::embedded:
       break;
   }

@@ -29,6 +29,18 @@ DelayFigures SampleStream::delayed() {
   return stream_->delayed();
 }
 
+void SampleStream::publish(std::int64_t version) {
+  stream_->publish(version);
+}
+
+void SampleStream::trained(std::int64_t next_step) {
+  stream_->trained(next_step);
+}
+
+void SampleStream::stop_waiting() noexcept {
+  stream_->stop_waiting();
+}
+
 void SampleStream::describe(ServiceState& state) {
   stream_->describe(state);
 }

@@ -24,7 +24,7 @@ ALLOWED = {
     "src/config/keys.cpp": (1, "mesh.cp is written as a word or a number"),
     "src/service/step/step_context.cpp": (1, "the mesh makes communicators for groups of their own sizes"),
     "src/source/sample_source.cpp": (1, "the cap of a sample source, before there are settings"),
-    "src/source/plain_stream.cpp": (1, "no mesh decides which samples come"),
+    "src/source/length_limits.cpp": (1, "no mesh decides which samples come"),
     "src/job/job.cpp": (1, "the report names the mesh"),
     "src/job/output/dump.cpp": (1, "folders are named after groups where there is no grid of cp"),
     "src/report/gather_figures.cpp": (2, "figures of whole samples on DP ranks, and of padding"),

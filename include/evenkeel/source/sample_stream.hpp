@@ -53,20 +53,39 @@ class SampleStream {
   ~SampleStream();
 
   [[nodiscard]] const std::vector<StreamSource>& sources() const noexcept;
-  /// The number of samples in one epoch of the job.
+  /// The number of samples in one epoch of the job; 0 of a stream that samples arrive in.
   [[nodiscard]] std::int64_t num_samples() const noexcept;
+  /// `most_steps` where nobody knows when samples cease to arrive.
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
   /// What this rank brings to a step: an equal, contiguous share of its samples; nothing if data ranks read
   /// (see serve()). Local; called by one thread at a time, and fastest in the order of steps. Throws as
   /// SampleSource::read(), and InputError if sources have different fields. Precondition: 0 <= step <
   /// num_steps().
+  ///
+  /// With source.kind: stream, the step is formed now if it was not before, and the call waits until enough
+  /// samples are there; steps are read in order, from the one on that the job resumes with. Throws
+  /// EndOfSamples when no more will come and all are in earlier steps, and IoError when stream.patience is
+  /// over.
   [[nodiscard]] RaggedBatch read(std::int64_t step);
 
   /// What the delay of outliers did to the steps that were read here, or by data ranks; nothing without a
   /// delay. With data ranks, collective over the stream's communicator and equal on all ranks; otherwise
   /// local. Not while another thread reads. Throws InputError on every trainer as describe().
   [[nodiscard]] DelayFigures delayed();
+
+  // The following is about samples that arrive (source.kind: stream).
+
+  /// Collective over the stream's communicator: the policy now has this version. Waits for the buffer, as
+  /// read() does. Throws ConfigError on every rank unless stream.version is trainer.
+  void publish(std::int64_t version);
+  /// Collective over the stream's communicator: the job's state before `next_step` is saved, or will never
+  /// be needed, so that samples of earlier steps can be freed. No more than a hint to a buffer that cannot be
+  /// reached: a later call says the same of these steps, too. Has no effect on other sources.
+  void trained(std::int64_t next_step);
+  /// Lets read() wait no longer: it throws EndOfSamples, within a few seconds. Local, from any thread. For a
+  /// trainer that ends before its samples do.
+  void stop_waiting() noexcept;
 
   /// Collective over the stream's communicator: fills in the sources of a state. Reads files the first time
   /// it is called; later calls are O(sources), and still collective. Data ranks know only the newest stream:

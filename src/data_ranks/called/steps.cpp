@@ -44,9 +44,15 @@ Step CalledSteps::keep(Step made) {
   return made;
 }
 
+// The step that is being made may wait for samples, on data ranks.
 void CalledSteps::end(StepsAhead& steps) noexcept {
-  steps.stop();
   GuardedWork work;  // there is nobody left to tell what goes wrong
+  work([&] {
+    DataCall stop;
+    stop.kind = DataCallKind::stop_waiting;
+    DataLine::tell(stop, work);
+  });
+  steps.stop();
   work([&] {
     const DataCall last = call(DataCallKind::end_prefetcher);
     DataLine::tell_of_end(last, std::move(held_), work);

@@ -66,6 +66,25 @@ void CalledStream::describe(ServiceState& state) {
   work.agree(everyone_);
 }
 
+void CalledStream::publish(std::int64_t version) {
+  require_newest("told of a version");
+  tell(DataCallKind::publish_version, version);
+}
+
+void CalledStream::trained(std::int64_t next_step) {
+  require_newest("told of steps");
+  tell(DataCallKind::steps_trained, next_step);
+}
+
+void CalledStream::tell(DataCallKind kind, std::int64_t number) {
+  GuardedWork work;
+  DataCall call;
+  call.kind = kind;
+  call.number = number;
+  DataLine::tell(call, work);
+  work.agree(everyone_);
+}
+
 // Data ranks know the newest stream only.
 void CalledStream::require_newest(std::string_view what) const {
   if (!DataLine::is_laid() || DataLine::is_newest_stream(number_)) return;

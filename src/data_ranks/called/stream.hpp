@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data_ranks/data_line.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "source/any_stream.hpp"
 
@@ -27,8 +28,12 @@ class CalledStream final : public AnyStream {
   [[nodiscard]] RaggedBatch read(std::int64_t /*step*/) override { return {}; }
   [[nodiscard]] DelayFigures delayed() override;
   void describe(ServiceState& state) override;
+  void publish(std::int64_t version) override;
+  void trained(std::int64_t next_step) override;
+  void stop_waiting() noexcept override {}  // the data ranks wait
 
  private:
+  void tell(DataCallKind kind, std::int64_t number);
   void require_newest(std::string_view what) const;
 
   Communicator everyone_;

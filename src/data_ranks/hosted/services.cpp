@@ -67,6 +67,9 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
       case DataCallKind::open_stream:
       case DataCallKind::describe_stream:
       case DataCallKind::tell_delay:
+      case DataCallKind::stop_waiting:
+      case DataCallKind::publish_version:
+      case DataCallKind::steps_trained:
       case DataCallKind::finish:
         break;
     }

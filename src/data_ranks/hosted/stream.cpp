@@ -14,31 +14,31 @@ namespace evenkeel {
 ServedStream::ServedStream(const Communicator& everyone, const Config& config)
     : everyone_(everyone),
       first_data_rank_(DataLine::first_data_rank()),
-      stream_(DataLine::data_ranks(), everyone.size(), config) {}
+      stream_(ReadingStream::make(DataLine::data_ranks(), everyone.size(), config)) {}
 
 void ServedStream::open(const Config& config, const DataCall& call, std::int64_t most_steps) {
   GuardedWork work;
-  work.in_any_case([&] { stream_.open(config, call.names); });
+  work.in_any_case([&] { stream_->open(config, call.names); });
   work.agree(everyone_);
   StreamFigures figures;
   work([&] {
-    figures = {stream_.sources(), stream_.num_samples(),
-               std::min({stream_.num_steps(), call.number, most_steps})};
+    figures = {stream_->sources(), stream_->num_samples(),
+               std::min({stream_->num_steps(), call.number, most_steps})};
   });
   broadcast_value(everyone_, figures, first_data_rank_, work);
-  stream_.end_at(figures.steps);
+  stream_->end_at(figures.steps);
   work.agree(everyone_);
 }
 
 void ServedStream::describe() {
   const std::lock_guard lock(mutex_);
   GuardedWork work;
-  work.in_any_case([&] { stream_.take_fingerprints(); });
+  work.in_any_case([&] { stream_->take_fingerprints(); });
   work.agree(everyone_);
   StreamDescription description;
   work([&] {
     ServiceState state;
-    stream_.tell_fingerprints(state);
+    stream_->tell_fingerprints(state);
     description = {std::move(state.sources), state.order};
   });
   broadcast_value(everyone_, description, first_data_rank_, work);
@@ -47,20 +47,33 @@ void ServedStream::describe() {
 
 void ServedStream::tell_delay() {
   const std::lock_guard lock(mutex_);
-  DelayFigures figures = stream_.delayed();
+  DelayFigures figures = stream_->delayed();
   GuardedWork work;
   broadcast_value(everyone_, figures, first_data_rank_, work);
   work.agree(everyone_);
 }
 
+// What a buffer is told goes by another way than what is read from it, which may take long.
+void ServedStream::publish(std::int64_t version) {
+  GuardedWork work;
+  work.in_any_case([&] { stream_->publish(version); });
+  work.agree(everyone_);
+}
+
+void ServedStream::trained(std::int64_t next_step) {
+  GuardedWork work;
+  work.in_any_case([&] { stream_->trained(next_step); });
+  work.agree(everyone_);
+}
+
 RaggedBatch ServedStream::read(std::int64_t step) {
   const std::lock_guard lock(mutex_);
-  if (step >= stream_.num_steps()) {
+  if (step >= stream_->num_steps()) {
     throw InputError("step " + std::to_string(step),
-                     "is none of the stream, which has " + std::to_string(stream_.num_steps()),
+                     "is none of the stream, which has " + std::to_string(stream_->num_steps()),
                      "Make no more steps than SampleStream::num_steps()");
   }
-  return stream_.read(step);
+  return stream_->read(step);
 }
 
 }  // namespace evenkeel

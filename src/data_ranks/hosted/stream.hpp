@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "data_ranks/data_line.hpp"
@@ -8,7 +9,7 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
-#include "source/plain_stream.hpp"
+#include "source/reading_stream.hpp"
 
 namespace evenkeel {
 
@@ -23,6 +24,10 @@ class ServedStream {
   void open(const Config& config, const DataCall& call, std::int64_t most_steps);
   void describe();
   void tell_delay();
+  void publish(std::int64_t version);
+  void trained(std::int64_t next_step);
+  /// Lets nobody wait for samples any longer. From any thread.
+  void stop_waiting() noexcept { stream_->stop_waiting(); }
 
   /// This rank's samples of a step.
   [[nodiscard]] RaggedBatch read(std::int64_t step);
@@ -31,7 +36,7 @@ class ServedStream {
   Communicator everyone_;
   int first_data_rank_;
   std::mutex mutex_;
-  PlainStream stream_;
+  std::unique_ptr<ReadingStream> stream_;
 };
 
 }  // namespace evenkeel

@@ -1,0 +1,264 @@
+#include "source/arriving/arriving_stream.hpp"
+
+#include <algorithm>
+#include <boost/serialization/string.hpp>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "buffer/door.hpp"
+#include "evenkeel/base/error.hpp"
+#include "mesh/fail_together.hpp"
+#include "mesh/nodes.hpp"
+#include "plan/schedule/selection.hpp"
+#include "source/arriving/own_buffer.hpp"
+#include "source/arriving/steps_of_buffer.hpp"
+#include "source/cut_samples.hpp"
+#include "source/length_limits.hpp"
+#include "transport/share_values.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t typical_length = 4096;
+
+/// Throws ConfigError where the job says another rule than the buffer has.
+template <typename Value, typename Words>
+void require_same_rule(const std::string& key, const std::optional<Value>& wanted,
+                       const std::optional<Value>& has, const std::string& url, Words&& words) {
+  if (!wanted || wanted == has) return;
+  throw ConfigError("stream." + key,
+                    "is " + words(*wanted) + ", and the buffer at " + url + " has " +
+                        (has ? words(*has) : std::string("none")),
+                    "Leave it out, or start the buffer with the same");
+}
+
+void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSettings& has,
+                        const std::string& url) {
+  const auto number = [](auto value) {
+    std::string text = std::to_string(value);
+    return text;
+  };
+  const auto word = [](OnStale value) -> std::string {
+    return value == OnStale::wait ? "wait" : value == OnStale::drop ? "drop" : "mask";
+  };
+  require_same_rule<std::int64_t>("group_size", wanted.group_size, has.group_size, url, number);
+  require_same_rule<std::int64_t>("min_group", wanted.min_group, has.fewest(), url, number);
+  require_same_rule("deadline", wanted.deadline, has.deadline, url, number);
+  require_same_rule("max_staleness", wanted.max_staleness, has.max_staleness, url, number);
+  require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
+}
+
+PlanSettings costliest(const std::vector<PlanSettings>& passes) {
+  return std::ranges::max(passes, {},
+                          [](const PlanSettings& pass) { return pass.balance.cost(typical_length); });
+}
+
+/// One value a sample: 1, or 0 for those that are masked.
+void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
+                    std::span<const std::int64_t> masked) {
+  constexpr std::string_view name = "loss_mask";
+  if (batch.find(name) == nullptr) {
+    Column& mask = batch.add_field({std::string(name), DType::float32, FieldKind::response_token, {}});
+    std::ranges::fill(mask.values<float>(), 1.0F);
+  }
+  Column& mask = *batch.find(name);
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    if (!std::ranges::binary_search(masked, arrivals[i])) continue;
+    const RowRange rows = batch.rows_of(mask, static_cast<std::int64_t>(i));
+    std::fill(mask.row(rows.begin), mask.row(rows.end), std::byte{0});
+  }
+}
+
+}  // namespace
+
+struct ArrivingStream::Parts {
+  /// What the first rank that reads tells the others.
+  struct OpenedBuffer {
+    std::string url;
+    std::string token;
+    std::string identity;
+    std::int64_t group_size = 1;
+    bool masks_stale = false;
+
+    template <class Archive>
+    void serialize(Archive& archive, unsigned /*version*/) {
+      archive& url& token& identity& group_size& masks_stale;
+    }
+  };
+
+  Parts(int ranks_of_job, const Config& configured) : config(configured), num_ranks(ranks_of_job) {}
+
+  void open_buffer(const Communicator& readers, GuardedWork& work);
+  void choose_rules(std::span<const std::string> profiles);
+  [[nodiscard]] std::vector<std::int64_t> share_of(const stream::FormedStep& step) const;
+  [[nodiscard]] RaggedBatch cut(RaggedBatch batch) const;
+
+  Config config;
+  int num_ranks;  // of the job, for the grid
+  int reader = 0;
+  int num_readers = 1;
+  std::int64_t most_steps = SampleStream::all_steps;
+  std::vector<StreamSource> told;
+  std::unique_ptr<OwnBuffer> own;  // on the first rank that reads, where the job has one
+  OpenedBuffer opened;
+  std::optional<stream::StreamSettings> rules_of_buffer;  // on the first rank that reads
+  std::optional<FormingRules> rules;                      // likewise
+  std::int64_t longest = 0;                               // that the filter lets through
+  std::atomic<bool> must_stop{false};
+  std::optional<StepsOfBuffer> steps;    // of whoever reads
+  std::optional<StepsOfBuffer> telling;  // of the trainer's thread
+  std::int64_t trained = 0;              // steps, of which the buffer has been told
+};
+
+/// On the first rank that reads: its own buffer, or the one that it was named.
+void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork& work) {
+  const std::vector<int> nodes = nodes_of_ranks(readers);
+  work([&] {
+    if (reader != 0) return;
+    const ArrivalSettings& settings = config.stream;
+    if (!settings.token_file.empty()) opened.token = read_token(settings.token_file);
+    opened.url = config.source.path.string();
+    if (opened.url.empty()) {
+      own = std::make_unique<OwnBuffer>(settings, opened.token);
+      opened.url = own->url();
+      const bool is_one_node = std::ranges::all_of(nodes, [&](int node) { return node == nodes.front(); });
+      if (!is_one_node && !own->is_open_to_others()) {
+        throw ConfigError(
+            "stream.listen",
+            "is " + settings.listen + ", which the ranks of other machines that read cannot reach",
+            "Set it to an address of the network, with stream.token_file; or let data ranks of "
+            "one machine read");
+      }
+    }
+    steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
+    const JobBegun begun = steps->begin(config.batch.global_batch);
+    require_same_rules(settings, begun.settings, opened.url);
+    opened.identity = begun.identity;
+    opened.group_size = begun.settings.group_size;
+    opened.masks_stale = begun.settings.on_stale == OnStale::mask;
+    rules_of_buffer = begun.settings;
+  });
+}
+
+void ArrivingStream::Parts::choose_rules(std::span<const std::string> profiles) {
+  require_samples_for_updates(config);
+  const std::vector<PlanSettings> passes =
+      settings_of_passes(config.grid(num_ranks).sizes(), config, profiles);
+  require_fit(config, passes, profiles);
+  longest = longest_for_filter(config, passes);
+  if (!rules_of_buffer) return;
+  FormingRules& forming = rules.emplace();
+  forming.stream = *rules_of_buffer;
+  forming.stream.look_ahead = config.stream.look_ahead;
+  forming.groups = config.batch.global_batch / opened.group_size;
+  forming.plan = costliest(passes);
+  forming.publishes_steps = !config.stream.versions_by_trainer;
+  forming.drops_empty = config.filter.empty == EmptySample::drop;
+  if (config.filter.too_long == TooLong::drop) forming.drops_above = longest;
+}
+
+/// An equal, contiguous share of its samples.
+std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedStep& step) const {
+  std::vector<std::int64_t> arrivals;
+  for (const stream::WaitingGroup& group : step.groups) {
+    for (const stream::WaitingSample& sample : group.samples) arrivals.push_back(sample.arrival);
+  }
+  const std::int64_t all = std::ssize(arrivals);
+  const auto end_of = [&](int rank) { return arrivals.begin() + all * rank / num_readers; };
+  return {end_of(reader), end_of(reader + 1)};
+}
+
+/// What the filter makes of samples that it does not drop.
+RaggedBatch ArrivingStream::Parts::cut(RaggedBatch batch) const {
+  if (config.filter.too_long != TooLong::truncate && config.filter.too_long != TooLong::split) return batch;
+  const std::span<const SampleShape> samples = batch.samples();
+  const auto tokens_in = [&](std::int64_t i) { return samples[static_cast<std::size_t>(i)].length(); };
+  FilterSettings filter = config.filter;
+  filter.empty = EmptySample::keep;
+  const Selection selection(batch.size(), tokens_in, filter, longest, opened.url);
+  if (selection.takes_whole_samples()) return batch;
+  std::vector<SourceField> fields;
+  for (const Column& column : batch.fields()) {
+    if (column.spec().name != input_ids_field) fields.push_back({column.spec()});
+  }
+  require_rows_can_be_cut(fields, config.fields, "source " + opened.url, selection.counts());
+  std::vector<Cut> cuts;
+  for (std::int64_t entry = 0; entry < selection.size(); ++entry) {
+    const std::int64_t at = selection.position_of(entry);
+    const SampleShape& shape = samples[static_cast<std::size_t>(at)];
+    cuts.push_back({0, at, selection.piece(entry, shape.length()).tokens, shape.id, shape.group});
+  }
+  return cut_samples({&batch, 1}, cuts, config.fields);
+}
+
+ArrivingStream::ArrivingStream(const Communicator& readers, int num_ranks, const Config& config)
+    : ReadingStream(readers), parts_(std::make_unique<Parts>(num_ranks, config)) {}
+
+ArrivingStream::~ArrivingStream() = default;
+
+void ArrivingStream::open(const Config& /*config*/, std::span<const std::string> profiles) {
+  Parts& parts = *parts_;
+  parts.reader = readers().rank();
+  parts.num_readers = readers().size();
+  GuardedWork work;
+  parts.open_buffer(readers(), work);
+  broadcast_value(readers(), parts.opened, 0, work);
+  work([&] {
+    const ArrivalSettings& settings = parts.config.stream;
+    const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience};
+    if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
+    if (parts.reader == 0) parts.telling.emplace(access, parts.must_stop);
+    parts.told.push_back({"", parts.opened.url, {}, "", ""});
+  });
+  work.agree(readers());
+  fail_together(readers(), try_on_replicated_data([&] { parts.choose_rules(profiles); }));
+}
+
+void ArrivingStream::end_at(std::int64_t most_steps) noexcept {
+  parts_->most_steps = std::min(parts_->most_steps, most_steps);
+}
+
+const std::vector<StreamSource>& ArrivingStream::sources() const noexcept {
+  return parts_->told;
+}
+
+std::int64_t ArrivingStream::num_steps() const noexcept {
+  return parts_->most_steps;
+}
+
+RaggedBatch ArrivingStream::read(std::int64_t step) {
+  Parts& parts = *parts_;
+  const stream::FormedStep formed = parts.steps->step(step, parts.rules ? &*parts.rules : nullptr);
+  const std::vector<std::int64_t> share = parts.share_of(formed);
+  RaggedBatch batch = parts.steps->read(share);
+  if (parts.opened.masks_stale && batch.size() > 0) set_loss_masks(batch, share, formed.masked);
+  return parts.cut(std::move(batch));
+}
+
+void ArrivingStream::publish(std::int64_t version) {
+  together(readers(), [&] {
+    if (!parts_->config.stream.versions_by_trainer)
+      throw ConfigError("stream.version", "is step, so that a version is the number of a step",
+                        "Set it to trainer, or publish nothing");
+    if (parts_->telling) parts_->telling->publish(version);
+  });
+}
+
+void ArrivingStream::trained(std::int64_t next_step) {
+  together(readers(), [&] {
+    if (!parts_->telling || next_step <= parts_->trained) return;
+    if (parts_->telling->trained(next_step - 1)) parts_->trained = next_step;
+  });
+}
+
+void ArrivingStream::stop_waiting() noexcept {
+  parts_->must_stop = true;
+}
+
+void ArrivingStream::tell_fingerprints(ServiceState& state) const {
+  const Parts::OpenedBuffer& buffer = parts_->opened;
+  state.sources = {{buffer.url, 0, 0, fnv1a_64(buffer.identity)}};
+  state.order = 0;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
+#include "source/reading_stream.hpp"
+
+namespace evenkeel {
+
+/// A stream of samples that arrive in a buffer while the job trains. The first rank that reads forms steps;
+/// each is written down in the buffer, where the others wait for it, and every rank fetches its own share.
+class ArrivingStream final : public ReadingStream {
+ public:
+  ArrivingStream(const Communicator& readers, int num_ranks, const Config& config);
+  ~ArrivingStream() override;
+  void open(const Config& config, std::span<const std::string> profiles) override;
+  void end_at(std::int64_t most_steps) noexcept override;
+
+  [[nodiscard]] const std::vector<StreamSource>& sources() const noexcept override;
+  [[nodiscard]] std::int64_t num_samples() const noexcept override { return 0; }
+  [[nodiscard]] std::int64_t num_steps() const noexcept override;
+  [[nodiscard]] RaggedBatch read(std::int64_t step) override;
+  [[nodiscard]] DelayFigures delayed() override { return {}; }
+  void publish(std::int64_t version) override;
+  void trained(std::int64_t next_step) override;
+  void stop_waiting() noexcept override;
+
+  void take_fingerprints() override {}
+  void tell_fingerprints(ServiceState& state) const override;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace evenkeel

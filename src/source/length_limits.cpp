@@ -1,0 +1,81 @@
+#include "source/length_limits.hpp"
+
+#include <algorithm>
+
+#include "base/text_layout.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Whether a pass counts its cap by the rank, so that all of it follows from the mesh.
+bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
+  if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
+  return std::ranges::any_of(profiles, [&](const std::string& name) {
+    if (name.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
+    const auto found = config.profiles.find(name);
+    return found != config.profiles.end() && found->second.micro_batch.max_tokens_per_rank.has_value();
+  });
+}
+
+}  // namespace
+
+std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettings> passes) {
+  if (config.filter.max_length) return *config.filter.max_length;
+  const auto cap = [](const PlanSettings& pass) { return pass.micro_batch.max_tokens; };
+  return cap(std::ranges::min(passes, {}, cap));
+}
+
+// The limit must not depend on the mesh, whose alignment a filtered sample must fit under all the same.
+void require_fit(const Config& config, std::span<const PlanSettings> passes,
+                 std::span<const std::string> profiles) {
+  if (config.filter.too_long == TooLong::error) return;
+  if (!config.filter.max_length && config.mesh.flexible_cp) {
+    throw ConfigError(
+        "batch.max_length",
+        "is auto, and with mesh.cp: flexible the longest sample that fits depends on the ranks there "
+        "are",
+        "Set it to a number of tokens");
+  }
+  if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {
+    throw ConfigError(
+        "batch.max_length",
+        "is auto, and with micro_batch.max_tokens_per_rank the longest sample that fits depends "
+        "on mesh.cp; no mesh decides which samples come",
+        "Set it to a number of tokens");
+  }
+  const std::int64_t length = longest_for_filter(config, passes);
+  for (const PlanSettings& pass : passes) {
+    const std::int64_t alignment = pass.alignment(pass.largest_group());
+    const std::int64_t cap = pass.cap(pass.largest_group());
+    const std::int64_t fitting = cap / alignment * alignment;
+    if (length <= fitting) continue;
+    throw ConfigError("batch.max_length",
+                      "lets samples of " + number_of(length, "token") +
+                          " through, which are aligned to multiples of " + std::to_string(alignment) +
+                          " and then break the cap of " + number_of(cap, "token"),
+                      "Set it to " + std::to_string(fitting) +
+                          " or less; it is not worked out from the mesh, on which no sample may depend");
+  }
+}
+
+// The last step of an epoch may have fewer.
+void require_samples_for_updates(const Config& config) {
+  const std::int64_t updates = config.mini_batches.count;
+  if (updates <= config.batch.global_batch) return;
+  throw ConfigError("batch.mini_batches",
+                    "is " + std::to_string(updates) + ", and a step has " +
+                        number_of(config.batch.global_batch, "sample") +
+                        " (batch.global_batch): some updates would have none",
+                    "Lower it, or raise batch.global_batch");
+}
+
+std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
+                                             std::span<const std::string> profiles) {
+  std::vector<PlanSettings> passes;
+  for (const std::string& profile : profiles) passes.push_back(config.plan_settings(sizes, profile));
+  if (passes.empty()) passes.push_back(config.plan_settings(sizes));
+  return passes;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,349 @@
+// Samples that arrive in a buffer while a job reads them (source.kind: stream). Rank 0 has the buffer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/mpi/collectives.hpp>
+#include <boost/mpi/communicator.hpp>
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "buffer/buffer.hpp"
+#include "buffer/door.hpp"
+#include "buffer/rollout_lines.hpp"
+#include "buffer/store/store.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/service/prefetcher.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+#include "support/error_message.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel::arriving_test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::message_of;
+using testing_support::received;
+using testing_support::rollout_line;
+using testing_support::ScratchFolder;
+
+/// A buffer in this process, which can be closed and opened again at the same port.
+class OpenBuffer {
+ public:
+  explicit OpenBuffer(stream::StreamSettings settings)
+      : buffer_(std::make_unique<Buffer>(make_memory_store(1 << 20), settings)) {
+    open(0);
+  }
+  ~OpenBuffer() {
+    buffer_->stop();
+    close();
+  }
+
+  Buffer& operator*() { return *buffer_; }
+  Buffer* operator->() { return buffer_.get(); }
+  [[nodiscard]] std::string url() const { return door_->url(); }
+  void open(int port) {
+    door_.emplace(*buffer_, DoorSettings{.port = port});
+    thread_ = std::thread([this] { door_->serve(); });
+  }
+  void close() {
+    door_->stop();
+    thread_.join();
+  }
+  void close_and_open_again() {
+    const int port = door_->port();
+    close();
+    door_.reset();
+    open(port);
+  }
+
+ private:
+  std::unique_ptr<Buffer> buffer_;
+  std::optional<Door> door_;
+  std::thread thread_;
+};
+
+class Arriving : public testing::Test {
+ protected:
+  ~Arriving() override { world_.barrier(); }
+
+  void open(const stream::StreamSettings& settings) {
+    if (world_.rank() == 0) {
+      buffer_ = std::make_unique<OpenBuffer>(settings);
+      url_ = buffer_->url();
+    }
+    boost::mpi::broadcast(world_, url_, 0);
+  }
+  void open_groups_of(std::int64_t size) { open(testing_support::groups_of(size)); }
+
+  template <typename Act>
+  void on_buffer(Act&& act) {
+    if (buffer_) act(**buffer_);
+    world_.barrier();
+  }
+  /// Groups "g<from>" .. "g<to - 1>" of two samples, whose tokens begin with their number.
+  void send_groups(int from, int to, int version = 0) {
+    on_buffer([&](Buffer& buffer) {
+      for (int g = from; g < to; ++g) {
+        const std::string name = "g" + std::to_string(g);
+        buffer.take(received(rollout_line(name, 1, version, g + 1) + rollout_line(name, 0, version, g + 1)));
+      }
+    });
+  }
+  void end() {
+    on_buffer([](Buffer& buffer) { buffer.end(); });
+  }
+  [[nodiscard]] Config config_of(const std::vector<std::string>& overrides = {}) const {
+    return parse_config("source: {kind: stream, path: '" + url_ + "'}\nbatch: {global_batch: 4}\n", "test",
+                        overrides);
+  }
+
+  /// The lengths of a step's samples, over all ranks.
+  [[nodiscard]] std::vector<std::int64_t> lengths_of(SampleStream& stream, std::int64_t step) const {
+    std::vector<std::int64_t> mine;
+    const RaggedBatch batch = stream.read(step);
+    for (const SampleShape& shape : batch.samples()) mine.push_back(shape.length());
+    std::vector<std::vector<std::int64_t>> of_ranks;
+    boost::mpi::all_gather(world_, mine, of_ranks);
+    std::vector<std::int64_t> all;
+    for (const auto& of_rank : of_ranks) all.insert(all.end(), of_rank.begin(), of_rank.end());
+    return all;
+  }
+
+  boost::mpi::communicator world_;
+  std::unique_ptr<OpenBuffer> buffer_;  // on rank 0
+  std::string url_;
+};
+
+TEST_F(Arriving, steps_have_whole_groups_in_the_order_in_which_they_were_complete_and_end_with_them) {
+  open_groups_of(2);
+  send_groups(0, 5);
+  end();
+  SampleStream stream(world_, config_of());
+  EXPECT_EQ(stream.num_steps(), SampleStream::all_steps);
+  EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
+  EXPECT_THAT(lengths_of(stream, 1), ElementsAre(4, 4, 5, 5));
+  EXPECT_THAT(lengths_of(stream, 2), ElementsAre(6, 6)) << "the last step has what is left";
+  EXPECT_THROW(static_cast<void>(stream.read(3)), EndOfSamples);
+}
+
+TEST_F(Arriving, a_step_waits_until_its_groups_are_complete) {
+  open_groups_of(2);
+  SampleStream stream(world_, config_of());
+  std::thread producer;
+  if (buffer_) {
+    producer = std::thread([&] {
+      for (const char* name : {"a", "b"}) {
+        std::this_thread::sleep_for(20ms);
+        (*buffer_)->take(received(rollout_line(name, 0)));
+        (*buffer_)->take(received(rollout_line(name, 1)));
+      }
+    });
+  }
+  EXPECT_THAT(lengths_of(stream, 0), ElementsAre(4, 4, 4, 4));
+  if (producer.joinable()) producer.join();
+}
+
+TEST_F(Arriving, a_prefetcher_ends_with_the_samples_and_keeps_their_fields_and_groups) {
+  open_groups_of(2);
+  send_groups(0, 4);
+  end();
+  const Config config = config_of({"exchange.prefetch=2"});
+  SampleStream stream(world_, config);
+  Prefetcher prefetcher(world_, config, stream.num_steps(),
+                        [&](std::int64_t step) { return stream.read(step); });
+  std::int64_t steps = 0;
+  while (const std::optional<Step> step = prefetcher.next()) {
+    EXPECT_EQ(step->index, steps++);
+    EXPECT_EQ(step->num_samples, 4);
+    for (const MicroBatch& micro_batch : step->micro_batches) {
+      EXPECT_NE(micro_batch.tensors.find("index"), nullptr);
+      EXPECT_NE(micro_batch.tensors.find("version"), nullptr);
+    }
+  }
+  EXPECT_EQ(steps, 2);
+  EXPECT_EQ(prefetcher.next(), std::nullopt);
+  EXPECT_EQ(prefetcher.state().next_step, 2);
+}
+
+TEST_F(Arriving, a_resumed_job_gets_steps_again_that_were_not_trained_and_none_that_were) {
+  open_groups_of(2);
+  send_groups(0, 6);
+  std::vector<std::int64_t> second;
+  ServiceState before;
+  {
+    SampleStream stream(world_, config_of());
+    stream.describe(before);
+    static_cast<void>(lengths_of(stream, 0));
+    second = lengths_of(stream, 1);
+    stream.trained(1);
+    EXPECT_THROW(static_cast<void>(stream.read(0)), InputError);
+  }
+  SampleStream again(world_, config_of());
+  ServiceState now;
+  again.describe(now);
+  EXPECT_EQ(now.sources, before.sources) << "the same buffer";
+  EXPECT_EQ(lengths_of(again, 1), second);
+  EXPECT_THAT(lengths_of(again, 2), ElementsAre(6, 6, 7, 7));
+  EXPECT_THAT(
+      message_of([&] { static_cast<void>(again.read(0)); }),
+      AllOf(HasSubstr("step 0"), HasSubstr("freed the samples of steps up to 0"), HasSubstr("Resume")));
+  EXPECT_THAT(message_of([&] { static_cast<void>(again.read(5)); }), HasSubstr("has formed steps up to 2"));
+}
+
+TEST_F(Arriving, a_version_is_the_number_of_the_step_that_is_formed) {
+  open_groups_of(2);
+  send_groups(0, 4);
+  SampleStream stream(world_, config_of());
+  static_cast<void>(lengths_of(stream, 0));
+  static_cast<void>(lengths_of(stream, 1));
+  on_buffer([](Buffer& buffer) { EXPECT_EQ(buffer.status().stream.version, 1); });
+  EXPECT_THROW(stream.publish(7), ConfigError) << "stream.version is step";
+}
+
+TEST_F(Arriving, a_trainer_publishes_versions_where_it_says_so) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  SampleStream stream(world_, config_of({"stream.version=trainer"}));
+  stream.publish(7);
+  static_cast<void>(lengths_of(stream, 0));
+  on_buffer([](Buffer& buffer) {
+    EXPECT_EQ(buffer.status().stream.version, 7);
+    EXPECT_EQ(buffer.formed(0).front().version, 7);
+  });
+}
+
+TEST_F(Arriving, stale_samples_are_dropped_and_what_is_left_makes_the_step) {
+  stream::StreamSettings settings = testing_support::groups_of(2);
+  settings.max_staleness = 0;
+  open(settings);
+  send_groups(0, 3);
+  send_groups(3, 5, 1);
+  SampleStream stream(world_, config_of());
+  EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
+  EXPECT_THAT(lengths_of(stream, 1), ElementsAre(5, 5, 6, 6)) << "g2 is of version 0";
+  on_buffer([](Buffer& buffer) {
+    const stream::Status status = buffer.status().stream;
+    EXPECT_EQ(status.dropped[0].samples, 2);
+    EXPECT_EQ(status.received.samples, status.formed.samples + status.dropped[0].samples);
+  });
+}
+
+TEST_F(Arriving, stale_samples_are_masked_where_that_is_asked_for) {
+  stream::StreamSettings settings = testing_support::groups_of(2);
+  settings.max_staleness = 0;
+  settings.on_stale = OnStale::mask;
+  open(settings);
+  send_groups(0, 3);
+  send_groups(3, 4, 1);
+  SampleStream stream(world_, config_of());
+  const auto sum_of_masks = [&](std::int64_t step) {
+    float mine = 0;
+    const RaggedBatch batch = stream.read(step);
+    if (batch.size() > 0)
+      for (const float mask : batch.at("loss_mask").values<float>()) mine += mask;
+    return boost::mpi::all_reduce(world_, mine, std::plus<>());
+  };
+  EXPECT_EQ(sum_of_masks(0), 1 + 1 + 2 + 2) << "all response tokens";
+  EXPECT_EQ(sum_of_masks(1), 4 + 4) << "g2 is of version 0";
+}
+
+TEST_F(Arriving, what_a_filter_drops_is_accounted_for) {
+  open_groups_of(2);
+  send_groups(0, 6);
+  SampleStream stream(world_, config_of({"batch.too_long=drop", "batch.max_length=5"}));
+  EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
+  EXPECT_THAT(lengths_of(stream, 1), ElementsAre(4, 4, 5, 5));
+  end();
+  EXPECT_THROW(static_cast<void>(stream.read(2)), EndOfSamples);
+  on_buffer([](Buffer& buffer) {
+    const stream::Status status = buffer.status().stream;
+    EXPECT_EQ(status.dropped[static_cast<std::size_t>(stream::DropReason::filtered)].samples, 4);
+    EXPECT_EQ(status.waiting.samples, 0);
+  });
+}
+
+TEST_F(Arriving, long_samples_are_cut_where_a_filter_says_so) {
+  open_groups_of(2);
+  send_groups(3, 5);
+  SampleStream stream(world_, config_of({"batch.too_long=split", "batch.max_length=3"}));
+  EXPECT_THAT(lengths_of(stream, 0), ElementsAre(3, 2, 3, 2, 3, 3, 3, 3));
+}
+
+TEST_F(Arriving, a_buffer_that_comes_back_is_gone_on_with) {
+  open_groups_of(2);
+  SampleStream stream(world_, config_of());
+  std::thread producer;
+  if (buffer_) {
+    producer = std::thread([&] {
+      buffer_->close_and_open_again();
+      for (const char* name : {"a", "b"})
+        (*buffer_)->take(received(rollout_line(name, 0) + rollout_line(name, 1)));
+    });
+  }
+  EXPECT_EQ(lengths_of(stream, 0).size(), 4);
+  if (producer.joinable()) producer.join();
+}
+
+TEST_F(Arriving, patience_ends_with_the_same_error_on_every_rank) {
+  open_groups_of(2);
+  send_groups(0, 1);
+  const Config config = config_of({"stream.patience=0.1", "exchange.prefetch=0"});
+  SampleStream stream(world_, config);
+  Prefetcher prefetcher(world_, config, stream.num_steps(),
+                        [&](std::int64_t step) { return stream.read(step); });
+  const std::string message = message_of([&] { static_cast<void>(prefetcher.next()); });
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("stream.patience"), HasSubstr("1 is complete"), HasSubstr("producers")));
+  std::vector<std::string> all;
+  boost::mpi::all_gather(world_, message, all);
+  for (const std::string& other : all) EXPECT_EQ(other, message);
+}
+
+TEST_F(Arriving, who_waits_can_be_stopped) {
+  open_groups_of(2);
+  SampleStream stream(world_, config_of());
+  stream.stop_waiting();
+  EXPECT_THROW(static_cast<void>(stream.read(0)), EndOfSamples);
+}
+
+TEST_F(Arriving, rules_that_differ_from_the_buffers_are_refused_on_every_rank) {
+  open_groups_of(2);
+  EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"stream.group_size=4"})); }),
+              AllOf(HasSubstr("stream.group_size"), HasSubstr("is 4"), HasSubstr("has 2")));
+  EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"stream.max_staleness=4"})); }),
+              AllOf(HasSubstr("stream.max_staleness"), HasSubstr("has none")));
+  EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"batch.global_batch=5"})); }),
+              AllOf(HasSubstr("batch.global_batch"), HasSubstr("is 5"), HasSubstr("groups of 2")));
+}
+
+TEST_F(Arriving, a_job_may_have_the_buffer_itself) {
+  const ScratchFolder scratch;
+  std::string folder = scratch.path().string();
+  boost::mpi::broadcast(world_, folder, 0);
+  const std::string yaml =
+      "source: {kind: stream}\nbatch: {global_batch: 4}\nstream: {listen: '127.0.0.1:0', dir: '" + folder +
+      "/kept', capacity: 16MiB, group_size: 2}\n";
+  ServiceState first;
+  {
+    SampleStream stream(world_, parse_config(yaml, "test"));
+    EXPECT_THAT(stream.sources().at(0).path, HasSubstr("http://127.0.0.1:"));
+    stream.describe(first);
+  }
+  SampleStream again(world_, parse_config(yaml, "test"));
+  ServiceState second;
+  again.describe(second);
+  EXPECT_EQ(first.sources.at(0).digest, second.sources.at(0).digest) << "the same folder is the same buffer";
+}
+
+}  // namespace
+}  // namespace evenkeel::arriving_test
