@@ -46,6 +46,17 @@ void require_own_state_folder(const JobSettings& options) {
   }
 }
 
+bool awaits_samples(const Config& config) {
+  return config.sources.empty() && config.source.kind == SourceKind::stream;
+}
+
+// There is no trainer here but the demonstration consumer.
+void require_versions_of_steps(const Config& config) {
+  if (!awaits_samples(config) || !config.stream.versions_by_trainer) return;
+  throw ConfigError("stream.version", "is trainer, and evenkeel run has no trainer that publishes versions",
+                    "Set stream.version: step");
+}
+
 // A field that no pass is sent would be read for nothing, and missed.
 void require_fields_are_sent(const Config& config, std::span<const std::string> passes) {
   for (const auto& [name, settings] : config.fields) {
@@ -76,6 +87,7 @@ std::vector<std::string> named_passes(const JobSettings& options, const Config& 
 std::vector<std::string> passes_of(const JobSettings& options, const Config& config) {
   std::vector<std::string> passes = named_passes(options, config);
   require_fields_are_sent(config, passes);
+  require_versions_of_steps(config);
   return passes;
 }
 
@@ -102,7 +114,7 @@ std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config&
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  if (ranks.own().rank() == 0 && !path.empty()) observer.begins_to_read(path);
+  if (ranks.own().rank() == 0 && !path.empty() && !awaits_samples(config)) observer.begins_to_read(path);
   const Phase phase("open sources");
   return std::make_unique<SampleStream>(ranks.world(), config, profiles);
 }
@@ -149,6 +161,11 @@ Job::Job(const JobRanks& ranks, const Config& config, const JobSettings& options
     state_.write(
         this->world(), 0, [this] { return state(); }, true);
   folders_.emplace(this->world(), output_request());
+}
+
+// Its thread may wait for samples that never come.
+Job::~Job() {
+  if (stream_) stream_->stop_waiting();
 }
 
 void Job::describe() {
@@ -202,7 +219,7 @@ void Job::run() {
   if (folders_->have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t begin = state_.begin().next_step;
-  if (first()) observer_.begins(stream_->num_samples(), begin, std::max(begin, steps_));
+  if (first()) tell_beginning();
   if (first()) warn_of_what_is_read_otherwise();
   start_watching();
   start_prefetching();
@@ -213,10 +230,10 @@ void Job::run() {
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
     const std::int64_t tokens = run_passes(std::move(*step));
-    state_.write(world(), reached, now);
+    if (state_.write(world(), reached, now)) free_samples_before(reached);
     if (first()) observer_.finished_step(tokens);
   }
-  state_.write(world(), reached, now, true);
+  if (state_.write(world(), reached, now, true)) free_samples_before(reached);
   if (first()) observer_.finished_steps();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   {
@@ -230,6 +247,18 @@ void Job::run() {
   together(world(), [&] {
     if (first()) observer_.ends_with(report_);
   });
+}
+
+void Job::tell_beginning() const {
+  const std::int64_t begin = state_.begin().next_step;
+  const bool is_open = steps_ == SampleStream::all_steps;
+  const std::optional<std::int64_t> steps = is_open ? std::nullopt : std::optional(std::max(begin, steps_));
+  observer_.begins(awaits_samples(config_) ? std::nullopt : std::optional(stream_->num_samples()), begin,
+                   steps);
+}
+
+void Job::free_samples_before(std::int64_t step) {
+  if (awaits_samples(config_)) stream_->trained(step);
 }
 
 // A trainer may add a field to a later pass; this job adds none.

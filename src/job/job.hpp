@@ -51,8 +51,10 @@ class JobObserver {
   virtual ~JobObserver() = default;
 
   virtual void begins_to_read(const std::filesystem::path& /*source*/) {}
-  /// Steps of `from` to `steps` - 1 are to be made.
-  virtual void begins(std::int64_t /*samples*/, std::int64_t /*from*/, std::int64_t /*steps*/) {}
+  /// Steps of `from` to `steps` - 1 are to be made, of so many samples; neither is known of a stream that
+  /// samples arrive in, unless steps are limited.
+  virtual void begins(std::optional<std::int64_t> /*samples*/, std::int64_t /*from*/,
+                      std::optional<std::int64_t> /*steps*/) {}
   virtual void warns(const std::string& /*text*/) {}
   /// A pass over a step is over; where the settings ask for it. May throw, which ends the job on every rank.
   virtual void passed(const StepFigures& /*figures*/) {}
@@ -71,11 +73,15 @@ class Job {
   /// and open_source do.
   Job(const JobRanks& ranks, const Config& config, const JobSettings& options, JobObserver& observer);
 
+  /// Waits for no more samples.
+  ~Job();
+
   void run();
 
  private:
   [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
   [[nodiscard]] bool first() const { return world().rank() == 0; }
+  void tell_beginning() const;
   /// What the user may have meant in another way.
   void warn_of_what_is_read_otherwise() const;
   /// Collective. A name under `fields` that no sample brings would change nothing, unseen.
@@ -87,6 +93,8 @@ class Job {
   void start_watching();
   void start_prefetching();
   [[nodiscard]] std::optional<Step> next();
+  /// Collective: whoever keeps samples for the job may forget those of steps before this one.
+  void free_samples_before(std::int64_t step);
   /// Returns the step's true tokens.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);

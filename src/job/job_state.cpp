@@ -58,10 +58,10 @@ std::vector<std::string> JobState::accept(const ServiceState& now) const {
   return differences(begin_, now);
 }
 
-void JobState::write(const boost::mpi::communicator& world, std::int64_t next_step,
+bool JobState::write(const boost::mpi::communicator& world, std::int64_t next_step,
                      const std::function<ServiceState()>& now, bool always) {
-  if (!is_kept() || next_step == written_) return;
-  if (!always && next_step % settings_.every != 0) return;
+  if (!is_kept() || next_step == written_) return true;
+  if (!always && next_step % settings_.every != 0) return false;
   const Phase phase("keep the state", next_step);
   together(world, [&] {
     if (!folder_) return;
@@ -71,6 +71,7 @@ void JobState::write(const boost::mpi::communicator& world, std::int64_t next_st
     folder_->write(state);
   });
   written_ = next_step;
+  return true;
 }
 
 }  // namespace evenkeel

@@ -42,7 +42,8 @@ class JobState {
   [[nodiscard]] std::vector<std::string> accept(const ServiceState& now) const;
   /// Collective: writes the state before `next_step`, of which `now` tells the rest, under the job's name,
   /// where that is due, which it always is when `always`. `now` is called on rank 0 alone, and only then.
-  void write(const boost::mpi::communicator& world, std::int64_t next_step,
+  /// Returns whether nothing before `next_step` is needed any more: the state is written, or none is kept.
+  bool write(const boost::mpi::communicator& world, std::int64_t next_step,
              const std::function<ServiceState()>& now, bool always = false);
 
  private:

@@ -23,6 +23,7 @@
 #include "evenkeel/data_ranks/serve.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
+#include "source/arriving/waiting_note.hpp"
 #include "source/files/input_files.hpp"
 
 namespace evenkeel::cli {
@@ -54,11 +55,14 @@ class ShownJob final : public JobObserver {
       if (!note.empty()) spdlog::info("{}", note);
     }));
   }
-  void begins(std::int64_t samples, std::int64_t from, std::int64_t steps) override {
-    spdlog::info("{}, {}", counted(samples, "sample"), counted(steps, "step"));
-    if (from > 0) spdlog::info("resumes with step {}, {} left", from, counted(steps - from, "step"));
-    progress_.emplace(style_, steps - from);
-    if (metrics_) metrics_->begins(steps);
+  void begins(std::optional<std::int64_t> samples, std::int64_t from,
+              std::optional<std::int64_t> steps) override {
+    const std::string left = steps ? counted(*steps - from, "step") : "steps as samples arrive";
+    spdlog::info("{}, {}", samples ? counted(*samples, "sample") : "samples that arrive",
+                 steps ? counted(*steps, "step") : "no end known");
+    if (from > 0) spdlog::info("resumes with step {}, {} left", from, left);
+    progress_.emplace(style_, steps ? std::optional(*steps - from) : std::nullopt);
+    if (metrics_ && steps) metrics_->begins(*steps);
   }
   void passed(const StepFigures& figures) override {
     if (metrics_) metrics_->passed(figures);
@@ -105,6 +109,7 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
     const Config config = loaded([&] { return read_config(ranks->own(), options); });
     const Phase phase("make the job ready");
     watchdog.settle(config);
+    send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
     if (ranks->settle(config)) return read_for_others(world, config);
     set_up_logging(ranks->own().rank(), options.log_all_ranks, options.log_level);
     together(ranks->own(), [&] {

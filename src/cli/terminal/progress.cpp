@@ -32,7 +32,7 @@ ProgressStyle progress_style_of(std::string_view word) {
   return word == "off" ? ProgressStyle::off : ProgressStyle::automatic;
 }
 
-Progress::Progress(ProgressStyle style, std::int64_t steps, std::string unit)
+Progress::Progress(ProgressStyle style, std::optional<std::int64_t> steps, std::string unit)
     : style_(style), steps_(steps), unit_(std::move(unit)) {
   if (style_ == ProgressStyle::automatic)
     style_ = can_redraw(Stream::err) ? ProgressStyle::bar : ProgressStyle::lines;
@@ -53,8 +53,9 @@ void Progress::finish() noexcept {
 std::string Progress::state() const {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const double rate = seconds > 0 ? static_cast<double>(tokens_) / seconds : 0;
-  const double left = seconds / static_cast<double>(done_) * static_cast<double>(steps_ - done_);
-  return fmt::format("{} {}/{}, {:.2f} M tokens/s, {} left", unit_, done_, steps_, rate / 1e6,
+  if (!steps_) return fmt::format("{} {}, {:.2f} M tokens/s", unit_, done_, rate / 1e6);
+  const double left = seconds / static_cast<double>(done_) * static_cast<double>(*steps_ - done_);
+  return fmt::format("{} {}/{}, {:.2f} M tokens/s, {} left", unit_, done_, *steps_, rate / 1e6,
                      duration_text(left));
 }
 
@@ -64,9 +65,9 @@ void Progress::draw_bar() {
   const std::string words = state().substr(0, width);
   const std::size_t room = std::min(bar_width, width - words.size());
   std::string bar;
-  if (room > least_bar + frame) {
+  if (steps_ && room > least_bar + frame) {
     const std::size_t cells = room - frame;
-    const auto filled = static_cast<std::size_t>(static_cast<std::int64_t>(cells) * done_ / steps_);
+    const auto filled = static_cast<std::size_t>(static_cast<std::int64_t>(cells) * done_ / *steps_);
     bar = "[" + std::string(filled, '=') + std::string(cells - filled, ' ') + "] ";
   }
   const std::string line = "\r" + bar + words + "\033[K";

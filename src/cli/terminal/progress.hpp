@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,8 +21,8 @@ enum class ProgressStyle : std::uint8_t {
 /// Shows how far a run is: steps done, tokens a second, time left.
 class Progress {
  public:
-  /// `unit` is what steps are called.
-  Progress(ProgressStyle style, std::int64_t steps, std::string unit = "step");
+  /// `steps`: how many there will be, if that is known; `unit` is what they are called.
+  Progress(ProgressStyle style, std::optional<std::int64_t> steps, std::string unit = "step");
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   /// As finish(), so that an error has a line of its own.
@@ -39,7 +40,7 @@ class Progress {
 
   using Clock = std::chrono::steady_clock;
   ProgressStyle style_;
-  std::int64_t steps_;
+  std::optional<std::int64_t> steps_;
   std::string unit_;
   std::int64_t done_ = 0;
   std::int64_t tokens_ = 0;
