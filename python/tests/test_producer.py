@@ -1,11 +1,8 @@
 """What evenkeel.Producer promises to a rollout worker, against the program's own door."""
 
-import http.client
 import http.server
-import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -15,36 +12,11 @@ import numpy as np
 import pytest
 
 import evenkeel
-
-PROGRAM = os.environ["EVENKEEL_PROGRAM"]
+from buffers import Buffer
 
 
 def sample(uid, index, **more):
     return {"uid": uid, "index": index, "version": 0, "prompt_ids": [1, 2], "response_ids": [3], **more}
-
-
-class Buffer:
-    def __init__(self, *options):
-        self.process = subprocess.Popen([PROGRAM, "buffer", "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, text=True)
-        said = ""
-        while "Listening on" not in said:
-            line = self.process.stdout.readline()
-            assert line, said
-            said += line
-        self.url = re.search(r"Listening on (\S+)", said)[1]
-
-    def status(self):
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"))
-        connection.request("GET", "/v1/status")
-        return json.loads(connection.getresponse().read())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.process.terminate()
-        assert self.process.wait(timeout=30) == 0
-        self.process.stdout.close()
 
 
 @pytest.fixture(name="buffer")
@@ -66,6 +38,8 @@ def test_put_takes_arrays(buffer):
     assert producer.put(arrays).accepted == 1
     with pytest.raises(ValueError):
         producer.put(sample("b", 0, reward=float("nan"), advantages=[0.5]))
+    with pytest.raises(TypeError, match="a value of a sample is a bytes"):
+        producer.put(sample("b", 0, image=b"pixels"))
 
 
 def test_put_sends_many_samples_in_several_requests(buffer, monkeypatch):
@@ -153,3 +127,15 @@ def test_it_needs_neither_the_extension_module_nor_numpy(tmp_path):
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path,
                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert run.stdout.startswith("False\nevenkeel.plan needs the extension module")
+
+
+def test_the_asynchronous_example_sends_every_rollout_and_closes_groups_that_lack_one():
+    example = pathlib.Path(__file__).parents[2] / "examples" / "asynchronous_producer.py"
+    if not example.exists():
+        pytest.skip("the package is tested without the repository")
+    with Buffer("--store", "memory", "--group-size", "4", "--min-group", "2") as buffer:
+        run = subprocess.run([sys.executable, example, buffer.url], capture_output=True, text=True, check=True)
+        status = buffer.status()
+        sent = status["samples"]["received"]
+        assert f"{sent} samples in 16 groups" in run.stdout and 48 < sent < 64, run.stdout  # some servers were restarted
+        assert status["groups"] == {"open": 0, "ready": 16, "formed": 0} and status["ended"]

@@ -12,7 +12,7 @@ evenkeel.errors). Producer sends samples to a buffer; it works where the extensi
 
 from importlib.util import find_spec
 
-from evenkeel import errors, producer
+from evenkeel import errors, producer, rollouts
 from evenkeel.errors import (
     ConfigError,
     EndOfSamples,
@@ -72,6 +72,7 @@ __all__ = [
     "planning",
     "prefix",
     "producer",
+    "rollouts",
     "runs",
     "samples",
     "sequence_alignment",

@@ -153,7 +153,7 @@ def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     lines: list[bytes] = []
     size = 0
     for sample in samples:
-        line = json.dumps(dict(sample), allow_nan=False, default=lambda value: value.tolist()).encode() + b"\n"
+        line = json.dumps(dict(sample), allow_nan=False, default=_plain).encode() + b"\n"
         if lines and size + len(line) > _BYTES_OF_REQUEST:
             yield b"".join(lines)
             lines, size = [], 0
@@ -161,6 +161,12 @@ def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         size += len(line)
     if lines:
         yield b"".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"a value of a sample is a {type(value).__name__}: numbers, text, lists and what has tolist() can be sent")
+    return value.tolist()
 
 
 def _quoted(uid: str | int) -> str:
