@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "buffer/door_json.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -20,6 +21,7 @@ constexpr const char* totals_note = "totals";
 constexpr const char* schema_note = "schema";
 constexpr const char* job_note = "groups_per_step";
 constexpr const char* identity_note = "identity";
+constexpr const char* settings_note = "settings";
 
 /// 128 bits that no other store has.
 std::string new_identity() {
@@ -72,8 +74,14 @@ struct Buffer::Change {
 Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings)
     : store_(std::move(store)), settings_(settings) {
   load();
-  name_store();
+  describe_store();
   writer_ = std::thread([this] { write_until_stopped(); });
+}
+
+stream::StreamSettings settings_in(const Store& store) {
+  const std::optional<std::string> rules = store.note(settings_note);
+  if (!rules) throw InputError(store.name(), "was never used by a buffer");
+  return settings_of_json(nlohmann::json::parse(*rules, nullptr, false));
 }
 
 Buffer::~Buffer() {
@@ -81,15 +89,13 @@ Buffer::~Buffer() {
   writer_.join();
 }
 
-void Buffer::name_store() {
-  if (const std::optional<std::string> known = store_->note(identity_note)) {
-    identity_ = *known;
-    return;
-  }
-  identity_ = new_identity();
+void Buffer::describe_store() {
   StoreChange change;
-  change.notes[identity_note] = identity_;
-  store_->commit(change);
+  identity_ = store_->note(identity_note).value_or("");
+  if (identity_.empty()) change.notes[identity_note] = identity_ = new_identity();
+  if (const std::string rules = json_of(settings_).dump(); store_->note(settings_note) != rules)
+    change.notes[settings_note] = rules;
+  if (!change.notes.empty()) store_->commit(change);
 }
 
 void Buffer::load() {

@@ -141,7 +141,7 @@ class Buffer {
   };
 
   void load();
-  void name_store();
+  void describe_store();
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void write_until_stopped();
   void commit(std::vector<Request*>& requests);
@@ -173,6 +173,9 @@ class Buffer {
   bool is_stopping_ = false;
   std::thread writer_;
 };
+
+/// What the buffer was started with that used this store last. Throws InputError if none did.
+[[nodiscard]] stream::StreamSettings settings_in(const Store& store);
 
 /// There is no room now; there will be once samples are trained.
 class FullError : public LimitError {

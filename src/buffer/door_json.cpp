@@ -91,6 +91,7 @@ ordered_json json_of(const BufferStatus& status) {
         {"trained", of.trained.samples},
         {"dropped", drops_of(of)},
         {"duplicates", of.duplicates}}},
+      {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
       {"tickets", of.tickets}};
   put(out, "formed_step", of.formed_step);
   put(out, "trained_step", of.trained_step);

@@ -209,6 +209,10 @@ JsonlSchema JobClient::schema() {
   return schema_of(connection_->get("/v1/job/fields"));
 }
 
+std::string JobClient::status() {
+  return connection_->get("/v1/status");
+}
+
 void JobClient::publish(std::int64_t version) {
   connection_->post("/v1/job/version", {{"version", version}});
 }

@@ -77,6 +77,8 @@ class JobClient {
   std::string lines(std::span<const std::int64_t> arrivals);
   /// Which fields the samples have so far, to read their lines with.
   JsonlSchema schema();
+  /// What GET /v1/status says, as JSON.
+  std::string status();
   void publish(std::int64_t version);
   /// The job's state is saved after this step: what it and earlier ones have is freed.
   void trained(std::int64_t step);

@@ -46,7 +46,8 @@ FirstMeeting meet(const Communicator& world, Part part, std::optional<int> mine,
 enum class DataCallKind : std::int32_t {
   open_stream,
   describe_stream,
-  tell_delay,    ///< of a stream's outliers
+  tell_delay,  ///< of a stream's outliers
+  tell_arrivals,
   stop_waiting,  ///< for samples of a stream
   publish_version,
   steps_trained,  ///< of a stream: those before `number`

@@ -84,6 +84,9 @@ class Serving {
       case DataCallKind::tell_delay:
         leave_errors_to_trainers([&] { newest_->tell_delay(); });
         return true;
+      case DataCallKind::tell_arrivals:
+        leave_errors_to_trainers([&] { newest_->tell_arrivals(); });
+        return true;
       case DataCallKind::stop_waiting:
         if (newest_) newest_->stop_waiting();
         return true;

@@ -242,6 +242,7 @@ void Job::run() {
   }
   watch_->ends();
   if (config_.delay.is_on()) report_.delay = stream_->delayed();
+  if (awaits_samples(config_)) report_.arrivals = stream_->arrived();
   write_report();
   folders_->complete(reached);
   together(world(), [&] {

@@ -10,6 +10,7 @@
 
 #include "base/printable.hpp"
 #include "page/html_page.hpp"
+#include "report/arrival_report.hpp"
 
 namespace evenkeel {
 namespace {
@@ -348,6 +349,8 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     if (!filtered.empty()) table.row("left out or cut of a source", printable(source.name) + ": " + filtered);
   }
   if (report.delay) add_delay_row(*report.delay, table);
+  if (report.arrivals)
+    for (const auto& [name, value] : arrival_rows(*report.arrivals)) table.row(name, value);
   for (const RunTotals& t : report.profiles) {
     if (!t.latest.profile.empty()) table.line("profile " + t.latest.profile);
     add_token_rows(t, table);
@@ -420,6 +423,7 @@ nlohmann::json to_json(const RunReport& report) {
           {"first_step", report.first_step},
           {"sources", std::move(sources)},
           {"delay", delay_json(report.delay)},
+          {"arrivals", arrivals_json(report.arrivals)},
           {"advice", advice_json(report)},
           {"steps", std::move(steps)}};
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text_layout.hpp"
+#include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/outlier_delay.hpp"
 #include "page/advice.hpp"
 #include "page/mesh_picture.hpp"
@@ -33,7 +34,8 @@ struct RunReport {
   std::int64_t first_step =
       0;  ///< the first one that this run made: earlier runs of the job made those before
   std::vector<ReportedSource> sources{};
-  std::optional<DelayFigures> delay{};  ///< of outliers, where they wait
+  std::optional<DelayFigures> delay{};       ///< of outliers, where they wait
+  std::optional<ArrivalFigures> arrivals{};  ///< of samples that arrive while the job trains
 
   /// Of each profile for which pictures came: what the page draws and advice follows from.
   std::vector<RunPicture> pictures{};

@@ -24,6 +24,7 @@ class AnyStream {
   [[nodiscard]] virtual std::int64_t num_steps() const noexcept = 0;
   [[nodiscard]] virtual RaggedBatch read(std::int64_t step) = 0;
   [[nodiscard]] virtual DelayFigures delayed() = 0;
+  [[nodiscard]] virtual ArrivalFigures arrived() = 0;
   virtual void describe(ServiceState& state) = 0;
   virtual void publish(std::int64_t version) = 0;
   virtual void trained(std::int64_t next_step) = 0;

@@ -25,6 +25,7 @@ class PlainStream final : public ReadingStream {
   [[nodiscard]] std::int64_t num_steps() const noexcept override;
   [[nodiscard]] RaggedBatch read(std::int64_t step) override;
   [[nodiscard]] DelayFigures delayed() override;
+  [[nodiscard]] ArrivalFigures arrived() override { return {}; }
   void publish(std::int64_t version) override;
   void trained(std::int64_t /*next_step*/) override {}
   void stop_waiting() noexcept override {}

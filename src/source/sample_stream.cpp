@@ -37,6 +37,10 @@ void SampleStream::trained(std::int64_t next_step) {
   stream_->trained(next_step);
 }
 
+ArrivalFigures SampleStream::arrived() {
+  return stream_->arrived();
+}
+
 void SampleStream::stop_waiting() noexcept {
   stream_->stop_waiting();
 }

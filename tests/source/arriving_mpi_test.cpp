@@ -7,6 +7,7 @@
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -231,11 +232,11 @@ TEST_F(Arriving, stale_samples_are_dropped_and_what_is_left_makes_the_step) {
   SampleStream stream(world_, config_of());
   EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
   EXPECT_THAT(lengths_of(stream, 1), ElementsAre(5, 5, 6, 6)) << "g2 is of version 0";
-  on_buffer([](Buffer& buffer) {
-    const stream::Status status = buffer.status().stream;
-    EXPECT_EQ(status.dropped[0].samples, 2);
-    EXPECT_EQ(status.received.samples, status.formed.samples + status.dropped[0].samples);
-  });
+  const ArrivalFigures arrived = stream.arrived();
+  EXPECT_EQ(arrived.received, 10);
+  EXPECT_EQ(arrived.formed, 8);
+  EXPECT_EQ(arrived.dropped.at("stale"), 2);
+  EXPECT_EQ(arrived.staleness, (std::map<std::int64_t, std::int64_t>{{0, 8}}));
 }
 
 TEST_F(Arriving, stale_samples_are_masked_where_that_is_asked_for) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 
 namespace evenkeel {
 
@@ -26,6 +28,24 @@ enum class OnStale : std::uint8_t {
          ///< dropped
   drop,  ///< tickets are not limited; stale samples are dropped
   mask,  ///< tickets are not limited; stale samples are trained with a loss mask of 0
+};
+
+/// What became of samples that arrived. At any time, received = trained + formed + waiting + dropped.
+struct ArrivalFigures {
+  // Since the buffer began.
+  std::int64_t received = 0;    ///< samples, without duplicates; so below
+  std::int64_t duplicates = 0;  ///< that came again
+  std::int64_t trained = 0;
+  std::int64_t formed = 0;                        ///< in steps that are not trained
+  std::int64_t waiting = 0;                       ///< for a step
+  std::map<std::string, std::int64_t> dropped{};  ///< by reason
+  std::int64_t received_tokens = 0;               ///< response tokens of `received`
+  std::int64_t trained_tokens = 0;                ///< the same of `trained`
+  // Of the steps that this run has read.
+  std::map<std::int64_t, std::int64_t> staleness{};  ///< samples by the versions that they were behind
+  double waited = 0;                                 ///< seconds until enough samples were there
+
+  friend bool operator==(const ArrivalFigures&, const ArrivalFigures&) = default;
 };
 
 /// Which samples of a source are taken, and which parts of them. Depends on lengths only.

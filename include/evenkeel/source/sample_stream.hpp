@@ -87,6 +87,10 @@ class SampleStream {
   /// trainer that ends before its samples do.
   void stop_waiting() noexcept;
 
+  /// Collective over the stream's communicator, not while another thread reads: what became of the samples,
+  /// equal on all ranks. Waits for the buffer, as read() does.
+  [[nodiscard]] ArrivalFigures arrived();
+
   /// Collective over the stream's communicator: fills in the sources of a state. Reads files the first time
   /// it is called; later calls are O(sources), and still collective. Data ranks know only the newest stream:
   /// for an older one, throws InputError on every trainer.

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "base/printable.hpp"
+#include "buffer/door.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/inspect/inspect_buffer.hpp"
 #include "cli/inspect/inspect_folder.hpp"
 #include "cli/inspect/inspect_state.hpp"
 #include "cli/inspect/reading_note.hpp"
@@ -237,6 +239,7 @@ bool inspect_known(const std::filesystem::path& path) {
 struct InspectOptions {
   std::filesystem::path path;
   ToldFormats told;
+  std::filesystem::path token_file;
 };
 
 /// JSON lines of anything, packed or not.
@@ -351,6 +354,13 @@ void inspect_files(const std::vector<std::filesystem::path>& paths, const Inspec
 
 int inspect(const InspectOptions& options) {
   if (!options.told.empty() && !names_lines(options.path)) refuse_read_as(options.path);
+  if (const std::string place = options.path.string(); is_buffer(place)) {
+    const std::string token = options.token_file.empty() ? "" : read_token(options.token_file);
+    std::cout << printable(place) << '\n' << explain_buffer(place, token, style_of(Stream::out).width);
+    return 0;
+  }
+  if (!options.token_file.empty())
+    throw ConfigError("--token-file", "is for the address of a buffer", "Leave it out");
   const std::vector<std::filesystem::path> paths = files_matching(options.path);
   if (paths.size() != 1 || paths.front() != options.path) {
     inspect_files(paths, options);
@@ -367,13 +377,17 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
       "inspect",
       "Show what is in a file: rollouts (.jsonl, also .gz and .zst), a length table (.csv, .jsonl), an "
       "indexed dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and their samples, or a "
-      "job's state; for an output folder of `run`: whether the run has ended, whether all its files exist, "
+      "job's state; for a buffer, by its address or its folder, what became of its samples; for an output "
+      "folder of `run`: whether the run has ended, whether all its files exist, "
       "and "
       "its report or state");
   auto options = std::make_shared<InspectOptions>();
-  command->add_option("FILE", options->path, "The file or output folder to show, or a quoted pattern")
+  command->add_option("FILE", options->path, "The file, folder or address to show, or a quoted pattern")
       ->required();
   add_read_as_option(*command, options->told);
+  command
+      ->add_option("--token-file", options->token_file, "A file with the token that a buffer's door asks for")
+      ->type_name("FILE");
   command->footer(
       "Examples:\n"
       "  evenkeel inspect rollouts.jsonl\n"
@@ -381,7 +395,8 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
       "  evenkeel inspect rollouts.jsonl --read-as position_ids=axes,data_source=text\n"
       "  evenkeel inspect dump/step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors\n"
       "  evenkeel inspect dump\n"
-      "  evenkeel inspect report");
+      "  evenkeel inspect report\n"
+      "  evenkeel inspect http://127.0.0.1:8710");
   command->callback([options, &chosen] { chosen = [options] { return inspect(*options); }; });
 }
 

@@ -6,6 +6,7 @@
 #include "data_ranks/stream_figures.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
+#include "source/arrival_figures.hpp"
 #include "transport/share_values.hpp"
 
 // What data ranks do at the same time is in data_ranks/hosted/stream.cpp.
@@ -64,6 +65,16 @@ void CalledStream::describe(ServiceState& state) {
     state.order = description.order;
   });
   work.agree(everyone_);
+}
+
+ArrivalFigures CalledStream::arrived() {
+  require_newest("asked for its samples");
+  tell(DataCallKind::tell_arrivals, 0);
+  ArrivalFigures figures;
+  GuardedWork work;
+  broadcast_value(everyone_, figures, first_data_rank_, work);
+  work.agree(everyone_);
+  return figures;
 }
 
 void CalledStream::publish(std::int64_t version) {

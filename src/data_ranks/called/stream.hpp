@@ -28,6 +28,7 @@ class CalledStream final : public AnyStream {
   [[nodiscard]] RaggedBatch read(std::int64_t /*step*/) override { return {}; }
   [[nodiscard]] DelayFigures delayed() override;
   void describe(ServiceState& state) override;
+  [[nodiscard]] ArrivalFigures arrived() override;
   void publish(std::int64_t version) override;
   void trained(std::int64_t next_step) override;
   void stop_waiting() noexcept override {}  // the data ranks wait

@@ -67,6 +67,7 @@ void HostedServices::answer(const DataCall& call, const GuardedWork& before) {
       case DataCallKind::open_stream:
       case DataCallKind::describe_stream:
       case DataCallKind::tell_delay:
+      case DataCallKind::tell_arrivals:
       case DataCallKind::stop_waiting:
       case DataCallKind::publish_version:
       case DataCallKind::steps_trained:

@@ -6,6 +6,7 @@
 
 #include "data_ranks/stream_figures.hpp"
 #include "evenkeel/base/error.hpp"
+#include "source/arrival_figures.hpp"
 #include "transport/share_values.hpp"
 
 // What trainers do at the same time is in data_ranks/called/stream.cpp.
@@ -49,6 +50,16 @@ void ServedStream::tell_delay() {
   const std::lock_guard lock(mutex_);
   DelayFigures figures = stream_->delayed();
   GuardedWork work;
+  broadcast_value(everyone_, figures, first_data_rank_, work);
+  work.agree(everyone_);
+}
+
+void ServedStream::tell_arrivals() {
+  const std::lock_guard lock(mutex_);
+  GuardedWork work;
+  ArrivalFigures figures;
+  work.in_any_case([&] { figures = stream_->arrived(); });
+  work.agree(everyone_);
   broadcast_value(everyone_, figures, first_data_rank_, work);
   work.agree(everyone_);
 }

@@ -24,6 +24,7 @@ class ServedStream {
   void open(const Config& config, const DataCall& call, std::int64_t most_steps);
   void describe();
   void tell_delay();
+  void tell_arrivals();
   void publish(std::int64_t version);
   void trained(std::int64_t next_step);
   /// Lets nobody wait for samples any longer. From any thread.

@@ -10,6 +10,7 @@
 #include "mesh/fail_together.hpp"
 #include "mesh/nodes.hpp"
 #include "plan/schedule/selection.hpp"
+#include "source/arrival_figures.hpp"
 #include "source/arriving/own_buffer.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
 #include "source/cut_samples.hpp"
@@ -242,6 +243,20 @@ void ArrivingStream::publish(std::int64_t version) {
                         "Set it to trainer, or publish nothing");
     if (parts_->telling) parts_->telling->publish(version);
   });
+}
+
+ArrivalFigures ArrivingStream::arrived() {
+  GuardedWork work;
+  ArrivalFigures figures;
+  work([&] {
+    if (!parts_->telling) return;
+    figures = parts_->telling->figures();
+    figures.staleness = parts_->steps->staleness();
+    figures.waited = parts_->steps->waited();
+  });
+  broadcast_value(readers(), figures, 0, work);
+  work.agree(readers());
+  return figures;
 }
 
 void ArrivingStream::trained(std::int64_t next_step) {

@@ -28,6 +28,7 @@ class ArrivingStream final : public ReadingStream {
   [[nodiscard]] std::int64_t num_steps() const noexcept override;
   [[nodiscard]] RaggedBatch read(std::int64_t step) override;
   [[nodiscard]] DelayFigures delayed() override { return {}; }
+  [[nodiscard]] ArrivalFigures arrived() override;
   void publish(std::int64_t version) override;
   void trained(std::int64_t next_step) override;
   void stop_waiting() noexcept override;

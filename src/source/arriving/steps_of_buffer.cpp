@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -131,13 +132,18 @@ JobBegun StepsOfBuffer::begin(std::int64_t samples_per_step) {
 }
 
 stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* rules) {
-  if (rules == nullptr) return wait_for(number);
+  const Clock::time_point begun = Clock::now();
   try {
-    return form(number, *rules);
+    stream::FormedStep step = rules == nullptr ? wait_for(number) : form(number, *rules);
+    waited_ += seconds_since(begun);
+    for (const stream::WaitingGroup& group : step.groups) {
+      for (const stream::WaitingSample& sample : group.samples) ++staleness_[step.version - sample.version];
+    }
+    return step;
   } catch (const EndOfSamples&) {
     throw;
   } catch (const std::exception& error) {
-    give_up(number, error.what());
+    if (rules != nullptr) give_up(number, error.what());
     throw;
   }
 }
@@ -266,6 +272,22 @@ const JsonlSchema& StepsOfBuffer::schema() {
     schema_ = until_reached(patience, [&] { return client_.schema(); });
   }
   return *schema_;
+}
+
+ArrivalFigures StepsOfBuffer::figures() {
+  Patience patience(access_, false);
+  const auto status = nlohmann::json::parse(until_reached(patience, [&] { return client_.status(); }));
+  ArrivalFigures figures;
+  const nlohmann::json& samples = status.at("samples");
+  figures.received = samples.at("received");
+  figures.duplicates = samples.at("duplicates");
+  figures.trained = samples.at("trained");
+  figures.formed = samples.at("formed");
+  figures.waiting = samples.at("waiting");
+  for (const auto& [reason, count] : samples.at("dropped").items()) figures.dropped[reason] = count;
+  figures.received_tokens = status.at("response_tokens").at("received");
+  figures.trained_tokens = status.at("response_tokens").at("trained");
+  return figures;
 }
 
 void StepsOfBuffer::publish(std::int64_t version) {

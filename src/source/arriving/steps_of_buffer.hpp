@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "buffer/job_client.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/ledger.hpp"
@@ -57,6 +59,13 @@ class StepsOfBuffer {
   /// The fields that samples have, input_ids aside, once a step was formed.
   [[nodiscard]] const JsonlSchema& schema();
 
+  /// What the buffer says of its samples, without the two below.
+  [[nodiscard]] ArrivalFigures figures();
+  /// Of the steps that came from here: samples by the versions that they were behind, and the seconds until
+  /// they were formed.
+  [[nodiscard]] const std::map<std::int64_t, std::int64_t>& staleness() const noexcept { return staleness_; }
+  [[nodiscard]] double waited() const noexcept { return waited_; }
+
   void publish(std::int64_t version);
   /// Tries once. Whether the buffer was reached.
   [[nodiscard]] bool trained(std::int64_t step);
@@ -78,6 +87,8 @@ class StepsOfBuffer {
   const std::atomic<bool>& must_stop_;
   JobClient client_;
   std::optional<JsonlSchema> schema_;
+  std::map<std::int64_t, std::int64_t> staleness_;
+  double waited_ = 0;
 };
 
 }  // namespace evenkeel

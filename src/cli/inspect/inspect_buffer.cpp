@@ -1,0 +1,92 @@
+#include "cli/inspect/inspect_buffer.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/text_layout.hpp"
+#include "buffer/buffer.hpp"
+#include "buffer/door_json.hpp"
+#include "buffer/job_client.hpp"
+#include "buffer/store/store.hpp"
+#include "cli/terminal/labelled_lines.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+using nlohmann::json;
+
+bool is_address(const std::string& place) {
+  return place.starts_with("http://") || place.starts_with("https://");
+}
+
+json status_of(const std::string& place, const std::string& token) {
+  if (is_address(place)) return json::parse(JobClient(place, token).status());
+  // The least capacity takes no room that the store does not have.
+  std::unique_ptr<Store> store = open_lmdb_store(place, least_lmdb_capacity);
+  const stream::StreamSettings settings = settings_in(*store);
+  const Buffer buffer(std::move(store), settings);
+  return json::parse(json_of(buffer.status()).dump());
+}
+
+std::string step_text(const json& step) {
+  return step.is_null() ? "none" : std::to_string(step.get<std::int64_t>());
+}
+
+std::string dropped_text(const json& dropped) {
+  std::string reasons;
+  std::int64_t all = 0;
+  for (const auto& [reason, count] : dropped.items()) {
+    if (count == 0) continue;
+    all += count.get<std::int64_t>();
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", count.get<std::int64_t>(), reason);
+  }
+  return std::to_string(all) + (reasons.empty() ? "" : " (" + reasons + ")");
+}
+
+}  // namespace
+
+bool is_buffer(const std::string& place) {
+  std::error_code ignored;
+  return is_address(place) || std::filesystem::exists(std::filesystem::path(place) / "buffer.json", ignored);
+}
+
+std::string explain_buffer(const std::string& place, const std::string& token, std::size_t width) {
+  const json status = status_of(place, token);
+  LabelledLines lines(width);
+  try {
+    const json& samples = status.at("samples");
+    const json& groups = status.at("groups");
+    const auto count = [](const json& in) { return grouped(in.get<std::int64_t>()); };
+    lines.line("buffer", status.at("store").get<std::string>());
+    if (is_address(place)) {
+      lines.line("in use", bytes_text(status.at("bytes")) + " of " + bytes_text(status.at("capacity")));
+    } else {
+      lines.line("in use", bytes_text(status.at("bytes")));
+    }
+    lines.line("version", step_text(status.at("version")));
+    lines.line("received", count(samples.at("received")));
+    lines.line("duplicates", count(samples.at("duplicates")));
+    lines.line("trained", count(samples.at("trained")));
+    lines.line("in steps", count(samples.at("formed")));
+    lines.line("waiting",
+               fmt::format("{} in {} that {} complete, {} that {} not", count(samples.at("waiting")),
+                           counted(groups.at("ready").get<std::int64_t>(), "group"),
+                           groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
+                           groups.at("open") == 1 ? "is" : "are"));
+    lines.line("dropped", dropped_text(samples.at("dropped")));
+    lines.line("last formed", step_text(status.at("formed_step")));
+    lines.line("last trained", step_text(status.at("trained_step")));
+    lines.line("more may come", status.at("ended").get<bool>() ? "no" : "yes");
+  } catch (const json::exception& error) {
+    throw InputError(place, std::string("answers with what cannot be read: ") + error.what(),
+                     "Is this the address of evenkeel buffer?");
+  }
+  return std::move(lines).text();
+}
+
+}  // namespace evenkeel::cli
