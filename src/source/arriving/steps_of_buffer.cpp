@@ -26,6 +26,7 @@ constexpr std::chrono::seconds first_note{10};
 constexpr std::chrono::seconds next_note{30};
 constexpr std::chrono::milliseconds first_pause{50};
 constexpr std::chrono::milliseconds longest_pause{2000};
+constexpr int most_tries = 3;      // of what may be said later
 constexpr int most_changes = 100;  // of groups, while a step is being formed of them
 
 double seconds_since(Clock::time_point time) {
@@ -183,8 +184,8 @@ stream::FormedStep StepsOfBuffer::wait_for(std::int64_t number) {
   while (true) {
     JobStep come = until_reached(patience, [&] { return client_.wait_for_step(number, one_wait); });
     if (come.step) return *std::move(come.step);
-    if (come.is_over) throw_end();
     require_in_turn(number, come);
+    if (come.is_over) throw_end();
     if (!come.failure.empty()) throw InputError("the rank that forms steps", come.failure);
     patience.waits_for({number, 1, come.ready_groups, come.open_groups, come.since_last_sample});
   }
@@ -195,8 +196,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   JobStep known =
       until_reached(patience, [&] { return client_.wait_for_step(number, std::chrono::seconds(0)); });
   if (known.step) return *std::move(known.step);
-  if (known.is_over) throw_end();
   require_in_turn(number, known);
+  if (known.is_over) throw_end();
   if (!known.failure.empty()) give_up(number, "");  // not any more
   if (rules.publishes_steps) publish(number);
   // What is in a hurry may be anywhere in the queue; otherwise the window is at its front.
@@ -298,13 +299,17 @@ void StepsOfBuffer::publish(std::int64_t version) {
   });
 }
 
+// Not until it is reached: no trainer is to wait for this.
 bool StepsOfBuffer::trained(std::int64_t step) {
-  try {
-    client_.trained(step);
-    return true;
-  } catch (const IoError&) {
-    return false;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    try {
+      client_.trained(step);
+      return true;
+    } catch (const IoError&) {
+      std::this_thread::sleep_for(first_pause);
+    }
   }
+  return false;
 }
 
 }  // namespace evenkeel

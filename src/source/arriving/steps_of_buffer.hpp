@@ -67,7 +67,7 @@ class StepsOfBuffer {
   [[nodiscard]] double waited() const noexcept { return waited_; }
 
   void publish(std::int64_t version);
-  /// Tries once. Whether the buffer was reached.
+  /// Tries for a moment. Whether the buffer was reached.
   [[nodiscard]] bool trained(std::int64_t step);
 
  private:
