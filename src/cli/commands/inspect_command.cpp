@@ -356,7 +356,8 @@ int inspect(const InspectOptions& options) {
   if (!options.told.empty() && !names_lines(options.path)) refuse_read_as(options.path);
   if (const std::string place = options.path.string(); is_buffer(place)) {
     const std::string token = options.token_file.empty() ? "" : read_token(options.token_file);
-    std::cout << printable(place) << '\n' << explain_buffer(place, token, style_of(Stream::out).width);
+    const std::string text = explain_buffer(place, token, style_of(Stream::out).width);
+    std::cout << printable(place) << '\n' << text;
     return 0;
   }
   if (!options.token_file.empty())
