@@ -175,12 +175,15 @@ def inside(folder: pathlib.Path, evenkeel: str) -> int:
     added: list[str] = []
     for i in range(worker["replicas"]):
         subprocess.Popen([os.environ["EVENKEEL_ON_NODE"], f"n{i + 2}", *command_of(worker)])
-    # What the operator adds, and what the crowded machine of a simulation needs.
-    added = ["OMPI_MCA_orte_keep_fqdn_hostnames=true", "OMPI_MCA_orte_default_hostfile=/run/evenkeel/hostfile",
-             "OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10", f"OMPI_MCA_orte_set_default_slots={slots}",
-             "OMPI_MCA_mpi_yield_when_idle=1", "OMPI_MCA_orte_tmpdir_base=/run/evenkeel/sessions"]
-    for name in ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"):
-        added.append(f"{name}={os.environ[name]}")
+    # What the operator adds, and what the crowded machine of a simulation needs: by the names of Open MPI 4's launcher, which
+    # the image has, and of Open MPI 5's, which this machine may have.
+    launchers = {"keep_fqdn_hostnames": "true", "default_hostfile": "/run/evenkeel/hostfile", "set_default_slots": slots,
+                 "tmpdir_base": "/run/evenkeel/sessions"}
+    added = [f"{prefix}_{name}={value}" for prefix in ("OMPI_MCA_orte", "PRTE_MCA_prte") for name, value in launchers.items()]
+    added += [f"{name}=-o ConnectionAttempts=10" for name in ("OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_ssh_args")]
+    added.append("OMPI_MCA_mpi_yield_when_idle=1")
+    network = os.environ["OMPI_MCA_btl_tcp_if_include"]
+    added += [f"{name}={network}" for name in ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include")]
     time.sleep(0.5)
     for run_again in (False, True):
         done = subprocess.run(command_of(launcher), capture_output=True, text=True, check=False)
