@@ -35,8 +35,8 @@ def require(is_so: bool, what: str) -> None:
         raise Failure(what)
 
 
-def run(*command) -> subprocess.CompletedProcess:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+def run(*command, folder: pathlib.Path | None = None) -> subprocess.CompletedProcess:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, cwd=folder)
     require(done.returncode == 0, f"{' '.join(map(str, command))}: {done.stderr}")
     return done
 
@@ -124,20 +124,23 @@ def check_colours(browser: Browser, page: pathlib.Path, folder: pathlib.Path) ->
     require(printed.read_bytes()[:5] == b"%PDF-", f"{page.name} cannot be printed")
 
 
-def make_pages(program: str, folder: pathlib.Path) -> dict[str, pathlib.Path]:
-    run(program, "synth", "--samples", 2048, "--prompt-median", 300, "--response-median", 900, "--response-max", 12000,
-        "--out", folder / "rollouts.jsonl")
-    job = folder / "job.yaml"
-    job.write_text(f"source: {{kind: jsonl, path: {folder / 'rollouts.jsonl'}}}\n"
-                   "batch: {global_batch: 128}\nmesh: {dp: 8}\nmicro_batch: {max_tokens: 14336}\n"
-                   "balance: {cost: flops-7b}\nprofiles: {verl: {balance: {preset: verl}}, auto: {}}\n", encoding="utf-8")
-    run(*MPIRUN, "-np", 8, program, "run", job, "--progress", "off", "--report", folder / "run")
-    run(*MPIRUN, "-np", 8, program, "run", job, "--progress", "off", "--steps", 1, "--profiles", "auto,verl", "--report",
-        folder / "profiles")
-    plan = [program, "plan", "--lengths", folder / "rollouts.jsonl", "--set", "micro_batch.max_tokens=14336"]
+def make_pages(program: pathlib.Path, folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    def here(*command) -> None:  # files have names without a path, which pages show
+        run(*command, folder=folder)
+
+    here(program, "synth", "--samples", 2048, "--prompt-median", 300, "--response-median", 900, "--response-max", 12000,
+         "--out", "rollouts.jsonl")
+    (folder / "job.yaml").write_text(
+        "source: {kind: jsonl, path: rollouts.jsonl}\n"
+        "batch: {global_batch: 128}\nmesh: {dp: 8}\nmicro_batch: {max_tokens: 14336}\n"
+        "balance: {cost: flops-7b}\nprofiles: {verl: {balance: {preset: verl}}, auto: {}}\n", encoding="utf-8")
+    job = [*MPIRUN, "-np", 8, program, "run", "job.yaml", "--progress", "off"]
+    here(*job, "--report", "run")
+    here(*job, "--steps", 1, "--profiles", "auto,verl", "--report", "profiles")
+    plan = [program, "plan", "--lengths", "rollouts.jsonl", "--set", "micro_batch.max_tokens=14336"]
     for dp in (1, 1024):
-        run(*plan, "--set", f"mesh.dp={dp}", "--html", folder / f"plan-{dp}.html")
-    run(*plan, "--set", "mesh.dp=64", "--compare", "--html", folder / "ways.html")
+        here(*plan, "--set", f"mesh.dp={dp}", "--html", f"plan-{dp}.html")
+    here(*plan, "--set", "mesh.dp=64", "--compare", "--html", "ways.html")
     return {"run": folder / "run/report.html", "profiles": folder / "profiles/report.html",
             "plan of 1": folder / "plan-1.html", "plan of 1024": folder / "plan-1024.html",
             "comparison": folder / "ways.html"}
@@ -151,7 +154,7 @@ def renew(browser: Browser, page: pathlib.Path) -> None:
 
 
 def main() -> int:
-    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    program, folder = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         print("no chromium here: launch/install-packages.sh --tests installs it")
