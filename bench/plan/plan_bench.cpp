@@ -17,6 +17,7 @@
 #include "bench/python_scripts.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/cost/cost_model.hpp"
+#include "io/samples/lengths_file.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -183,6 +184,8 @@ Table quality(const PlanOptions& options) {
 }  // namespace
 
 Report bench_plan(const PlanOptions& options) {
+  // What is wrong with the table is told now, and not after minutes.
+  if (!options.lengths.empty()) (void)read_length_table(InputFile(options.lengths));
   const LogNormal distribution;
   Report report{
       "plan",

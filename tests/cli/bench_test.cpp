@@ -109,6 +109,13 @@ TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
   EXPECT_FALSE(report.contains("ranks"));
 }
 
+TEST(BenchPlan, says_first_that_a_table_of_lengths_is_not_there) {
+  const ProgramResult result = run_evenkeel("bench plan --lengths /does/not/exist.csv");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("/does/not/exist.csv"), std::string::npos) << result.err;
+}
+
 TEST(BenchPlan, compares_grids_and_placement_with_what_is_plain_and_with_what_is_possible) {
   const ScratchFolder scratch;
   const ProgramResult result =

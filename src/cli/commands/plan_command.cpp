@@ -343,13 +343,17 @@ int plan_lengths(const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const StepProblem problem{input.table, settings, 0, input.trees};
   std::optional<StrategyChoice> choice;
+  StepPlan plan;
   if (is_strategy_open(settings)) {
-    choice = choose_strategy(problem);
+    ChosenPlan chosen = plan_in_chosen_way(problem);
+    choice = chosen.choice;
+    plan = std::move(chosen.plan);
     settings.balance.strategy = choice->strategy;
     std::cout << indented("strategy: " + in_words(*choice, *settings.balance.meet), 0,
                           style_of(Stream::out).width);
+  } else {
+    plan = plan_step(problem);
   }
-  const StepPlan plan = plan_step(problem);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::cout << summary(problem, plan, seconds, style_of(Stream::out));
   if (!options.json.empty()) {

@@ -160,11 +160,7 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
 }
 
 StepPlan plan_step(const StepProblem& problem) {
-  if (is_strategy_open(problem.settings)) {
-    PlanSettings settings = problem.settings;
-    settings.balance.strategy = choose_strategy(problem).strategy;
-    return plan_step({problem.table, settings, problem.step, problem.trees});
-  }
+  if (is_strategy_open(problem.settings)) return plan_in_chosen_way(problem).plan;
   const StepAssignment assignment = assign_step(problem);
   std::vector<DpRank> ranks;
   for (int r = 0; r < problem.settings.dp; ++r) ranks.emplace_back(r);

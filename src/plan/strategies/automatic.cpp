@@ -1,6 +1,7 @@
 #include "plan/strategies/automatic.hpp"
 
 #include <optional>
+#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "plan/pipeline/simulated_step.hpp"
@@ -14,16 +15,17 @@ PlanSettings with_strategy(PlanSettings settings, Strategy strategy) {
   return settings;
 }
 
-/// When a step ends that is planned in one way.
-struct PlannedEnd {
-  PlannedEnd(const StepProblem& problem, Strategy strategy) {
+/// A step that is planned in one way, and when it ends.
+struct PlannedWay {
+  PlannedWay(const StepProblem& problem, Strategy strategy) {
     const PlanSettings settings = with_strategy(problem.settings, strategy);
-    const StepPlan plan = plan_step({problem.table, settings, problem.step, problem.trees});
+    plan = plan_step({problem.table, settings, problem.step, problem.trees});
     constant = settings.communication_cost().overhead * plan.num_micro_batches();
     without_bubbles = planned_end(plan, settings);
     if (const auto step = simulated_step(plan, settings)) simulated = step->end;
   }
 
+  StepPlan plan;
   Cost constant = 0;  // of all its micro-batches
   Cost without_bubbles = 0;
   std::optional<Cost> simulated;
@@ -36,17 +38,21 @@ bool is_strategy_open(const PlanSettings& settings) noexcept {
          go_together(choices_of(with_strategy(settings, Strategy::grid)));
 }
 
-StrategyChoice choose_strategy(const StepProblem& problem) {
+ChosenPlan plan_in_chosen_way(const StepProblem& problem) {
   EVENKEEL_PRECONDITION(cheap, is_strategy_open(problem.settings));
-  const PlannedEnd hierarchical(problem, Strategy::hierarchical);
-  const PlannedEnd grid(problem, Strategy::grid);
+  PlannedWay hierarchical(problem, Strategy::hierarchical);
+  PlannedWay grid(problem, Strategy::grid);
   const bool simulated = hierarchical.simulated && grid.simulated;
-  const auto end = [&](const PlannedEnd& way) {
+  const auto end = [&](const PlannedWay& way) {
     return way.constant + (simulated ? *way.simulated : way.without_bubbles);
   };
   StrategyChoice choice{Strategy::hierarchical, end(hierarchical), end(grid)};
   if (choice.grid_end < choice.hierarchical_end) choice.strategy = Strategy::grid;
-  return choice;
+  return {choice, std::move(choice.is_grid() ? grid.plan : hierarchical.plan)};
+}
+
+StrategyChoice choose_strategy(const StepProblem& problem) {
+  return plan_in_chosen_way(problem).choice;
 }
 
 }  // namespace evenkeel
