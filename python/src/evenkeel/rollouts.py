@@ -40,7 +40,7 @@ def from_verl(output: Mapping[str, Any], *, uid: str | int, index: int, version:
 
 def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | None = None,
                reward_key: str | None = None) -> dict[str, Any]:
-    """``Sample.to_dict()`` of slime (slime/utils/types.py).
+    """``Sample.to_dict()`` of slime (slime.utils.types).
 
     group_size   slime's --n-samples-per-prompt: its ``index`` counts all samples, and a group's are consecutive
     version      of the policy; None: the oldest of ``weight_versions``
