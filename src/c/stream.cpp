@@ -119,6 +119,21 @@ evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int
   });
 }
 
+evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, int64_t version) {
+  return guarded([&] {
+    require(stream, "stream");
+    stream->samples->publish(version);
+  });
+}
+
+evenkeel_status evenkeel_stream_trained(evenkeel_stream* stream, int64_t next_step) {
+  return guarded([&] {
+    require(stream, "stream");
+    stream->samples->trained(next_step);
+  });
+}
+
 void evenkeel_stream_destroy(evenkeel_stream* stream) {
+  if (stream != nullptr) stream->samples->stop_waiting();
   delete stream;
 }

@@ -96,6 +96,10 @@ class Serving {
       case DataCallKind::steps_trained:
         leave_errors_to_trainers([&] { newest_->trained(call.number); });
         return true;
+      case DataCallKind::make_prefetcher:
+        if (newest_) newest_->wait_again();  // after an earlier one, whose end stopped the waiting
+        services_.answer(call, heard);
+        return true;
       default:
         services_.answer(call, heard);
         return true;

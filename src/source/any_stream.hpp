@@ -29,6 +29,7 @@ class AnyStream {
   virtual void publish(std::int64_t version) = 0;
   virtual void trained(std::int64_t next_step) = 0;
   virtual void stop_waiting() noexcept = 0;
+  virtual void wait_again() noexcept = 0;
 };
 
 }  // namespace evenkeel

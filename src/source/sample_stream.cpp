@@ -45,6 +45,10 @@ void SampleStream::stop_waiting() noexcept {
   stream_->stop_waiting();
 }
 
+void SampleStream::wait_again() noexcept {
+  stream_->wait_again();
+}
+
 void SampleStream::describe(ServiceState& state) {
   stream_->describe(state);
 }

@@ -1,5 +1,6 @@
 // Steps of configured sources through C.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/mpi/communicator.hpp>
@@ -58,6 +59,19 @@ evenkeel_status resume(const std::string& yaml, const std::string& state, bool a
   const Held<evenkeel_config> config = c_config(yaml);
   return evenkeel_service_resume(MPI_COMM_WORLD, config.get(), state.data(), std::ssize(state),
                                  accept ? 1 : 0, service);
+}
+
+TEST(CStream, that_waits_for_samples_ends_with_its_trainer) {
+  const Held<evenkeel_service> service = c_service(
+      "source: {kind: stream}\n"
+      "stream: {listen: '127.0.0.1:0'}\n"
+      "batch: {global_batch: 4}\n"
+      "exchange: {prefetch: 2}\n");
+  const Held<evenkeel_stream> stream = stream_of(service);
+  EXPECT_EQ(evenkeel_stream_num_steps(stream.get()), INT64_MAX);
+  EXPECT_EQ(evenkeel_stream_trained(stream.get(), 0), EVENKEEL_OK);
+  EXPECT_EQ(evenkeel_stream_publish(stream.get(), 1), EVENKEEL_ERROR_CONFIG);
+  EXPECT_THAT(evenkeel_last_error_message(), testing::HasSubstr("stream.version: is step"));
 }
 
 TEST(CStream, hands_out_all_steps_and_goes_on_after_any) {

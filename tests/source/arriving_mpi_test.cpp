@@ -137,6 +137,29 @@ TEST_F(Arriving, steps_have_whole_groups_in_the_order_in_which_they_were_complet
   EXPECT_THROW(static_cast<void>(stream.read(3)), EndOfSamples);
 }
 
+TEST_F(Arriving, waiting_that_was_stopped_goes_on_for_another_prefetcher) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  const Config config = config_of({"exchange.prefetch=2"});
+  SampleStream stream(world_, config);
+  const auto read = [&](std::int64_t step) { return stream.read(step); };
+  ServiceState position;
+  {
+    Prefetcher steps(world_, config, stream.num_steps(), read);
+    ASSERT_TRUE(steps.next());
+    position = steps.state();
+    stream.stop_waiting();
+  }
+  stream.wait_again();
+  send_groups(2, 4);
+  end();
+  Prefetcher steps(world_, config, stream.num_steps(), read, position);
+  const std::optional<Step> next = steps.next();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->index, 1);
+  EXPECT_FALSE(steps.next());
+}
+
 TEST_F(Arriving, a_step_waits_until_its_groups_are_complete) {
   open_groups_of(2);
   SampleStream stream(world_, config_of());

@@ -395,7 +395,14 @@ EVENKEEL_API evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* 
 /* The trainer's position, after the last step that evenkeel_stream_next returned, and the sources, in the
  * form of evenkeel_service_state. Collective. */
 EVENKEEL_API evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes);
-/* Collective: after the same step on all ranks. Returned steps stay valid. */
+/* Of samples that arrive while the job trains (source.kind: stream), whose number of steps is INT64_MAX: the
+ * policy has this version from now on. Collective. CONFIG unless `stream.version` is trainer. */
+EVENKEEL_API evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, int64_t version);
+/* Of samples that arrive: those of the steps before `next_step` can be freed, since the trainer's state there
+ * is saved, or since it keeps none. A buffer that cannot be reached is told by a later call. Has no effect on
+ * other sources. Collective. */
+EVENKEEL_API evenkeel_status evenkeel_stream_trained(evenkeel_stream* stream, int64_t next_step);
+/* Collective: after the same step on all ranks. Returned steps stay valid. Waits for no samples. */
 EVENKEEL_API void evenkeel_stream_destroy(evenkeel_stream* stream);
 
 /* ---- watchdog ---- */

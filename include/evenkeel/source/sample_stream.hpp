@@ -86,6 +86,9 @@ class SampleStream {
   /// Lets read() wait no longer: it throws EndOfSamples, within a few seconds. Local, from any thread. For a
   /// trainer that ends before its samples do.
   void stop_waiting() noexcept;
+  /// Undoes stop_waiting(), once what it stopped has ended: for another Prefetcher over the same stream.
+  /// Local. Data ranks wait again by themselves, for each Prefetcher.
+  void wait_again() noexcept;
 
   /// Collective over the stream's communicator, not while another thread reads: what became of the samples,
   /// equal on all ranks. Waits for the buffer, as read() does.

@@ -192,6 +192,22 @@ void bind_service(py::module_& module) {
              const py::gil_scoped_release release;
              return std::make_shared<RaggedBatch>(self.read(step));
            })
+      .def(
+          "publish",
+          [](SampleStream& self, std::int64_t version) {
+            const py::gil_scoped_release release;
+            self.publish(version);
+          },
+          py::arg("version"))
+      .def(
+          "trained",
+          [](SampleStream& self, std::int64_t next_step) {
+            const py::gil_scoped_release release;
+            self.trained(next_step);
+          },
+          py::arg("next_step"))
+      .def("stop_waiting", &SampleStream::stop_waiting)
+      .def("wait_again", &SampleStream::wait_again)
       .def("describe", [](SampleStream& self, ServiceState& state) {
         const py::gil_scoped_release release;
         self.describe(state);

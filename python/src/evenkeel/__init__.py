@@ -23,6 +23,7 @@ from evenkeel.errors import (
     MeshError,
     MissingFieldError,
     MpiError,
+    UnknownLengthError,
 )
 from evenkeel.producer import Producer
 
@@ -56,6 +57,7 @@ __all__ = [
     "Step",
     "StepPlan",
     "TokenPlaces",
+    "UnknownLengthError",
     "Watchdog",
     "balance",
     "config",

@@ -52,6 +52,10 @@ class MissingFieldError(InputError, KeyError):
     """A field is asked for that is not there."""
 
 
+class UnknownLengthError(InputError, TypeError):
+    """The number of steps is asked for where nobody knows it. A TypeError, so that list() and tqdm do without it."""
+
+
 class LimitError(Error, ValueError):
     """Data is well formed but breaks a stated limit, such as a sample longer than the cap."""
 

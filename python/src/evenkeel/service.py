@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from evenkeel import _core
 from evenkeel._ranks import exit as _exit
 from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
-from evenkeel.errors import Error, MpiError
+from evenkeel.errors import Error, MpiError, UnknownLengthError
 from evenkeel.samples import Samples, core_of
 from evenkeel.steps import Step
 
@@ -37,6 +38,9 @@ class DataService:
         for step in service:
             for micro_batch in step.micro_batches:
                 ...
+
+    Where samples arrive while the job trains (``source.kind: stream``), the loop waits for them, and ends when no more will
+    come: see publish() and saved().
     """
 
     def __init__(
@@ -55,6 +59,9 @@ class DataService:
         self._accepts_changes = False
         self._is_at_end = False
         self._steps_of = ""
+        self._awaits_samples = self._config.settings()["source.kind"] == "stream"
+        self._saves: int | None = None  # the next step after what a state was taken of; None: no state is kept
+        self._has_unsaved_state = False
 
     @property
     def config(self) -> Config:
@@ -160,6 +167,9 @@ class DataService:
         if self._ahead is not None:
             _core.raise_error("input", "service", "is being iterated, and has one position", "End that iteration first")
         if self._is_at_end:
+            if self._awaits_samples:
+                _core.raise_error("input", "service", "has delivered all steps: no more samples will come",
+                                  "Begin a new buffer for a job with other samples")
             _core.raise_error(
                 "input",
                 "service",
@@ -170,6 +180,7 @@ class DataService:
     def _steps(self) -> Iterator[Step]:
         self._require_steps_left()  # another iteration may have begun since
         stream = self._open_stream()
+        stream.wait_again()
         state = self._resumed
         self._ahead = None
         self._ahead = ahead = _service.Ahead(
@@ -180,6 +191,8 @@ class DataService:
                 self._resumed = None
                 yield Step(core, self._tensors)
                 del core  # its memory serves the next step
+                if self._awaits_samples and self._saves is None:
+                    stream.trained(ahead.state().next_step)
             self._is_at_end = True
         except MpiError:
             _exit.leave_behind(ahead)  # of this rank alone, whose end would wait for the others
@@ -187,27 +200,64 @@ class DataService:
         finally:
             self._resumed = ahead.state()
             self._ahead = None
+            stream.stop_waiting()  # in the step that is being made
             del ahead  # ends its thread, together with all ranks; a traceback would keep both
 
     def __len__(self) -> int:
-        """Steps of the configured sources. Collective the first time."""
+        """Steps of the configured sources. Collective the first time. Raises UnknownLengthError, a TypeError, where samples
+        arrive while the job trains."""
+        if self._awaits_samples:
+            raise UnknownLengthError("service: has no known number of steps: samples arrive while the job trains", "service",
+                                     "has no known number of steps: samples arrive while the job trains")
         return self._open_stream().num_steps
 
     def state_dict(self) -> dict[str, Any]:
         """Where the service stands, of at most 64 KiB, the same on all ranks; does not depend on the mesh."""
-        return {"evenkeel": self._state().to_text()}
+        state = self._state()
+        if self._awaits_samples:
+            if self._has_unsaved_state:
+                warnings.warn("state_dict() is called again, and saved() never was since: the buffer keeps the samples of "
+                              f"steps from {self._saves} on. Call service.saved() once a state is saved", stacklevel=2)
+            self._saves, self._has_unsaved_state = state.next_step, True
+        return {"evenkeel": state.to_text()}
+
+    def publish(self, version: int) -> None:
+        """The policy has this version from now on: staleness is counted from it, and producers are told it. With
+        ``stream.version: trainer``; otherwise ConfigError, since a version is then the number of a step."""
+        if not self._awaits_samples:
+            _core.raise_error("config", "source.kind", f"is {self._config.settings()['source.kind']}: nobody is told a version",
+                              "Publish versions where samples arrive while the job trains (source.kind: stream)")
+        self._open_stream().publish(version)
+
+    def saved(self, state: Mapping[str, Any] | None = None) -> None:
+        """A state is where it survives this process, so that the buffer can free the samples of the steps before it: ``state``,
+        which state_dict() returned, or the latest one. Where no samples arrive while the job trains, this does nothing.
+
+        Until state_dict(), load_state_dict() or saved() is called for the first time, no state is kept: a step's samples are
+        freed when the loop asks for the next step. From then on they are freed by saved() alone. A job that saves its first
+        state after many steps calls saved() before its loop, so that it can begin again."""
+        if not self._awaits_samples:
+            return
+        if state is not None:
+            next_step = _parsed(state).next_step
+        elif self._saves is not None:
+            next_step = self._saves
+        else:
+            next_step = self._state().next_step
+        if self._saves is None or next_step >= self._saves:
+            self._saves, self._has_unsaved_state = next_step, False
+        self._open_stream().trained(next_step)
 
     def load_state_dict(self, state: Mapping[str, Any], *, accept_changes: bool = False) -> None:
         """Goes on from there: the next step is the one that would have come. Raises ConfigError that lists what changed in
         configuration and sources, unless ``accept_changes``."""
-        if "evenkeel" not in state:
-            _core.raise_error("input", "state", f"has no key 'evenkeel'; there are {', '.join(map(str, state)) or 'none'}")
-        parsed = _service.parse_state(state["evenkeel"])
+        parsed = _parsed(state)
         if self._ahead is not None:
             _core.raise_error("input", "state", "cannot be loaded while steps are iterated", "End the iteration first")
         self._core = _service.Service(self._ranks, self._config._core, parsed, accept_changes)
         self._resumed, self._accepts_changes = parsed, accept_changes
         self._is_at_end = False
+        self._saves, self._has_unsaved_state = parsed.next_step, False
         if parsed.has_sources and not accept_changes:
             now = self._core.state()
             self._open_stream().describe(now)
@@ -233,6 +283,12 @@ class DataService:
             profiles = [self._profile] if self._profile else []
             self._stream = _service.Stream(self._ranks, self._config._core, profiles)
         return self._stream
+
+
+def _parsed(state: Mapping[str, Any]) -> _service.State:
+    if "evenkeel" not in state:
+        _core.raise_error("input", "state", f"has no key 'evenkeel'; there are {', '.join(map(str, state)) or 'none'}")
+    return _service.parse_state(state["evenkeel"])
 
 
 def _one_of(name: str, value: str, *words: str) -> str:

@@ -32,6 +32,7 @@ class CalledStream final : public AnyStream {
   void publish(std::int64_t version) override;
   void trained(std::int64_t next_step) override;
   void stop_waiting() noexcept override {}  // the data ranks wait
+  void wait_again() noexcept override {}
 
  private:
   void tell(DataCallKind kind, std::int64_t number);

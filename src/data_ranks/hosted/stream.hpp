@@ -29,6 +29,7 @@ class ServedStream {
   void trained(std::int64_t next_step);
   /// Lets nobody wait for samples any longer. From any thread.
   void stop_waiting() noexcept { stream_->stop_waiting(); }
+  void wait_again() noexcept { stream_->wait_again(); }
 
   /// This rank's samples of a step.
   [[nodiscard]] RaggedBatch read(std::int64_t step);

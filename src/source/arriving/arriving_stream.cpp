@@ -270,6 +270,10 @@ void ArrivingStream::stop_waiting() noexcept {
   parts_->must_stop = true;
 }
 
+void ArrivingStream::wait_again() noexcept {
+  parts_->must_stop = false;
+}
+
 void ArrivingStream::tell_fingerprints(ServiceState& state) const {
   const Parts::OpenedBuffer& buffer = parts_->opened;
   state.sources = {{buffer.url, 0, 0, fnv1a_64(buffer.identity)}};

@@ -32,6 +32,7 @@ class ArrivingStream final : public ReadingStream {
   void publish(std::int64_t version) override;
   void trained(std::int64_t next_step) override;
   void stop_waiting() noexcept override;
+  void wait_again() noexcept override;
 
   void take_fingerprints() override {}
   void tell_fingerprints(ServiceState& state) const override;

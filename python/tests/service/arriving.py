@@ -1,0 +1,73 @@
+"""Iterates over samples that arrive: arriving.py URL_OF_A_WHOLE_STREAM URL_OF_ONE_THAT_IS_LEFT."""
+
+import json
+import sys
+import urllib.request
+import warnings
+
+from jobs import group, tell
+
+import evenkeel
+
+over = group()
+
+
+def config_of(url, **stream):
+    return {"source": {"kind": "stream", "path": url}, "stream": {"patience": 60, **stream}, "batch": {"global_batch": 4},
+            "exchange": {"prefetch": 2}}
+
+
+def send(url, names):
+    evenkeel.Producer(url).put(
+        {"uid": name, "index": index, "version": 3, "prompt_ids": [1], "response_ids": [2] * (index + 1)}
+        for name in names for index in range(2))
+
+
+def samples_in(url):
+    with urllib.request.urlopen(url + "/v1/status") as status:
+        counts = json.load(status)["samples"]
+    return [counts["formed"], counts["trained"]]
+
+
+def told_by(call):
+    try:
+        return call()
+    except evenkeel.Error as error:
+        return [type(error).__name__, str(error)]
+
+
+whole, left = sys.argv[1:]
+service = evenkeel.DataService(over, config_of(whole))
+told = {"length": told_by(lambda: len(service)), "publish": told_by(lambda: service.publish(1))}
+told["steps"] = [step.index for step in list(service)]
+told["again"] = told_by(lambda: list(service))
+
+other = evenkeel.DataService(over, config_of(left, version="trainer"))
+other.saved()  # before the first state: nothing is freed but by saved()
+other.publish(3)
+steps = iter(other)
+told["left"] = [next(steps).index]
+steps.close()  # while the thread waits for the samples of the next step
+if other.rank == 0:
+    send(left, ["c", "d"])
+steps = iter(other)
+told["left"].append(next(steps).index)
+told["kept"] = samples_in(left)
+first = other.state_dict()
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    state = other.state_dict()
+told["warned"] = [str(warning.message) for warning in warned]
+other.saved(state)
+told["saved"] = samples_in(left)
+resumed = evenkeel.DataService(over, config_of(left, version="trainer"))
+resumed.load_state_dict(state)
+
+
+def brings_none():
+    raise evenkeel.EndOfSamples("samples: have ended")
+
+
+told["own"] = told_by(lambda: evenkeel.DataService(over, {}).step(brings_none))
+tell(service.rank, told=told)
+# The iterator stays open, and its thread waits, when the program ends.
