@@ -19,7 +19,7 @@ evenkeel_component(plan ROOMS base cost balance batch pack plan config PACKAGES 
 evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
 evenkeel_component(bound ROOMS bound NEEDS plan)
 evenkeel_component(stream ROOMS stream NEEDS plan PACKAGES nlohmann_json)
-evenkeel_component(buffer ROOMS buffer NEEDS plan io stream PACKAGES Httplib Lmdb ZLIB fmt nlohmann_json)
+evenkeel_component(buffer ROOMS buffer NEEDS plan io stream PACKAGES Hiredis Httplib Lmdb ZLIB fmt nlohmann_json)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
 evenkeel_component(service ROOMS mesh watchdog transport exchange service source data_ranks NEEDS plan io stream buffer
                    PACKAGES MPI Boost fmt

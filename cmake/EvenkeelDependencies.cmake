@@ -15,6 +15,7 @@ find_package(Libzip REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Zstd REQUIRED)
 find_package(Lmdb REQUIRED)
+find_package(Hiredis REQUIRED)
 find_package(Httplib REQUIRED)
 if(NOT TARGET yaml-cpp::yaml-cpp)  # Debian 12 ships 0.7, which exports the bare name
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)

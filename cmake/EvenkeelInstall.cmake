@@ -37,8 +37,8 @@ endforeach()
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES cmake/EvenkeelConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
-              cmake/EvenkeelComponents.cmake cmake/FindHttplib.cmake cmake/FindLibzip.cmake cmake/FindLmdb.cmake
-              cmake/FindZstd.cmake
+              cmake/EvenkeelComponents.cmake cmake/FindHiredis.cmake cmake/FindHttplib.cmake cmake/FindLibzip.cmake
+              cmake/FindLmdb.cmake cmake/FindZstd.cmake
         DESTINATION ${package_folder} COMPONENT development)
 
 evenkeel_add_pkgconfig(evenkeel-plan COMPONENTS plan REQUIRES yaml-cpp FLAGS -pthread

@@ -20,6 +20,7 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libcpp-httplib-dev liblmdb-dev libssl-dev           # evenkeel buffer
+  libhiredis-dev                                     # evenkeel buffer --store redis://HOST
   libzip-dev                                         # .npz files
   prometheus-cpp-dev                                 # evenkeel run --prometheus
   zlib1g-dev libzstd-dev                             # .gz and .zst files
@@ -58,6 +59,7 @@ tests=(
   iproute2                                    # simulated nodes
   valgrind                                    # memory of jobs
   gcc spin                                    # the model of the protocol
+  redis-server                                # a store of several doors
   chromium                                    # the page of a report, as a browser draws it
   python3 python3-numpy                       # the commands and recipes of README and docs
   mypy python3-pytest python3-torch           # the Python package, also with tensors

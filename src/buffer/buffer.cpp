@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t most_bytes_at_once = std::int64_t{32} << 20;  // of a transaction, but for one request
 constexpr std::int64_t most_bytes_of_body = std::int64_t{64} << 20;
+constexpr std::chrono::seconds between_loads{1};  // where the store cannot be read
 constexpr const char* totals_note = "totals";
 constexpr const char* schema_note = "schema";
 constexpr const char* job_note = "groups_per_step";
@@ -99,6 +100,7 @@ void Buffer::describe_store() {
 }
 
 void Buffer::load() {
+  store_->refresh();
   const std::optional<std::string> totals = store_->note(totals_note);
   const std::vector<stream::SeenSlot> seen = store_->seen();
   auto ledger =
@@ -139,7 +141,7 @@ void Buffer::write_until_stopped() {
   while (true) {
     const std::optional<Clock::time_point> deadline = [&] {
       const std::lock_guard lock(state_mutex_);
-      return next_deadline();
+      return must_load_ ? Clock::now() + between_loads : next_deadline();
     }();
     {
       std::unique_lock lock(queue_mutex_);
@@ -196,11 +198,13 @@ void Buffer::commit(std::vector<Request*>& requests) {
 // The ledger may be ahead of the store: it is made again.
 void Buffer::fail(const std::vector<Request*>& requests, const std::exception_ptr& error) {
   for (Request* request : requests) request->error = error;
-  must_load_ = true;
+  opened_.clear();  // what is due is not known until it is loaded
+  is_opened_.clear();
+  if (std::exchange(must_load_, true)) return;  // it has just been tried
   try {
     load();
   } catch (const Error&) {
-    // The next commit tries again, and tells those who ask for it.
+    // The writer tries again, with each commit and from time to time.
   }
 }
 
@@ -431,8 +435,8 @@ JsonlSchema Buffer::schema() const {
 
 BufferStatus Buffer::status() const {
   const std::lock_guard lock(state_mutex_);
-  return {ledger_->status(), store_->name(),      store_->is_durable(), store_->capacity(),
-          store_->used(),    since_last_sample(), groups_per_step_,     identity_};
+  return {ledger_->status(), store_->name(),      store_->risk(),   store_->capacity(),
+          store_->used(),    since_last_sample(), groups_per_step_, identity_};
 }
 
 std::optional<double> Buffer::since_last_sample() const {

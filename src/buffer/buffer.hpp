@@ -40,7 +40,7 @@ struct GrantedTickets {
 struct BufferStatus {
   stream::Status stream;
   std::string store;
-  bool is_durable = false;
+  std::string risk;  ///< what may be lost of that which was acknowledged; empty: nothing
   std::int64_t capacity = 0;
   std::int64_t used = 0;
   std::optional<double> since_last_sample;  ///< seconds; none before the first one of this process

@@ -9,13 +9,16 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include "buffer/connections.hpp"
 #include "buffer/door_json.hpp"
+#include "buffer/http/buffer_answers.hpp"
+#include "buffer/http/call_table.hpp"
+#include "buffer/http/front.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -27,75 +30,10 @@ using httplib::Response;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int backlog = 1024;
-constexpr int silent_seconds = 10;  // in the middle of a request
-constexpr int idle_seconds = 5;     // between two of them
-constexpr std::chrono::seconds longest_body{120};
 constexpr std::chrono::milliseconds longest_wait{30'000};
-constexpr std::int64_t most_bytes_in_flight = std::int64_t{192} << 20;
 constexpr std::int64_t most_bytes_of_call = std::int64_t{16} << 20;  // but for samples
 constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
-constexpr const char* json_type = "application/json";
 constexpr const char* lines_type = "application/x-ndjson";
-
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
-
-/// In a time that does not tell how much of it is right.
-bool is_token(std::string_view given, std::string_view token) {
-  unsigned difference = given.size() == token.size() ? 0 : 1;
-  for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)
-    difference |= static_cast<unsigned char>(given[i] ^ token[i]);
-  return difference == 0;
-}
-
-/// Bytes of bodies that are in memory at this time.
-class InFlight {
- public:
-  explicit InFlight(std::atomic<std::int64_t>& all) : all_(all) {}
-  ~InFlight() { all_ -= mine_; }
-  InFlight(const InFlight&) = delete;
-  InFlight& operator=(const InFlight&) = delete;
-
-  void add(std::int64_t bytes) {
-    mine_ += bytes;
-    if ((all_ += bytes) > most_bytes_in_flight) {
-      throw FullError({ErrorKind::limit, "body", "cannot be taken now: too many others are being sent",
-                       "Send the same again", -1});
-    }
-  }
-
- private:
-  std::atomic<std::int64_t>& all_;
-  std::int64_t mine_ = 0;
-};
-
-int status_of(const Error& error) {
-  if (dynamic_cast<const FieldsError*>(&error) != nullptr) return 409;
-  if (dynamic_cast<const FullError*>(&error) != nullptr) return 429;
-  switch (error.report().kind) {
-    case ErrorKind::limit:
-      return 413;
-    case ErrorKind::io:
-      return 503;
-    default:
-      return 422;
-  }
-}
-
-void answer(Response& response, const ordered_json& content) {
-  response.set_content(content.dump(-1, ' ', false, json::error_handler_t::replace) + "\n", json_type);
-}
-
-void answer(Response& response, int status, const ErrorReport& report) {
-  response.status = status;
-  if (status == 429 || status == 503) response.set_header("Retry-After", "1");
-  answer(response, {{"error", to_string(report)},
-                    {"where", report.where},
-                    {"message", report.message},
-                    {"hint", report.hint}});
-}
 
 std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
   const bool is_there = in.contains(name) && in[name].is_number_integer();
@@ -139,125 +77,40 @@ Packing packing_of(const std::string& encoding) {
   throw InputError("Content-Encoding", "is '" + encoding + "'", "Send gzip, zstd, or nothing");
 }
 
-/// httplib's servers, with a longer queue of connections.
-template <typename Server>
-class Listening : public Server {
+class Answers : public std::enable_shared_from_this<Answers> {
  public:
-  using Server::Server;
-  void listen_to(int connections) { ::listen(this->svr_sock_, connections); }
-};
-
-}  // namespace
-
-class Door::Answers {
- public:
-  Answers(Buffer& buffer, const DoorSettings& settings) : buffer_(buffer), settings_(settings) {
-    if (settings.token.empty() && !is_loopback(settings.address)) {
-      throw ConfigError("listen", "is " + settings.address + ", which others can reach",
-                        "Name a file with a token, or listen on 127.0.0.1");
-    }
-    if (settings.certificate.empty() != settings.key.empty())
-      throw ConfigError("cert", "and key go together", "Give both, or none");
-    if (settings.certificate.empty()) {
-      use<httplib::Server>();
-    } else {
-      use<httplib::SSLServer>(settings.certificate.c_str(), settings.key.c_str());
-    }
+  Answers(std::shared_ptr<Buffer> buffer, std::string token)
+      : kept_(std::move(buffer)), buffer_(*kept_), token_(std::move(token)) {
+    add_calls(table_);
   }
 
-  [[nodiscard]] int port() const noexcept { return port_; }
-  [[nodiscard]] std::string url() const {
-    const std::string scheme = settings_.certificate.empty() ? "http://" : "https://";
-    const bool is_v6 = settings_.address.find(':') != std::string::npos;
-    return scheme + (is_v6 ? "[" + settings_.address + "]" : settings_.address) + ":" + std::to_string(port_);
+  void answer_to(const Request& request, Response& response, const ContentReader* reader) {
+    if (table_.answer(request, response, reader)) return;
+    response.status = 404;
+    if (reader == nullptr) return;
+    take_as_it_is(request);
+    static_cast<void>(
+        receive(request, response, *reader, buffer_.most_body_bytes(), [](std::span<const char>) {}));
   }
-  httplib::Server& server() noexcept { return *server_; }
 
  private:
-  template <typename Server, typename... Arguments>
-  void use(Arguments... arguments) {
-    auto server = std::make_unique<Listening<Server>>(arguments...);
-    if (!server->is_valid()) {
-      throw IoError(settings_.certificate.string(),
-                    "cannot be used as a certificate with the key " + settings_.key.string(),
-                    "Both must be PEM files, and belong together");
-    }
-    server->new_task_queue = [] { return new Connections; };
-    server->set_tcp_nodelay(true);
-    server->set_keep_alive_max_count(std::numeric_limits<std::size_t>::max());
-    server->set_keep_alive_timeout(idle_seconds);
-    server->set_read_timeout(silent_seconds);
-    server->set_write_timeout(silent_seconds);
-    server->set_payload_max_length(static_cast<std::size_t>(buffer_.most_body_bytes()));
-    // httplib's own would share the port with another buffer.
-    server->set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    add_calls(*server);
-    port_ = settings_.port;
-    if (port_ == 0) {
-      port_ = server->bind_to_any_port(settings_.address);
-    } else if (!server->bind_to_port(settings_.address, port_)) {
-      port_ = -1;
-    }
-    if (port_ < 0) {
-      throw IoError(settings_.address + ":" + std::to_string(settings_.port), "cannot be listened on",
-                    "Is another program there? Try another port");
-    }
-    server->listen_to(backlog);
-    server_ = std::move(server);
-  }
-
   using Call = std::function<void(const Request&, Response&, const std::string& body)>;
 
   /// `act`, if the sender may, with its errors as answers.
   template <typename Act>
   void guard(const Request& request, Response& response, Act&& act) const {
     try {
-      if (!settings_.token.empty() &&
-          !is_token(request.get_header_value("Authorization"), "Bearer " + settings_.token)) {
-        response.set_header("WWW-Authenticate", "Bearer");
-        const bool has_none = !request.has_header("Authorization");
-        return answer(response, 401,
-                      {ErrorKind::config, "Authorization", has_none ? "is missing" : "has another token",
-                       "Send Authorization: Bearer TOKEN, with the token of the buffer's file", -1});
-      }
+      if (!may_come_in(request, response, token_)) return;
       act();
     } catch (const Error& error) {
-      answer(response, status_of(error), error.report());
+      answer(response, error);
     } catch (const std::bad_alloc&) {
       answer(response, 503, {ErrorKind::io, "buffer", "is out of memory", "Send the same again", -1});
     }
   }
 
-  /// Reads a request's body to its end, also of one that is refused: what follows it is the next request.
-  /// Returns false, with the answer, if there is more than `most` or it does not come.
-  static bool receive(const Request& request, Response& response, const ContentReader& reader,
-                      std::int64_t most, const std::function<void(std::span<const char>)>& take) {
-    if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) return true;
-    const auto begun = std::chrono::steady_clock::now();
-    std::int64_t bytes = 0;
-    const bool is_whole = reader([&](const char* data, std::size_t size) {
-      bytes += static_cast<std::int64_t>(size);
-      if (bytes > most || std::chrono::steady_clock::now() - begun > longest_body) return false;
-      take({data, size});
-      return true;
-    });
-    if (is_whole) return true;
-    const bool is_large = bytes > most || response.status == 413;
-    response.set_header("Connection", "close");
-    answer(
-        response, is_large ? 413 : 400,
-        is_large
-            ? ErrorReport{ErrorKind::limit, "body", "has more than " + std::to_string(most) + " bytes",
-                          "Send fewer samples in a request", -1}
-            : ErrorReport{ErrorKind::input, "body", "ended before its last byte", "Send the same again", -1});
-    return false;
-  }
-
-  void add_call(httplib::Server& server, const char* path, Call call) {
-    server.Post(path, [this, call = std::move(call)](const Request& request, Response& response,
+  void add_call(CallTable& server, const char* path, Call call) {
+    server.post(path, [this, call = std::move(call)](const Request& request, Response& response,
                                                      const ContentReader& reader) {
       take_as_it_is(request);
       std::string body;
@@ -266,15 +119,6 @@ class Door::Answers {
         return;
       guard(request, response, [&] { call(request, response, body); });
     });
-  }
-
-  /// httplib would unpack and take apart some bodies itself, without noticing that one is cut off.
-  static std::string take_as_it_is(const Request& request) {
-    auto& headers = const_cast<Request&>(request).headers;
-    std::string encoding = request.get_header_value("Content-Encoding");
-    headers.erase("Content-Encoding");
-    if (request.is_multipart_form_data()) headers.erase("Content-Type");
-    return encoding;
   }
 
   void take_samples(const Request& request, Response& response, const ContentReader& reader) {
@@ -314,20 +158,19 @@ class Door::Answers {
     return parsed;
   }
 
-  void add_get(httplib::Server& server, const char* path,
-               std::function<void(const Request&, Response&)> act) {
-    server.Get(path, [this, act = std::move(act)](const Request& request, Response& response) {
+  void add_get(CallTable& server, const char* path, std::function<void(const Request&, Response&)> act) {
+    server.get(path, [this, act = std::move(act)](const Request& request, Response& response) {
       guard(request, response, [&] { act(request, response); });
     });
   }
 
-  void add_calls(httplib::Server& server) {
-    server.Post("/v1/samples",
+  void add_calls(CallTable& server) {
+    server.post("/v1/samples",
                 [this](const Request& request, Response& response, const ContentReader& reader) {
                   try {
                     take_samples(request, response, reader);
                   } catch (const Error& error) {
-                    answer(response, status_of(error), error.report());
+                    answer(response, error);
                   }
                 });
     add_call(server, "/v1/tickets", [this](const Request&, Response& response, const std::string& body) {
@@ -361,7 +204,7 @@ class Door::Answers {
     add_job_calls(server);
   }
 
-  void add_job_calls(httplib::Server& server) {
+  void add_job_calls(CallTable& server) {
     add_call(server, "/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
       const std::int64_t samples = number_at(object_of(body), "samples_per_step", 1);
       const std::int64_t group_size = buffer_.settings().group_size;
@@ -426,7 +269,7 @@ class Door::Answers {
   }
 
   /// All are looked at before the first is sent, each from where it is stored.
-  void send_samples(const json& asked, Response& response) const {
+  void send_samples(const json& asked, Response& response) {
     struct Sending {
       std::vector<std::int64_t> arrivals;
       std::size_t next = 0;
@@ -437,7 +280,8 @@ class Door::Answers {
       buffer_.read_body(arrival, [&](std::string_view line) { bytes += line.size() + 1; });
     if (bytes == 0) return response.set_content("", lines_type);
     response.set_content_provider(
-        bytes, lines_type, [this, sending](std::size_t, std::size_t, httplib::DataSink& sink) {
+        bytes, lines_type,
+        [this, self = shared_from_this(), sending](std::size_t, std::size_t, httplib::DataSink& sink) {
           bool is_sent = false;
           try {
             buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view line) {
@@ -450,32 +294,43 @@ class Door::Answers {
         });
   }
 
+  const std::shared_ptr<Buffer> kept_;
   Buffer& buffer_;
-  const DoorSettings settings_;
-  std::unique_ptr<httplib::Server> server_;
-  int port_ = -1;
+  const std::string token_;
+  CallTable table_;
   std::atomic<std::int64_t> bytes_in_flight_ = 0;
 };
 
+}  // namespace
+
+HttpAnswer answers_of(std::shared_ptr<Buffer> buffer, const std::string& token) {
+  auto answers = std::make_shared<Answers>(std::move(buffer), token);
+  return [answers](const Request& request, Response& response, const ContentReader* reader) {
+    answers->answer_to(request, response, reader);
+  };
+}
+
 Door::Door(Buffer& buffer, const DoorSettings& settings)
-    : answers_(std::make_unique<Answers>(buffer, settings)) {}
+    : front_(std::make_unique<Front>(
+          settings, buffer.most_body_bytes(),
+          answers_of(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer), settings.token))) {}
 
 Door::~Door() = default;
 
 int Door::port() const noexcept {
-  return answers_->port();
+  return front_->port();
 }
 
 std::string Door::url() const {
-  return answers_->url();
+  return front_->url();
 }
 
 void Door::serve() {
-  answers_->server().listen_after_bind();
+  front_->serve();
 }
 
 void Door::stop() {
-  answers_->server().stop();
+  front_->stop();
 }
 
 std::string read_token(const std::filesystem::path& path) {

@@ -17,6 +17,8 @@ struct DoorSettings {
   std::filesystem::path key{};
 };
 
+class Front;
+
 /// A buffer's calls over HTTP/1.1 (docs/streams.md has them). Each connection has a thread; one
 /// that is silent in the middle of a request, or has sent nothing for a while, is closed.
 class Door {
@@ -37,8 +39,7 @@ class Door {
   void stop();
 
  private:
-  class Answers;
-  std::unique_ptr<Answers> answers_;
+  std::unique_ptr<Front> front_;
 };
 
 /// The token of a file: its first line. Throws IoError, and ConfigError if it is empty or if others than the

@@ -80,7 +80,7 @@ ordered_json json_of(const BufferStatus& status) {
       {"version", of.version},
       {"ended", of.ended},
       {"store", status.store},
-      {"durable", status.is_durable},
+      {"durable", status.risk.empty()},
       {"capacity", status.capacity},
       {"bytes", status.used},
       {"groups", {{"open", of.open_groups}, {"ready", of.ready_groups}, {"formed", of.formed_groups}}},
@@ -93,6 +93,7 @@ ordered_json json_of(const BufferStatus& status) {
         {"duplicates", of.duplicates}}},
       {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
       {"tickets", of.tickets}};
+  if (!status.risk.empty()) out["risk"] = status.risk;
   put(out, "formed_step", of.formed_step);
   put(out, "trained_step", of.trained_step);
   put(out, "seconds_since_last_sample", status.since_last_sample);

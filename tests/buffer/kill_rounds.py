@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""kill_rounds.py PROGRAM [--rounds 20]: evenkeel buffer is killed (kill -9) while producers send to it, and started again on
-the same folder, over and over. What it had acknowledged must be there each time, once, as it was sent, and its sums must be
-right. Speaks to the door with the standard library alone."""
+"""kill_rounds.py PROGRAM [--rounds 20] [--store lmdb|redis]: evenkeel buffer is killed (kill -9) while producers send to it, and
+started again on the same folder, over and over. With redis there are two doors over one Redis that writes each commit to the disk
+before it answers, and what is killed is Redis, the active door, or the one that stands by; or the active one is stopped for
+longer than its lease. What was acknowledged must be there each time, once, as it was sent, and the sums must be right. Speaks to
+doors with the standard library alone."""
 import argparse
 import json
 import pathlib
 import random
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,9 +30,9 @@ def call(url, content=None, timeout=10):
 
 
 class Buffer:
-    def __init__(self, program, folder):
+    def __init__(self, program, *store):
         self.process = subprocess.Popen(
-            [program, 'buffer', '--listen', '127.0.0.1:0', '--dir', folder, '--capacity', '256MiB', '--group-size', str(GROUP_SIZE)],
+            [program, 'buffer', '--listen', '127.0.0.1:0', *store, '--capacity', '256MiB', '--group-size', str(GROUP_SIZE)],
             stdout=subprocess.PIPE, text=True)
         said = ''
         while not (found := re.search(r'Listening on (\S+)', said)):
@@ -44,6 +48,99 @@ class Buffer:
         self.process.stdout.close()
 
 
+class OneBuffer:
+    """A buffer in a folder, which is killed."""
+
+    def __init__(self, program, scratch):
+        self.program, self.folder = program, str(scratch / 'buffer')
+        self.buffer = self.start()
+
+    def start(self):
+        return Buffer(self.program, '--dir', self.folder)
+
+    def urls(self):
+        return [self.buffer.url]
+
+    def kill_one(self, round_number):
+        self.buffer.kill()
+        return 'the buffer'
+
+    def repair(self):
+        self.buffer = self.start()
+
+    def end(self):
+        self.buffer.kill()
+
+
+class SeveralDoors:
+    """Two doors over one Redis. What is killed takes turns, since a door that dies costs the time of its lease."""
+
+    TURNS = ('Redis', 'the standby', 'Redis', 'the active door', 'Redis', 'the active door, for a while', 'both doors', 'Redis')
+
+    def __init__(self, program, scratch):
+        self.program, self.folder = program, scratch
+        self.start_redis()
+        self.doors = [self.start_door(), self.start_door()]
+
+    def start_redis(self):
+        self.redis = subprocess.Popen(
+            ['redis-server', '--port', '0', '--unixsocket', str(self.folder / 'redis.sock'), '--dir', str(self.folder), '--save', '',
+             '--appendonly', 'yes', '--appendfsync', 'always'], stdout=subprocess.DEVNULL)
+        while subprocess.run(['redis-cli', '-s', str(self.folder / 'redis.sock'), 'ping'], capture_output=True).stdout != b'PONG\n':
+            time.sleep(0.02)
+
+    def start_door(self):
+        return Buffer(self.program, '--store', f"redis+unix://{self.folder / 'redis.sock'}")
+
+    def urls(self):
+        return [door.url for door in self.doors]
+
+    def kill_one(self, round_number):
+        victim = self.TURNS[round_number % len(self.TURNS)]
+        if victim == 'Redis':
+            self.redis.kill()
+            self.redis.wait()
+            return victim
+        active = json.loads(patient_call(self.doors[0].url + '/v1/status'))['active']
+        self.stopped = None
+        for door in self.doors:
+            if victim == 'both doors' or (door.url == active) == victim.startswith('the active door'):
+                if victim.endswith('for a while'):
+                    door.process.send_signal(signal.SIGSTOP)
+                    self.stopped = door
+                else:
+                    door.kill()
+        return victim
+
+    def repair(self):
+        if self.redis.poll() is not None:
+            self.start_redis()
+        if stopped := getattr(self, 'stopped', None):
+            others = [door for door in self.doors if door is not stopped]
+            patient_call(others[0].url + '/v1/status')  # it has taken over
+            stopped.process.send_signal(signal.SIGCONT)
+            self.stopped = None
+        self.doors = [door if door.process.poll() is None else self.start_door() for door in self.doors]
+        for url in self.urls():
+            patient_call(url + '/v1/status')
+
+    def end(self):
+        for door in self.doors:
+            door.kill()
+        self.redis.kill()
+        self.redis.wait()
+
+
+def patient_call(url):
+    """Waits until somebody has taken over."""
+    for _ in range(600):
+        try:
+            return call(url)
+        except OSError:
+            time.sleep(0.05)
+    sys.exit(f'{url} does not answer within 30 seconds')
+
+
 def line_of(key, seed):
     draw = random.Random(key * 1000 + seed)
     tokens = [draw.randrange(1000) for _ in range(draw.randrange(1, 3000))]
@@ -52,19 +149,24 @@ def line_of(key, seed):
 
 
 class Producer(threading.Thread):
-    """Sends keys of its own, until the buffer is gone. Those of a request that was not answered come again next time."""
+    """Sends keys of its own, until the buffer is gone or `ending`. Those of a request that was not answered come again next
+    time."""
 
-    def __init__(self, url, keys, acknowledged, unsure):
+    def __init__(self, url, keys, acknowledged, unsure, ending):
         super().__init__()
         self.url, self.keys, self.acknowledged, self.unsure, self.error = url, keys, acknowledged, unsure, None
+        self.ending = ending
 
     def run(self):
-        while True:
+        while not self.ending.is_set():
             batch = self.unsure or [next(self.keys) for _ in range(random.randrange(1, 4))]
             self.unsure = batch
             try:
                 answer = json.loads(call(self.url + '/v1/samples', '\n'.join(line_of(key, 0) for key in batch).encode()))
             except urllib.error.HTTPError as error:
+                if error.code == 503:
+                    time.sleep(0.02)
+                    continue
                 self.error = f'{error.code} {error.read()!r}'
                 return
             except OSError:
@@ -108,35 +210,42 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('program')
     parser.add_argument('--rounds', type=int, default=20)
+    parser.add_argument('--store', choices=('lmdb', 'redis'), default='lmdb')
     arguments = parser.parse_args()
+    if arguments.store == 'redis' and not shutil.which('redis-server'):
+        print('skipped: redis-server is not installed (launch/install-packages.sh --tests)')
+        sys.exit(77)
+    lock, counter, acknowledged, unsure = threading.Lock(), iter(range(10**9)), set(), [[] for _ in range(PRODUCERS)]
+    last = [-1]
+
+    def keys():
+        while True:
+            with lock:
+                key = last[0] = next(counter)
+            yield key
+
     with tempfile.TemporaryDirectory() as scratch:
-        folder = str(pathlib.Path(scratch) / 'buffer')
-        lock, counter, acknowledged, unsure = threading.Lock(), iter(range(10**9)), set(), [[] for _ in range(PRODUCERS)]
-        last = [-1]
-
-        def keys():
-            while True:
-                with lock:
-                    key = last[0] = next(counter)
-                yield key
-
-        for round_number in range(arguments.rounds):
-            buffer = Buffer(arguments.program, folder)
-            producers = [Producer(buffer.url, keys(), acknowledged, unsure[i]) for i in range(PRODUCERS)]
-            for producer in producers:
-                producer.start()
-            time.sleep(random.uniform(0.05, 0.4))
-            buffer.kill()
-            for i, producer in enumerate(producers):
-                producer.join()
-                unsure[i] = producer.unsure
-                if producer.error:
-                    sys.exit(f'round {round_number}: {producer.error}')
-            buffer = Buffer(arguments.program, folder)
-            error = check(buffer.url, acknowledged, set(range(last[0] + 1)))
-            buffer.kill()
-            if error:
-                sys.exit(f'round {round_number}: {error}')
+        there = (SeveralDoors if arguments.store == 'redis' else OneBuffer)(arguments.program, pathlib.Path(scratch))
+        try:
+            for round_number in range(arguments.rounds):
+                ending = threading.Event()
+                urls = there.urls()
+                producers = [Producer(urls[i % len(urls)], keys(), acknowledged, unsure[i], ending) for i in range(PRODUCERS)]
+                for producer in producers:
+                    producer.start()
+                time.sleep(random.uniform(0.05, 0.4))
+                killed = there.kill_one(round_number)
+                there.repair()
+                ending.set()
+                for i, producer in enumerate(producers):
+                    producer.join()
+                    unsure[i] = producer.unsure
+                    if producer.error:
+                        sys.exit(f'round {round_number}, {killed} killed: {producer.error}')
+                if error := check(random.choice(there.urls()), acknowledged, set(range(last[0] + 1))):
+                    sys.exit(f'round {round_number}, {killed} killed: {error}')
+        finally:
+            there.end()
         print(f'{arguments.rounds} rounds, {len(acknowledged)} samples acknowledged, all there')
         if not acknowledged:
             sys.exit('nothing was acknowledged: the test proves nothing')

@@ -3,15 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "buffer/redis/redis_store.hpp"
+#include "buffer/redis_server.hpp"
 #include "buffer/store/record.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/report_of.hpp"
@@ -23,7 +29,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
+using testing_support::no_redis;
 using testing_support::read_text;
+using testing_support::RedisServer;
 using testing_support::report_of;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
@@ -48,14 +56,27 @@ void put_body(Store& store, std::int64_t number, std::string_view bytes) {
   store.commit(change);
 }
 
-class AnyStore : public testing::TestWithParam<bool> {
+enum class Kind { memory, lmdb, redis };
+
+class AnyStore : public testing::TestWithParam<Kind> {
  protected:
+  void SetUp() override {
+    if (GetParam() != Kind::redis) return;
+    if (const std::string why = no_redis(); !why.empty()) GTEST_SKIP() << why;
+    redis_ = std::make_unique<RedisServer>();
+    lease_ = std::make_unique<Lease>(redis_->address(), "test", "http://here");
+  }
   [[nodiscard]] std::unique_ptr<Store> open() const {
-    return GetParam() ? open_lmdb_store(folder_ / "store", capacity) : make_memory_store(capacity);
+    if (GetParam() == Kind::memory) return make_memory_store(capacity);
+    if (GetParam() == Kind::lmdb) return open_lmdb_store(folder_ / "store", capacity);
+    return open_redis_store({.address = redis_->address(), .name = "test", .capacity = capacity},
+                            lease_->state().value);
   }
 
  private:
   ScratchFolder folder_;
+  std::unique_ptr<RedisServer> redis_;
+  std::unique_ptr<Lease> lease_;
 };
 
 TEST_P(AnyStore, gives_back_what_was_committed) {
@@ -109,8 +130,12 @@ TEST_P(AnyStore, refuses_what_has_no_room_and_goes_on_once_there_is_some) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, AnyStore, testing::Bool(),
-                         [](const auto& of) { return of.param ? "lmdb" : "memory"; });
+INSTANTIATE_TEST_SUITE_P(Stores, AnyStore, testing::Values(Kind::memory, Kind::lmdb, Kind::redis),
+                         [](const auto& of) {
+                           return of.param == Kind::memory ? "memory"
+                                  : of.param == Kind::lmdb ? "lmdb"
+                                                           : "redis";
+                         });
 
 class LmdbFolder : public testing::Test {
  protected:
@@ -185,6 +210,127 @@ TEST_F(LmdbFolder, tells_flipped_bytes_of_a_sample_and_never_gives_them) {
   const auto store = open();
   EXPECT_THAT(report_of<InputError>([&] { return body_of(*store, 1); }).message,
               HasSubstr("sample 1 of 100004 bytes is damaged"));
+}
+
+/// What a process of its own makes of a folder: LMDB may crash where its pages are damaged.
+enum class Fate { as_it_was, told, crashed, wrong };
+
+Fate fate_of(const std::function<bool()>& is_as_it_was) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      ::_exit(is_as_it_was() ? 0 : 2);
+    } catch (const Error&) {
+      ::_exit(1);
+    } catch (...) {
+      ::_exit(3);
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) > 2) return Fate::crashed;
+  return WEXITSTATUS(status) == 0 ? Fate::as_it_was : WEXITSTATUS(status) == 1 ? Fate::told : Fate::wrong;
+}
+
+TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
+  const auto body_for = [](std::int64_t number) {
+    return std::string(static_cast<std::size_t>(number % 7 == 0 ? 9000 : number % 90 + 1),
+                       static_cast<char>('a' + number % 26));
+  };
+  constexpr std::int64_t last = 300;
+  {
+    const auto store = open();
+    for (std::int64_t number = 1; number <= last; ++number) {
+      const std::string body = body_for(number);
+      StoreChange change;
+      change.bodies = {{number, body}};
+      change.events = {{number, "event " + std::to_string(number)}};
+      change.seen = {{{static_cast<std::uint64_t>(number), 7}, 5}};
+      change.notes = {{"totals", std::to_string(number)}};
+      if (number % 5 == 0) change.erased = {number - 2};
+      store->commit(change);
+    }
+  }
+  const auto is_as_it_was = [&] {
+    const auto store = open();
+    bool is_right = store->note("totals") == std::to_string(last) && store->seen().size() == last;
+    std::int64_t events = 0;
+    store->read_events([&](std::int64_t number, std::string_view event) {
+      ++events;
+      is_right = is_right && event == "event " + std::to_string(number) &&
+                 body_of(*store, number) == body_for(number);
+    });
+    put_body(*store, last + 1, "more");
+    return is_right && events == last - last / 5 && body_of(*store, last + 1) == "more";
+  };
+  const std::string sound = read_text(data()).substr(0, std::size_t{1} << 20);
+  std::size_t pages = sound.size() / 4096;
+  while (sound.find_first_not_of('\0', (pages - 1) * 4096) == std::string::npos) --pages;
+  ASSERT_LT(pages, sound.size() / 4096) << "all of it is looked at";
+  const auto restore = [&] {
+    std::fstream(data(), std::ios::binary | std::ios::in | std::ios::out)
+        .write(sound.data(), std::ssize(sound));
+  };
+  std::mt19937_64 random(7);
+  std::map<Fate, int> fates;
+  for (int round = 0; round < 400; ++round) {
+    // Half of them where pages say what is in them.
+    const std::size_t page = random() % pages;
+    const std::size_t place =
+        page * 4096 + (page < 2 ? random() % 152 : random() % (round % 2 == 0 ? 64 : 4096));
+    const char flipped = static_cast<char>(sound[place] ^ (1 << random() % 8));
+    std::fstream(data(), std::ios::binary | std::ios::in | std::ios::out)
+        .seekp(static_cast<std::streamoff>(place))
+        .put(flipped);
+    const Fate fate = fate_of(is_as_it_was);
+    ++fates[fate];
+    EXPECT_TRUE(fate == Fate::as_it_was || fate == Fate::told)
+        << "byte " << place % 4096 << " of page " << page << ": "
+        << (fate == Fate::wrong ? "wrong" : "crashed");
+    restore();
+  }
+  EXPECT_GT(fates[Fate::told], 100);
+  EXPECT_GT(fates[Fate::as_it_was], 20) << "pages that nothing refers to";
+  EXPECT_EQ(fate_of(is_as_it_was), Fate::as_it_was);
+}
+
+TEST_F(LmdbFolder, that_can_only_be_read_is_an_error) {
+  static_cast<void>(open());
+  if (::geteuid() == 0) {
+    // Root may write anywhere: another user looks.
+    const Fate fate = fate_of([&] {
+      std::filesystem::permissions(path().parent_path(), std::filesystem::perms(0755));
+      std::filesystem::permissions(path(), std::filesystem::perms(0555));
+      if (::setuid(65534) != 0) return false;
+      return open() != nullptr;
+    });
+    EXPECT_EQ(fate, Fate::told);
+    return;
+  }
+  std::filesystem::permissions(path(), std::filesystem::perms(0555));
+  std::filesystem::permissions(data(), std::filesystem::perms(0444));
+  EXPECT_THROW(open(), IoError);
+  std::filesystem::permissions(path(), std::filesystem::perms(0755));
+}
+
+TEST_F(LmdbFolder, without_descriptors_is_an_error_and_can_be_opened_later) {
+  const Fate fate = fate_of([&] {
+    const struct rlimit none { 3, 3 };
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    return open() != nullptr;
+  });
+  EXPECT_EQ(fate, Fate::told);
+  put_body(*open(), 1, "one");
+}
+
+TEST_F(LmdbFolder, whose_first_start_was_killed_halfway_begins_anew) {
+  static_cast<void>(open());
+  std::string text = read_text(path() / "buffer.json");
+  const std::size_t at = text.find("\"file_bytes\":") + 13;
+  text.replace(at, text.find_first_of(",}", at) - at, "0");
+  write_text(path() / "buffer.json", text);
+  write_text(data(), "half of a page");
+  put_body(*open(), 1, "one");
 }
 
 TEST_F(LmdbFolder, keeps_what_it_has_when_the_disk_is_full_and_goes_on_afterwards) {

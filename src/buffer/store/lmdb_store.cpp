@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "buffer/store/lmdb_check.hpp"
 #include "buffer/store/record.hpp"
 #include "buffer/store/store.hpp"
 #include "buffer/store/store_folder.hpp"
@@ -91,8 +92,9 @@ class LmdbStore : public Store {
       : folder_(folder), name_(folder.string()), capacity_(capacity) {
     const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t size = std::max((capacity / 20 * 21) / page * page, folder_.file_bytes());
-    if (folder_.file_bytes() == 0) folder_.set_file_bytes(0);  // from here on it is a buffer's
+    if (folder_.file_bytes() == 0) begin_folder();
     require_whole_file();
+    if (folder_.file_bytes() > 0) require_sound_lmdb(folder_.path() / data_name);
     try {
       open(size);
     } catch (...) {
@@ -169,10 +171,19 @@ class LmdbStore : public Store {
     if (in_page >= 2) return page_ / in_page;
     return (record + page_header + page_ - 1) / page_ * page_ + node_overhead;
   }
-  [[nodiscard]] bool is_durable() const noexcept override { return true; }
+  [[nodiscard]] std::string risk() const override { return {}; }
   [[nodiscard]] std::string name() const override { return "LMDB in " + name_; }
 
  private:
+  /// From here on it is a buffer's. What a process that was killed on its way here has left holds nothing,
+  /// and may be half of what LMDB begins with.
+  void begin_folder() {
+    folder_.set_file_bytes(0);
+    std::error_code error;
+    std::filesystem::remove(folder_.path() / data_name, error);
+    if (error) throw system_error(name_, "cannot be written", error.value());
+  }
+
   /// What is missing at the end would be a signal, not an error, when it is read.
   void require_whole_file() const {
     const std::string name = (folder_.path() / data_name).string();

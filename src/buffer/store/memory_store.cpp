@@ -74,7 +74,7 @@ class MemoryStore : public Store {
     constexpr std::int64_t of_node = 128;  // of the map and the heap
     return bytes + of_node;
   }
-  [[nodiscard]] bool is_durable() const noexcept override { return false; }
+  [[nodiscard]] std::string risk() const override { return "all is lost when this process ends"; }
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:

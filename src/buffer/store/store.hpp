@@ -37,9 +37,13 @@ class Store {
   Store& operator=(const Store&) = delete;
   virtual ~Store() = default;
 
-  /// All of it or nothing; durable on return, if this store is. Throws LimitError if there is no room, and
+  /// All of it or nothing; durable on return, but for risk(). Throws LimitError if there is no room, and
   /// IoError.
   virtual void commit(const StoreChange& change) = 0;
+
+  /// What it has may have changed otherwise, or may not be known after a commit has failed: from here on it
+  /// is read anew. Called by who commits. Throws IoError.
+  virtual void refresh() {}
 
   /// Hands a body to `take`, where it is stored. Throws InputError if it is not there or damaged, IoError,
   /// and what `take` throws. A store keeps freed memory as long as `take` runs, so that it should be quick.
@@ -54,7 +58,8 @@ class Store {
   [[nodiscard]] virtual std::int64_t used() const = 0;
   [[nodiscard]] virtual std::int64_t capacity() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
-  [[nodiscard]] virtual bool is_durable() const noexcept = 0;
+  /// What may be lost of that which was committed, and when. Empty: nothing, however this process ends.
+  [[nodiscard]] virtual std::string risk() const = 0;
   /// What logs and errors call it.
   [[nodiscard]] virtual std::string name() const = 0;
 };
@@ -67,7 +72,7 @@ class Store {
 ///
 /// Throws ConfigError for a capacity below 16 MiB. Throws IoError if the folder cannot be made or written, if
 /// another process has it open, if there is something else in it, if its format is of a later version, or if
-/// its file has been cut off.
+/// its file has been cut off or is damaged.
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder,
                                                      std::int64_t capacity);
 

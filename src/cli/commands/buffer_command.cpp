@@ -18,6 +18,8 @@
 #include "base/text_layout.hpp"
 #include "buffer/buffer.hpp"
 #include "buffer/door.hpp"
+#include "buffer/redis/redis_address.hpp"
+#include "buffer/shared/shared_door.hpp"
 #include "buffer/store/store.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/option_values.hpp"
@@ -31,6 +33,10 @@ struct BufferOptions {
   std::string listen = "127.0.0.1:8710";
   std::filesystem::path folder = "buffer";
   std::string store = "lmdb";
+  std::string name = "default";
+  std::string advertised;
+  std::filesystem::path password_file;
+  std::int64_t wait_replicas = 0;
   std::string capacity = "8GiB";
   std::filesystem::path token_file;
   std::filesystem::path certificate;
@@ -62,6 +68,25 @@ CLI::Validator byte_count() {
     if (bytes_of(given) > 0) return {};
     return fmt::format("'{}' is no number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
                        printable(given));
+  });
+  return validator;
+}
+
+CLI::Validator store_word() {
+  CLI::Validator validator("");
+  validator.operation([](std::string& given) -> std::string {
+    if (given == "lmdb" || given == "memory") return {};
+    if (!is_redis_url(given)) {
+      return fmt::format(
+          "'{}' is no store; there are lmdb, memory, and a Redis such as redis://127.0.0.1:6379",
+          printable(given));
+    }
+    try {
+      static_cast<void>(redis_address_of(given, "the address"));
+      return {};
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
   });
   return validator;
 }
@@ -123,6 +148,70 @@ std::string found_in(const BufferStatus& status) {
                      of.formed_step ? fmt::format(", step {} formed last", *of.formed_step) : "");
 }
 
+void say_what_there_is(const BufferStatus& status) {
+  say(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
+                  bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
+  say(found_in(status));
+}
+
+void say_what_there_was(const stream::Status& at_end) {
+  say(fmt::format("Stopped: {} received, {} trained, {} waiting or in steps",
+                  counted(at_end.received.samples, "sample"), at_end.trained.samples,
+                  at_end.waiting.samples + at_end.formed.samples));
+}
+
+/// Answers until a signal comes, and then calls `stop`, which ends serve().
+template <typename Serve, typename Stop>
+void serve_until_ended(const Serve& serve, const Stop& stop) {
+  std::thread ending([&] {
+    const sigset_t signals = ending_signals();
+    int signal = 0;
+    sigwait(&signals, &signal);
+    stop();
+  });
+  serve();
+  ::kill(::getpid(), SIGTERM);  // in case that it ended by itself
+  ending.join();
+}
+
+void run_alone(const BufferOptions& options, const DoorSettings& door_settings) {
+  const std::int64_t capacity = bytes_of(options.capacity);
+  Buffer buffer(
+      options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity),
+      stream_settings(options));
+  Door door(buffer, door_settings);
+  say_what_there_is(buffer.status());
+  say("Listening on " + door.url());
+  serve_until_ended([&] { door.serve(); },
+                    [&] {
+                      buffer.stop();
+                      door.stop();
+                    });
+  say_what_there_was(buffer.status().stream);
+}
+
+void run_shared(const BufferOptions& options, const DoorSettings& door_settings) {
+  RedisSettings store{.address = redis_address_of(options.store, "--store"),
+                      .name = options.name,
+                      .capacity = bytes_of(options.capacity),
+                      .wait_replicas = static_cast<int>(options.wait_replicas),
+                      .say = say};
+  require_redis_name(options.name, "--name");
+  if (!options.password_file.empty()) store.address.password = read_token(options.password_file);
+  SharedDoor door({.store = std::move(store),
+                   .stream = stream_settings(options),
+                   .door = door_settings,
+                   .advertised = options.advertised});
+  if (const auto buffer = door.buffer()) {
+    say_what_there_is(buffer->status());
+  } else {
+    say("Standing by: " + door.active_url() + " is active");
+  }
+  say("Listening on " + door.url());
+  serve_until_ended([&] { door.serve(); }, [&] { door.stop(); });
+  say("Stopped");
+}
+
 int run_buffer(const BufferOptions& options) {
   const sigset_t signals = ending_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // in all threads but the one that waits for them
@@ -132,30 +221,11 @@ int run_buffer(const BufferOptions& options) {
   if (!options.token_file.empty()) door_settings.token = read_token(options.token_file);
   door_settings.certificate = options.certificate;
   door_settings.key = options.key;
-  const std::int64_t capacity = bytes_of(options.capacity);
-  Buffer buffer(
-      options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity),
-      stream_settings(options));
-  Door door(buffer, door_settings);
-  const BufferStatus status = buffer.status();
-  say(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
-                  bytes_text(status.capacity),
-                  status.is_durable ? "" : "; all is lost when this process ends"));
-  say(found_in(status));
-  say("Listening on " + door.url());
-  std::thread ending([&] {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    buffer.stop();
-    door.stop();
-  });
-  door.serve();
-  ::kill(::getpid(), SIGTERM);  // in case that it ended by itself
-  ending.join();
-  const stream::Status at_end = buffer.status().stream;
-  say(fmt::format("Stopped: {} received, {} trained, {} waiting or in steps",
-                  counted(at_end.received.samples, "sample"), at_end.trained.samples,
-                  at_end.waiting.samples + at_end.formed.samples));
+  if (is_redis_url(options.store)) {
+    run_shared(options, door_settings);
+  } else {
+    run_alone(options, door_settings);
+  }
   return 0;
 }
 
@@ -173,10 +243,27 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->type_name("DIR")
       ->capture_default_str();
   command
-      ->add_option("--store", options->store,
-                   "lmdb keeps samples in the folder; memory loses them at the end")
+      ->add_option(
+          "--store", options->store,
+          "lmdb keeps samples in the folder; redis://HOST:PORT in a Redis, where several doors share "
+          "them; memory loses them at the end")
       ->type_name("STORE")
-      ->transform(one_of({"lmdb", "memory"}))
+      ->check(store_word())
+      ->capture_default_str();
+  command->add_option("--name", options->name, "The buffer's name in Redis, where there may be several")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command
+      ->add_option("--advertise", options->advertised,
+                   "With Redis: the address that other doors use; default: where it listens")
+      ->type_name("URL");
+  command->add_option("--redis-password-file", options->password_file, "A file with the password of Redis")
+      ->type_name("FILE");
+  command
+      ->add_option("--redis-wait-replicas", options->wait_replicas,
+                   "So many replicas of Redis must have samples before they are acknowledged")
+      ->type_name("COUNT")
+      ->check(whole_number(0, 100))
       ->capture_default_str();
   command->add_option("--capacity", options->capacity, "Most bytes to keep; then producers wait")
       ->type_name("BYTES")
@@ -214,7 +301,8 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       "\n"
       "Examples:\n"
       "  evenkeel buffer --listen 127.0.0.1:8710 --dir buffer --capacity 8GiB --group-size 8\n"
-      "  evenkeel buffer --listen 0.0.0.0:8710 --token-file token --cert cert.pem --key key.pem");
+      "  evenkeel buffer --listen 0.0.0.0:8710 --token-file token --cert cert.pem --key key.pem\n"
+      "  evenkeel buffer --listen 10.0.0.5:8710 --token-file token --store redis://10.0.0.9:6379");
   command->callback([options, &chosen] { chosen = [options] { return run_buffer(*options); }; });
 }
 

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <httplib.h>
+
+#include <functional>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace evenkeel {
+
+/// Which call a request is, by its method and path. As with httplib, a pattern is a regular expression of the
+/// whole path.
+class CallTable {
+ public:
+  using Get = std::function<void(const httplib::Request&, httplib::Response&)>;
+  using Post =
+      std::function<void(const httplib::Request&, httplib::Response&, const httplib::ContentReader&)>;
+
+  void get(const char* path, Get call) { gets_.emplace_back(path, std::move(call)); }
+  void post(const char* path, Post call) { posts_.emplace_back(path, std::move(call)); }
+
+  /// False if there is no such call: nothing has been read or answered then.
+  bool answer(const httplib::Request& request, httplib::Response& response,
+              const httplib::ContentReader* reader) const {
+    if (reader == nullptr) {
+      const Get* const call = find(gets_, request);
+      if (call != nullptr) (*call)(request, response);
+      return call != nullptr;
+    }
+    const Post* const call = request.method == "POST" ? find(posts_, request) : nullptr;
+    if (call != nullptr) (*call)(request, response, *reader);
+    return call != nullptr;
+  }
+
+ private:
+  template <typename Call>
+  static const Call* find(const std::vector<std::pair<std::regex, Call>>& calls,
+                          const httplib::Request& request) {
+    auto& matches = const_cast<httplib::Request&>(request).matches;
+    for (const auto& [pattern, call] : calls) {
+      if (std::regex_match(request.path, matches, pattern)) return &call;
+    }
+    return nullptr;
+  }
+
+  std::vector<std::pair<std::regex, Get>> gets_;
+  std::vector<std::pair<std::regex, Post>> posts_;
+};
+
+}  // namespace evenkeel

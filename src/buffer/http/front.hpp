@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "buffer/door.hpp"
+#include "buffer/http/answers.hpp"
+
+namespace evenkeel {
+
+/// Listens, and has `answer` answer every GET and POST. Each connection has a thread; one that is silent in
+/// the middle of a request, or has sent nothing for a while, is closed.
+class Front {
+ public:
+  /// Throws as Door does.
+  Front(const DoorSettings& settings, std::int64_t most_body_bytes, HttpAnswer answer);
+
+  [[nodiscard]] int port() const noexcept { return port_; }
+  /// "http://127.0.0.1:8710"
+  [[nodiscard]] std::string url() const;
+  void serve() { server_->listen_after_bind(); }
+  void stop() { server_->stop(); }
+
+ private:
+  template <typename Server, typename... Arguments>
+  void use(std::int64_t most_body_bytes, const HttpAnswer& answer, Arguments... arguments);
+
+  DoorSettings settings_;
+  std::unique_ptr<httplib::Server> server_;
+  int port_ = -1;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,137 @@
+#include "buffer/redis/lease.hpp"
+
+#include <array>
+#include <random>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::chrono::milliseconds lease_patience{2000};
+
+/// Takes or renews it, and returns its value: the own one, or another door's. A script that has deleted
+/// something may go on where Redis has no memory left.
+constexpr const char* look_script = R"(
+local value = redis.call('GET', KEYS[1])
+if value == ARGV[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+elseif not value then
+  redis.call('DEL', KEYS[1])
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  value = ARGV[1]
+end
+return value
+)";
+
+constexpr const char* give_back_script = R"(
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1
+)";
+
+std::string new_token() {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 32; ++i) token += digits[random() % 16];
+  return token;
+}
+
+/// "TOKEN URL"
+std::string url_in(std::string_view value) {
+  const std::size_t space = value.find(' ');
+  return space == std::string_view::npos ? std::string() : std::string(value.substr(space + 1));
+}
+
+}  // namespace
+
+Lease::Lease(RedisAddress address, const std::string& name, std::string url, LeaseTimes times)
+    : address_(std::move(address)),
+      keys_(name),
+      url_(std::move(url)),
+      times_(times),
+      candidate_(new_token() + " " + url_) {
+  look();
+  thread_ = std::thread([this] { keep_looking(); });
+}
+
+Lease::~Lease() {
+  end();
+}
+
+Lease::State Lease::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+Lease::State Lease::changed_from(const State& before) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock,
+                [&] { return state_.value != before.value || state_.holder != before.holder || is_ending_; });
+  return state_;
+}
+
+void Lease::look() {
+  if (connection_ == nullptr || !connection_->is_open())
+    connection_ = connect_to_master(address_, keys_.about, lease_patience);
+  const bool is_over = [&] {
+    const std::lock_guard lock(mutex_);
+    return !state_.value.empty() && !state_.is_mine();
+  }();
+  // It may have been another's since: what is written under a new one starts from what is there.
+  if (is_over) candidate_ = new_token() + " " + url_;
+  const Clock::time_point asked = Clock::now();
+  const std::string valid = std::to_string(times_.valid.count());
+  const std::array<std::string_view, 2> arguments{candidate_, valid};
+  const RedisReply reply = connection_->run(look_script, std::span(&keys_.lease, 1), arguments);
+  const std::lock_guard lock(mutex_);
+  state_.problem.clear();
+  state_.holder = url_in(reply.text());
+  state_.value = reply.text() == candidate_ ? candidate_ : std::string();
+  if (!state_.value.empty()) state_.valid_until = asked + times_.valid;
+  changed_.notify_all();
+}
+
+void Lease::keep_looking() {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, times_.between, [&] { return is_ending_; });
+      if (is_ending_) return;
+    }
+    try {
+      look();
+    } catch (const Error& error) {
+      connection_.reset();
+      const std::lock_guard lock(mutex_);
+      state_.problem = error.what();
+    }
+  }
+}
+
+void Lease::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_ending_) return;
+    is_ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  if (state_.value.empty()) return;
+  try {
+    give_back();
+  } catch (const Error&) {
+    // It lapses by itself.
+  }
+  const std::lock_guard lock(mutex_);
+  state_ = {};
+}
+
+void Lease::give_back() {
+  if (connection_ == nullptr) connection_ = connect_to_master(address_, keys_.about, lease_patience);
+  const std::array<std::string_view, 1> mine{candidate_};
+  connection_->run(give_back_script, std::span(&keys_.lease, 1), mine);
+}
+
+}  // namespace evenkeel

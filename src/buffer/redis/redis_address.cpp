@@ -1,0 +1,141 @@
+#include "buffer/redis/redis_address.hpp"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::string_view tcp_scheme = "redis://";
+constexpr std::string_view unix_scheme = "redis+unix://";
+constexpr int most_port = 65535;
+constexpr int most_database = 1'000'000;
+
+std::optional<int> number_of(std::string_view text, int base, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > most) return {};
+  return value;
+}
+
+class UrlParts {
+ public:
+  UrlParts(std::string_view rest, std::string where) : rest_(rest), where_(std::move(where)) {}
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw ConfigError(where_, what,
+                      "Write redis://HOST, or redis://:PASSWORD@HOST:PORT/DATABASE, or redis+unix:///PATH");
+  }
+
+  void take_login(RedisAddress& address) {
+    const std::size_t at = rest_.rfind('@');
+    if (at == std::string_view::npos) return;
+    const std::string_view login = rest_.substr(0, at);
+    const std::size_t colon = login.find(':');
+    address.user = decoded(login.substr(0, colon));
+    if (colon != std::string_view::npos) address.password = decoded(login.substr(colon + 1));
+    rest_ = rest_.substr(at + 1);
+  }
+
+  void take_database(RedisAddress& address) {
+    const std::size_t slash = rest_.find('/');
+    if (slash == std::string_view::npos) return;
+    const std::string_view text = rest_.substr(slash + 1);
+    rest_ = rest_.substr(0, slash);
+    if (text.empty()) return;
+    const auto number = number_of(text, 10, most_database);
+    if (!number) refuse("has the database '" + std::string(text) + "'; a number is needed");
+    address.database = *number;
+  }
+
+  void take_servers(RedisAddress& address) {
+    while (true) {
+      const std::size_t comma = rest_.find(',');
+      address.servers.push_back(server_of(rest_.substr(0, comma)));
+      if (comma == std::string_view::npos) return;
+      rest_ = rest_.substr(comma + 1);
+    }
+  }
+
+  [[nodiscard]] std::string_view rest() const noexcept { return rest_; }
+
+ private:
+  [[nodiscard]] RedisAddress::Server server_of(std::string_view text) const {
+    RedisAddress::Server server;
+    const std::size_t bracket = text.starts_with('[') ? text.find(']') : std::string_view::npos;
+    const std::size_t colon = text.find(':', bracket == std::string_view::npos ? 0 : bracket);
+    std::string_view host = text.substr(0, colon);
+    if (bracket != std::string_view::npos) host = text.substr(1, bracket - 1);
+    if (host.empty()) refuse("has no host");
+    server.host = host;
+    if (colon == std::string_view::npos) return server;
+    const auto port = number_of(text.substr(colon + 1), 10, most_port);
+    if (!port || *port == 0)
+      refuse("has the port '" + std::string(text.substr(colon + 1)) + "'; a number up to 65535 is needed");
+    server.port = *port;
+    return server;
+  }
+
+  [[nodiscard]] std::string decoded(std::string_view text) const {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '%') {
+        out += text[i];
+        continue;
+      }
+      const auto byte = i + 2 < text.size() ? number_of(text.substr(i + 1, 2), 16, 255) : std::nullopt;
+      if (!byte) refuse("has a '%' in user or password without two hexadecimal digits after it");
+      out += static_cast<char>(*byte);
+      i += 2;
+    }
+    return out;
+  }
+
+  std::string_view rest_;
+  std::string where_;
+};
+
+}  // namespace
+
+std::string RedisAddress::Server::name() const {
+  if (host.starts_with('/')) return host;
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+}
+
+std::string RedisAddress::name() const {
+  std::string out;
+  for (const Server& server : servers) out += (out.empty() ? "" : ",") + server.name();
+  return database == 0 ? out : out + "/" + std::to_string(database);
+}
+
+bool is_redis_url(const std::string& text) {
+  return text.starts_with("redis");
+}
+
+RedisAddress redis_address_of(const std::string& url, const std::string& where) {
+  const std::string_view text = url;
+  if (text.starts_with("rediss://")) {
+    throw ConfigError(where, "asks for TLS, which Evenkeel does not speak to Redis",
+                      "Use redis:// over a network of your own, or through a tunnel such as stunnel");
+  }
+  RedisAddress address;
+  if (text.starts_with(unix_scheme)) {
+    UrlParts parts(text.substr(unix_scheme.size()), where);
+    parts.take_login(address);
+    if (!parts.rest().starts_with('/')) parts.refuse("has no path of a socket");
+    address.servers.push_back({std::string(parts.rest()), 0});
+    return address;
+  }
+  const bool is_tcp = text.starts_with(tcp_scheme);
+  UrlParts parts(is_tcp ? text.substr(tcp_scheme.size()) : std::string_view(), where);
+  if (!is_tcp) parts.refuse("is no address of a Redis");
+  parts.take_login(address);
+  parts.take_database(address);
+  parts.take_servers(address);
+  return address;
+}
+
+}  // namespace evenkeel

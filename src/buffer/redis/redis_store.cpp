@@ -1,0 +1,370 @@
+#include "buffer/redis/redis_store.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "buffer/redis/redis_scripts.hpp"
+#include "buffer/store/record.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr const char* store_format = "evenkeel-buffer 1";
+constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
+constexpr int least_version = 6;
+constexpr std::size_t most_idle = 16;  // connections that wait for the next who reads a body
+
+std::optional<std::int64_t> integer_of(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string_view bytes_of_slot(const stream::GroupKey& slot) {
+  return {reinterpret_cast<const char*>(&slot), sizeof slot};
+}
+
+std::int64_t number_of_slot(const stream::GroupKey& slot) {
+  return static_cast<std::int64_t>(slot.high ^ (slot.low << 1));
+}
+
+std::int64_t number_of_name(std::string_view name) {
+  return static_cast<std::int64_t>(fnv1a_64(name));
+}
+
+/// A list for scripts.
+class Items {
+ public:
+  void add(std::initializer_list<std::string_view> parts) {
+    std::size_t size = 0;
+    for (const std::string_view part : parts) size += part.size();
+    for (int i = 0; i < 4; ++i) text_ += static_cast<char>(size >> (8 * i));
+    for (const std::string_view part : parts) text_ += part;
+  }
+  void add_record(std::string_view key, RecordKind kind, std::int64_t number, std::string_view content) {
+    add({key});
+    add({record_header(kind, number, content), content});
+  }
+  [[nodiscard]] std::string_view text() const noexcept { return text_; }
+
+ private:
+  std::string text_;
+};
+
+class RedisStore : public Store {
+ public:
+  RedisStore(RedisSettings settings, std::string lease, LeaseTimes times)
+      : settings_(std::move(settings)),
+        keys_(settings_.name),
+        lease_(std::move(lease)),
+        valid_(std::to_string(times.valid.count())) {
+    refresh();
+  }
+
+  void refresh() override {
+    writer_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      idle_.clear();
+      ++generation_;
+    }
+    auto connection = connect();
+    std::string risk = look_at(*connection);
+    {
+      const std::lock_guard lock(mutex_);
+      risk_ = std::move(risk);
+    }
+    begin(*connection);
+    if (is_unsettled_) settle(*connection);
+    writer_ = std::move(connection);
+  }
+
+  void commit(const StoreChange& change) override {
+    std::int64_t cost = 0;
+    for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
+    if (cost > 0 && used() + cost > capacity()) {
+      throw LimitError(name(), "has no room for " + std::to_string(cost) +
+                                   " bytes: " + std::to_string(used()) + " bytes of " +
+                                   std::to_string(capacity()) + " are in use");
+    }
+    if (writer_ == nullptr) throw IoError(name(), "is not connected", "Try again");
+    try {
+      write(*writer_, change);
+      wait_for_replicas(*writer_);
+    } catch (const LimitError&) {
+      throw;  // nothing has changed
+    } catch (const Error&) {
+      writer_.reset();  // what has changed is read again
+      throw;
+    }
+  }
+
+  void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
+    const RedisReply reply = ask({"HGET", keys_.bodies, std::to_string(number)});
+    if (reply.is_nothing()) throw InputError(name(), "has no sample " + std::to_string(number));
+    take(record_content(RecordKind::body, number, reply.text(), name()));
+  }
+
+  void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
+    std::map<std::int64_t, std::string> events;
+    for_each(keys_.events, [&](std::string_view key, std::string_view record) {
+      const auto number = integer_of(key);
+      if (!number) throw damaged("event '" + std::string(key) + "'");
+      events[*number] = record_content(RecordKind::event, *number, record, name());
+    });
+    for (const auto& [number, event] : events) take(number, event);
+  }
+
+  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override {
+    std::map<stream::GroupKey, std::uint64_t> found;  // Redis may tell one twice
+    for_each(keys_.seen, [&](std::string_view key, std::string_view record) {
+      stream::SeenSlot slot;
+      if (key.size() != sizeof slot.slot) throw damaged("a name of seen keys");
+      std::memcpy(&slot.slot, key.data(), sizeof slot.slot);
+      const std::string_view bits =
+          record_content(RecordKind::seen, number_of_slot(slot.slot), record, name());
+      if (bits.size() != sizeof slot.bits) throw damaged("a record of seen keys");
+      std::memcpy(&slot.bits, bits.data(), sizeof slot.bits);
+      found[slot.slot] = slot.bits;
+    });
+    std::vector<stream::SeenSlot> slots;
+    for (const auto& [slot, bits] : found) slots.push_back({slot, bits});
+    return slots;
+  }
+
+  [[nodiscard]] std::optional<std::string> note(const std::string& name_of_note) const override {
+    const RedisReply reply = ask({"HGET", keys_.notes, name_of_note});
+    if (reply.is_nothing()) return std::nullopt;
+    return std::string(record_content(RecordKind::note, number_of_name(name_of_note), reply.text(), name()));
+  }
+
+  [[nodiscard]] std::int64_t used() const override { return used_; }
+  [[nodiscard]] std::int64_t capacity() const noexcept override { return settings_.capacity; }
+  [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
+    return redis_scripts::cost_of_record(bytes + static_cast<std::int64_t>(record_overhead));
+  }
+  [[nodiscard]] std::string risk() const override {
+    const std::lock_guard lock(mutex_);
+    return risk_;
+  }
+  [[nodiscard]] std::string name() const override {
+    return "Redis at " + settings_.address.name() + ", buffer " + settings_.name;
+  }
+
+ private:
+  [[nodiscard]] InputError damaged(const std::string& what) const {
+    return {name(), what + " is damaged", "Put back a copy of what Redis had"};
+  }
+
+  [[nodiscard]] std::unique_ptr<RedisConnection> connect() const {
+    return connect_to_master(settings_.address, keys_.about, settings_.patience);
+  }
+
+  /// Requires what a store needs, and returns what may be lost.
+  std::string look_at(RedisConnection& connection) {
+    std::map<std::string, std::string> info = connection.info();
+    const std::string& version = info["redis_version"];
+    if (integer_of(version.substr(0, version.find('.'))).value_or(0) < least_version) {
+      throw IoError(connection.name(), "has version '" + version + "'",
+                    "Redis 6 or later is needed, or Valkey");
+    }
+    if (const std::string& policy = info["maxmemory_policy"]; policy != "noeviction") {
+      throw IoError(connection.name(),
+                    "would throw samples away when its memory is full: maxmemory-policy is " + policy,
+                    std::string(evicting_hint));
+    }
+    return risk_of(connection, info["aof_enabled"] == "1");
+  }
+
+  static std::string risk_of(RedisConnection& connection, bool has_log) {
+    if (!has_log) {
+      return "Redis keeps no append-only file (appendonly no): what it has taken since its last snapshot is "
+             "lost when it ends";
+    }
+    std::string sync;
+    try {
+      const std::vector<RedisReply> answer = connection.call({"CONFIG", "GET", "appendfsync"}).list();
+      if (answer.size() == 2) sync = answer[1].text();
+    } catch (const IoError&) {
+      if (!connection.is_open()) throw;
+    }
+    if (sync == "always") return {};
+    if (sync.empty()) {
+      return "Redis does not tell how often it writes to the disk (CONFIG GET appendfsync): unless that is "
+             "always, the latest samples may be lost when its machine fails";
+    }
+    return "Redis writes to the disk later than it answers (appendfsync " + sync +
+           "): " + (sync == "everysec" ? "up to two seconds of samples" : "the latest samples") +
+           " may be lost when its machine fails";
+  }
+
+  void begin(RedisConnection& connection) {
+    const RedisReply reply = connection.run(redis_scripts::begin, all_keys(),
+                                            std::array<std::string_view, 2>{lease_, store_format});
+    if (reply.text() == "lease") throw lost_lease();
+    if (reply.text() == "foreign") {
+      throw IoError(name(), "has keys of this name that are no buffer's: " + keys_.about + " is missing",
+                    "Use another --name");
+    }
+    const std::vector<RedisReply> told = reply.list();
+    if (told.size() != 3 || told[0].text() != store_format) {
+      throw IoError(name(),
+                    "is of format '" + std::string(told.empty() ? "" : told[0].text()) +
+                        "'; this program reads and writes '" + store_format + "'",
+                    "Use the program that wrote it");
+    }
+    const auto commits = integer_of(told[1].text());
+    const auto used = integer_of(told[2].text());
+    if (!commits || !used) throw damaged(keys_.about);
+    if (*commits < commits_) {
+      settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +
+                    " commits that were acknowledged: samples, or steps, that came last are missing");
+    }
+    commits_ = *commits;
+    used_ = *used;
+  }
+
+  [[nodiscard]] IoError lost_lease() const {
+    return {name(), "is another door's now", "Send the same again"};
+  }
+
+  [[nodiscard]] std::array<std::string, 6> all_keys() const {
+    return {keys_.lease, keys_.about, keys_.bodies, keys_.events, keys_.seen, keys_.notes};
+  }
+
+  void write(RedisConnection& connection, const StoreChange& change) {
+    Items erased;
+    Items events;
+    Items seen;
+    Items notes;
+    Items numbers;
+    for (const std::int64_t number : change.erased) erased.add({std::to_string(number)});
+    for (const auto& [number, event] : change.events)
+      events.add_record(std::to_string(number), RecordKind::event, number, event);
+    for (const stream::SeenSlot& slot : change.seen) {
+      seen.add_record(bytes_of_slot(slot.slot), RecordKind::seen, number_of_slot(slot.slot),
+                      {reinterpret_cast<const char*>(&slot.bits), sizeof slot.bits});
+    }
+    for (const auto& [key, value] : change.notes)
+      notes.add_record(key, RecordKind::note, number_of_name(key), value);
+    std::vector<std::string> bodies;
+    for (const StoreChange::Record& body : change.bodies) {
+      numbers.add({std::to_string(body.number)});
+      bodies.push_back(record_header(RecordKind::body, body.number, body.bytes));
+      bodies.back() += body.bytes;
+    }
+    const std::string commits = std::to_string(commits_);
+    std::vector<std::string_view> arguments{lease_,        commits,     valid_,       erased.text(),
+                                            events.text(), seen.text(), notes.text(), numbers.text()};
+    arguments.insert(arguments.end(), bodies.begin(), bodies.end());
+    const RedisReply reply = connection.run(redis_scripts::commit, all_keys(), arguments);
+    if (reply.text() == "lease") throw lost_lease();
+    if (reply.text() == "commits")
+      throw IoError(name(), "has changes that this door does not know", "Send the same again");
+    if (!reply.is_number()) throw damaged(keys_.about);
+    ++commits_;
+    used_ = reply.number();
+  }
+
+  /// Throws IoError if too few replicas have it in time. It is there, then, and must not be told as done
+  /// later before they have.
+  void wait_for_replicas(RedisConnection& connection) {
+    if (settings_.wait_replicas == 0) return;
+    is_unsettled_ = true;
+    const std::string count = std::to_string(settings_.wait_replicas);
+    const std::string patience = std::to_string(settings_.patience.count() / 2);
+    const std::int64_t replicas = connection.call({"WAIT", count, patience}).number();
+    if (replicas < settings_.wait_replicas) {
+      throw IoError(name(),
+                    "has " + std::to_string(replicas) + " replicas that answer; " + count +
+                        " must have what is acknowledged",
+                    "Look after the replicas, and send the same again");
+    }
+    is_unsettled_ = false;
+  }
+
+  /// What an earlier commit has left with the master alone. WAIT counts from the connection's last change.
+  void settle(RedisConnection& connection) {
+    write(connection, {});
+    wait_for_replicas(connection);
+  }
+
+  /// Reads, by any thread.
+  RedisReply ask(std::initializer_list<std::string_view> words) const {
+    auto [connection, generation] = [&]() -> std::pair<std::unique_ptr<RedisConnection>, std::int64_t> {
+      const std::lock_guard lock(mutex_);
+      if (idle_.empty()) return {nullptr, generation_};
+      std::unique_ptr<RedisConnection> one = std::move(idle_.back());
+      idle_.pop_back();
+      return {std::move(one), generation_};
+    }();
+    const bool is_new = connection == nullptr;
+    if (is_new) connection = connect();
+    const RedisReply reply = [&] {
+      try {
+        return connection->call(words);
+      } catch (const IoError&) {
+        if (is_new) throw;
+        connection = connect();  // it had been closed while nobody used it
+        return connection->call(words);
+      }
+    }();
+    const std::lock_guard lock(mutex_);
+    if (generation == generation_ && idle_.size() < most_idle) idle_.push_back(std::move(connection));
+    return reply;
+  }
+
+  void for_each(const std::string& key,
+                const std::function<void(std::string_view, std::string_view)>& take) const {
+    std::string cursor = "0";
+    do {
+      const std::vector<RedisReply> answer = ask({"HSCAN", key, cursor, "COUNT", "1000"}).list();
+      if (answer.size() != 2) throw damaged(key);
+      cursor = answer[0].text();
+      const std::vector<RedisReply> found = answer[1].list();
+      for (std::size_t i = 0; i + 1 < found.size(); i += 2) take(found[i].text(), found[i + 1].text());
+    } while (cursor != "0");
+  }
+
+  const RedisSettings settings_;
+  const RedisKeys keys_;
+  const std::string lease_;
+  const std::string valid_;                  // milliseconds
+  std::unique_ptr<RedisConnection> writer_;  // of the thread that commits, as the next two
+  std::int64_t commits_ = 0;
+  bool is_unsettled_ = false;
+  std::atomic<std::int64_t> used_ = 0;
+
+  mutable std::mutex mutex_;  // what follows
+  mutable std::vector<std::unique_ptr<RedisConnection>> idle_;
+  std::int64_t generation_ = 0;  // of connections: older ones may lead to who is no master any more
+  std::string risk_;
+};
+
+}  // namespace
+
+void require_redis_name(const std::string& name, const std::string& where) {
+  const auto is_good = [](char letter) {
+    return (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') ||
+           (letter >= 'a' && letter <= 'z') || letter == '.' || letter == '_' || letter == '-';
+  };
+  if (name.empty() || name.size() > 100 || !std::ranges::all_of(name, is_good))
+    throw ConfigError(where, "is '" + name + "'; up to 100 letters, digits, '.', '_' and '-' are needed");
+}
+
+std::unique_ptr<Store> open_redis_store(const RedisSettings& settings, const std::string& lease,
+                                        LeaseTimes times) {
+  require_redis_name(settings.name, "name");
+  return std::make_unique<RedisStore>(settings, lease, times);
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,150 @@
+#include "buffer/shared/forwarder.hpp"
+
+#include <openssl/ssl.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "buffer/buffer.hpp"
+#include "buffer/intake/spooled_body.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr const char* passed_header = "X-Evenkeel-Passed-On";
+constexpr int connect_seconds = 3;
+constexpr int answer_seconds = 60;  // longer than the longest wait
+constexpr std::size_t most_idle = 64;
+constexpr std::size_t most_text = std::size_t{1} << 20;  // of an answer in this process's own memory
+
+/// What concerns one connection alone, and what httplib says of it.
+bool is_of_connection(const std::string& name) {
+  static const std::array names{"Host",           "Connection",  "Keep-Alive",  "Transfer-Encoding",
+                                "Content-Length", "REMOTE_ADDR", "REMOTE_PORT", "LOCAL_ADDR",
+                                "LOCAL_PORT",     "Expect",      "Upgrade",     "Accept-Encoding"};
+  const auto is_it = [&](const char* other) { return ::strcasecmp(name.c_str(), other) == 0; };
+  return std::any_of(names.begin(), names.end(), is_it);
+}
+
+/// An answer's content: short ones as a text, long ones as a nameless file.
+class Content {
+ public:
+  void write(std::string_view bytes) {
+    if (long_ == nullptr && short_.size() + bytes.size() <= most_text) {
+      short_ += bytes;
+      return;
+    }
+    if (long_ == nullptr) {
+      long_ = std::make_shared<SpooledBody>();
+      long_->write(short_);
+    }
+    long_->write(bytes);
+  }
+
+  void give(httplib::Response& response, const std::string& type) && {
+    if (long_ == nullptr) return response.set_content(short_, type);
+    static_cast<void>(long_->file());
+    response.set_content_provider(
+        static_cast<std::size_t>(long_->size()), type,
+        [body = long_](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+          const std::string_view part = body->bytes().substr(offset, std::min(length, most_text));
+          return sink.write(part.data(), part.size());
+        });
+  }
+
+ private:
+  std::string short_;
+  std::shared_ptr<SpooledBody> long_;
+};
+
+}  // namespace
+
+Forwarder::Forwarder(std::filesystem::path trusted, std::int64_t most_body_bytes)
+    : trusted_(std::move(trusted)), most_body_bytes_(most_body_bytes) {}
+
+Forwarder::~Forwarder() = default;
+
+bool Forwarder::has_passed(const httplib::Request& request) {
+  return request.has_header(passed_header);
+}
+
+std::unique_ptr<httplib::Client> Forwarder::client_for(const std::string& url) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (url == idle_url_ && !idle_.empty()) {
+      auto client = std::move(idle_.back());
+      idle_.pop_back();
+      return client;
+    }
+  }
+  auto client = std::make_unique<httplib::Client>(url);
+  client->set_keep_alive(true);
+  client->set_tcp_nodelay(true);
+  client->set_connection_timeout(connect_seconds);
+  client->set_read_timeout(answer_seconds);
+  client->set_write_timeout(answer_seconds);
+  client->set_decompress(false);
+  client->set_url_encode(false);  // the path comes as it was sent
+  client->enable_server_certificate_verification(true);
+  if (url.starts_with("https:") && !trusted_.empty()) {
+    client->set_ca_cert_path(trusted_.string());
+    ::SSL_CTX_set_default_verify_paths(client->ssl_context());
+  }
+  return client;
+}
+
+void Forwarder::keep(const std::string& url, std::unique_ptr<httplib::Client> client) {
+  const std::lock_guard lock(mutex_);
+  if (url != idle_url_) idle_.clear();
+  idle_url_ = url;
+  if (idle_.size() < most_idle) idle_.push_back(std::move(client));
+}
+
+void Forwarder::pass_on(const std::string& url, const httplib::Request& request, httplib::Response& response,
+                        const httplib::ContentReader* reader) {
+  InFlight in_flight(bytes_in_flight_);
+  httplib::Request passed;
+  passed.method = request.method;
+  passed.path = request.target;
+  for (const auto& [name, value] : request.headers)
+    if (!is_of_connection(name)) passed.headers.emplace(name, value);
+  passed.set_header(passed_header, "1");
+  if (reader != nullptr) {
+    take_as_it_is(request);
+    bool is_full = false;
+    const auto keep_it = [&](std::span<const char> bytes) {
+      try {
+        if (is_full) return;
+        in_flight.add(std::ssize(bytes));
+        passed.body.append(bytes.begin(), bytes.end());
+      } catch (const FullError& error) {
+        is_full = true;
+        answer(response, error);
+      }
+    };
+    if (!receive(request, response, *reader, most_body_bytes_, keep_it) || is_full) return;
+  }
+  Content content;
+  passed.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
+    content.write({data, size});
+    return true;
+  };
+  auto client = client_for(url);
+  const httplib::Result result = client->send(passed);
+  if (!result) {
+    throw IoError(url, "has this buffer, and cannot be reached: " + httplib::to_string(result.error()),
+                  "Send the same again");
+  }
+  keep(url, std::move(client));
+  response.status = result->status;
+  for (const auto& [name, value] : result->headers) {
+    if (!is_of_connection(name) && ::strcasecmp(name.c_str(), "Content-Type") != 0)
+      response.set_header(name, value);
+  }
+  std::move(content).give(response, result->get_header_value("Content-Type"));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,291 @@
+#include "buffer/redis/redis_store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "buffer/redis_server.hpp"
+#include "buffer/store/record.hpp"
+#include "evenkeel/base/error.hpp"
+#include "support/report_of.hpp"
+
+namespace evenkeel {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::no_redis;
+using testing_support::redis_that_is_durable;
+using testing_support::RedisServer;
+using testing_support::report_of;
+
+constexpr const char* lease_key = "evenkeel:{test}:lease";
+constexpr const char* bodies_key = "evenkeel:{test}:bodies";
+constexpr LeaseTimes short_times{300ms, 50ms};
+
+std::string sample_in(const Store& store, std::int64_t number) {
+  std::string body;
+  store.read_body(number, [&](std::string_view bytes) { body = bytes; });
+  return body;
+}
+
+StoreChange with_body(std::int64_t number, std::string_view bytes) {
+  StoreChange change;
+  change.bodies.push_back({number, bytes});
+  change.events.emplace_back(number, "came");
+  return change;
+}
+
+class RedisBuffer : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = no_redis(); !why.empty()) GTEST_SKIP() << why;
+  }
+  void use(std::vector<std::string> options = {}) {
+    redis_ = std::make_unique<RedisServer>(std::move(options));
+    lease_ = std::make_unique<Lease>(redis_->address(), "test", "http://here");
+    settings_ = {.address = redis_->address(), .name = "test", .capacity = 64 << 20, .patience = 2s};
+    settings_.say = [this](const std::string& line) { said_.push_back(line); };
+  }
+  [[nodiscard]] std::unique_ptr<Store> open() const {
+    return open_redis_store(settings_, lease_->state().value);
+  }
+  void await_replica(const RedisServer& replica) const {
+    while (redis_->connect()->info()["connected_slaves"] != "1" ||
+           replica.connect()->info()["master_link_status"] != "up")
+      std::this_thread::sleep_for(10ms);
+  }
+  [[nodiscard]] std::string refusal() const {
+    return to_string(report_of<IoError>([&] { return open(); }));
+  }
+
+  std::unique_ptr<RedisServer> redis_;
+  std::unique_ptr<Lease> lease_;
+  RedisSettings settings_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(RedisBuffer, has_everything_after_redis_was_killed) {
+  use(redis_that_is_durable);
+  const auto store = open();
+  StoreChange change = with_body(1, "one");
+  change.seen = {{{1, 2}, 5}};
+  change.notes = {{"totals", "{}"}};
+  store->commit(change);
+  redis_->kill();
+  EXPECT_THROW(store->commit(with_body(2, "two")), IoError);
+  EXPECT_THROW(store->commit(with_body(2, "two")), IoError);
+  EXPECT_THROW(store->refresh(), IoError);
+  redis_->start();
+  EXPECT_EQ(sample_in(*store, 1), "one");
+  store->refresh();
+  EXPECT_THAT(store->seen(), ElementsAre(stream::SeenSlot{{1, 2}, 5}));
+  EXPECT_EQ(store->note("totals"), "{}");
+  store->commit(with_body(2, "two"));
+  EXPECT_EQ(sample_in(*store, 2), "two");
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(RedisBuffer, is_written_by_who_has_the_lease_alone) {
+  use();
+  const auto store = open();
+  redis_->call({"SET", lease_key, "another http://there"});
+  EXPECT_THAT(report_of<IoError>([&] { store->commit(with_body(1, "one")); }).message,
+              HasSubstr("another door's now"));
+  EXPECT_THROW(store->refresh(), IoError);
+  EXPECT_THROW(open(), IoError);
+  EXPECT_EQ(redis_->call({"EXISTS", bodies_key}).number(), 0) << "nothing was written";
+}
+
+TEST_F(RedisBuffer, refuses_a_commit_that_does_not_know_an_earlier_one) {
+  use();
+  const auto store = open();
+  const auto late = open();
+  store->commit(with_body(1, "one"));
+  EXPECT_THAT(report_of<IoError>([&] { late->commit(with_body(1, "late")); }).message,
+              HasSubstr("changes that this door does not know"));
+  EXPECT_EQ(sample_in(*store, 1), "one");
+  late->refresh();
+  late->commit(with_body(2, "late"));
+  EXPECT_EQ(sample_in(*store, 2), "late");
+}
+
+TEST_F(RedisBuffer, keeps_buffers_of_other_names_apart) {
+  use();
+  const auto store = open();
+  store->commit(with_body(1, "one"));
+  const Lease lease(redis_->address(), "other", "http://here");
+  settings_.name = "other";
+  const auto other = open_redis_store(settings_, lease.state().value);
+  EXPECT_THROW(sample_in(*other, 1), InputError);
+  settings_.name = "a}b";
+  EXPECT_THROW(open(), ConfigError);
+}
+
+TEST_F(RedisBuffer, tells_what_is_damaged_and_never_gives_it) {
+  use();
+  const auto store = open();
+  store->commit(with_body(1, "one"));
+  store->commit(with_body(2, "two"));
+  redis_->call({"HSET", bodies_key, "2", redis_->call({"HGET", bodies_key, "1"}).text()});
+  EXPECT_THAT(report_of<InputError>([&] { sample_in(*store, 2); }).message,
+              HasSubstr("sample 2 of 7 bytes is damaged"));
+  redis_->call({"HSET", "evenkeel:{test}:events", "2", "????came"});
+  EXPECT_THAT(
+      report_of<InputError>([&] { store->read_events([](std::int64_t, std::string_view) {}); }).message,
+      HasSubstr("event 2"));
+  redis_->call({"HSET", "evenkeel:{test}:seen", "short", "?"});
+  EXPECT_THROW(static_cast<void>(store->seen()), InputError);
+  redis_->call({"HSET", "evenkeel:{test}:notes", "totals", "?"});
+  EXPECT_THROW(static_cast<void>(store->note("totals")), InputError);
+  redis_->call({"HSET", "evenkeel:{test}:about", "used", "many"});
+  EXPECT_THROW(open(), InputError);
+}
+
+TEST_F(RedisBuffer, leaves_alone_what_it_does_not_know) {
+  use();
+  redis_->call({"SET", bodies_key, "years of work"});
+  EXPECT_THAT(refusal(), HasSubstr("no buffer's"));
+  redis_->call({"DEL", bodies_key});
+  redis_->call({"HSET", "evenkeel:{test}:about", "format", "evenkeel-buffer 2"});
+  EXPECT_THAT(refusal(), HasSubstr("'evenkeel-buffer 2'; this program reads and writes 'evenkeel-buffer 1'"));
+}
+
+TEST_F(RedisBuffer, is_refused_where_redis_would_throw_samples_away) {
+  use({"--maxmemory-policy", "allkeys-lru"});
+  EXPECT_THAT(refusal(), HasSubstr("maxmemory-policy is allkeys-lru"));
+}
+
+TEST_F(RedisBuffer, says_what_may_be_lost) {
+  use(redis_that_is_durable);
+  EXPECT_EQ(open()->risk(), "");
+  redis_->call({"CONFIG", "SET", "appendfsync", "everysec"});
+  EXPECT_THAT(open()->risk(), HasSubstr("up to two seconds"));
+  redis_->call({"CONFIG", "SET", "appendonly", "no"});
+  EXPECT_THAT(open()->risk(), HasSubstr("keeps no append-only file"));
+}
+
+TEST_F(RedisBuffer, logs_in_and_says_where_it_may_not) {
+  use();
+  redis_->call({"CONFIG", "SET", "requirepass", "secret"});
+  EXPECT_THAT(report_of<ConfigError>([&] { return open(); }).message, HasSubstr("does not let us in"));
+  settings_.address.password = "wrong";
+  EXPECT_THROW(open(), ConfigError);
+  settings_.address.password = "secret";
+  open()->commit(with_body(1, "one"));
+}
+
+TEST_F(RedisBuffer, without_memory_is_full_and_takes_what_makes_room) {
+  use();
+  const auto store = open();
+  const std::string body(1 << 20, 'x');
+  redis_->call({"CONFIG", "SET", "maxmemory", "8mb"});
+  std::int64_t number = 0;
+  EXPECT_THROW(
+      while (number < 100) {
+        store->commit(with_body(number + 1, body));
+        ++number;
+      },
+      LimitError);
+  EXPECT_GT(number, 1);
+  EXPECT_THROW(sample_in(*store, number + 1), InputError) << "nothing of it is there";
+  StoreChange small;
+  small.events.emplace_back(number + 1, "a step was formed");
+  store->commit(small);
+  StoreChange trained;
+  for (std::int64_t old = 1; old <= number; ++old) trained.erased.push_back(old);
+  store->commit(trained);
+  EXPECT_EQ(store->used(), 0);
+  store->commit(with_body(number + 2, body));
+  EXPECT_EQ(sample_in(*store, number + 2), body);
+}
+
+TEST_F(RedisBuffer, counts_what_redis_uses) {
+  use();
+  const auto store = open();
+  const auto memory = [&] { return std::stoll(redis_->connect()->info()["used_memory"]); };
+  const auto before = memory();
+  std::int64_t number = 0;
+  for (int size = 1; size < 300'000; size = size * 9 / 8 + 1) {
+    const std::string body(static_cast<std::size_t>(size), 'x');
+    for (int i = 0; i < 3; ++i) {
+      StoreChange change = with_body(++number, body);
+      change.events[0].second = std::string(150, 'e');
+      store->commit(change);
+    }
+  }
+  const auto taken = memory() - before;
+  EXPECT_LE(taken, store->used() * 21 / 20);
+  EXPECT_GE(taken, store->used() * 9 / 10);
+}
+
+TEST_F(RedisBuffer, tells_that_redis_has_lost_commits) {
+  use();
+  const auto store = open();
+  store->commit(with_body(1, "one"));
+  store->commit(with_body(2, "two"));
+  redis_->call({"HSET", "evenkeel:{test}:about", "commits", "1"});
+  store->refresh();
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("has lost 1 commits that were acknowledged")));
+}
+
+TEST_F(RedisBuffer, goes_on_with_a_replica_that_has_every_commit) {
+  const std::string port = std::to_string(testing_support::free_port());
+  use({"--port", port, "--repl-diskless-sync-delay", "0"});
+  const RedisServer replica({"--replicaof", "127.0.0.1 " + port});
+  await_replica(replica);
+  settings_.address.servers.push_back(replica.address().servers[0]);
+  settings_.wait_replicas = 1;
+  const auto store = open();
+  store->commit(with_body(1, "one"));
+  redis_->kill();
+  EXPECT_THROW(store->commit(with_body(2, "two")), IoError);
+  EXPECT_THAT(report_of<IoError>([&] { store->refresh(); }).message, HasSubstr("is a replica"));
+  replica.call({"REPLICAOF", "NO", "ONE"});
+  settings_.wait_replicas = 0;
+  const auto after = open();
+  EXPECT_EQ(sample_in(*after, 1), "one");
+  after->commit(with_body(2, "two"));
+}
+
+TEST_F(RedisBuffer, acknowledges_nothing_that_too_few_replicas_have) {
+  const std::string port = std::to_string(testing_support::free_port());
+  use({"--port", port, "--repl-diskless-sync-delay", "0"});
+  settings_.wait_replicas = 1;
+  settings_.patience = 1s;
+  const auto store = open();
+  EXPECT_THAT(report_of<IoError>([&] { store->commit(with_body(1, "one")); }).message,
+              HasSubstr("has 0 replicas that answer"));
+  EXPECT_THROW(store->refresh(), IoError) << "that sample may be there, and must not be told as such";
+  const RedisServer replica({"--replicaof", "127.0.0.1 " + port});
+  await_replica(replica);
+  store->refresh();
+  EXPECT_EQ(sample_in(*store, 1), "one");
+}
+
+TEST_F(RedisBuffer, has_its_lease_until_that_lapses_or_is_given_back) {
+  use();
+  auto first = std::make_unique<Lease>(redis_->address(), "lease", "http://first", short_times);
+  Lease second(redis_->address(), "lease", "http://second", short_times);
+  EXPECT_TRUE(first->state().is_mine());
+  EXPECT_FALSE(second.state().is_mine());
+  EXPECT_EQ(second.state().holder, "http://first");
+  std::this_thread::sleep_for(500ms);
+  EXPECT_TRUE(first->state().is_mine()) << "it is renewed";
+  Lease::State before = second.state();
+  first->end();
+  EXPECT_TRUE(second.changed_from(before).is_mine());
+  redis_->call({"SET", "evenkeel:{lease}:lease", "x http://thief", "PX", "200"});
+  before = second.changed_from(second.state());
+  EXPECT_EQ(before.holder, "http://thief");
+  EXPECT_TRUE(second.changed_from(before).is_mine()) << "once the other's has lapsed";
+}
+
+}  // namespace
+}  // namespace evenkeel
