@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -171,6 +173,63 @@ TEST(Buffer, closes_a_group_at_its_deadline_and_writes_that_down) {
   Buffer buffer(make_memory_store(1 << 20), settings);
   buffer.take(received(rollout_line("a", 0)));
   EXPECT_THAT(uids_of(buffer.wait_for(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
+}
+
+/// A store in memory that can be gone for a while.
+class StoreThatGoes : public Store {
+ public:
+  void commit(const StoreChange& change) override {
+    require_here();
+    store_->commit(change);
+  }
+  void refresh() override {
+    ++asked;
+    require_here();
+  }
+  void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
+    store_->read_body(number, take);
+  }
+  void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
+    store_->read_events(take);
+  }
+  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override { return store_->seen(); }
+  [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
+    return store_->note(name);
+  }
+  [[nodiscard]] std::int64_t used() const override { return store_->used(); }
+  [[nodiscard]] std::int64_t capacity() const noexcept override { return store_->capacity(); }
+  [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
+    return store_->cost_of(bytes);
+  }
+  [[nodiscard]] std::string risk() const override { return store_->risk(); }
+  [[nodiscard]] std::string name() const override { return store_->name(); }
+
+  std::atomic<bool> is_gone = false;
+  std::atomic<int> asked = 0;
+
+ private:
+  void require_here() const {
+    if (is_gone) throw IoError("store", "is gone");
+  }
+  const std::unique_ptr<Store> store_ = make_memory_store(1 << 20);
+};
+
+TEST(Buffer, whose_store_is_goneasks_for_it_now_and_then_and_goes_on_by_itself) {
+  stream::StreamSettings settings = groups_of(4);
+  settings.min_group = 1;
+  settings.deadline = 0.3;
+  auto made = std::make_unique<StoreThatGoes>();
+  StoreThatGoes& store = *made;
+  Buffer buffer(std::move(made), settings);
+  buffer.take(received(rollout_line("a", 0)));
+  store.is_gone = true;
+  EXPECT_THROW(buffer.take(received(rollout_line("b", 0))), IoError);
+  store.asked = 0;
+  std::this_thread::sleep_for(600ms);
+  EXPECT_LT(store.asked, 10) << "though a deadline is due";
+  store.is_gone = false;
+  EXPECT_THAT(uids_of(buffer.wait_for(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
+  expect_balance(buffer);
 }
 
 TEST(Buffer, closes_and_aborts_groups_and_ends) {

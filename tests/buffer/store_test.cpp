@@ -240,14 +240,18 @@ TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
   constexpr std::int64_t last = 300;
   {
     const auto store = open();
-    for (std::int64_t number = 1; number <= last; ++number) {
-      const std::string body = body_for(number);
+    for (std::int64_t number = 1; number < last; number += 5) {
       StoreChange change;
-      change.bodies = {{number, body}};
-      change.events = {{number, "event " + std::to_string(number)}};
-      change.seen = {{{static_cast<std::uint64_t>(number), 7}, 5}};
-      change.notes = {{"totals", std::to_string(number)}};
-      if (number % 5 == 0) change.erased = {number - 2};
+      std::vector<std::string> bodies;
+      for (std::int64_t n = number; n < number + 5; ++n) {
+        bodies.push_back(body_for(n));
+        change.events.emplace_back(n, "event " + std::to_string(n));
+        change.seen.push_back({{static_cast<std::uint64_t>(n), 7}, 5});
+      }
+      for (std::int64_t n = 0; n < 5; ++n)
+        change.bodies.push_back({number + n, bodies[static_cast<std::size_t>(n)]});
+      change.notes = {{"totals", std::to_string(number + 4)}};
+      if (number > 5) change.erased = {number - 2};
       store->commit(change);
     }
   }
@@ -261,7 +265,7 @@ TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
                  body_of(*store, number) == body_for(number);
     });
     put_body(*store, last + 1, "more");
-    return is_right && events == last - last / 5 && body_of(*store, last + 1) == "more";
+    return is_right && events == last - (last / 5 - 1) && body_of(*store, last + 1) == "more";
   };
   const std::string sound = read_text(data()).substr(0, std::size_t{1} << 20);
   std::size_t pages = sound.size() / 4096;
@@ -273,7 +277,7 @@ TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
   };
   std::mt19937_64 random(7);
   std::map<Fate, int> fates;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 150; ++round) {
     // Half of them where pages say what is in them.
     const std::size_t page = random() % pages;
     const std::size_t place =
@@ -289,8 +293,8 @@ TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
         << (fate == Fate::wrong ? "wrong" : "crashed");
     restore();
   }
-  EXPECT_GT(fates[Fate::told], 100);
-  EXPECT_GT(fates[Fate::as_it_was], 20) << "pages that nothing refers to";
+  EXPECT_GT(fates[Fate::told], 40);
+  EXPECT_GT(fates[Fate::as_it_was], 5) << "pages that nothing refers to";
   EXPECT_EQ(fate_of(is_as_it_was), Fate::as_it_was);
 }
 
