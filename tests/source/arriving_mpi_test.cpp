@@ -7,6 +7,7 @@
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
 #include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -61,9 +62,15 @@ class OpenBuffer {
     thread_.join();
   }
   void close_and_open_again() {
+    std::promise<void> closed;
+    close_and_open_again(0ms, closed);
+  }
+  void close_and_open_again(std::chrono::milliseconds pause, std::promise<void>& closed) {
     const int port = door_->port();
     close();
     door_.reset();
+    closed.set_value();
+    std::this_thread::sleep_for(pause);
     open(port);
   }
 
@@ -316,6 +323,24 @@ TEST_F(Arriving, a_buffer_that_comes_back_is_gone_on_with) {
   }
   EXPECT_EQ(lengths_of(stream, 0).size(), 4);
   if (producer.joinable()) producer.join();
+}
+
+TEST_F(Arriving, a_buffer_that_is_gone_when_samples_end_is_told_what_was_trained_once_it_comes_back) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  end();
+  SampleStream stream(world_, config_of());
+  static_cast<void>(lengths_of(stream, 0));
+  EXPECT_THROW(static_cast<void>(stream.read(1)), EndOfSamples);
+  std::promise<void> closed;
+  std::thread restart;
+  if (buffer_) {
+    restart = std::thread([&] { buffer_->close_and_open_again(200ms, closed); });
+    closed.get_future().wait();
+  }
+  stream.trained(1);
+  if (restart.joinable()) restart.join();
+  on_buffer([](Buffer& buffer) { EXPECT_EQ(buffer.status().stream.trained.samples, 4); });
 }
 
 TEST_F(Arriving, patience_ends_with_the_same_error_on_every_rank) {

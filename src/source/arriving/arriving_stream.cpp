@@ -91,6 +91,7 @@ struct ArrivingStream::Parts {
 
   void open_buffer(const Communicator& readers, GuardedWork& work);
   void choose_rules(std::span<const std::string> profiles);
+  [[nodiscard]] stream::FormedStep formed(std::int64_t step);
   [[nodiscard]] std::vector<std::int64_t> share_of(const stream::FormedStep& step) const;
   [[nodiscard]] RaggedBatch cut(RaggedBatch batch) const;
 
@@ -106,6 +107,7 @@ struct ArrivingStream::Parts {
   std::optional<FormingRules> rules;                      // likewise
   std::int64_t longest = 0;                               // that the filter lets through
   std::atomic<bool> must_stop{false};
+  std::atomic<bool> has_ended{false};    // no further step will be formed
   std::optional<StepsOfBuffer> steps;    // of whoever reads
   std::optional<StepsOfBuffer> telling;  // of the trainer's thread
   std::int64_t trained = 0;              // steps, of which the buffer has been told
@@ -156,6 +158,15 @@ void ArrivingStream::Parts::choose_rules(std::span<const std::string> profiles) 
   forming.publishes_steps = !config.stream.versions_by_trainer;
   forming.drops_empty = config.filter.empty == EmptySample::drop;
   if (config.filter.too_long == TooLong::drop) forming.drops_above = longest;
+}
+
+stream::FormedStep ArrivingStream::Parts::formed(std::int64_t step) {
+  try {
+    return steps->step(step, rules ? &*rules : nullptr);
+  } catch (const EndOfSamples&) {
+    has_ended = true;
+    throw;
+  }
 }
 
 /// An equal, contiguous share of its samples.
@@ -229,7 +240,7 @@ std::int64_t ArrivingStream::num_steps() const noexcept {
 
 RaggedBatch ArrivingStream::read(std::int64_t step) {
   Parts& parts = *parts_;
-  const stream::FormedStep formed = parts.steps->step(step, parts.rules ? &*parts.rules : nullptr);
+  const stream::FormedStep formed = parts.formed(step);
   const std::vector<std::int64_t> share = parts.share_of(formed);
   RaggedBatch batch = parts.steps->read(share);
   if (parts.opened.masks_stale && batch.size() > 0) set_loss_masks(batch, share, formed.masked);
@@ -262,7 +273,12 @@ ArrivalFigures ArrivingStream::arrived() {
 void ArrivingStream::trained(std::int64_t next_step) {
   together(readers(), [&] {
     if (!parts_->telling || next_step <= parts_->trained) return;
-    if (parts_->telling->trained(next_step - 1)) parts_->trained = next_step;
+    // No trainer is to wait for this: what is not told now is told with the next step. The last one has none.
+    if (parts_->has_ended)
+      parts_->telling->wait_until_told_that_trained(next_step - 1);
+    else if (!parts_->telling->trained(next_step - 1))
+      return;
+    parts_->trained = next_step;
   });
 }
 

@@ -299,7 +299,6 @@ void StepsOfBuffer::publish(std::int64_t version) {
   });
 }
 
-// Not until it is reached: no trainer is to wait for this.
 bool StepsOfBuffer::trained(std::int64_t step) {
   for (int tries = 0; tries < most_tries; ++tries) {
     try {
@@ -310,6 +309,14 @@ bool StepsOfBuffer::trained(std::int64_t step) {
     }
   }
   return false;
+}
+
+void StepsOfBuffer::wait_until_told_that_trained(std::int64_t step) {
+  Patience patience(access_, true);
+  until_reached(patience, [&] {
+    client_.trained(step);
+    return true;
+  });
 }
 
 }  // namespace evenkeel

@@ -69,6 +69,8 @@ class StepsOfBuffer {
   void publish(std::int64_t version);
   /// Tries for a moment. Whether the buffer was reached.
   [[nodiscard]] bool trained(std::int64_t step);
+  /// Throws IoError when patience is over, and EndOfSamples if it must stop.
+  void wait_until_told_that_trained(std::int64_t step);
 
  private:
   class Patience;
