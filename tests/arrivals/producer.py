@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's door, one to three a
+request, and some requests twice. A request that is not answered is sent again. The numbers of lines that the buffer has
+acknowledged are in ACKNOWLEDGED, on the disk; a producer that is killed and started again goes on after them. Samples are up to
+K versions behind what the door last told."""
+import argparse
+import json
+import os
+import pathlib
+import random
+import sys
+import time
+import urllib.error
+import urllib.request
+
+PATIENCE = 120  # seconds for which a request is sent again
+PAUSE = 0.6  # the longest between two requests, in seconds
+
+
+def lines_in(path):
+    """Whole lines: the last one may be torn."""
+    return [int(line) for line in path.read_text(encoding='utf-8').split('\n')[:-1]] if path.exists() else []
+
+
+def post(url, body):
+    begun = time.monotonic()
+    while True:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, body.encode()), timeout=20) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code not in (429, 503) or time.monotonic() - begun > PATIENCE:
+                sys.exit(f'{error.code} {error.read()!r}')
+        except (OSError, ValueError) as error:  # no connection, or half an answer
+            if time.monotonic() - begun > PATIENCE:
+                sys.exit(f'the buffer is gone: {error}')
+        time.sleep(0.05)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('url')
+    parser.add_argument('samples', type=pathlib.Path)
+    parser.add_argument('acknowledged', type=pathlib.Path)
+    parser.add_argument('--seed', type=int, required=True)
+    parser.add_argument('--versions', type=int, default=0)
+    arguments = parser.parse_args()
+    draw = random.Random(f'{arguments.seed} {os.getpid()}')
+    samples = [json.loads(line) for line in arguments.samples.read_text(encoding='utf-8').splitlines()]
+    done = set(lines_in(arguments.acknowledged))
+    to_send = [number for number in range(len(samples)) if number not in done]
+    version = 0
+    with arguments.acknowledged.open('a', encoding='utf-8') as acknowledged:
+        while to_send:
+            batch, to_send = to_send[:(taken := draw.randint(1, 3))], to_send[taken:]
+            for number in batch:
+                samples[number]['version'] = max(0, version - draw.randint(0, arguments.versions))
+            body = ''.join(json.dumps(samples[number]) + '\n' for number in batch)
+            answer = post(arguments.url + '/v1/samples', body)
+            if sum(answer.get(word, 0) for word in ('accepted', 'duplicates', 'stale', 'dropped')) < len(batch):
+                sys.exit(f'the buffer says {answer} of {len(batch)} samples')
+            acknowledged.write(''.join(f'{number}\n' for number in batch))
+            acknowledged.flush()
+            os.fsync(acknowledged.fileno())
+            version = max(version, answer['version'])
+            if draw.random() < 0.15 and (again := post(arguments.url + '/v1/samples', body))['duplicates'] != len(batch):
+                sys.exit(f'the buffer says {again} of {len(batch)} samples that it had')
+            time.sleep(draw.random() * PAUSE)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+"""rounds.py PROGRAM [--rounds 100] [--at-once 2]: a job makes steps of samples that four producers send, while kill -9 hits a
+producer, the buffer, a rank or mpirun at random moments. What died is started again; the job resumes, mostly on other ranks. When
+all samples are acknowledged and the end was told, the job must end by itself, and every sample must be in one step, or dropped
+for a reason that the buffer tells. Each round draws the mesh, data ranks, prefetching, look-ahead, the bound on staleness and the
+groups' deadline; in some the job has the buffer itself."""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from accounts import Accountant, Rules, Run
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
+from jobs import TAG, Processes, send  # noqa: E402
+
+PRODUCERS = 4
+GROUP_SIZE = 4
+SAMPLES = 192
+GROUPS_OF_A_STEP = 4
+LIMIT = 120  # seconds after which something hangs
+
+
+class Wrong(Exception):
+    """What a round has found."""
+
+
+def call(url, content=None, timeout=10):
+    with urllib.request.urlopen(urllib.request.Request(url, content), timeout=timeout) as answer:
+        return json.loads(answer.read())
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+class Settings:
+    """What a round draws once, and its job cannot change."""
+
+    def __init__(self, draw, store):
+        self.store = store
+        self.is_embedded = draw.random() < 0.25
+        self.max_staleness, self.on_stale = draw.choice([(None, 'wait'), (2, 'drop'), (2, 'mask')])
+        self.deadline, self.min_group = draw.choice([(None, GROUP_SIZE), (None, GROUP_SIZE), (1, 2)])
+        self.look_ahead = draw.choice([0, 2])
+
+    def of_buffer(self):
+        found = {'group_size': GROUP_SIZE, 'min_group': self.min_group, 'on_stale': self.on_stale, 'capacity': 64 << 20}
+        if self.max_staleness is not None:
+            found['max_staleness'] = self.max_staleness
+        if self.deadline:
+            found['deadline'] = self.deadline
+        return found
+
+    def rules(self):
+        return Rules(GROUP_SIZE, self.min_group, GROUPS_OF_A_STEP, self.max_staleness, self.on_stale == 'mask')
+
+    def __str__(self):
+        words = ['buffer in the job' if self.is_embedded else 'buffer of its own', f'look_ahead {self.look_ahead}']
+        words += [f'max_staleness {self.max_staleness} {self.on_stale}'] * (self.max_staleness is not None)
+        words += [f'deadline {self.deadline}'] * (self.deadline is not None)
+        return ', '.join(words)
+
+
+def draw_mesh(draw):
+    """Trainers, data ranks, cp and prefetched steps: at most four ranks."""
+    trainers = draw.choice([1, 2, 2, 3, 4])
+    data_ranks = draw.randint(0, min(2, 4 - trainers))
+    cp = draw.choice([1, 1, 2]) if trainers % 2 == 0 else 1
+    return trainers, data_ranks, cp, draw.randint(0, 2)
+
+
+class Round:
+    """One folder, one port, its producers, its buffer and its job."""
+
+    def __init__(self, arguments, seed, folder, shared_memory):
+        self._draw = random.Random(seed)
+        self._arguments, self._seed, self._folder = arguments, seed, folder
+        self.settings = Settings(self._draw, arguments.store)
+        self._url = f'http://127.0.0.1:{free_port()}'
+        self._environment = dict(os.environ, TMPDIR=str(folder / 't'),
+                                 OMPI_MCA_btl_vader_backing_directory=str(shared_memory),
+                                 **{TAG: f'rounds-{os.getpid()}-{seed}'})
+        self._processes = Processes(self._environment[TAG])
+        self._samples, self._producers, self._buffer, self._job, self._mesh = [], {}, None, None, None
+        self.runs, self.killed, self.polls, self.duplicates, self.dropped = [], collections.Counter(), 0, 0, 0
+        self._is_over, self._failure = threading.Event(), None
+
+    # Starting.
+
+    def _start(self, name, command):
+        with (self._folder / f'{name}.log').open('ab') as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment,
+                                    start_new_session=True)
+
+    def _log(self, name):
+        return (self._folder / f'{name}.log').read_text(encoding='utf-8', errors='replace')[-3000:]
+
+    def _write_samples(self):
+        """Producers have samples of each other's groups, which so become complete over all the time."""
+        for key in range(SAMPLES):
+            tokens = [self._draw.randrange(1000) for _ in range(self._draw.randint(1, 60))]
+            self._samples.append({'uid': f'g{key // GROUP_SIZE}', 'index': key % GROUP_SIZE, 'key': key,
+                                  'prompt_ids': [key], 'response_ids': tokens})
+        order = sorted(self._samples, key=lambda sample: sample['key'] + self._draw.uniform(0, 3 * GROUP_SIZE))
+        for number in range(PRODUCERS):
+            lines = [json.dumps(sample) + '\n' for sample in order[number::PRODUCERS]]
+            (self._folder / f'samples{number}.jsonl').write_text(''.join(lines), encoding='utf-8')
+
+    def _start_producer(self, number):
+        behind = 3 if self.settings.max_staleness is not None else 0
+        self._producers[number] = self._start(f'producer{number}', [
+            sys.executable, pathlib.Path(__file__).with_name('producer.py'), self._url, self._folder / f'samples{number}.jsonl',
+            self._folder / f'acknowledged{number}', '--seed', str(self._seed * PRODUCERS + number), '--versions', str(behind)])
+
+    def _start_buffer(self):
+        options = []
+        for name, value in self.settings.of_buffer().items():
+            options += ['--' + name.replace('_', '-'), str(value)]
+        self._buffer = self._start('buffer', [self._arguments.program, 'buffer', '--listen', self._url.split('//')[1], '--dir',
+                                              self._folder / 'buffer', '--store', self.settings.store, *options])
+
+    def _start_job(self):
+        if self._mesh is None or self._draw.random() < 0.5:
+            self._mesh = draw_mesh(self._draw)
+        trainers, data_ranks, cp, prefetch = self._mesh
+        stream = {'look_ahead': self.settings.look_ahead, 'patience': LIMIT}
+        if self.settings.is_embedded:
+            stream.update(self.settings.of_buffer(), listen=self._url.split('//')[1], dir=str(self._folder / 'buffer'),
+                          store=self.settings.store)
+        source = {'kind': 'stream'} if self.settings.is_embedded else {'kind': 'stream', 'path': self._url}
+        config = self._folder / 'job.yaml'
+        config.write_text(json.dumps({
+            'source': source, 'stream': stream, 'batch': {'global_batch': GROUP_SIZE * GROUPS_OF_A_STEP},
+            'micro_batch': {'max_tokens': 256}, 'mesh': {'cp': cp, 'data_ranks': data_ranks},
+            'exchange': {'prefetch': prefetch}, 'watchdog': {'seconds': 30}}), encoding='utf-8')
+        run = Run((trainers // cp, cp), self._folder / f'dump{len(self.runs)}')
+        self.runs.append(run)
+        self._job = self._start('job', [
+            *self._arguments.launcher, '-n', str(trainers + data_ranks), self._arguments.program, 'run', config, '--state',
+            self._folder / 'state', '--state-every', str(self._draw.randint(1, 6)), '--resume', '--dump', run.dump,
+            '--progress', 'off'])
+
+    # Killing.
+
+    def _kill_one(self):
+        who = self._draw.choice(['producer', 'rank', 'mpirun'] + ['buffer'] * (not self.settings.is_embedded))
+        if who == 'producer':
+            number = self._draw.randrange(PRODUCERS)
+            if self._producers[number].poll() is None:
+                self._end(self._producers[number])
+                self._start_producer(number)
+                self.killed[who] += 1
+        elif who == 'buffer':
+            self._end(self._buffer)
+            time.sleep(self._draw.choice([0, 0.5]))
+            self._start_buffer()
+            self.killed[who] += 1
+        else:
+            self._kill_job(who)
+
+    def _kill_job(self, who):
+        ranks = {pid: rank for pid, rank in self._processes.all().items() if rank >= 0}
+        chosen = self._job.pid if who == 'mpirun' else self._draw.choice(sorted(ranks)) if ranks else None
+        if chosen is None or self._job.poll() is not None:
+            return
+        send(chosen, signal.SIGKILL)
+        if self._status_of_job() == 0:
+            return  # it was faster
+        self.runs[-1].was_killed = True
+        self._await('ranks that outlive mpirun', lambda: all(rank < 0 for rank in self._processes.all().values()))
+        self.killed[who] += 1
+        self._start_job()
+
+    def _status_of_job(self):
+        """Open MPI 4.1's launcher waits now and then, when a rank is killed that was about to meet it, and all ranks are gone."""
+        with_ranks = begun = time.monotonic()
+        while self._job.poll() is None:
+            if any(rank >= 0 for rank in self._processes.all().values()):
+                with_ranks = time.monotonic()
+            if time.monotonic() - with_ranks > 10:
+                self._end(self._job)
+                self.killed['launcher that waited'] += 1
+            self._require_no_hang('mpirun', begun)
+            time.sleep(0.05)
+        return self._job.returncode
+
+    @staticmethod
+    def _end(process):
+        process.kill()
+        process.wait()
+
+    # Watching.
+
+    def _require_sound(self):
+        if self._failure:
+            raise Wrong(self._failure)
+        for number, producer in self._producers.items():
+            if producer.poll():
+                raise Wrong(f'producer {number} has ended with status {producer.poll()}: {self._log(f"producer{number}")}')
+        if self._buffer and self._buffer.poll() is not None:
+            raise Wrong(f'the buffer has ended with status {self._buffer.poll()}: {self._log("buffer")}')
+        if self._job.poll():
+            raise Wrong(f'the job has ended with status {self._job.poll()}: {self._log("job")}')
+
+    def _await(self, what, is_done):
+        begun = time.monotonic()
+        while not is_done():
+            self._require_no_hang(what, begun)
+            time.sleep(0.05)
+
+    def _require_no_hang(self, what, begun):
+        if time.monotonic() - begun > LIMIT:
+            status = self._status()
+            raise Wrong(f'waits {LIMIT} s for {what}: {status}\n{self._log("job")}\n{self._processes.stacks()}')
+
+    def _await_soundly(self, what, is_done):
+        def is_done_and_sound():
+            self._require_sound()
+            return is_done()
+        self._await(what, is_done_and_sound)
+
+    def _status(self):
+        try:
+            return call(self._url + '/v1/status')
+        except (OSError, ValueError):
+            return None
+
+    def _poll(self):
+        """Whatever happens, the sums are right, and nothing that was received or trained is forgotten."""
+        before = collections.Counter()
+        while not self._is_over.wait(0.05):
+            if (status := self._status()) is None:
+                continue
+            self.polls += 1
+            samples = status['samples']
+            if samples['received'] != sum(samples[word] for word in ('trained', 'formed', 'waiting')) + sum(
+                    samples['dropped'].values()):
+                self._failure = f'the sums are wrong: {samples}'
+            for word in ('received', 'trained'):
+                if samples[word] < before[word]:
+                    self._failure = f'{before[word]} samples were {word}, and now {samples[word]} are'
+                before[word] = samples[word]
+
+    # The round itself.
+
+    def run(self):
+        (self._folder / 't').mkdir()
+        self._write_samples()
+        poller = threading.Thread(target=self._poll)
+        try:
+            if not self.settings.is_embedded:
+                self._start_buffer()
+            for number in range(PRODUCERS):
+                self._start_producer(number)
+            self._start_job()
+            poller.start()
+            self._kill_and_finish()
+            status = self._final_status()
+        finally:
+            self._is_over.set()
+            if poller.ident:
+                poller.join()
+            self._processes.end()
+        return self._account(status)
+
+    def _kill_and_finish(self):
+        for _ in range(self._draw.randint(2, 5)):
+            if self._draw.random() < 0.7:
+                self._await_soundly('a step', self._has_made_a_step)
+            time.sleep(self._draw.uniform(0.1, 1))
+            self._require_sound()
+            self._kill_one()
+        self._await_soundly('producers', lambda: all(producer.poll() == 0 for producer in self._producers.values()))
+        self._await_soundly('the end to be told', self._tell_end)
+        for _ in range(self._draw.randint(0, 2)):
+            time.sleep(self._draw.uniform(0, 0.5))
+            self._kill_one()
+        self._await_soundly('the job to end', lambda: self._job.poll() is not None)
+
+    def _has_made_a_step(self):
+        """Or never will, as all samples have gone into steps."""
+        are_done = all(producer.poll() == 0 for producer in self._producers.values())
+        return are_done or any(self.runs[-1].dump.glob('step-*'))
+
+    def _tell_end(self):
+        try:
+            call(self._url + '/v1/end', b'')
+            return True
+        except (OSError, ValueError):
+            return self._job.poll() == 0
+
+    def _final_status(self):
+        if self.settings.is_embedded:
+            self._start_buffer()
+        self._await('the buffer', lambda: self._status() is not None)
+        return self._status()
+
+    def _account(self, status):
+        account = Accountant(self._samples, self.settings.rules()).account(self.runs)
+        samples = status['samples']
+        (self._folder / 'status.json').write_text(json.dumps(status), encoding='utf-8')
+        lines = ''.join(json.dumps(sample) + '\n' for sample in self._samples)
+        (self._folder / 'samples.jsonl').write_text(lines, encoding='utf-8')
+        self.duplicates, self.dropped = samples['duplicates'], sum(samples['dropped'].values())
+        expected = {'received': SAMPLES, 'trained': account.trained, 'formed': 0, 'waiting': 0}
+        if any(samples[word] != number for word, number in expected.items()) or account.trained + self.dropped != SAMPLES:
+            account.errors.append(f'{account.trained} of {SAMPLES} samples are in steps, and the buffer says {samples}')
+        return account
+
+
+def run_round(arguments, seed):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix='round-', dir=arguments.keep))
+    shared_memory = tempfile.mkdtemp(prefix='rounds-', dir='/dev/shm')
+    begun = time.monotonic()
+    this = Round(arguments, seed, folder, shared_memory)
+    try:
+        account = this.run()
+        errors = account.errors
+    except Wrong as wrong:
+        account, errors = None, [str(wrong)]
+    finally:
+        shutil.rmtree(shared_memory, ignore_errors=True)
+    told = f'round {seed}: {this.settings}; killed {dict(this.killed)}; {time.monotonic() - begun:.1f} s'
+    if errors:
+        print(told, 'WRONG, kept in', folder, *errors[:10], sep='\n  ', flush=True)
+    else:
+        if not arguments.keep:
+            shutil.rmtree(folder)
+        print(f'{told}; {account.steps} steps, {account.again} made again, {this.dropped} samples dropped', flush=True)
+    return this, account, errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('program')
+    parser.add_argument('--rounds', type=int, default=100)
+    parser.add_argument('--first', type=int, default=1, help='number of the first round, which is its seed')
+    parser.add_argument('--at-once', type=int, default=2)
+    parser.add_argument('--store', default='lmdb')
+    parser.add_argument('--keep', help='a folder in which what rounds leave is kept')
+    parser.add_argument('--launcher', type=shlex.split, default='mpirun --oversubscribe')
+    arguments = parser.parse_args()
+    with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+        seeds = range(arguments.first, arguments.first + arguments.rounds)
+        done = list(pool.map(lambda seed: run_round(arguments, seed), seeds))
+    killed = sum((this.killed for this, _, _ in done), collections.Counter())
+    accounts = [account for _, account, errors in done if account]
+    wrong = sum(bool(errors) for _, _, errors in done)
+
+    def total(name):
+        return sum(getattr(account, name) for account in accounts)
+    print(f'{len(done)} rounds, {wrong} wrong; killed: {dict(sorted(killed.items()))}; {total("steps")} steps of '
+          f'{total("trained")} samples, {sum(this.dropped for this, _, _ in done)} samples dropped, {total("masked")} masked; '
+          f'{total("again")} steps made again, {total("files_again")} of their files compared; {total("tokens")} tokens '
+          f'compared; {sum(this.duplicates for this, _, _ in done)} duplicates; {sum(this.polls for this, _, _ in done)} looks at sums')
+    if wrong or not killed['rank'] + killed['mpirun'] or not total('again') or not total('tokens'):
+        sys.exit('rounds are wrong' if wrong else 'no job was killed between steps: the test proves nothing')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""silence.py PROGRAM: jobs whose producers are silent for three times watchdog.seconds go on when samples come; stream.patience
+ends a job with one message and status 1. With and without data ranks and steps made ahead, all at the same time."""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+from rounds import free_port
+
+WATCHDOG = 2  # seconds
+MESHES = [(1, 0, 0), (2, 0, 0), (2, 0, 1), (2, 1, 0), (2, 2, 1)]  # trainers, data ranks, steps made ahead
+
+
+def post(url, body):
+    """Until somebody answers."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, body.encode()), timeout=10) as answer:
+                return answer.read()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+def run(arguments, mesh, patience, scratch):
+    trainers, data_ranks, prefetch = mesh
+    port = free_port()
+    config = pathlib.Path(tempfile.mkdtemp(dir=scratch)) / 'job.yaml'
+    stream = {'listen': f'127.0.0.1:{port}', 'store': 'memory', 'capacity': 16 << 20}
+    if patience:
+        stream['patience'] = patience
+    config.write_text(json.dumps({
+        'source': {'kind': 'stream'}, 'stream': stream, 'batch': {'global_batch': 4}, 'mesh': {'data_ranks': data_ranks},
+        'exchange': {'prefetch': prefetch}, 'watchdog': {'seconds': WATCHDOG}}), encoding='utf-8')
+    command = [*arguments.launcher, '-n', str(trainers + data_ranks), arguments.program, 'run', str(config), '--set',
+               f'watchdog.seconds={WATCHDOG}', '--progress', 'off']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL) as job:
+        try:
+            url = f'http://127.0.0.1:{port}/v1/'
+            sample = {'index': 0, 'version': 0, 'prompt_ids': [1], 'response_ids': [2, 3]}
+            post(url + 'samples', json.dumps({'uid': 'first', **sample}))
+            if not patience:
+                time.sleep(3 * WATCHDOG)
+                post(url + 'samples', ''.join(json.dumps({'uid': f'q{i}', **sample}) + '\n' for i in range(7)))
+                time.sleep(3 * WATCHDOG)  # between steps
+                post(url + 'end', '')
+            said, _ = job.communicate(timeout=60)
+        finally:
+            job.kill()
+    errors = [line for line in said.splitlines() if line.startswith('evenkeel: error: ')]
+    if patience and job.returncode == 1 and len(errors) == 1 and 'stream.patience' in errors[0]:
+        return None
+    if not patience and job.returncode == 0 and '8 in 2 steps' in said and not errors:
+        return None
+    return f'{mesh}, patience {patience}: status {job.returncode}\n{said}'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('program')
+    parser.add_argument('--launcher', type=shlex.split, default='mpirun --oversubscribe', help='starts a program on ranks')
+    arguments = parser.parse_args()
+    cases = [(mesh, patience) for mesh in MESHES for patience in (None, 1)]
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        wrong = [found for found in pool.map(lambda case: run(arguments, *case, scratch), cases) if found]
+    if wrong:
+        sys.exit('\n'.join(wrong))
+    print(f'{len(cases)} jobs')
+
+
+if __name__ == '__main__':
+    main()
