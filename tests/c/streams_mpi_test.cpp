@@ -64,7 +64,7 @@ evenkeel_status resume(const std::string& yaml, const std::string& state, bool a
 TEST(CStream, that_waits_for_samples_ends_with_its_trainer) {
   const Held<evenkeel_service> service = c_service(
       "source: {kind: stream}\n"
-      "stream: {listen: '127.0.0.1:0'}\n"
+      "stream: {listen: '127.0.0.1:0', store: memory}\n"
       "batch: {global_batch: 4}\n"
       "exchange: {prefetch: 2}\n");
   const Held<evenkeel_stream> stream = stream_of(service);
