@@ -10,8 +10,8 @@ PROGRAM = os.environ["EVENKEEL_PROGRAM"]
 
 
 class Buffer:
-    def __init__(self, *options):
-        self.process = subprocess.Popen([PROGRAM, "buffer", "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, text=True)
+    def __init__(self, *options, listen="127.0.0.1:0"):
+        self.process = subprocess.Popen([PROGRAM, "buffer", "--listen", listen, *options], stdout=subprocess.PIPE, text=True)
         said = ""
         while "Listening on" not in said:
             line = self.process.stdout.readline()
