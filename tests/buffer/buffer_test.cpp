@@ -214,7 +214,7 @@ class StoreThatGoes : public Store {
   const std::unique_ptr<Store> store_ = make_memory_store(1 << 20);
 };
 
-TEST(Buffer, whose_store_is_goneasks_for_it_now_and_then_and_goes_on_by_itself) {
+TEST(Buffer, whose_store_is_gone_asks_for_it_now_and_then_and_goes_on_by_itself) {
   stream::StreamSettings settings = groups_of(4);
   settings.min_group = 1;
   settings.deadline = 0.3;

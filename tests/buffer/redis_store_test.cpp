@@ -27,7 +27,7 @@ using testing_support::report_of;
 
 constexpr const char* lease_key = "evenkeel:{test}:lease";
 constexpr const char* bodies_key = "evenkeel:{test}:bodies";
-constexpr LeaseTimes short_times{300ms, 50ms};
+constexpr LeaseTimes short_times{1500ms, 100ms};
 
 std::string sample_in(const Store& store, std::int64_t number) {
   std::string body;
@@ -265,7 +265,15 @@ TEST_F(RedisBuffer, acknowledges_nothing_that_too_few_replicas_have) {
   EXPECT_THROW(store->refresh(), IoError) << "that sample may be there, and must not be told as such";
   const RedisServer replica({"--replicaof", "127.0.0.1 " + port});
   await_replica(replica);
-  store->refresh();
+  // It is connected, and may take a moment to say that it has the sample.
+  for (int tries = 0;; ++tries) {
+    try {
+      store->refresh();
+      break;
+    } catch (const IoError&) {
+      if (tries == 60) throw;
+    }
+  }
   EXPECT_EQ(sample_in(*store, 1), "one");
 }
 
@@ -276,7 +284,7 @@ TEST_F(RedisBuffer, has_its_lease_until_that_lapses_or_is_given_back) {
   EXPECT_TRUE(first->state().is_mine());
   EXPECT_FALSE(second.state().is_mine());
   EXPECT_EQ(second.state().holder, "http://first");
-  std::this_thread::sleep_for(500ms);
+  std::this_thread::sleep_for(2s);
   EXPECT_TRUE(first->state().is_mine()) << "it is renewed";
   Lease::State before = second.state();
   first->end();
