@@ -47,8 +47,8 @@ if(EVENKEEL_MPI)
   evenkeel_mpi_for_pkgconfig(CXX mpi_module mpi_flags)
   evenkeel_mpi_for_pkgconfig(C mpi_c_module mpi_c_flags)
   evenkeel_boost_for_pkgconfig(boost_flags)
-  evenkeel_add_pkgconfig(evenkeel COMPONENTS io service FLAGS ${boost_flags} ${mpi_flags}
-                         REQUIRES evenkeel-plan ${mpi_module} fmt simdjson libzip zlib libzstd
+  evenkeel_add_pkgconfig(evenkeel COMPONENTS io stream buffer service FLAGS ${boost_flags} ${mpi_flags}
+                         REQUIRES evenkeel-plan ${mpi_module} fmt simdjson libzip zlib libzstd cpp-httplib lmdb hiredis openssl
                          DESCRIPTION "balances, packs and exchanges samples over MPI")
   evenkeel_add_pkgconfig(evenkeel-c COMPONENTS c SHARED evenkeel FLAGS ${mpi_c_flags} REQUIRES ${mpi_c_module}
                          DESCRIPTION "balances, packs and exchanges samples over MPI, for C")

@@ -7,7 +7,7 @@ source "$(dirname "$0")/environment.sh"
 partial="$WORK/partial"
 rm -rf "$partial" "$WORK/asking" "$WORK/refused"
 cp -r "$PREFIX" "$partial"
-find "$partial" -name 'EvenkeelTargets-*' | grep -E -- '-(service|job|torch|c)' | xargs -r rm
+find "$partial" -name 'EvenkeelTargets-*' | grep -E 'EvenkeelTargets-(service|job|torch|c)' | xargs -r rm
 "$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/asking" -B "$WORK/asking" -DCMAKE_PREFIX_PATH="$PREFIX" \
   -DPARTIAL="$partial" -DMPI_BUILT="$1" -DTORCH_BUILT="$2"
 
