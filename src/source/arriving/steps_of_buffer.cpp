@@ -235,28 +235,23 @@ bool StepsOfBuffer::drop_what_is_filtered(const FormingRules& rules, const JobWa
 // A producer may abort a group in the meantime, or the trainer publish a version: then what waits is looked
 // at again.
 std::optional<stream::FormedStep> StepsOfBuffer::try_to_form(std::int64_t number, const FormingRules& rules,
-                                                             const JobWaiting& first, Patience& patience) {
-  JobWaiting waiting = first;
-  for (int changes = 0;; ++changes) {
-    const std::optional<stream::StepFormed> formed =
-        stream::form_step({waiting.groups, waiting.coming, number, waiting.version, rules.groups,
-                           waiting.has_ended, rules.stream, rules.plan});
-    if (!formed) return std::nullopt;
-    try {
-      until_reached(patience, [&] {
-        client_.form(*formed);
-        return true;
-      });
-    } catch (const InputError&) {
-      if (changes == most_changes) throw;
-    }
-    JobStep known =
-        until_reached(patience, [&] { return client_.wait_for_step(number, std::chrono::seconds(0)); });
-    if (known.step) return std::move(known.step);
-    const std::int64_t most = std::max<std::int64_t>(std::ssize(first.groups), rules.groups);
-    waiting = until_reached(patience,
-                            [&] { return client_.wait_for(rules.groups, most, std::chrono::seconds(0)); });
+                                                             const JobWaiting& waiting, Patience& patience) {
+  const std::optional<stream::StepFormed> formed =
+      stream::form_step({waiting.groups, waiting.coming, number, waiting.version, rules.groups,
+                         waiting.has_ended, rules.stream, rules.plan});
+  if (!formed) return std::nullopt;
+  try {
+    until_reached(patience, [&] {
+      client_.form(*formed);
+      return true;
+    });
+  } catch (const InputError&) {
+    if (++changes_ > most_changes) throw;
   }
+  JobStep known =
+      until_reached(patience, [&] { return client_.wait_for_step(number, std::chrono::seconds(0)); });
+  if (known.step) changes_ = 0;
+  return std::move(known.step);
 }
 
 RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {

@@ -91,6 +91,7 @@ class StepsOfBuffer {
   std::optional<JsonlSchema> schema_;
   std::map<std::int64_t, std::int64_t> staleness_;
   double waited_ = 0;
+  int changes_ = 0;  // of what waits, while a step was being formed of it
 };
 
 }  // namespace evenkeel
