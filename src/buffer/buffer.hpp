@@ -129,6 +129,7 @@ class Buffer {
     std::int64_t bytes = 0;
     bool is_done = false;
     std::exception_ptr error;
+    std::condition_variable answered{};  // each has its own, so that no other is woken
   };
   struct OpenedGroup {
     Uid uid;
@@ -142,9 +143,14 @@ class Buffer {
 
   void load();
   void describe_store();
+  [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void write_until_stopped();
-  void commit(std::vector<Request*>& requests);
+  [[nodiscard]] std::vector<Request*> next_requests(bool may_wait);
+  [[nodiscard]] bool is_stopping_now();
+  void settle(const std::vector<Request*>& written);
+  void answer(std::vector<Request*>& requests);
+  bool commit(const std::vector<Request*>& requests);
   void fail(const std::vector<Request*>& requests, const std::exception_ptr& error);
   void close_what_is_due(Change& change);
   void note_opened(const Uid& uid);
@@ -161,6 +167,7 @@ class Buffer {
   JsonlSchema schema_;
   std::string identity_;
   std::optional<GivenUp> given_up_;
+  SampleForm form_ = SampleForm::lines;
   std::optional<std::int64_t> groups_per_step_;
   std::optional<Clock::time_point> last_sample_;
   std::deque<OpenedGroup> opened_;  // with a deadline
@@ -168,7 +175,6 @@ class Buffer {
 
   std::mutex queue_mutex_;  // what follows
   std::condition_variable queued_;
-  std::condition_variable answered_;
   std::deque<Request*> queue_;
   bool is_stopping_ = false;
   std::thread writer_;

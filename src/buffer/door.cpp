@@ -16,6 +16,7 @@
 
 #include "buffer/connections.hpp"
 #include "buffer/door_json.hpp"
+#include "buffer/door_words.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -37,18 +38,7 @@ constexpr std::int64_t most_bytes_of_call = std::int64_t{16} << 20;  // but for 
 constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
 constexpr const char* json_type = "application/json";
 constexpr const char* lines_type = "application/x-ndjson";
-
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
-
-/// In a time that does not tell how much of it is right.
-bool is_token(std::string_view given, std::string_view token) {
-  unsigned difference = given.size() == token.size() ? 0 : 1;
-  for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)
-    difference |= static_cast<unsigned char>(given[i] ^ token[i]);
-  return difference == 0;
-}
+constexpr const char* tensors_type = "application/octet-stream";  // safetensors, each behind its size
 
 /// Bytes of bodies that are in memory at this time.
 class InFlight {
@@ -97,15 +87,6 @@ void answer(Response& response, int status, const ErrorReport& report) {
                     {"hint", report.hint}});
 }
 
-std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
-  const bool is_there = in.contains(name) && in[name].is_number_integer();
-  if (!is_there || in[name].get<std::int64_t>() < least) {
-    throw InputError("body", "has no '" + std::string(name) + "' from " + std::to_string(least) + " on",
-                     "Send {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
-  }
-  return in[name].get<std::int64_t>();
-}
-
 std::int64_t parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
   if (!request.has_param(name)) return otherwise;
   const std::string text = request.get_param_value(name);
@@ -121,22 +102,16 @@ std::chrono::milliseconds time_to_wait(const Request& request) {
   return std::min<std::chrono::milliseconds>(wait, longest_wait);
 }
 
-std::vector<std::int64_t> arrivals_of(const json& asked) {
-  if (!asked.contains("arrivals") || !asked["arrivals"].is_array())
-    throw InputError("body", "has no list 'arrivals'");
-  std::vector<std::int64_t> arrivals;
-  for (const json& arrival : asked["arrivals"]) {
-    if (!arrival.is_number_integer()) throw InputError("body", "has arrivals that are no integers");
-    arrivals.push_back(arrival);
-  }
-  return arrivals;
+/// What the sender says; 0 if nothing that can be.
+std::int64_t told_bytes(const Request& request) {
+  const std::string text = request.get_header_value("Content-Length");
+  std::int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error == std::errc{} && end == text.data() + text.size() && bytes > 0 ? bytes : 0;
 }
 
-Packing packing_of(const std::string& encoding) {
-  if (encoding.empty() || encoding == "identity") return Packing::none;
-  if (encoding == "gzip" || encoding == "x-gzip") return Packing::gzip;
-  if (encoding == "zstd") return Packing::zstd;
-  throw InputError("Content-Encoding", "is '" + encoding + "'", "Send gzip, zstd, or nothing");
+bool send(httplib::DataSink& sink, std::string_view bytes) {
+  return bytes.empty() || sink.write(bytes.data(), bytes.size());
 }
 
 /// httplib's servers, with a longer queue of connections.
@@ -281,10 +256,12 @@ class Door::Answers {
     const std::string encoding = take_as_it_is(request);
     InFlight in_flight(bytes_in_flight_);
     SpooledBody body;
+    const std::int64_t expected = std::min(told_bytes(request), buffer_.most_body_bytes());
     std::exception_ptr failure;
     const auto keep = [&](std::span<const char> bytes) {
       try {
         if (failure) return;
+        if (body.size() == 0) body.expect(expected);
         in_flight.add(std::ssize(bytes));
         body.write(bytes);
       } catch (const Error&) {
@@ -294,16 +271,16 @@ class Door::Answers {
     if (!receive(request, response, reader, buffer_.most_body_bytes(), keep)) return;
     guard(request, response, [&] {
       if (failure) std::rethrow_exception(failure);
-      if (request.get_header_value("Content-Type").starts_with("application/vnd.safetensors"))
-        throw InputError("Content-Type", "is that of safetensors, which a buffer does not read",
-                         "Send JSON Lines");
+      const bool are_tensors =
+          request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
+      const SampleForm form = are_tensors ? SampleForm::tensors : SampleForm::lines;
       const Packing packing = packing_of(encoding);
       if (packing != Packing::none) {
         SpooledBody packed = std::move(body);
-        answer(response,
-               json_of(buffer_.take(ReceivedSamples(packed.unpacked(packing, buffer_.most_body_bytes())))));
+        answer(response, json_of(buffer_.take(
+                             ReceivedSamples(packed.unpacked(packing, buffer_.most_body_bytes()), form))));
       } else {
-        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(body)))));
+        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(body), form))));
       }
     });
   }
@@ -433,15 +410,23 @@ class Door::Answers {
     };
     auto sending = std::make_shared<Sending>(Sending{arrivals_of(asked)});
     std::size_t bytes = 0;
-    for (const std::int64_t arrival : sending->arrivals)
-      buffer_.read_body(arrival, [&](std::string_view line) { bytes += line.size() + 1; });
-    if (bytes == 0) return response.set_content("", lines_type);
+    bool are_tensors = false;
+    for (const std::int64_t arrival : sending->arrivals) {
+      buffer_.read_body(arrival, [&](std::string_view body) {
+        const BodyFrame frame = frame_of(body);
+        bytes += frame.before.size() + body.size() + frame.after.size();
+        are_tensors = form_of_body(body) == SampleForm::tensors;
+      });
+    }
+    const char* const type = are_tensors ? tensors_type : lines_type;
+    if (bytes == 0) return response.set_content("", type);
     response.set_content_provider(
-        bytes, lines_type, [this, sending](std::size_t, std::size_t, httplib::DataSink& sink) {
+        bytes, type, [this, sending](std::size_t, std::size_t, httplib::DataSink& sink) {
           bool is_sent = false;
           try {
-            buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view line) {
-              is_sent = sink.write(line.data(), line.size()) && sink.write("\n", 1);
+            buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
+              const BodyFrame frame = frame_of(body);
+              is_sent = send(sink, frame.before) && send(sink, body) && send(sink, frame.after);
             });
           } catch (const Error&) {
             return false;  // the connection ends before the last byte

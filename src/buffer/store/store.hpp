@@ -37,9 +37,14 @@ class Store {
   Store& operator=(const Store&) = delete;
   virtual ~Store() = default;
 
-  /// All of it or nothing; durable on return, if this store is. Throws LimitError if there is no room, and
-  /// IoError.
+  /// All of it or nothing, for all who read. Durable, if this store is, once it is settled. Throws LimitError
+  /// if there is no room, and IoError.
   virtual void commit(const StoreChange& change) = 0;
+  /// Whether the latest commit needs one more, or settle(), to be durable. What was before it is durable when
+  /// commit() returns: who has more to commit spares the disk a flush.
+  [[nodiscard]] virtual bool is_settled() const noexcept { return true; }
+  /// Makes the latest commit durable. Throws IoError.
+  virtual void settle() {}
 
   /// Hands a body to `take`, where it is stored. Throws InputError if it is not there or damaged, IoError,
   /// and what `take` throws. A store keeps freed memory as long as `take` runs, so that it should be quick.
