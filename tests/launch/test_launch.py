@@ -180,7 +180,8 @@ class Scripts(unittest.TestCase):
                                  check=False)
             self.assertEqual(run.returncode, 0 if failing == "none" else 1, run.stderr)
             self.assertEqual(run.stdout.splitlines()[-2:],
-                             [f"{passed['ci']}% tests passed (release)", f"{passed['asan']}% tests passed (checked)"])
+                             [f"{passed['ci']}% tests passed (release, 0 minutes after the start)",
+                              f"{passed['asan']}% tests passed (checked, 0 minutes after the start)"])
 
     def test_continuous_integration_tells_at_its_end_what_the_failed_tests_of_each_part_printed(self) -> None:
         printed = ["          Start   1: first", "  1/3 Test   #1: first ......   Passed    0.1 sec",
@@ -194,8 +195,9 @@ class Scripts(unittest.TestCase):
         self.assertEqual(run.returncode, 1, run.stderr)
         end = run.stdout[run.stdout.index("100% tests passed\n"):].splitlines()[1:]
         self.assertEqual(end[:2], ["  2/3 Test   #2: second .....***Failed    0.1 sec", "  [...]"])
-        self.assertEqual(end[-4:], ["line 99", "", "50% tests passed, 1 tests failed out of 3 (release)",
-                                    "100% tests passed (checked)"])
+        self.assertEqual(end[-4:],
+                         ["line 99", "", "50% tests passed, 1 tests failed out of 3 (release, 0 minutes after the start)",
+                          "100% tests passed (checked, 0 minutes after the start)"])
         self.assertNotIn("third", "".join(end))
 
     def test_warnings_are_errors_for_developers_only(self) -> None:
