@@ -1,0 +1,103 @@
+// What waits in a buffer may change between a look at it and the step that is formed of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "buffer/buffer.hpp"
+#include "buffer/door.hpp"
+#include "buffer/rollout_lines.hpp"
+#include "buffer/store/store.hpp"
+#include "source/arriving/steps_of_buffer.hpp"
+
+namespace evenkeel::changed_while_forming_test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing_support::received;
+using testing_support::rollout_line;
+
+/// Serves until it goes.
+template <typename Server>
+class Serving {
+ public:
+  Serving(Server& server, std::function<void()> serve) : server_(server), thread_(std::move(serve)) {}
+  ~Serving() {
+    server_.stop();
+    thread_.join();
+  }
+
+ private:
+  Server& server_;
+  std::thread thread_;
+};
+
+/// Hands calls on to a door, and does something right before the first step is written down.
+class Between {
+ public:
+  Between(int port_of_door, std::function<void()> act) : act_(std::move(act)) {
+    const auto hand_on = [this, port_of_door](const httplib::Request& request, httplib::Response& response) {
+      if (request.method == "POST" && request.path == "/v1/job/steps" && act_) std::exchange(act_, nullptr)();
+      httplib::Client door("127.0.0.1", port_of_door);
+      const httplib::Result result =
+          request.method == "POST"
+              ? door.Post(request.path, request.body, request.get_header_value("Content-Type"))
+              : door.Get(request.target);
+      ASSERT_TRUE(result) << httplib::to_string(result.error());
+      response.status = result->status;
+      response.set_content(result->body, result->get_header_value("Content-Type"));
+    };
+    server_.Get(".*", hand_on);
+    server_.Post(".*", hand_on);
+    port_ = server_.bind_to_any_port("127.0.0.1");
+  }
+
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  httplib::Server& server() { return server_; }
+
+ private:
+  std::function<void()> act_;
+  httplib::Server server_;
+  int port_ = 0;
+};
+
+TEST(StepsOfBuffer, look_at_all_samples_anew_when_a_group_has_gone_before_its_step_was_written_down) {
+  Buffer buffer(make_memory_store(1 << 20), testing_support::groups_of(1));
+  Door door(buffer, DoorSettings{.port = 0});
+  const Serving serving_door(door, [&door] { door.serve(); });
+  const auto send = [&buffer](const std::string& group, int tokens) {
+    buffer.take(received(rollout_line(group, 0, 0, tokens)));
+  };
+  send("first", 3);
+  send("aborted", 3);
+  Between between(door.port(), [&] {
+    buffer.abort_group("aborted", std::nullopt, "its environment failed");
+    send("too long", 30);
+    send("last", 3);
+  });
+  const Serving serving_between(between.server(), [&between] { between.server().listen_after_bind(); });
+
+  const std::atomic<bool> must_stop = false;
+  StepsOfBuffer steps({.url = between.url(), .patience = 20}, must_stop);
+  static_cast<void>(steps.begin(2));
+  FormingRules rules;
+  rules.stream = testing_support::groups_of(1);
+  rules.groups = 2;
+  rules.drops_above = 10;
+  std::vector<Uid> groups;
+  for (const stream::WaitingGroup& group : steps.step(0, &rules).groups) groups.push_back(group.uid);
+  EXPECT_THAT(groups, ElementsAre(Uid("first"), Uid("last")));
+  EXPECT_EQ(steps.figures().dropped["filtered"], 1);
+  buffer.stop();
+}
+
+}  // namespace
+}  // namespace evenkeel::changed_while_forming_test
