@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # build_parent.sh CMAKE EVENKEEL_SOURCE PARENT_SOURCE WORK_DIR BUILD_TYPE GENERATOR: configures a project that adds
-# Evenkeel's folder, which checks its own settings, and builds and runs what uses two small libraries of it. Then asks
-# for the parts that are left out, and looks whether they are there.
+# Evenkeel's folder, which checks its own settings; with no build type it also builds and runs what uses two small
+# libraries of it. Then asks for the parts that are left out, and looks whether they are there.
 set -euo pipefail
 cmake=$1 evenkeel=$2 source=$3 work=$4 type=$5 generator=$6
 
 rm -rf "$work"
 configure=("$cmake" -G "$generator" -S "$source" -B "$work" -DEVENKEEL_SOURCE="$evenkeel")
 "${configure[@]}" -DCMAKE_BUILD_TYPE="$type" -DEXPECTED_TYPE="$type"
-"$cmake" --build "$work" --target uses_batch
-"$work/uses_batch"
+if [[ -z "$type" ]]; then
+  "$cmake" --build "$work" --target uses_batch
+  "$work/uses_batch"
+fi
 [[ ! -e "$work/bin" && ! -e "$work/compile_commands.json" ]]
 
 "${configure[@]}" -DEXPECTED_PARTS=ON -DEVENKEEL_BUILD_PROGRAM=ON -DEVENKEEL_BUILD_EXAMPLES=ON -DEVENKEEL_INSTALL=ON
