@@ -22,7 +22,7 @@ REDUCTIONS = list(itertools.product(("sum", "mean"), ("mean", "sum"), ("count", 
 pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the package is tested without the repository")
 
 
-JOBS = [("mpi", 1), ("mpi", 2), ("torch", 2), ("mpi", 4), ("torch", 4)]
+JOBS = [("mpi", 1), ("mpi", 2), ("mpi", 4), ("torch", 4)]
 
 
 @functools.cache
@@ -31,19 +31,20 @@ def trained(over, ranks):
     pytest.importorskip("torch")
     grpo = GRPO if ranks == 4 else {}
     long = LONG if (over, ranks) == ("mpi", 2) else {}
-    sft = {**every_aggregation(most_cp=ranks), **(MODES if ranks == 4 else {}), **long}
+    sft = {**aggregations(over, ranks), **(MODES if ranks == 4 else {}), **long}
     command = [sys.executable, str(HERE / "cases.py"), str(EXAMPLES), json.dumps({"sft": sft, "grpo": grpo})]
     done = processes(command, ranks, over=over, timeout=500)
     (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
     return told
 
 
-def every_aggregation(most_cp):
-    """Each over each layout; what the trainer's own reductions are, and what counts, changes from one to the next."""
+def aggregations(over, ranks):
+    """Each over each layout; what the trainer's own reductions are, and what counts, changes from one to the next. All
+    of them where there are DP ranks of several CP ranks each, and every third elsewhere."""
     cases = {}
     for number, (aggregation, (layout, settings)) in enumerate(itertools.product(AGGREGATIONS, LAYOUTS.items())):
         micro_batches, dp_ranks, fully_masked = REDUCTIONS[number % len(REDUCTIONS)]
-        if settings.get("cp", 1) <= most_cp:
+        if settings.get("cp", 1) <= ranks and ((over, ranks) == ("mpi", 4) or number % 3 == 0):
             cases[f"{aggregation}, {layout}"] = {
                 **settings, "aggregation": aggregation, "micro_batches": micro_batches, "dp_ranks": dp_ranks,
                 "fully_masked": fully_masked, "max_tokens": 96, "steps": 3,
@@ -82,10 +83,10 @@ def require_equal(told, names, limit=1e-9):
 
 
 @pytest.mark.parametrize("over, ranks", JOBS)
-def test_losses_and_gradients_of_every_aggregation_are_those_of_a_padded_batch(over, ranks):
+def test_losses_and_gradients_of_aggregations_are_those_of_a_padded_batch(over, ranks):
     told = trained(over, ranks)
-    names = [f"sft {name}" for name in every_aggregation(most_cp=ranks)]
-    assert len(names) == len(AGGREGATIONS) * (len(LAYOUTS) if ranks > 1 else 2)
+    names = [f"sft {name}" for name in aggregations(over, ranks)]
+    assert len(names) == {("mpi", 1): 5, ("mpi", 4): len(AGGREGATIONS) * len(LAYOUTS)}.get((over, ranks), 10)
     require_equal(told, names)
     assert any(max(line["micro_batches"]) > 1 for name in names for line in told[name])
 
