@@ -102,6 +102,19 @@ struct StreamOptions {
 /// generates and trains at the same time, against one that does both in turn. Local.
 [[nodiscard]] Report bench_stream(const StreamOptions& options);
 
+/// Samples that producers send to a buffer.
+struct BufferBenchOptions {
+  std::filesystem::path folder;  ///< on the disk to measure; empty: the one for temporary files
+  int producers = 8;
+  std::int64_t bytes = std::int64_t{256} << 20;  ///< that they send in a round
+  std::int64_t held = std::int64_t{8} << 30;     ///< in the buffer whose memory is looked at; 0: none is
+  double idle_seconds = 10;
+  int rounds = 5;
+};
+/// Intake into LMDB over plain writes, into memory over a server that throws bodies away, of many fields over
+/// one; and the memory of a full buffer. Local; the last starts this program as `evenkeel buffer`.
+[[nodiscard]] Report bench_buffer(const BufferBenchOptions& options);
+
 /// One job for very many steps.
 struct SoakOptions {
   std::int64_t steps = 10000;   ///< at least 10

@@ -15,9 +15,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t most_bytes_at_once = std::int64_t{32} << 20;  // of a transaction, but for one request
 constexpr std::int64_t most_bytes_of_body = std::int64_t{64} << 20;
-constexpr std::chrono::seconds between_loads{1};  // where the store cannot be read
 constexpr const char* totals_note = "totals";
 constexpr const char* schema_note = "schema";
 constexpr const char* job_note = "groups_per_step";
@@ -97,6 +95,7 @@ void Buffer::describe_store() {
   if (const std::string rules = json_of(settings_).dump(); store_->note(settings_note) != rules)
     change.notes[settings_note] = rules;
   if (!change.notes.empty()) store_->commit(change);
+  store_->settle();
 }
 
 void Buffer::load() {
@@ -109,6 +108,7 @@ void Buffer::load() {
       [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(event_of_text(text))); });
   const std::optional<std::string> schema = store_->note(schema_note);
   schema_ = schema ? schema_of(*schema) : JsonlSchema{};
+  form_ = schema ? form_of_schema(*schema) : SampleForm::lines;
   if (const auto groups = store_->note(job_note)) groups_per_step_ = std::stoll(*groups);
   ledger_ = std::move(ledger);
   opened_.clear();
@@ -117,60 +117,8 @@ void Buffer::load() {
   must_load_ = false;
 }
 
-void Buffer::stop() {
-  {
-    const std::scoped_lock lock(queue_mutex_, state_mutex_);
-    is_stopping_ = true;
-  }
-  queued_.notify_all();
-  changed_.notify_all();
-}
-
-void Buffer::submit(std::int64_t bytes, std::function<void(Change&)> act) {
-  Request request{std::move(act), bytes, false, nullptr};
-  std::unique_lock lock(queue_mutex_);
-  if (is_stopping_) throw IoError("buffer", "is being stopped", "Try again");
-  queue_.push_back(&request);
-  queued_.notify_one();
-  answered_.wait(lock, [&] { return request.is_done; });
-  if (request.error) std::rethrow_exception(request.error);
-}
-
-void Buffer::write_until_stopped() {
-  std::vector<Request*> requests;
-  while (true) {
-    const std::optional<Clock::time_point> deadline = [&] {
-      const std::lock_guard lock(state_mutex_);
-      return must_load_ ? Clock::now() + between_loads : next_deadline();
-    }();
-    {
-      std::unique_lock lock(queue_mutex_);
-      const auto has_work = [&] { return !queue_.empty() || is_stopping_; };
-      if (deadline) {
-        queued_.wait_until(lock, *deadline, has_work);
-      } else {
-        queued_.wait(lock, has_work);
-      }
-      std::int64_t bytes = 0;
-      while (!queue_.empty() && (requests.empty() || bytes + queue_.front()->bytes <= most_bytes_at_once)) {
-        bytes += queue_.front()->bytes;
-        requests.push_back(queue_.front());
-        queue_.pop_front();
-      }
-      if (requests.empty() && is_stopping_) return;
-    }
-    commit(requests);
-    {
-      const std::lock_guard lock(queue_mutex_);
-      for (Request* request : requests) request->is_done = true;
-    }
-    requests.clear();
-    answered_.notify_all();
-    changed_.notify_all();
-  }
-}
-
-void Buffer::commit(std::vector<Request*>& requests) {
+/// Returns whether the store has something new.
+bool Buffer::commit(const std::vector<Request*>& requests) {
   const std::lock_guard lock(state_mutex_);
   Change change{*this};
   try {
@@ -185,14 +133,17 @@ void Buffer::commit(std::vector<Request*>& requests) {
       }
     }
     close_what_is_due(change);
-    if (change.applied == 0 && change.store.notes.empty()) return;
+    if (change.applied == 0 && change.store.notes.empty()) return false;
     change.tidy();
     store_->commit(change.store);
+    is_settled_ = store_->is_settled();
+    return true;
   } catch (const LimitError& error) {
     fail(requests, std::make_exception_ptr(FullError(error.report())));
   } catch (...) {
     fail(requests, std::current_exception());
   }
+  return false;
 }
 
 // The ledger may be ahead of the store: it is made again.
@@ -214,7 +165,7 @@ std::int64_t Buffer::most_body_bytes() const noexcept {
 
 Intake Buffer::take(const ReceivedSamples& received) {
   std::int64_t bytes = 0;
-  for (const ReceivedSample& sample : received.samples()) bytes += store_->cost_of(std::ssize(sample.line));
+  for (const ReceivedSample& sample : received.samples()) bytes += store_->cost_of(std::ssize(sample.body));
   if (bytes > store_->capacity()) {
     throw LimitError("body",
                      "needs " + std::to_string(bytes) + " bytes; the buffer's capacity is " +
@@ -225,17 +176,12 @@ Intake Buffer::take(const ReceivedSamples& received) {
   submit(bytes, [&](Change& change) {
     for (const ReceivedSample& sample : received.samples()) {
       if (const std::string why = ledger_->refusal(sample.accepted); !why.empty())
-        throw InputError(ReceivedSamples::where(sample), why);
+        throw InputError(received.where(sample), why);
     }
-    JsonlSchema schema;
-    try {
-      schema = joined_schema(schema_, received.schema(), !ledger_->status().formed_step);
-    } catch (const InputError& error) {
-      throw FieldsError(error.report());
-    }
+    JsonlSchema schema = schema_with(received);
     std::int64_t cost = 0;
     for (const ReceivedSample& sample : received.samples())
-      cost += ledger_->is_known(sample.accepted.key) ? 0 : store_->cost_of(std::ssize(sample.line));
+      cost += ledger_->is_known(sample.accepted.key) ? 0 : store_->cost_of(std::ssize(sample.body));
     if (cost > 0 && store_->used() + change.cost + cost > store_->capacity()) {
       throw FullError("buffer",
                       "is full: " + std::to_string(store_->used() + change.cost) + " bytes of " +
@@ -250,9 +196,9 @@ Intake Buffer::take(const ReceivedSamples& received) {
         continue;
       }
       stream::SampleAccepted accepted = sample.accepted;
-      accepted.bytes = store_->cost_of(std::ssize(sample.line));
+      accepted.bytes = store_->cost_of(std::ssize(sample.body));
       arrivals.push_back(change.apply(std::move(accepted)));
-      change.store.bodies.push_back({arrivals.back(), sample.line});
+      change.store.bodies.push_back({arrivals.back(), sample.body});
       note_opened(sample.accepted.key.uid);
     }
     if (intake.duplicates > 0) change.apply(stream::DuplicatesTold{intake.duplicates});
@@ -268,11 +214,30 @@ Intake Buffer::take(const ReceivedSamples& received) {
     if (!arrivals.empty()) last_sample_ = Clock::now();
     if (schema.fields != schema_.fields || schema.kind_open != schema_.kind_open ||
         schema.element_open != schema_.element_open || schema_.empty) {
-      change.store.notes[schema_note] = text_of_schema(schema);
+      if (schema_.empty) form_ = received.form();
+      change.store.notes[schema_note] = text_of_schema(schema, form_);
     }
     schema_ = std::move(schema);
   });
   return intake;
+}
+
+JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
+  if (!schema_.empty && !received.schema().empty && received.form() != form_) {
+    const auto words = [](SampleForm form) {
+      return form == SampleForm::lines ? "JSON Lines" : "safetensors";
+    };
+    throw FieldsError(
+        {ErrorKind::input, "body",
+         std::string("has ") + words(received.form()) + "; earlier samples came as " + words(form_),
+         "Send all samples in one form", -1});
+  }
+  try {
+    if (received.form() == SampleForm::tensors) return joined_tensor_schema(schema_, received.schema());
+    return joined_schema(schema_, received.schema(), !ledger_->status().formed_step);
+  } catch (const InputError& error) {
+    throw FieldsError(error.report());
+  }
 }
 
 GrantedTickets Buffer::grant(std::int64_t groups) {
@@ -398,9 +363,12 @@ StepToCome Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds ti
     if (given_up_ && given_up_->step <= step) come.failure = given_up_->why;
     return come.step || come.is_over || !come.failure.empty() || is_stopping_;
   };
-  std::unique_lock lock(state_mutex_);
-  changed_.wait_for(lock, time, look);
-  come.since_last_sample = since_last_sample();
+  {
+    std::unique_lock lock(state_mutex_);
+    changed_.wait_for(lock, time, look);
+    come.since_last_sample = since_last_sample();
+  }
+  if (come.step) wait_until_settled();
   return come;
 }
 
@@ -419,9 +387,14 @@ void Buffer::drop_filtered(std::vector<std::int64_t> arrivals) {
   });
 }
 
-std::vector<stream::FormedStep> Buffer::formed(std::int64_t from_step) const {
-  const std::lock_guard lock(state_mutex_);
-  return ledger_->formed(from_step);
+std::vector<stream::FormedStep> Buffer::formed(std::int64_t from_step) {
+  std::vector<stream::FormedStep> steps;
+  {
+    const std::lock_guard lock(state_mutex_);
+    steps = ledger_->formed(from_step);
+  }
+  if (!steps.empty()) wait_until_settled();
+  return steps;
 }
 
 void Buffer::read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const {

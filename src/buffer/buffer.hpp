@@ -70,7 +70,8 @@ struct StepToCome {
 /// all that the ledger needs. Whatever a call has changed is in the store, and durable if the store is, when
 /// the call returns. Calls may come from any thread: one writer commits those that wait together.
 ///
-/// Each call throws IoError if the store cannot be written; nothing has changed then.
+/// Each call throws IoError if the store cannot be written: then nothing has changed, or the same call again
+/// will say what has.
 class Buffer {
  public:
   /// Takes up what the store has. Throws InputError if that is damaged, and as the ledger's settings.
@@ -99,7 +100,8 @@ class Buffer {
   /// first `most` of them.
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
                                        std::chrono::milliseconds time);
-  /// Waits until the step is formed, it never will be, its job gave up, or the time is over.
+  /// Waits until the step is formed, which is durable then, it never will be, its job gave up, or the time is
+  /// over.
   [[nodiscard]] StepToCome wait_for_step(std::int64_t step, std::chrono::milliseconds time);
   /// Drops samples that wait, since the job's filter leaves them out. Those that do not wait any more are
   /// passed over.
@@ -109,7 +111,8 @@ class Buffer {
   void publish(std::int64_t version);
   /// The job will ask for no step up to this one again.
   void trained(std::int64_t step);
-  [[nodiscard]] std::vector<stream::FormedStep> formed(std::int64_t from_step) const;
+  /// Those that are formed and not trained, from this one on, once they are durable.
+  [[nodiscard]] std::vector<stream::FormedStep> formed(std::int64_t from_step);
   /// A sample as it was sent. Throws InputError if it is not there or damaged.
   void read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const;
   [[nodiscard]] JsonlSchema schema() const;
@@ -129,6 +132,7 @@ class Buffer {
     std::int64_t bytes = 0;
     bool is_done = false;
     std::exception_ptr error;
+    std::condition_variable answered{};  // each has its own, so that no other is woken
   };
   struct OpenedGroup {
     Uid uid;
@@ -142,9 +146,15 @@ class Buffer {
 
   void load();
   void describe_store();
+  [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void write_until_stopped();
-  void commit(std::vector<Request*>& requests);
+  [[nodiscard]] std::vector<Request*> next_requests(bool may_wait);
+  [[nodiscard]] bool is_stopping_now();
+  void settle(const std::vector<Request*>& written);
+  void wait_until_settled();
+  void answer(std::vector<Request*>& requests);
+  bool commit(const std::vector<Request*>& requests);
   void fail(const std::vector<Request*>& requests, const std::exception_ptr& error);
   void close_what_is_due(Change& change);
   void note_opened(const Uid& uid);
@@ -158,9 +168,11 @@ class Buffer {
   std::condition_variable changed_;
   std::unique_ptr<stream::Ledger> ledger_;
   bool must_load_ = false;
+  bool is_settled_ = true;  // what the ledger says is durable
   JsonlSchema schema_;
   std::string identity_;
   std::optional<GivenUp> given_up_;
+  SampleForm form_ = SampleForm::lines;
   std::optional<std::int64_t> groups_per_step_;
   std::optional<Clock::time_point> last_sample_;
   std::deque<OpenedGroup> opened_;  // with a deadline
@@ -168,7 +180,6 @@ class Buffer {
 
   std::mutex queue_mutex_;  // what follows
   std::condition_variable queued_;
-  std::condition_variable answered_;
   std::deque<Request*> queue_;
   bool is_stopping_ = false;
   std::thread writer_;

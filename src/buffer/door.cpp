@@ -34,6 +34,7 @@ constexpr std::chrono::milliseconds longest_wait{30'000};
 constexpr std::int64_t most_bytes_of_call = std::int64_t{16} << 20;  // but for samples
 constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
 constexpr const char* lines_type = "application/x-ndjson";
+constexpr const char* tensors_type = "application/octet-stream";  // safetensors, each behind its size
 
 std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
   const bool is_there = in.contains(name) && in[name].is_number_integer();
@@ -75,6 +76,18 @@ Packing packing_of(const std::string& encoding) {
   if (encoding == "gzip" || encoding == "x-gzip") return Packing::gzip;
   if (encoding == "zstd") return Packing::zstd;
   throw InputError("Content-Encoding", "is '" + encoding + "'", "Send gzip, zstd, or nothing");
+}
+
+/// What the sender says; 0 if nothing that can be.
+std::int64_t told_bytes(const Request& request) {
+  const std::string text = request.get_header_value("Content-Length");
+  std::int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error == std::errc{} && end == text.data() + text.size() && bytes > 0 ? bytes : 0;
+}
+
+bool send(httplib::DataSink& sink, std::string_view bytes) {
+  return bytes.empty() || sink.write(bytes.data(), bytes.size());
 }
 
 class Answers : public std::enable_shared_from_this<Answers> {
@@ -125,10 +138,12 @@ class Answers : public std::enable_shared_from_this<Answers> {
     const std::string encoding = take_as_it_is(request);
     InFlight in_flight(bytes_in_flight_);
     SpooledBody body;
+    const std::int64_t expected = std::min(told_bytes(request), buffer_.most_body_bytes());
     std::exception_ptr failure;
     const auto keep = [&](std::span<const char> bytes) {
       try {
         if (failure) return;
+        if (body.size() == 0) body.expect(expected);
         in_flight.add(std::ssize(bytes));
         body.write(bytes);
       } catch (const Error&) {
@@ -138,16 +153,16 @@ class Answers : public std::enable_shared_from_this<Answers> {
     if (!receive(request, response, reader, buffer_.most_body_bytes(), keep)) return;
     guard(request, response, [&] {
       if (failure) std::rethrow_exception(failure);
-      if (request.get_header_value("Content-Type").starts_with("application/vnd.safetensors"))
-        throw InputError("Content-Type", "is that of safetensors, which a buffer does not read",
-                         "Send JSON Lines");
+      const bool are_tensors =
+          request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
+      const SampleForm form = are_tensors ? SampleForm::tensors : SampleForm::lines;
       const Packing packing = packing_of(encoding);
       if (packing != Packing::none) {
         SpooledBody packed = std::move(body);
-        answer(response,
-               json_of(buffer_.take(ReceivedSamples(packed.unpacked(packing, buffer_.most_body_bytes())))));
+        answer(response, json_of(buffer_.take(
+                             ReceivedSamples(packed.unpacked(packing, buffer_.most_body_bytes()), form))));
       } else {
-        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(body)))));
+        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(body), form))));
       }
     });
   }
@@ -276,16 +291,24 @@ class Answers : public std::enable_shared_from_this<Answers> {
     };
     auto sending = std::make_shared<Sending>(Sending{arrivals_of(asked)});
     std::size_t bytes = 0;
-    for (const std::int64_t arrival : sending->arrivals)
-      buffer_.read_body(arrival, [&](std::string_view line) { bytes += line.size() + 1; });
-    if (bytes == 0) return response.set_content("", lines_type);
+    bool are_tensors = false;
+    for (const std::int64_t arrival : sending->arrivals) {
+      buffer_.read_body(arrival, [&](std::string_view body) {
+        const BodyFrame frame = frame_of(body);
+        bytes += frame.before.size() + body.size() + frame.after.size();
+        are_tensors = form_of_body(body) == SampleForm::tensors;
+      });
+    }
+    const char* const type = are_tensors ? tensors_type : lines_type;
+    if (bytes == 0) return response.set_content("", type);
     response.set_content_provider(
-        bytes, lines_type,
+        bytes, type,
         [this, self = shared_from_this(), sending](std::size_t, std::size_t, httplib::DataSink& sink) {
           bool is_sent = false;
           try {
-            buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view line) {
-              is_sent = sink.write(line.data(), line.size()) && sink.write("\n", 1);
+            buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
+              const BodyFrame frame = frame_of(body);
+              is_sent = send(sink, frame.before) && send(sink, body) && send(sink, frame.after);
             });
           } catch (const Error&) {
             return false;  // the connection ends before the last byte

@@ -72,8 +72,8 @@ class JobClient {
   void form(const stream::StepFormed& step);
   /// Steps that are formed and not trained, from this one on.
   std::vector<stream::FormedStep> formed(std::int64_t from_step);
-  /// The samples of these arrival numbers, as they were sent: a line each, in this order. Throws InputError
-  /// where one is damaged or not there any more.
+  /// The samples of these arrival numbers, in this order, for sent_samples(): lines as they were sent, or
+  /// tensors. Throws InputError where one is damaged or not there any more.
   std::string lines(std::span<const std::int64_t> arrivals);
   /// Which fields the samples have so far, to read their lines with.
   JsonlSchema schema();

@@ -8,14 +8,17 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "buffer/buffer.hpp"
+#include "buffer/intake/sent_samples.hpp"
 #include "buffer/job_client.hpp"
 #include "buffer/rollout_lines.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/safetensors/safetensors.hpp"
 #include "support/report_of.hpp"
 #include "support/scratch_folder.hpp"
 
@@ -50,9 +53,9 @@ class OpenDoor {
   Buffer& buffer() { return buffer_; }
   [[nodiscard]] std::string url() const { return door_.url(); }
   [[nodiscard]] int port() const { return door_.port(); }
-  httplib::Result post(const std::string& path, const std::string& body,
-                       const httplib::Headers& headers = {}) {
-    return client().Post(path, headers, body, "application/x-ndjson");
+  httplib::Result post(const std::string& path, const std::string& body, const httplib::Headers& headers = {},
+                       const std::string& type = "application/x-ndjson") {
+    return client().Post(path, headers, body, type);
   }
   httplib::Result get(const std::string& path) { return client().Get(path); }
 
@@ -98,12 +101,34 @@ TEST(Door, answers_each_refusal_with_its_status) {
   EXPECT_EQ(full->get_header_value("Retry-After"), "1");
   EXPECT_EQ(door.post("/v1/samples", "xyz", {{"Content-Encoding", "br"}})->status, 422);
   EXPECT_EQ(door.post("/v1/samples", "xyz", {{"Content-Encoding", "gzip"}})->status, 422);
-  EXPECT_THAT(
-      httplib::Client("127.0.0.1", door.port()).Post("/v1/samples", "x", "application/vnd.safetensors")->body,
-      HasSubstr("Send JSON Lines"));
+  EXPECT_THAT(door.post("/v1/samples", "x", {}, "application/vnd.safetensors")->body,
+              HasSubstr("body: has 1 bytes; the header's length alone takes 8"));
   EXPECT_EQ(door.post("/v1/tickets", "{}")->status, 422);
   EXPECT_EQ(door.post("/v1/tickets", "[")->status, 422);
   EXPECT_EQ(door.post("/v1/nonsense", "")->status, 404);
+}
+
+TEST(Door, takes_tensors_and_gives_them_to_the_job) {
+  OpenDoor door;
+  const std::vector<std::int64_t> tokens{5, 6, 7};
+  const std::vector<std::int64_t> offsets{0, 3};
+  const std::vector<std::int64_t> one{1};
+  const auto tensor = [](const char* name, const std::vector<std::int64_t>& values) {
+    return TensorView{name, DType::int64, {std::ssize(values)}, std::as_bytes(std::span(values))};
+  };
+  const std::vector<TensorView> sample{tensor("input_ids", tokens),   tensor("offsets", offsets),
+                                       tensor("prompt_lengths", one), tensor("uid", one),
+                                       tensor("index", one),          tensor("version", one)};
+  const std::string body =
+      safetensors_bytes(sample, {{"evenkeel_fields", R"({"index": "sample", "version": "sample"})"}});
+  const auto answer = door.post("/v1/samples", body, {}, "application/vnd.safetensors");
+  ASSERT_EQ(answer->status, 200) << answer->body;
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("a", 0))->status, 409);
+  JobClient job(door.url());
+  const std::vector<std::int64_t> arrivals{1};
+  const RaggedBatch batch = sent_samples(job.lines(arrivals), arrivals, job.schema());
+  EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{1}, 1, 1, 2}));
+  EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), testing::ElementsAre(5, 6, 7));
 }
 
 TEST(Door, keeps_the_connection_after_a_refusal) {

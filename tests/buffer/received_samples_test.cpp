@@ -52,7 +52,7 @@ TEST(ReceivedSamples, are_told_by_their_keys_lengths_and_versions) {
       R"({"uid": 7, "index": 0, "version": 0, "prompt_ids": [], "response_ids": [3, 4], "reward": 0})");
   ASSERT_EQ(two.samples().size(), 2);
   EXPECT_EQ(two.samples()[0].accepted, (stream::SampleAccepted{{"q", 2}, 2, 1, 5, 0}));
-  EXPECT_EQ(two.samples()[0].line, line);
+  EXPECT_EQ(two.samples()[0].body, line);
   EXPECT_EQ(two.samples()[1].accepted, (stream::SampleAccepted{{std::int64_t{7}, 0}, 0, 2, 0, 0}));
   EXPECT_EQ(two.samples()[1].number, 2);
 }

@@ -84,6 +84,19 @@ TEST(BenchStream, forms_steps_and_simulates_jobs_of_made_up_and_of_read_lengths)
   for (const auto& row : report.at("jobs")) EXPECT_GT(row.at("speed"), 0);
 }
 
+TEST(BenchBuffer, measures_intake_and_a_full_buffer) {
+  const ScratchFolder scratch;
+  const ProgramResult result = run_evenkeel(
+      "bench buffer --bytes 4000000 --held 4000000 --producers 2 --repeat 1 --idle 0.1 --folder " +
+      scratch.path().string() + json_option(scratch));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = written(scratch);
+  expect_machine_and_sizes(report);
+  for (const char* table : {"durable", "memory", "fields"}) EXPECT_EQ(report.at(table).size(), 2) << table;
+  for (const auto& row : report.at("memory")) EXPECT_GT(row.at("x"), 0);
+  EXPECT_GT(report.at("held").at(0).at("memory_mib"), 1);
+}
+
 TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
   const ScratchFolder scratch;
   std::string lengths = "length\n200000\n";

@@ -26,7 +26,8 @@ constexpr const char* commands[] = {"",           "run",          "plan",       
                                     "inspect",    "config",       "config schema", "config show",
                                     "bench",      "bench pack",   "bench plan",    "bench exchange",
                                     "bench step", "bench prefix", "bench read",    "bench layers",
-                                    "bench soak", "bench stream", "completion",    "buffer"};
+                                    "bench soak", "bench stream", "bench buffer",  "completion",
+                                    "buffer"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {

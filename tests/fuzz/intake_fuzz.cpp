@@ -1,10 +1,13 @@
 // Bodies of requests to a buffer: packed or not, one after the other into the same buffer.
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "buffer/buffer.hpp"
 #include "buffer/intake/received_samples.hpp"
+#include "buffer/intake/sent_samples.hpp"
 #include "buffer/store/store.hpp"
 #include "fuzz/target.hpp"
 
@@ -20,12 +23,58 @@ void require_balance(const Buffer& buffer) {
   require(status.received.samples == sum, "received = trained + formed + waiting + dropped");
 }
 
-void send(Buffer& buffer, std::string_view text, Packing packing) {
+SpooledBody body_of(std::string_view text) {
   SpooledBody body;
   body.write(text);
+  return body;
+}
+
+/// Lines are outlined where that is possible, which must be the same as to parse them.
+void require_same(const ReceivedSamples& received, const ReceivedSamples& parsed) {
+  require(received.schema() == parsed.schema(), "outlined and parsed lines have the same fields");
+  require(received.samples().size() == parsed.samples().size(), "there are as many of both");
+  for (std::size_t i = 0; i < received.samples().size(); ++i) {
+    const ReceivedSample& one = received.samples()[i];
+    const ReceivedSample& other = parsed.samples()[i];
+    require(one.accepted == other.accepted && one.body == other.body && one.number == other.number,
+            "outlined and parsed lines are the same samples");
+  }
+}
+
+ReceivedSamples parsed_lines(std::string_view text) {
+  try {
+    return ReceivedSamples::parsed(body_of(text));
+  } catch (const Error&) {
+    require(false, "what was outlined can be parsed");
+    throw;
+  }
+}
+
+/// What a buffer keeps of tensors can be read again, each sample on its own.
+void require_readable(const ReceivedSamples& received) {
+  std::string answer;
+  std::vector<std::int64_t> arrivals;
+  for (const ReceivedSample& sample : received.samples()) {
+    const BodyFrame frame = frame_of(sample.body);
+    answer.append(frame.before).append(sample.body).append(frame.after);
+    arrivals.push_back(sample.number);
+  }
+  const RaggedBatch batch = sent_samples(answer, arrivals, received.schema());
+  require(batch.size() == std::ssize(arrivals), "each sample is read again");
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    const stream::SampleAccepted& accepted = received.samples()[i].accepted;
+    const SampleShape& shape = batch.samples()[i];
+    require(shape.prompt == accepted.prompt && shape.response == accepted.response,
+            "with the lengths it had");
+  }
+}
+
+void send(Buffer& buffer, std::string_view text, Packing packing, SampleForm form) {
   const std::int64_t before = buffer.status().stream.received.samples;
-  const ReceivedSamples received(packing == Packing::none ? std::move(body)
-                                                          : body.unpacked(packing, most_bytes));
+  const ReceivedSamples received(
+      packing == Packing::none ? body_of(text) : body_of(text).unpacked(packing, most_bytes), form);
+  if (packing == Packing::none && form == SampleForm::lines) require_same(received, parsed_lines(text));
+  require_readable(received);
   const Intake intake = buffer.take(received);
   const std::int64_t after = buffer.status().stream.received.samples;
   require(intake.accepted + intake.stale + intake.dropped == after - before, "what is accepted is received");
@@ -36,11 +85,12 @@ void send(Buffer& buffer, std::string_view text, Packing packing) {
 
 }  // namespace
 
-/// The first byte says how bodies are packed; a byte 0x1e ends one.
+/// The first byte says how bodies are packed and whether they are tensors; a byte 0x1e ends one of lines.
 void run(Bytes input) {
   if (input.empty()) return;
   constexpr std::string_view end_of_body = "\x1e";
   const Packing packing = static_cast<Packing>(input.front() % 3);
+  const SampleForm form = input.front() % 6 < 3 ? SampleForm::lines : SampleForm::tensors;
   const std::string text = text_of(input.subspan(1));
   stream::StreamSettings settings;
   settings.group_size = 4;
@@ -50,10 +100,11 @@ void run(Bytes input) {
   buffer.publish(3);
   std::string_view rest = text;
   while (!rest.empty()) {
-    const std::size_t end =
-        packing == Packing::none ? std::min(rest.find(end_of_body), rest.size()) : rest.size();
+    const std::size_t end = packing == Packing::none && form == SampleForm::lines
+                                ? std::min(rest.find(end_of_body), rest.size())
+                                : rest.size();
     try {
-      send(buffer, rest.substr(0, end), packing);
+      send(buffer, rest.substr(0, end), packing, form);
     } catch (const Error&) {
       require_balance(buffer);
       if (end == rest.size()) throw;

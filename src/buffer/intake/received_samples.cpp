@@ -1,6 +1,7 @@
 #include "buffer/intake/received_samples.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/jsonl/jsonl.hpp"
+#include "io/jsonl/sample_outlines.hpp"
 
 namespace evenkeel {
 namespace {
@@ -46,6 +48,10 @@ std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<co
   return oldest;
 }
 
+bool has_field(const JsonlSchema& schema, std::string_view name) {
+  return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
+}
+
 }  // namespace
 
 const ToldFormats& stream_formats() {
@@ -53,11 +59,64 @@ const ToldFormats& stream_formats() {
   return formats;
 }
 
-std::string ReceivedSamples::where(const ReceivedSample& sample) {
+std::string ReceivedSamples::where(const ReceivedSample& sample) const {
+  if (form_ == SampleForm::tensors) return "body, sample " + std::to_string(sample.number);
   return "body:" + std::to_string(sample.number + 1);
 }
 
-ReceivedSamples::ReceivedSamples(SpooledBody body) : body_(std::move(body)) {
+ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form)
+    : ReceivedSamples(Unread{}, std::move(body), form) {
+  if (form_ == SampleForm::tensors) {
+    read_tensors();
+  } else if (!outline_lines()) {
+    parse_lines();
+  }
+}
+
+ReceivedSamples ReceivedSamples::parsed(SpooledBody body) {
+  ReceivedSamples received(Unread{}, std::move(body), SampleForm::lines);
+  received.parse_lines();
+  return received;
+}
+
+/// What an outline says of a sample; none if that is not all, or not right.
+std::optional<ReceivedSample> ReceivedSamples::received_of(SampleOutline& outline,
+                                                           const JsonlSchema& schema) const {
+  const bool has_versions = has_field(schema, "versions");
+  const std::optional<std::int64_t> version = outline.least[has_versions ? 2 : 1];
+  const bool are_same = !has_field(schema, "version") || outline.least[1] == version;
+  const bool is_named = !std::holds_alternative<std::monostate>(outline.uid);
+  if (!outline.least[0] || !version || !are_same || !is_named) return std::nullopt;
+  return ReceivedSample{
+      {{std::move(outline.uid), *outline.least[0]}, outline.prompt, outline.response, *version, 0},
+      body_.bytes().substr(static_cast<std::size_t>(outline.line.offset),
+                           static_cast<std::size_t>(outline.line.bytes)),
+      outline.line.number};
+}
+
+/// False where all has to be parsed, which finds what is wrong, if anything is.
+bool ReceivedSamples::outline_lines() {
+  static_cast<void>(body_.file());
+  constexpr std::array<std::string_view, 3> watched{"index", "version", "versions"};
+  std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), stream_formats(), watched);
+  if (!outlines || outlines->samples.size() > most_samples) return false;
+  const bool are_integers = std::ranges::all_of(outlines->schema.fields, [&](const FieldSpec& field) {
+    return std::ranges::count(watched, field.name) == 0 || field.dtype == DType::int64;
+  });
+  if (!are_integers) return false;
+  std::vector<ReceivedSample> samples;
+  samples.reserve(outlines->samples.size());
+  for (SampleOutline& outline : outlines->samples) {
+    std::optional<ReceivedSample> sample = received_of(outline, outlines->schema);
+    if (!sample) return false;
+    samples.push_back(*std::move(sample));
+  }
+  samples_ = std::move(samples);
+  schema_ = std::move(outlines->schema);
+  return true;
+}
+
+void ReceivedSamples::parse_lines() {
   const InputFile& file = body_.file();
   const std::vector<LineRef> lines = scan_lines(file).lines;
   if (lines.empty()) return;
@@ -106,6 +165,9 @@ ReceivedSamples::ReceivedSamples(SpooledBody body) : body_(std::move(body)) {
 
 JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
   if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
+  const bool are_equal = so_far.fields == more.fields && so_far.kind_open == more.kind_open &&
+                         so_far.element_open == more.element_open;
+  if (are_equal) return so_far;
   // All samples so far are the first line, so that errors stand at the new ones.
   const LineNames names({"earlier samples", "body"}, {0, 1});
   const auto moved = [](JsonlSchema schema, std::int64_t scale, std::int64_t first) {

@@ -1,39 +1,62 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "buffer/intake/sent_samples.hpp"
 #include "buffer/intake/spooled_body.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/event.hpp"
 
 namespace evenkeel {
 
+struct SampleOutline;
+
 /// A sample of a request that is well formed. What it must be besides is for the ledger to say.
 struct ReceivedSample {
   stream::SampleAccepted accepted;  ///< without the bytes that a store needs
-  std::string_view line;            ///< as it was sent, for a store
-  std::int64_t number = 0;          ///< of the line, 0-based
+  std::string_view body;            ///< what a store keeps of it: its line, or its tensors (SampleForm)
+  std::int64_t number = 0;          ///< of its line, or of the sample, 0-based
 };
 
 /// The samples of one request, checked as those of a file are: all are good, or none is taken.
 class ReceivedSamples {
  public:
-  /// Rollouts as JSON lines, as docs/rollouts.md has them, with `uid`, `index` and `version` or `versions`
-  /// ([version, count] runs, of which the oldest counts). Throws InputError at "body:LINE", as reading a file
-  /// does, and where one of these keys is missing or no integer, or where version is not the oldest of
-  /// versions. Throws LimitError above 2^20 samples.
-  explicit ReceivedSamples(SpooledBody body);
+  /// Lines: rollouts as docs/rollouts.md has them, with `uid`, `index` and `version` or `versions` ([version,
+  /// count] runs, of which the oldest counts). Throws InputError at "body:LINE", as reading a file does, and
+  /// where one of these keys is missing or no integer, or where version is not the oldest of versions.
+  ///
+  /// Tensors: ragged samples as docs/formats.md has them, with `uid`, `index` and `version` or `versions` (an
+  /// integer a token or a response token). Throws InputError at "body" likewise, and for a tensor that would
+  /// be no field.
+  ///
+  /// Throws LimitError above 2^20 samples.
+  explicit ReceivedSamples(SpooledBody body, SampleForm form = SampleForm::lines);
+  /// Lines that are read by the parser alone, which is slow: the same in all that can be seen.
+  [[nodiscard]] static ReceivedSamples parsed(SpooledBody body);
 
+  [[nodiscard]] SampleForm form() const noexcept { return form_; }
   [[nodiscard]] const std::vector<ReceivedSample>& samples() const noexcept { return samples_; }
   [[nodiscard]] const JsonlSchema& schema() const noexcept { return schema_; }
-  /// "body:LINE"
-  [[nodiscard]] static std::string where(const ReceivedSample& sample);
+  /// "body:LINE", or "body, sample NUMBER".
+  [[nodiscard]] std::string where(const ReceivedSample& sample) const;
 
  private:
+  struct Unread {};
+  ReceivedSamples(Unread, SpooledBody body, SampleForm form) : form_(form), body_(std::move(body)) {}
+  [[nodiscard]] std::optional<ReceivedSample> received_of(SampleOutline& outline,
+                                                          const JsonlSchema& schema) const;
+  bool outline_lines();
+  void parse_lines();
+  void read_tensors();
+
+  SampleForm form_ = SampleForm::lines;
   SpooledBody body_;
+  std::vector<std::string> tensors_;  ///< of each sample, where they are tensors
   JsonlSchema schema_;
   std::vector<ReceivedSample> samples_;
 };
@@ -44,9 +67,12 @@ class ReceivedSamples {
 /// What the samples so far and those of one more request have. While it `may_widen`, fields may become more
 /// general, as within a file: integers real, open kinds decided. Throws InputError that names the field.
 [[nodiscard]] JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
+/// The same of tensors, whose element types never change: only what no sample has shown so far is decided.
+[[nodiscard]] JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& more);
 
-/// For a store. `schema_of` throws InputError for a text that is no schema.
-[[nodiscard]] std::string text_of_schema(const JsonlSchema& schema);
+/// For a store. What reads throws InputError for a text that is no schema.
+[[nodiscard]] std::string text_of_schema(const JsonlSchema& schema, SampleForm form = SampleForm::lines);
 [[nodiscard]] JsonlSchema schema_of(const std::string& text);
+[[nodiscard]] SampleForm form_of_schema(const std::string& text);
 
 }  // namespace evenkeel

@@ -13,6 +13,8 @@ namespace {
 constexpr std::array all_kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample,
                                FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
 
+constexpr const char* tensors_word = "safetensors";
+
 template <typename Value>
 Value one_of(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
@@ -22,7 +24,7 @@ Value one_of(std::span<const Value> all, const std::string& name) {
 
 }  // namespace
 
-std::string text_of_schema(const JsonlSchema& schema) {
+std::string text_of_schema(const JsonlSchema& schema, SampleForm form) {
   nlohmann::json fields = nlohmann::json::array();
   for (const FieldSpec& field : schema.fields) {
     fields.push_back({{"name", field.name},
@@ -32,7 +34,9 @@ std::string text_of_schema(const JsonlSchema& schema) {
                       {"kind_open", schema.kind_open.contains(field.name)},
                       {"element_open", schema.element_open.contains(field.name)}});
   }
-  return nlohmann::json{{"empty", schema.empty}, {"fields", std::move(fields)}}.dump();
+  nlohmann::json out{{"empty", schema.empty}, {"fields", std::move(fields)}};
+  if (form == SampleForm::tensors) out["form"] = tensors_word;  // lines are what was first, without a word
+  return out.dump();
 }
 
 JsonlSchema schema_of(const std::string& text) {
@@ -53,6 +57,12 @@ JsonlSchema schema_of(const std::string& text) {
   } catch (const nlohmann::json::exception& error) {
     throw InputError("fields", std::string("cannot be read: ") + error.what());
   }
+}
+
+SampleForm form_of_schema(const std::string& text) {
+  const nlohmann::json in = nlohmann::json::parse(text, nullptr, false);
+  const bool are_tensors = in.is_object() && in.value("form", nlohmann::json()) == tensors_word;
+  return are_tensors ? SampleForm::tensors : SampleForm::lines;
 }
 
 }  // namespace evenkeel

@@ -1,58 +1,46 @@
 #include "buffer/intake/spooled_body.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
+#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/files/system_error.hpp"
+#include "io/jsonl/sample_outlines.hpp"
 
 namespace evenkeel {
 namespace {
 
 constexpr const char* body_name = "body";
-
-int nameless_file() {
-#ifdef __linux__
-  const int descriptor = ::memfd_create("evenkeel-body", MFD_CLOEXEC);
-#else
-  std::FILE* const file = std::tmpfile();
-  const int descriptor = file == nullptr ? -1 : ::fcntl(::fileno(file), F_DUPFD_CLOEXEC, 0);
-  if (file != nullptr) (void)std::fclose(file);
-#endif
-  if (descriptor < 0) throw system_error(body_name, "cannot be kept in memory", errno);
-  return descriptor;
-}
+constexpr std::int64_t least_room = std::int64_t{16} << 10;
+constexpr std::int64_t most_expected = std::int64_t{8} << 20;  // on the word of who sends
+constexpr auto padding = static_cast<std::int64_t>(outline_padding);
 
 }  // namespace
 
-SpooledBody::SpooledBody() : descriptor_(nameless_file()) {}
-
 SpooledBody::SpooledBody(SpooledBody&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_),
-      mapped_(std::exchange(other.mapped_, nullptr)),
+    : memory_(std::move(other.memory_)),
+      size_(std::exchange(other.size_, 0)),
+      room_(std::exchange(other.room_, 0)),
       file_(std::move(other.file_)) {}
 
-SpooledBody::~SpooledBody() {
-  if (mapped_ != nullptr) ::munmap(const_cast<char*>(mapped_), static_cast<std::size_t>(size_));
-  if (descriptor_ >= 0) ::close(descriptor_);
+void SpooledBody::expect(std::int64_t bytes) {
+  if (bytes > 0) make_room(std::min(bytes, most_expected) + padding);
+}
+
+void SpooledBody::make_room(std::int64_t bytes) {
+  if (bytes <= room_) return;
+  auto* const memory = static_cast<char*>(std::realloc(memory_.get(), static_cast<std::size_t>(bytes)));
+  if (memory == nullptr) throw IoError(body_name, "cannot be kept in memory", "Send the same again");
+  static_cast<void>(memory_.release());  // realloc has freed it
+  memory_.reset(memory);
+  room_ = bytes;
 }
 
 void SpooledBody::write(std::span<const char> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw system_error(body_name, "cannot be kept in memory", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    size_ += written;
-  }
+  const std::int64_t needed = size_ + std::ssize(bytes) + padding;
+  if (needed > room_) make_room(std::max({needed, 2 * room_, least_room}));
+  std::ranges::copy(bytes, memory_.get() + size_);
+  size_ += std::ssize(bytes);
 }
 
 SpooledBody SpooledBody::unpacked(Packing packing, std::int64_t most_bytes) {
@@ -70,13 +58,9 @@ SpooledBody SpooledBody::unpacked(Packing packing, std::int64_t most_bytes) {
 
 const InputFile& SpooledBody::file() {
   if (file_) return *file_;
-  if (size_ > 0) {
-    void* const mapped =
-        ::mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ, MAP_SHARED, descriptor_, 0);
-    if (mapped == MAP_FAILED) throw system_error(body_name, "cannot be read", errno);
-    mapped_ = static_cast<const char*>(mapped);
-  }
-  file_ = std::make_unique<InputFile>(body_name, std::exchange(descriptor_, -1));
+  make_room(size_ + padding);
+  std::fill_n(memory_.get() + size_, padding, '\0');
+  file_ = std::make_unique<InputFile>(body_name, bytes());
   return *file_;
 }
 

@@ -84,7 +84,7 @@ class RedisStore : public Store {
       risk_ = std::move(risk);
     }
     begin(*connection);
-    if (is_unsettled_) settle(*connection);
+    if (is_unsettled_) catch_replicas_up(*connection);
     writer_ = std::move(connection);
   }
 
@@ -293,7 +293,7 @@ class RedisStore : public Store {
   }
 
   /// What an earlier commit has left with the master alone. WAIT counts from the connection's last change.
-  void settle(RedisConnection& connection) {
+  void catch_replicas_up(RedisConnection& connection) {
     write(connection, {});
     wait_for_replicas(connection);
   }

@@ -102,9 +102,13 @@ class LmdbStore : public Store {
       throw;
     }
   }
-  ~LmdbStore() override { ::mdb_env_close(env_); }
+  ~LmdbStore() override {
+    static_cast<void>(::mdb_env_sync(env_, 1));
+    ::mdb_env_close(env_);
+  }
 
   void commit(const StoreChange& change) override {
+    if (has_failed_) settle();
     std::int64_t cost = 0;
     for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
     if (cost > 0 && used() + cost > capacity_) {
@@ -120,6 +124,17 @@ class LmdbStore : public Store {
       write({});
       write(change);
     }
+  }
+
+  [[nodiscard]] bool is_settled() const noexcept override { return is_settled_; }
+  void settle() override {
+    if (is_settled_) return;
+    // A flush that fails may leave the next one nothing to do: the root is written, and flushed, once more.
+    if (has_failed_) write({});
+    has_failed_ = true;
+    check(::mdb_env_sync(env_, 1), "cannot be written");
+    has_failed_ = false;
+    is_settled_ = true;
   }
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
@@ -204,7 +219,9 @@ class LmdbStore : public Store {
     check(::mdb_env_set_mapsize(env_, static_cast<std::size_t>(size)), "cannot be opened");
     check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
     check(::mdb_env_set_maxreaders(env_, most_readers), "cannot be opened");
-    check(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS, 0644), "cannot be opened");
+    // LMDB flushes a transaction's pages before it writes its root, and flushes roots with the next one's
+    // pages or when this is settled. It uses no page again that the last flushed root needs.
+    check(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | MDB_NOMETASYNC, 0644), "cannot be opened");
     int dead = 0;
     check(::mdb_reader_check(env_, &dead), "cannot be opened");
     // Room that is not written takes none on the disk.
@@ -298,8 +315,14 @@ class LmdbStore : public Store {
     // A transaction without a change would not be one.
     put(transaction, notes_, value_of("commits"), {}, std::to_string(++commits_), 0);
     const std::int64_t used = count_used(transaction);
-    transaction.commit();
+    try {
+      transaction.commit();
+    } catch (...) {
+      has_failed_ = true;
+      throw;
+    }
     used_ = used;
+    is_settled_ = false;
   }
 
   StoreFolder folder_;
@@ -312,6 +335,8 @@ class LmdbStore : public Store {
   MDB_dbi notes_ = 0;
   std::int64_t page_ = 4096;
   std::uint64_t commits_ = 0;
+  bool is_settled_ = false;  // whoever had the folder before may have been killed
+  bool has_failed_ = false;  // to flush something, since it was settled
   std::atomic<std::int64_t> used_ = 0;
 };
 

@@ -37,9 +37,14 @@ class Store {
   Store& operator=(const Store&) = delete;
   virtual ~Store() = default;
 
-  /// All of it or nothing; durable on return, but for risk(). Throws LimitError if there is no room, and
-  /// IoError.
+  /// All of it or nothing, for all who read. Once it is settled, it is durable, but for risk(). Throws
+  /// LimitError if there is no room, and IoError.
   virtual void commit(const StoreChange& change) = 0;
+  /// Whether the latest commit needs one more, or settle(), to be durable. What was before it is durable when
+  /// commit() returns: who has more to commit spares the disk a flush.
+  [[nodiscard]] virtual bool is_settled() const noexcept { return true; }
+  /// Makes the latest commit durable. Throws IoError.
+  virtual void settle() {}
 
   /// What it has may have changed otherwise, or may not be known after a commit has failed: from here on it
   /// is read anew. Called by who commits. Throws IoError.

@@ -254,6 +254,37 @@ void add_stream(CLI::App& bench, Action& chosen) {
   });
 }
 
+void add_buffer(CLI::App& bench, Action& chosen) {
+  auto* command = bench.add_subcommand(
+      "buffer", "Samples that producers send to a buffer: until they are on the disk, and in memory");
+  auto words = std::make_shared<BenchCommand<bench::BufferBenchOptions>>();
+  bench::BufferBenchOptions& options = words->options;
+  add_common_options(*command, *words);
+  command
+      ->add_option("--folder", options.folder,
+                   "Where to keep samples, on the disk to measure; $TMPDIR by default")
+      ->type_name("FOLDER");
+  add_count(*command, "--producers", options.producers, "Producers that send at the same time");
+  add_count(*command, "--bytes", options.bytes, "Bytes that they send in a round");
+  command
+      ->add_option("--held", options.held,
+                   "Bytes in the buffer whose memory is looked at; 0: that is not measured")
+      ->type_name("BYTES")
+      ->check(whole_number(0, std::int64_t{1} << 50))
+      ->capture_default_str();
+  command->add_option("--idle", options.idle_seconds, "Seconds for which that buffer is left alone")
+      ->type_name("SECONDS")
+      ->check(positive_number())
+      ->capture_default_str();
+  command->footer("Example:\n  evenkeel bench buffer --folder /data --held 0");
+  command->callback([words, &chosen] {
+    chosen = [words] {
+      publish(bench::bench_buffer(words->options), words->json);
+      return 0;
+    };
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& chosen) {
@@ -278,6 +309,7 @@ void add_bench_command(CLI::App& app, Action& chosen) {
   add_read(*command, chosen);
   add_dedicated(*command, chosen);
   add_stream(*command, chosen);
+  add_buffer(*command, chosen);
   add_soak(*command, chosen);
   command->footer(
       "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");

@@ -73,6 +73,10 @@ InputFile::InputFile(std::string name, int descriptor) : path_(std::move(name)),
   examine_or_close();
 }
 
+InputFile::InputFile(std::string name, std::string_view content) : path_(std::move(name)), content_(content) {
+  version_.bytes = static_cast<std::int64_t>(content.size());
+}
+
 void InputFile::examine_or_close() {
   try {
     version_ = regular_file_version(descriptor_, path_);
@@ -83,7 +87,7 @@ void InputFile::examine_or_close() {
 }
 
 InputFile::~InputFile() {
-  ::close(descriptor_);
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void InputFile::read(std::span<char> out, std::int64_t offset) const {
@@ -96,10 +100,18 @@ void InputFile::read(std::span<const Piece> pieces) const {
   require_unchanged();  // after the bytes were read: a change before this shows in the file's time
 }
 
+ssize_t InputFile::read_some(std::span<char> out, std::int64_t offset) const {
+  if (descriptor_ >= 0) return ::pread(descriptor_, out.data(), out.size(), offset);
+  const auto begin = static_cast<std::size_t>(std::clamp<std::int64_t>(offset, 0, size()));
+  const std::string_view part = content_.substr(begin, out.size());
+  std::ranges::copy(part, out.begin());
+  return static_cast<ssize_t>(part.size());
+}
+
 void InputFile::fill(const Piece& piece) const {
   auto [out, offset] = piece;
   while (!out.empty()) {
-    const ssize_t got = ::pread(descriptor_, out.data(), out.size(), offset);
+    const ssize_t got = read_some(out, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw system_error(path_, "cannot be read", errno);
     if (got == 0) {
@@ -113,6 +125,7 @@ void InputFile::fill(const Piece& piece) const {
 }
 
 void InputFile::fetch(ByteRange range) const noexcept {
+  if (descriptor_ < 0) return;
 #ifdef POSIX_FADV_WILLNEED  // a system without it reads when it is asked to
   for (; range.begin < range.end; range.begin += fetched_bytes)
     ::posix_fadvise(descriptor_, range.begin, std::min(fetched_bytes, range.size()), POSIX_FADV_WILLNEED);
@@ -149,6 +162,7 @@ std::uint64_t InputFile::sampled_digest() const {
 }
 
 void InputFile::require_unchanged() const {
+  if (descriptor_ < 0) return;
   const FileVersion now = version_of(examine(descriptor_, path_));
   if (now.bytes != version_.bytes) {
     throw IoError(path_,

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "io/files/lines.hpp"
 
@@ -33,6 +36,8 @@ class InputFile {
   explicit InputFile(const std::filesystem::path& path);
   /// Takes over a descriptor that is open for reading. Errors call it `name`. Throws likewise.
   InputFile(std::string name, int descriptor);
+  /// Bytes in memory, which must outlive it and stay as they are, read as a file is. Errors call it `name`.
+  InputFile(std::string name, std::string_view content);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -66,11 +71,13 @@ class InputFile {
 
  private:
   void examine_or_close();
+  [[nodiscard]] ssize_t read_some(std::span<char> out, std::int64_t offset) const;
   void fill(const Piece& piece) const;
   void require_unchanged() const;
 
   std::string path_;
-  int descriptor_ = -1;
+  std::string_view content_;  // of bytes in memory
+  int descriptor_ = -1;       // otherwise
   FileVersion version_;
 };
 

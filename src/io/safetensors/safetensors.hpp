@@ -31,6 +31,10 @@ struct TensorView {
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata);
 
+/// The bytes of the same file. Throws likewise.
+[[nodiscard]] std::string safetensors_bytes(std::span<const TensorView> tensors,
+                                            const std::map<std::string, std::string>& metadata);
+
 /// A safetensors file, read into memory and checked. Owns the bytes its views show; moving keeps them valid.
 class SafetensorsFile {
  public:

@@ -23,8 +23,9 @@ std::optional<DType> read_as(std::string_view stored) {
 
 class SafetensorsTensors : public TensorFile {
  public:
-  explicit SafetensorsTensors(const std::filesystem::path& path) : file_(path) {
-    path_ = path.string();
+  template <typename... File>
+  explicit SafetensorsTensors(const File&... file) : file_(file...) {
+    path_ = file_.path();
     SafetensorsLayout layout = read_safetensors_layout(file_);
     metadata_ = std::move(layout.metadata);
     for (SafetensorsEntry& entry : layout.entries) {
@@ -86,6 +87,10 @@ class SafetensorsTensors : public TensorFile {
 
 std::unique_ptr<TensorFile> open_safetensors(const std::filesystem::path& path) {
   return std::make_unique<SafetensorsTensors>(path);
+}
+
+std::unique_ptr<TensorFile> open_safetensors(const std::string& name, std::string_view content) {
+  return std::make_unique<SafetensorsTensors>(name, content);
 }
 
 }  // namespace evenkeel

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -81,21 +80,36 @@ std::string padded_text(const Json& header) {
   }
 }
 
+/// The length of the header and the header. `what` is what errors call the file.
+std::string first_bytes(std::span<const TensorStream* const> order,
+                        const std::map<std::string, std::string>& metadata, const std::string& what) {
+  const std::string header = padded_text(header_of(order, metadata));
+  if (header.size() > safetensors::max_header_bytes) {
+    throw InputError(what, "needs a header of " + std::to_string(header.size()) +
+                               " bytes; safetensors allow " + std::to_string(safetensors::max_header_bytes));
+  }
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header;
+}
+
+std::vector<TensorStream> streams_of(std::span<const TensorView> tensors) {
+  std::vector<TensorStream> streams;
+  for (const TensorView& tensor : tensors) {
+    streams.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, [&tensor](const TensorSink& sink) { sink(tensor.bytes); }});
+    require_bytes(streams.back(), std::ssize(tensor.bytes), checked_bytes(streams.back()));
+  }
+  return streams;
+}
+
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
                        const std::map<std::string, std::string>& metadata) {
   const std::vector<const TensorStream*> order = in_file_order(tensors);
-  const std::string header = padded_text(header_of(order, metadata));
-  if (header.size() > safetensors::max_header_bytes) {
-    throw InputError(path.string(), "needs a header of " + std::to_string(header.size()) +
-                                        " bytes; safetensors allow " +
-                                        std::to_string(safetensors::max_header_bytes));
-  }
-  const std::array<std::uint64_t, 1> length{header.size()};
+  const std::string first = first_bytes(order, metadata, path.string());
   AtomicFile file(path);
-  file.write(std::as_bytes(std::span(length)));
-  file.write(std::as_bytes(std::span(header)));
+  file.write(std::as_bytes(std::span(first)));
   for (const TensorStream* tensor : order) {
     std::int64_t written = 0;
     tensor->write([&](std::span<const std::byte> bytes) {
@@ -109,13 +123,23 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  std::vector<TensorStream> streams;
-  for (const TensorView& tensor : tensors) {
-    streams.push_back(
-        {tensor.name, tensor.dtype, tensor.shape, [&tensor](const TensorSink& sink) { sink(tensor.bytes); }});
-    require_bytes(streams.back(), std::ssize(tensor.bytes), checked_bytes(streams.back()));
+  write_safetensors(path, streams_of(tensors), metadata);
+}
+
+std::string safetensors_bytes(std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  const std::vector<TensorStream> streams = streams_of(tensors);
+  const std::vector<const TensorStream*> order = in_file_order(streams);
+  std::string out = first_bytes(order, metadata, "safetensors");
+  std::size_t bytes = out.size();
+  for (const TensorView& tensor : tensors) bytes += tensor.bytes.size();
+  out.reserve(bytes);
+  for (const TensorStream* tensor : order) {
+    tensor->write([&](std::span<const std::byte> data) {
+      out.append(reinterpret_cast<const char*>(data.data()), data.size());
+    });
   }
-  write_safetensors(path, streams, metadata);
+  return out;
 }
 
 }  // namespace evenkeel

@@ -72,6 +72,8 @@ class TensorFile {
 
 /// Throws as SafetensorsFile does; every dtype of the format is known.
 [[nodiscard]] std::unique_ptr<TensorFile> open_safetensors(const std::filesystem::path& path);
+/// The same of bytes in memory, which must outlive it; errors call them `name`.
+[[nodiscard]] std::unique_ptr<TensorFile> open_safetensors(const std::string& name, std::string_view content);
 
 /// Throws as NpzFile and NpyArray do. Arrays that are stored (`numpy.savez`) are read where they are;
 /// deflated ones are decompressed into memory, all of them together at most `max_bytes`, else LimitError.

@@ -1,0 +1,81 @@
+#include "bench/stream/buffer_process.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "io/files/system_error.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
+
+namespace evenkeel::bench {
+namespace {
+
+constexpr const char* this_program = "/proc/self/exe";
+
+std::string folder_of(pid_t process) {
+  return "/proc/" + std::to_string(process) + "/";
+}
+
+}  // namespace
+
+BufferProcess::BufferProcess(const std::filesystem::path& folder, std::int64_t capacity) {
+  std::vector<std::string> words{"evenkeel", "buffer",        "--listen",   "127.0.0.1:0",
+                                 "--dir",    folder.string(), "--capacity", std::to_string(capacity)};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("pipe", "cannot be made", errno);
+  output_ = ends[0];
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  const int error = ::posix_spawn(&process_, this_program, &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  if (error != 0) throw system_error(this_program, "cannot be started", error);
+  std::string said;
+  char letter = 0;
+  while (!(said.find("Listening on ") != std::string::npos && said.back() == '\n')) {
+    if (::read(output_, &letter, 1) != 1) throw IoError("evenkeel buffer", "has not begun: " + said);
+    said += letter;
+  }
+  port_ = std::stoi(said.substr(said.rfind(':') + 1));
+}
+
+BufferProcess::~BufferProcess() {
+  if (process_ > 0) {
+    ::kill(process_, SIGTERM);
+    ::waitpid(process_, nullptr, 0);
+  }
+  if (output_ >= 0) ::close(output_);
+}
+
+std::int64_t BufferProcess::memory() const {
+  std::ifstream status(folder_of(process_) + "status");
+  std::int64_t kib = 0;
+  for (std::string word; status >> word;) {
+    std::int64_t value = 0;
+    if ((word == "RssAnon:" || word == "RssShmem:") && status >> value) kib += value;
+  }
+  return kib << 10;
+}
+
+std::int64_t BufferProcess::processor_time() const {
+  std::int64_t sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator(folder_of(process_) + "task")) {
+    std::int64_t nanoseconds = 0;
+    if (std::ifstream(task.path() / "schedstat") >> nanoseconds) sum += nanoseconds;
+  }
+  return sum;
+}
+
+}  // namespace evenkeel::bench

@@ -1,0 +1,303 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "buffer/intake/received_samples.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/safetensors/safetensors.hpp"
+#include "io/samples/field_kinds.hpp"
+#include "io/samples/sample_tensors.hpp"
+
+// Requests of safetensors: each sample is kept as a safetensors file of its own, so that it can be read
+// without others.
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t most_tensor_samples = std::int64_t{1} << 20;
+
+[[noreturn]] void refuse_body(const std::string& message, const std::string& hint = {}) {
+  throw InputError("body", message, hint);
+}
+
+/// Integers of a field, by sample or by token.
+class IntegerField {
+ public:
+  IntegerField(const SampleTensors& tensors, std::string_view name) : tensors_(tensors) {
+    const auto field = std::ranges::find(tensors.fields(), name, &FieldSpec::name);
+    if (field == tensors.fields().end()) return;
+    tensor_ = tensors.file().find(name);
+    kind_ = field->kind;
+    are_integers_ = tensors.file().has_integers(*tensor_) && field->dtype != DType::boolean &&
+                    field->trailing.empty() && !is_counted(field->kind);
+  }
+
+  [[nodiscard]] bool is_there() const noexcept { return tensor_.has_value(); }
+  [[nodiscard]] bool is_one_a_sample() const noexcept { return are_integers_ && kind_ == FieldKind::sample; }
+  [[nodiscard]] bool is_one_a_token() const noexcept { return are_integers_ && kind_ != FieldKind::sample; }
+  [[nodiscard]] std::vector<std::int64_t> all() const {
+    return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
+  }
+  /// The rows of a sample.
+  [[nodiscard]] RowRange rows_of(const TensorSample& lengths, const TensorPlace& place) const noexcept {
+    if (kind_ == FieldKind::response_token) return {place.response, place.response + lengths.response};
+    return {place.token, place.token + lengths.prompt + lengths.response};
+  }
+
+ private:
+  const SampleTensors& tensors_;
+  std::optional<std::size_t> tensor_;
+  FieldKind kind_ = FieldKind::sample;
+  bool are_integers_ = false;
+};
+
+void require_kept_whole(const SampleTensors& tensors) {
+  if (tensors.is_padded())
+    refuse_body("has padded samples",
+                "Write values one after the other, with offsets: evenkeel convert does");
+  if (tensors.num_samples() > most_tensor_samples) {
+    throw LimitError("body",
+                     "has " + std::to_string(tensors.num_samples()) + " samples; at most " +
+                         std::to_string(most_tensor_samples) + " may come in one request",
+                     "Send fewer samples in a request");
+  }
+  if (tensors.left_out().empty()) return;
+  const auto& [name, why] = tensors.left_out().front();
+  refuse_body("has a tensor '" + name + "' that makes no field: " + why, "Leave it out");
+}
+
+JsonlSchema schema_of_tensors(const SampleTensors& tensors) {
+  JsonlSchema schema;
+  schema.empty = false;
+  schema.fields = tensors.fields();
+  schema.origins.resize(schema.fields.size());
+  schema.kind_open.insert(tensors.undecided().begin(), tensors.undecided().end());
+  for (std::size_t f = 0; f < schema.fields.size(); ++f) {
+    if (!tensors.has_rows(f)) schema.element_open.insert(schema.fields[f].name);
+  }
+  return schema;
+}
+
+template <typename Element>
+std::span<const std::byte> bytes_of(const std::vector<Element>& elements) {
+  return std::as_bytes(std::span(elements));
+}
+
+/// Makes the bodies of samples, one after the other.
+class BodyMaker {
+ public:
+  explicit BodyMaker(const SampleTensors& tensors)
+      : tensors_(tensors), rows_(tensors.fields().size() + 1), num_rows_(tensors.fields().size()) {
+    FieldKinds kinds;
+    for (const FieldSpec& field : tensors.fields()) kinds[field.name] = field.kind;
+    if (!kinds.empty()) metadata_[std::string(tensor_names::field_kinds)] = text_of(kinds);
+  }
+
+  std::string body(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
+                   const Uid& uid) {
+    read(sample, lengths, place);
+    const std::int64_t length = lengths.prompt + lengths.response;
+    views_.clear();
+    counts_.clear();
+    counts_.reserve(rows_.size());
+    add_tokens(length);
+    const std::vector<std::int64_t> offsets{0, length};
+    const std::vector<std::int64_t> prompt{lengths.prompt};
+    add(tensor_names::offsets, DType::int64, {2}, bytes_of(offsets));
+    add(tensor_names::prompt_lengths, DType::int64, {1}, bytes_of(prompt));
+    std::vector<std::int64_t> of_uid;
+    if (const auto* const text = std::get_if<std::string>(&uid)) {
+      of_uid = {0, std::ssize(*text)};
+      add(tensor_names::uid, DType::uint8, {std::ssize(*text)}, std::as_bytes(std::span(*text)));
+      add(tensor_names::uid_offsets, DType::int64, {2}, bytes_of(of_uid));
+    } else {
+      of_uid = {std::get<std::int64_t>(uid)};
+      add(tensor_names::uid, DType::int64, {1}, bytes_of(of_uid));
+    }
+    for (std::size_t f = 0; f < tensors_.fields().size(); ++f) add_field(f);
+    return safetensors_bytes(views_, metadata_);
+  }
+
+ private:
+  void read(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place) {
+    std::vector<std::span<std::byte>> out;
+    rows_[0].resize(static_cast<std::size_t>(lengths.prompt + lengths.response) * sizeof(std::int64_t));
+    out.emplace_back(rows_[0]);
+    for (std::size_t f = 0; f < tensors_.fields().size(); ++f) {
+      const FieldSpec& field = tensors_.fields()[f];
+      std::int64_t rows = 1;
+      if (is_counted(field.kind)) rows = tensors_.counted_rows(f, sample);
+      if (field.kind == FieldKind::token) rows = lengths.prompt + lengths.response;
+      if (field.kind == FieldKind::response_token) rows = lengths.response;
+      num_rows_[f] = rows;
+      rows_[f + 1].resize(static_cast<std::size_t>(rows) * field.row_bytes());
+      out.emplace_back(rows_[f + 1]);
+    }
+    tensors_.read(sample, lengths, place, out);
+  }
+
+  void add(std::string_view name, DType dtype, std::vector<std::int64_t> shape,
+           std::span<const std::byte> bytes) {
+    views_.push_back({std::string(name), dtype, std::move(shape), bytes});
+  }
+
+  /// In four bytes each where they fit.
+  void add_tokens(std::int64_t length) {
+    const std::span tokens(reinterpret_cast<const std::int64_t*>(rows_[0].data()),
+                           static_cast<std::size_t>(length));
+    const bool are_small = std::ranges::all_of(
+        tokens, [](std::int64_t token) { return token <= std::numeric_limits<std::int32_t>::max(); });
+    if (!are_small) return add(input_ids_field, DType::int64, {length}, rows_[0]);
+    small_tokens_.assign(tokens.begin(), tokens.end());
+    add(input_ids_field, DType::int32, {length}, bytes_of(small_tokens_));
+  }
+
+  void add_field(std::size_t f) {
+    const FieldSpec& field = tensors_.fields()[f];
+    std::vector<std::int64_t> shape{num_rows_[f]};
+    shape.insert(shape.end(), field.trailing.begin(), field.trailing.end());
+    add(field.name, field.dtype, std::move(shape), rows_[f + 1]);
+    if (!is_counted(field.kind)) return;
+    counts_.push_back({0, num_rows_[f]});
+    add(offsets_name(field.name), DType::int64, {2}, std::as_bytes(std::span(counts_.back())));
+  }
+
+  const SampleTensors& tensors_;
+  std::vector<std::vector<std::byte>> rows_;  // of tokens, then of each field
+  std::vector<std::int64_t> num_rows_;        // of each field
+  std::vector<std::int32_t> small_tokens_;
+  std::vector<std::array<std::int64_t, 2>> counts_;
+  std::vector<TensorView> views_;
+  std::map<std::string, std::string> metadata_;
+};
+
+std::string text_of_elements(const FieldSpec& field) {
+  std::string text = std::string(name_of(field.dtype)) + " in rows of shape [";
+  for (std::size_t d = 0; d < field.trailing.size(); ++d)
+    text += (d > 0 ? ", " : "") + std::to_string(field.trailing[d]);
+  return text + "]";
+}
+
+/// Whose versions tell how old samples are.
+class Versions {
+ public:
+  explicit Versions(const SampleTensors& tensors)
+      : version_(tensors, "version"), versions_(tensors, "versions") {
+    if (version_.is_there() && !version_.is_one_a_sample())
+      refuse_body("field 'version' is not one integer a sample");
+    if (versions_.is_there() && !versions_.is_one_a_token())
+      refuse_body("field 'versions' is not one integer a token or a response token");
+    if (!version_.is_there() && !versions_.is_there())
+      refuse_body("has no field 'version'",
+                  "Say which version of the policy wrote each sample, or token: versions");
+    if (version_.is_there()) of_samples_ = version_.all();
+    if (versions_.is_there()) of_tokens_ = versions_.all();
+  }
+
+  [[nodiscard]] std::int64_t of(std::int64_t sample, const TensorSample& lengths,
+                                const TensorPlace& place) const {
+    const auto told = [&] { return of_samples_[static_cast<std::size_t>(sample)]; };
+    if (!versions_.is_there()) return told();
+    const RowRange rows = versions_.rows_of(lengths, place);
+    const std::string name = "sample " + std::to_string(sample);
+    if (rows.size() == 0) refuse_body(name + ": field 'versions' says no version of a sample without tokens");
+    const std::int64_t oldest =
+        *std::min_element(of_tokens_.begin() + rows.begin, of_tokens_.begin() + rows.end);
+    if (version_.is_there() && told() != oldest) {
+      refuse_body(name + ": field 'version' is " + std::to_string(told()) + "; the oldest of versions is " +
+                      std::to_string(oldest),
+                  "Send the oldest, or leave version out");
+    }
+    return oldest;
+  }
+
+ private:
+  IntegerField version_;
+  IntegerField versions_;
+  std::vector<std::int64_t> of_samples_;
+  std::vector<std::int64_t> of_tokens_;
+};
+
+}  // namespace
+
+void ReceivedSamples::read_tensors() {
+  static_cast<void>(body_.file());
+  const SampleTensors tensors(open_safetensors("body", body_.bytes()));
+  require_kept_whole(tensors);
+  const std::int64_t size = tensors.num_samples();
+  const std::vector<TensorSample> lengths = tensors.lengths({0, size});
+  if (size == 0) return;
+  const IntegerField index(tensors, "index");
+  if (!index.is_there())
+    refuse_body("has no field 'index'", "Number the responses of a group from 0 on, an integer a sample");
+  if (!index.is_one_a_sample()) refuse_body("field 'index' is not one integer a sample");
+  const std::vector<std::int64_t> indexes = index.all();
+  const Versions versions(tensors);
+  if (std::holds_alternative<std::monostate>(tensors.uid_of(0)))
+    refuse_body("has no uid", "Give all responses to one prompt the same uid");
+  BodyMaker maker(tensors);
+  TensorPlace place;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const TensorSample& sample = lengths[static_cast<std::size_t>(i)];
+    Uid uid = tensors.uid_of(i);
+    tensors_.push_back(maker.body(i, sample, place, uid));
+    samples_.push_back({{{std::move(uid), indexes[static_cast<std::size_t>(i)]},
+                         sample.prompt,
+                         sample.response,
+                         versions.of(i, sample, place),
+                         0},
+                        {},
+                        i});
+    place.token += sample.prompt + sample.response;
+    place.response += sample.response;
+  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i) samples_[i].body = tensors_[i];
+  schema_ = schema_of_tensors(tensors);
+}
+
+JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& more) {
+  if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
+  const auto refuse = [](const std::string& field, const std::string& is, const std::string& was) {
+    throw InputError("body", "field '" + field + "' " + is + "; in earlier samples it " + was,
+                     "Give all samples the same fields, of one kind, type and shape");
+  };
+  JsonlSchema joined = so_far;
+  for (std::size_t i = 0; i < std::max(so_far.fields.size(), more.fields.size()); ++i) {
+    const bool in_both =
+        i < so_far.fields.size() && i < more.fields.size() && so_far.fields[i].name == more.fields[i].name;
+    if (!in_both) {
+      const bool is_new = i >= so_far.fields.size() ||
+                          (i < more.fields.size() && more.fields[i].name < so_far.fields[i].name);
+      if (is_new) refuse(more.fields[i].name, "is there", "is not");
+      refuse(so_far.fields[i].name, "is missing", "is there");
+    }
+    const FieldSpec& mine = more.fields[i];
+    FieldSpec& field = joined.fields[i];
+    const std::string& name = mine.name;
+    const bool is_open = joined.kind_open.contains(name);
+    const bool comes_open = more.kind_open.contains(name);
+    const auto is_of_tokens = [](FieldKind kind) {
+      return kind == FieldKind::token || kind == FieldKind::response_token;
+    };
+    const bool can_agree = field.kind == mine.kind ||
+                           ((is_open || comes_open) && is_of_tokens(field.kind) && is_of_tokens(mine.kind));
+    if (!can_agree)
+      refuse(name, "is a " + std::string(name_of(mine.kind)) + " field",
+             "is a " + std::string(name_of(field.kind)) + " field");
+    if (is_open && !comes_open) field.kind = mine.kind;
+    if (!comes_open) joined.kind_open.erase(name);
+    if (more.element_open.contains(name)) continue;
+    if (joined.element_open.erase(name) > 0) {
+      field.dtype = mine.dtype;
+      field.trailing = mine.trailing;
+    }
+    if (field.dtype != mine.dtype || field.trailing != mine.trailing)
+      refuse(name, "is " + text_of_elements(mine), "is " + text_of_elements(field));
+  }
+  return joined;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,208 @@
+#include "io/jsonl/field_inference.hpp"
+
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "io/files/line_runs.hpp"
+#include "io/jsonl/base64.hpp"
+
+namespace evenkeel {
+namespace {
+
+using simdjson::dom::array;
+using simdjson::dom::element;
+using simdjson::dom::element_type;
+
+/// The kinds that a list of `rows` rows may have in this sample; none when its length fits nothing.
+std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
+  const bool token = rows == rollout.prompt_tokens + rollout.response_tokens;
+  const bool response = rows == rollout.response_tokens;
+  if (!token && !response) return std::nullopt;
+  FieldView field;
+  field.spec.kind = token ? FieldKind::token : FieldKind::response_token;
+  field.kind_open = token && response;
+  return field;
+}
+
+[[noreturn]] void refuse_rows(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                              std::int64_t rows) {
+  line.fail(
+      "field '" + name + "' has " + std::to_string(rows) + " rows; the sample has " +
+          std::to_string(rollout.prompt_tokens + rollout.response_tokens) + " tokens, " +
+          std::to_string(rollout.response_tokens) + " of them in the response",
+      "Give it a row a token or a response token, or say how it is written: read_as rows, axes or runs");
+}
+
+/// A list of `rows` rows that is said to be a field.
+FieldView told_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                          std::int64_t rows) {
+  std::optional<FieldView> field = list_field(rollout, rows);
+  if (!field) refuse_rows(line, rollout, name, rows);
+  field->spec.name = name;
+  field->origin = {line.ref.number, line.ref.number, line.ref.number};
+  return *std::move(field);
+}
+
+/// What a field of numbers holds, which are all that it may hold.
+Survey survey_numbers(const JsonLine& line, const std::string& field, const element& value) {
+  Survey survey;
+  survey.walk(value, 0);
+  if (!survey.others.empty()) line.fail(field + " has text, null or objects");
+  if (survey.mixed) line.fail(field + " mixes booleans and numbers");
+  if (survey.ragged) line.fail(field + " has rows of different shapes");
+  return survey;
+}
+
+/// Refuses rows that have no elements, of which nothing tells the shape.
+void require_elements(const JsonLine& line, const std::string& field, const Survey& survey) {
+  const bool has_rows = survey.dimensions.size() > 1 && survey.dimensions.front() > 0;
+  if (has_rows && !survey.dtype)
+    line.fail(field + " has rows without elements", "Give each row numbers, or leave the field out");
+}
+
+/// A field that is said to be counted.
+FieldView counted_field(const JsonLine& line, const std::string& name, LineFormat format,
+                        const element& value) {
+  FieldView field;
+  field.spec = {name, DType::uint8, format == LineFormat::text ? FieldKind::text : FieldKind::bytes, {}};
+  field.origin = {line.ref.number, line.ref.number, line.ref.number};
+  const std::string words = "field '" + name + "' (" + std::string(name_of(format)) + ")";
+  std::string_view text;
+  if (format != LineFormat::rows) {
+    if (value.get(text)) line.fail(words + " is " + text_of(value) + "; a text is needed");
+    if (format == LineFormat::bytes && !bytes_in_base64(text))
+      line.fail(words + " is " + text_of(value) + "; base64 is needed");
+    return field;
+  }
+  field.spec.kind = FieldKind::rows;
+  if (!value.is_array()) line.fail(words + " is " + text_of(value) + "; a list of rows is needed");
+  const Survey survey = survey_numbers(line, words, value);
+  require_elements(line, words, survey);
+  field.spec.dtype = survey.dtype.value_or(DType::float32);
+  field.element_open = !survey.dtype;
+  if (survey.dtype) field.spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
+  return field;
+}
+
+FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                     const element& value) {
+  const std::string words = "field '" + name + "' (axes)";
+  const Survey survey = value.is_array() ? survey_numbers(line, words, value) : Survey{};
+  const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
+  if (!has_lists) line.fail(words + " is " + text_of(value) + "; a list of numbers for each axis is needed");
+  FieldView field = told_list_field(line, rollout, name, survey.dimensions[1]);
+  field.spec.dtype = survey.dtype.value_or(DType::float32);
+  field.element_open = !survey.dtype;
+  if (survey.dtype) field.spec.trailing = {survey.dimensions[0]};
+  return field;
+}
+
+FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                     const element& value) {
+  const std::string words = "field '" + name + "' (runs)";
+  std::int64_t rows = 0;
+  Survey survey;
+  const bool are_runs = for_each_run(value, [&](const element& of_run, std::int64_t count) {
+    survey.walk(of_run, 0);
+    rows = add_count(rows, count);
+  });
+  if (!are_runs || !survey.dimensions.empty() || !survey.others.empty())
+    line.fail(words + " is " + text_of(value) + "; a list of [number, count] is needed");
+  if (survey.mixed) line.fail(words + " mixes booleans and numbers");
+  FieldView field = told_list_field(line, rollout, name, rows);
+  field.spec.dtype = survey.dtype.value_or(DType::float32);
+  field.element_open = !survey.dtype;
+  return field;
+}
+
+/// A field that is written as it is said.
+FieldView told_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                     LineFormat format, const element& value) {
+  if (format == LineFormat::axes) return axes_field(line, rollout, name, value);
+  if (format == LineFormat::runs) return runs_field(line, rollout, name, value);
+  return counted_field(line, name, format, value);
+}
+
+}  // namespace
+
+void Survey::walk(const element& value, std::size_t depth) {
+  array list;
+  if (value.get(list)) return walk_leaf(value, depth);
+  if (dimensions.size() == depth) dimensions.push_back(count_of(list));
+  ragged = ragged || dimensions[depth] != count_of(list) || (leaf_depth && *leaf_depth <= depth);
+  for (const element item : list) walk(item, depth + 1);
+}
+
+void Survey::walk_leaf(const element& value, std::size_t depth) {
+  ragged = ragged || (leaf_depth && *leaf_depth != depth) || dimensions.size() > depth;
+  leaf_depth = depth;
+  switch (value.type()) {
+    case element_type::INT64:
+    case element_type::UINT64:
+      return add(DType::int64);
+    case element_type::DOUBLE:
+      return add(DType::float32);
+    case element_type::BOOL:
+      return add(DType::boolean);
+    case element_type::STRING:
+      others.insert(LeftOut::text);
+      return;
+    case element_type::NULL_VALUE:
+      others.insert(LeftOut::null);
+      return;
+    default:
+      others.insert(LeftOut::object);
+  }
+}
+
+void Survey::add(DType found) {
+  const std::optional<DType> joined = join(dtype.value_or(found), found);
+  mixed = mixed || !joined;
+  dtype = joined.value_or(found);
+}
+
+Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                     const element& value, const ToldFormats& told) {
+  if (name == input_ids_field) return std::set{LeftOut::own_name};
+  if (const auto format = told.find(name); format != told.end())
+    return told_field(line, rollout, name, format->second, value);
+  Survey survey;
+  survey.walk(value, 0);
+  return infer_field(line, rollout, name, survey);
+}
+
+Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                     const Survey& survey) {
+  if (name == input_ids_field) return std::set{LeftOut::own_name};
+  if (!survey.others.empty() && !survey.dtype) return survey.others;
+  if (!survey.others.empty()) line.fail("field '" + name + "' mixes numbers with text, null or objects");
+  if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers");
+  if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes");
+  require_elements(line, "field '" + name + "'", survey);
+
+  std::optional<FieldView> field;
+  if (survey.dimensions.empty()) {
+    field.emplace().spec.kind = FieldKind::sample;
+  } else {
+    const std::int64_t rows = survey.dimensions.front();
+    field = list_field(rollout, rows);
+    if (!field && rows == 0) return std::set{LeftOut::empty_list};
+    if (!field) refuse_rows(line, rollout, name, rows);
+  }
+  field->spec.name = name;
+  field->spec.dtype = survey.dtype.value_or(DType::float32);
+  field->element_open = !survey.dtype;
+  if (survey.dtype && !survey.dimensions.empty()) {
+    field->spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
+  }
+  field->origin = {line.ref.number, line.ref.number, line.ref.number};
+  return *std::move(field);
+}
+
+void append(JsonlSchema& schema, const std::string& name, Inferred inferred) {
+  if (auto* field = std::get_if<FieldView>(&inferred)) return append(schema, std::move(*field));
+  schema.ignored.emplace(name, std::get<std::set<LeftOut>>(std::move(inferred)));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,236 @@
+#include "io/jsonl/number_list.hpp"
+
+#include <bit>
+#include <cstddef>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace evenkeel {
+namespace {
+
+using Bits = std::uint64_t;  // one a byte of a block, the lowest for the first
+
+constexpr int block_bytes = 64;
+
+/// Which bytes of a block are what lists of whole numbers are made of.
+struct WholeClasses {
+  Bits digits = 0;
+  Bits zeros = 0;
+  Bits commas = 0;
+  Bits spaces = 0;
+};
+
+/// Which are what other numbers have besides.
+struct OtherClasses {
+  Bits minuses = 0;
+  Bits points = 0;
+  Bits exponents = 0;  ///< e
+};
+
+#if defined(__SSE2__)
+
+/// Calls `look` with the bytes of each part of a block and what makes bits of a comparison with them.
+template <typename Look>
+void for_parts_of(const char* block, Look look) noexcept {
+  for (int part = 0; part < block_bytes / 16; ++part) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 16 * part));
+    look(bytes, [&](__m128i found) {
+      return static_cast<Bits>(static_cast<unsigned>(_mm_movemask_epi8(found))) << (16 * part);
+    });
+  }
+}
+
+WholeClasses whole_classes_of(const char* block) noexcept {
+  WholeClasses at;
+  for_parts_of(block, [&](__m128i bytes, auto bits) {
+    const __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
+    at.digits |= bits(_mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(9)), above));
+    at.zeros |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('0')));
+    at.commas |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(',')));
+    at.spaces |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')));
+  });
+  return at;
+}
+
+OtherClasses other_classes_of(const char* block) noexcept {
+  OtherClasses at;
+  for_parts_of(block, [&](__m128i bytes, auto bits) {
+    at.minuses |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('-')));
+    at.points |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
+    at.exponents |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('e')));
+  });
+  return at;
+}
+
+#else
+
+template <typename Is>
+Bits bits_of(const char* block, Is is) noexcept {
+  Bits bits = 0;
+  for (int i = 0; i < block_bytes; ++i) bits |= static_cast<Bits>(is(block[i]) ? 1 : 0) << i;
+  return bits;
+}
+
+WholeClasses whole_classes_of(const char* block) noexcept {
+  return {bits_of(block, [](char c) { return '0' <= c && c <= '9'; }),
+          bits_of(block, [](char c) { return c == '0'; }), bits_of(block, [](char c) { return c == ','; }),
+          bits_of(block, [](char c) { return c == ' '; })};
+}
+
+OtherClasses other_classes_of(const char* block) noexcept {
+  return {bits_of(block, [](char c) { return c == '-'; }), bits_of(block, [](char c) { return c == '.'; }),
+          bits_of(block, [](char c) { return c == 'e'; })};
+}
+
+#endif
+
+/// Bits that stand at the next byte, from one block to the next.
+class Shifted {
+ public:
+  explicit Shifted(bool first = false) noexcept : carry_(first ? 1 : 0) {}
+  Bits operator()(Bits bits) noexcept {
+    const Bits moved = bits << 1U | carry_;
+    carry_ = bits >> 63U;
+    return moved;
+  }
+  [[nodiscard]] bool goes_on() const noexcept { return carry_ != 0; }
+
+ private:
+  Bits carry_;
+};
+
+/// Runs of digits that begin at some of them, from one block to the next.
+class Runs {
+ public:
+  /// Returns the bytes behind the runs, by an addition that carries through their digits.
+  Bits ends(Bits begins, Bits digits) noexcept {
+    const Bits sum = begins + digits;
+    const Bits whole = sum + carry_;
+    carry_ = (sum < digits ? 1 : 0) | (whole < sum ? 1 : 0);
+    before_ = mine_;
+    mine_ = digits & ~whole;
+    return whole & ~digits;
+  }
+
+  [[nodiscard]] bool goes_on() const noexcept { return carry_ != 0; }
+
+  /// Whether one of more than 15 digits was among the last, up to where they have come.
+  [[nodiscard]] bool are_long() const noexcept {
+    // Bits that remain have `length` digits before them.
+    Bits low = before_;
+    Bits high = mine_;
+    for (const unsigned length : {1U, 2U, 4U, 8U}) {
+      high &= high << length | low >> (64U - length);
+      low &= low << length;
+    }
+    return high != 0;
+  }
+
+ private:
+  Bits carry_ = 0;
+  Bits mine_ = 0;
+  Bits before_ = 0;
+};
+
+/// Looks at a list block by block. Each number is digits that begin where one may, then a point and digits,
+/// then e, a minus and digits, or not; and whatever else there is in a list stands behind one of these.
+class ListScan {
+ public:
+  /// Both return whether all is plain in the bytes of `within`, the whole of a block unless the list ends in
+  /// it: then numbers end at its last byte as before a comma.
+  bool take_whole_numbers(const WholeClasses& at, Bits within) noexcept {
+    const Bits begins = begins_of(at) & within;
+    const Bits ends = whole_runs_.ends(begins & at.digits, at.digits);
+    const Bits wrong = (begins & ~at.digits) | (at.spaces & ~behind_comma_) | (at.commas & ~ends) |
+                       (after_zero_(begins & at.zeros) & at.digits);
+    list.count += std::popcount(at.commas);
+    return wrong == 0 && !whole_runs_.are_long();
+  }
+
+  bool take_numbers(const WholeClasses& at, const OtherClasses& other, Bits within) noexcept {
+    const Bits begins = begins_of(at) & within;
+    const Bits signs = begins & other.minuses;
+    const Bits wholes = ((begins & ~other.minuses) | after_sign_(signs)) & within;
+    const Bits whole_ends = whole_runs_.ends(wholes & at.digits, at.digits);
+    const Bits fractions = after_point_(other.points);
+    const Bits fraction_ends = fraction_runs_.ends(fractions & at.digits, at.digits);
+    const Bits power_signs = after_exponent_(other.exponents);
+    const Bits powers = after_power_sign_(power_signs & other.minuses);
+    const Bits power_ends = power_runs_.ends(powers & at.digits, at.digits);
+    Bits wrong = (wholes | fractions | powers) & ~at.digits;
+    wrong |= power_signs & ~other.minuses;
+    wrong |= at.spaces & ~behind_comma_;
+    wrong |= other.minuses & ~(begins | power_signs);
+    wrong |= other.points & ~whole_ends;
+    wrong |= other.exponents & ~(whole_ends | fraction_ends);
+    wrong |= at.commas & ~(whole_ends | fraction_ends | power_ends);
+    wrong |= after_zero_(wholes & at.zeros) & at.digits;
+    list.count += std::popcount(at.commas);
+    list.has_reals = list.has_reals || (other.points | other.exponents) != 0;
+    list.has_negatives = list.has_negatives || signs != 0;
+    return wrong == 0 && !whole_runs_.are_long() && !power_runs_.are_long();
+  }
+
+  /// Whether the last block ended between the parts of a whole number: nothing of another one goes on.
+  [[nodiscard]] bool is_between_wholes() const noexcept {
+    return !after_sign_.goes_on() && !after_point_.goes_on() && !after_exponent_.goes_on() &&
+           !after_power_sign_.goes_on() && !fraction_runs_.goes_on() && !power_runs_.goes_on();
+  }
+
+  NumberList list;
+
+ private:
+  Bits begins_of(const WholeClasses& at) noexcept {
+    behind_comma_ = after_comma_(at.commas);
+    return (behind_comma_ & ~at.spaces) | after_space_(at.spaces);
+  }
+
+  Bits behind_comma_ = 0;
+  Shifted after_comma_{true};
+  Shifted after_space_;
+  Shifted after_sign_;
+  Shifted after_point_;
+  Shifted after_exponent_;
+  Shifted after_power_sign_;
+  Shifted after_zero_;
+  Runs whole_runs_;
+  Runs fraction_runs_;
+  Runs power_runs_;
+};
+
+}  // namespace
+
+std::optional<NumberList> scan_number_list(const char* begin) noexcept {
+  if (*begin == ']') return NumberList{begin + 1, 0, false, false};
+  ListScan scan;
+  for (const char* block = begin;; block += block_bytes) {
+    WholeClasses at = whole_classes_of(block);
+    OtherClasses other;
+    Bits rest = ~(at.digits | at.commas | at.spaces);
+    const bool has_others = !scan.is_between_wholes() || (rest != 0 && block[std::countr_zero(rest)] != ']');
+    if (has_others) {
+      other = other_classes_of(block);
+      rest &= ~(other.minuses | other.points | other.exponents);
+    }
+    Bits within = ~Bits{0};
+    if (rest != 0) {
+      if (block[std::countr_zero(rest)] != ']') return std::nullopt;
+      const Bits end = rest & -rest;
+      const Bits before = end - 1;
+      for (Bits* bits :
+           {&at.digits, &at.zeros, &at.commas, &at.spaces, &other.minuses, &other.points, &other.exponents})
+        *bits &= before;
+      at.commas |= end;
+      within = before | end;
+    }
+    if (has_others ? !scan.take_numbers(at, other, within) : !scan.take_whole_numbers(at, within))
+      return std::nullopt;
+    if (rest == 0) continue;
+    scan.list.end = block + std::countr_zero(rest) + 1;
+    return scan.list;
+  }
+}
+
+}  // namespace evenkeel

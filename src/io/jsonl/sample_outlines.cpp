@@ -1,0 +1,350 @@
+#include "io/jsonl/sample_outlines.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "io/files/line_runs.hpp"
+#include "io/jsonl/field_inference.hpp"
+#include "io/jsonl/number_list.hpp"
+
+namespace evenkeel {
+namespace {
+
+using simdjson::dom::array;
+using simdjson::dom::element;
+using simdjson::dom::element_type;
+
+constexpr int deepest = 500;  // of lists and objects in each other, which the parser takes, too
+
+/// A text that is not plain: not an error, but nothing that this file can answer for.
+struct NotPlain {};
+
+/// A key and its value, where it is written, and what was found out without a parser.
+struct PlainValue {
+  std::string_view key;
+  std::string_view text;
+  std::optional<NumberList> list;
+  std::optional<std::int64_t> integer;
+  bool is_text = false;  ///< between quotation marks, without anything that is escaped
+};
+
+/// Goes through the objects of lines, value by value.
+class PlainText {
+ public:
+  explicit PlainText(std::string_view text)
+      : begin_(text.data()), at_(text.data()), end_(text.data() + text.size()) {}
+
+  /// Goes to the next line that is not blank; false if there is none.
+  bool next_line(LineRef& line) {
+    while (at_ < end_) {
+      const char* const start = at_;
+      skip_space();
+      if (at_ == end_) return false;
+      if (*at_ != '\n') {
+        line = {start - begin_, 0, number_};
+        return true;
+      }
+      ++at_;
+      ++number_;
+    }
+    return false;
+  }
+
+  /// Behind the object: the line must end.
+  void end_line(LineRef& line) {
+    skip_space();
+    if (at_ < end_ && *at_ != '\n') throw NotPlain{};
+    const char* const start = begin_ + line.offset;
+    line.bytes = at_ - start - (at_[-1] == '\r' ? 1 : 0);
+    if (at_ < end_) ++at_;
+    ++number_;
+  }
+
+  /// Fills `values` with the next object.
+  void take_object(std::vector<PlainValue>& values) {
+    values.clear();
+    expect('{');
+    skip_space();
+    if (*at_ == '}') {
+      ++at_;
+      return;
+    }
+    while (true) {
+      skip_space();
+      expect('"');
+      PlainValue& value = values.emplace_back();
+      value.key = plain_text_end() ? text_taken() : throw NotPlain{};
+      skip_space();
+      expect(':');
+      skip_space();
+      take_value(value);
+      skip_space();
+      if (*at_ == '}') break;
+      expect(',');
+    }
+    ++at_;
+  }
+
+ private:
+  void skip_space() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
+  }
+  void expect(char letter) {
+    if (at_ >= end_ || *at_ != letter) throw NotPlain{};
+    ++at_;
+  }
+
+  /// Behind quotation marks: goes behind the next ones if all between them is plain.
+  bool plain_text_end() {
+    const char* at = at_;
+    while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;  // signed or not, none above ASCII
+    if (at >= end_ || *at != '"') return false;
+    taken_ = {at_, static_cast<std::size_t>(at - at_)};
+    at_ = at + 1;
+    return is_ascii(taken_);
+  }
+  static bool is_ascii(std::string_view text) {
+    return std::ranges::none_of(
+        text, [](char letter) { return (static_cast<unsigned char>(letter) & 0x80U) != 0; });
+  }
+  [[nodiscard]] std::string_view text_taken() const { return taken_; }
+
+  void take_value(PlainValue& value) {
+    const char* const start = at_;
+    switch (*at_) {
+      case '[':
+        value.list = scan_number_list(at_ + 1);
+        if (value.list && value.list->end > end_) throw NotPlain{};
+        if (value.list) {
+          at_ = value.list->end;
+        } else {
+          skip_nested();
+        }
+        break;
+      case '{':
+        skip_nested();
+        break;
+      case '"':
+        ++at_;
+        value.is_text = plain_text_end();
+        if (!value.is_text) {
+          at_ = start;
+          skip_text();
+        }
+        break;
+      default:
+        take_word(value);
+    }
+    value.text = {start, static_cast<std::size_t>(at_ - start)};
+  }
+
+  void skip_text() {
+    ++at_;
+    while (at_ < end_ && *at_ != '"') at_ += *at_ == '\\' ? 2 : 1;
+    if (at_ >= end_) throw NotPlain{};
+    ++at_;
+  }
+
+  void skip_nested() {
+    int depth = 0;
+    do {
+      if (at_ >= end_ || depth > deepest || *at_ == '\n') throw NotPlain{};
+      if (*at_ == '"') {
+        skip_text();
+        continue;
+      }
+      if (*at_ == '[' || *at_ == '{') ++depth;
+      if (*at_ == ']' || *at_ == '}') --depth;
+      ++at_;
+    } while (depth > 0);
+  }
+
+  /// A number, true, false or null.
+  void take_word(PlainValue& value) {
+    const char* const start = at_;
+    const auto is_part = [](char c) {
+      return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || c == '-' || c == '+' || c == '.' || c == 'E';
+    };
+    while (at_ < end_ && is_part(*at_)) ++at_;
+    if (at_ == start) throw NotPlain{};
+    value.integer = integer_of({start, static_cast<std::size_t>(at_ - start)});
+  }
+
+  static std::optional<std::int64_t> integer_of(std::string_view word) {
+    constexpr std::size_t most_digits = 15;
+    if (word.size() > most_digits || (word.size() > 1 && word.front() == '0')) return std::nullopt;
+    std::int64_t value = 0;
+    for (const char c : word) {
+      if (c < '0' || c > '9') return std::nullopt;
+      value = value * 10 + (c - '0');
+    }
+    return value;
+  }
+
+  const char* begin_;
+  const char* at_;
+  const char* end_;
+  std::int64_t number_ = 0;
+  std::string_view taken_;
+};
+
+/// Whether a reader can hold each number of a field, be it of int64 or float32.
+bool are_within_range(const element& value) {
+  switch (value.type()) {
+    case element_type::ARRAY:
+      return std::ranges::all_of(array(value.get_array().value_unsafe()), are_within_range);
+    case element_type::DOUBLE:
+      return std::abs(value.get_double().value_unsafe()) <=
+             static_cast<double>(std::numeric_limits<float>::max());
+    default:
+      return value.type() != element_type::UINT64;
+  }
+}
+
+class Outliner {
+ public:
+  Outliner(const ToldFormats& told, std::span<const std::string_view> watched)
+      : told_(told), watched_(watched) {}
+
+  SampleOutlines outline(std::string_view text) {
+    PlainText plain(text);
+    for (LineRef line; plain.next_line(line);) {
+      plain.take_object(values_);
+      plain.end_line(line);
+      add(line);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void add(const LineRef& ref) {
+    std::ranges::sort(values_, {}, &PlainValue::key);
+    const auto twice = std::ranges::adjacent_find(values_, {}, &PlainValue::key);
+    if (twice != values_.end()) throw NotPlain{};
+    SampleOutline& sample = out_.samples.emplace_back();
+    sample.line = ref;
+    sample.least.resize(watched_.size());
+    sample.prompt = tokens_of(prompt_key);
+    sample.response = tokens_of(response_key);
+    sample.uid = uid();
+    RolloutLine rollout;
+    rollout.prompt_tokens = sample.prompt;
+    rollout.response_tokens = sample.response;
+    const JsonLine line{names_, ref, {}};
+    JsonlSchema schema;
+    schema.empty = false;
+    schema.first_line = ref.number;
+    for (const PlainValue& value : values_) {
+      if (value.key == uid_key || value.key == prompt_key || value.key == response_key) continue;
+      name_ = value.key;
+      append(schema, name_, infer(line, rollout, value, sample));
+    }
+    join(std::move(schema));
+  }
+
+  [[nodiscard]] const PlainValue* find(std::string_view key) const {
+    const auto found = std::ranges::lower_bound(values_, key, {}, &PlainValue::key);
+    return found == values_.end() || found->key != key ? nullptr : &*found;
+  }
+
+  [[nodiscard]] std::int64_t tokens_of(std::string_view key) const {
+    const PlainValue* const value = find(key);
+    if (value == nullptr || !value->list || value->list->has_reals || value->list->has_negatives)
+      throw NotPlain{};
+    return value->list->count;
+  }
+
+  Uid uid() {
+    const PlainValue* const value = find(uid_key);
+    if (value == nullptr) return std::monostate{};
+    if (value->is_text) return std::string(value->text.substr(1, value->text.size() - 2));
+    if (value->integer) return *value->integer;
+    const element uid = parsed(*value);
+    if (std::string_view text; !uid.get(text)) return std::string(text);
+    if (std::int64_t number = 0; !uid.get(number)) return number;
+    if (std::uint64_t number = 0; !uid.get(number)) return number;
+    if (uid.is_null()) return std::monostate{};
+    throw NotPlain{};
+  }
+
+  element parsed(const PlainValue& value) {
+    element parsed;
+    const auto error = parser_.parse(value.text.data(), value.text.size(), false).get(parsed);
+    if (error == simdjson::MEMALLOC) throw std::bad_alloc();
+    if (error) throw NotPlain{};
+    return parsed;
+  }
+
+  Inferred infer(const JsonLine& line, const RolloutLine& rollout, const PlainValue& value,
+                 SampleOutline& sample) {
+    const auto watched = std::ranges::find(watched_, value.key);
+    std::optional<std::int64_t>* const least =
+        watched == watched_.end() ? nullptr
+                                  : &sample.least[static_cast<std::size_t>(watched - watched_.begin())];
+    const bool is_told = told_.contains(value.key);
+    Survey survey;
+    if (!is_told && value.is_text) {
+      survey.others = {LeftOut::text};
+    } else if (!is_told && value.integer) {
+      survey.dtype = DType::int64;
+      if (least != nullptr) *least = value.integer;
+    } else if (!is_told && value.list) {
+      survey.dimensions = {value.list->count};
+      if (value.list->count > 0) survey.dtype = value.list->has_reals ? DType::float32 : DType::int64;
+    } else {
+      return infer_parsed(line, rollout, parsed(value), least);
+    }
+    return infer_field(line, rollout, name_, survey);
+  }
+
+  Inferred infer_parsed(const JsonLine& line, const RolloutLine& rollout, const element& value,
+                        std::optional<std::int64_t>* least) const {
+    Inferred inferred = infer_field(line, rollout, name_, value, told_);
+    if (std::holds_alternative<FieldView>(inferred) && !are_within_range(value)) throw NotPlain{};
+    if (least == nullptr) return inferred;
+    if (std::int64_t number = 0; !value.get(number)) *least = number;
+    for_each_run(value, [&](const element& of_run, std::int64_t count) {
+      std::int64_t number = 0;
+      if (!of_run.get(number) && count > 0) *least = std::min(least->value_or(number), number);
+    });
+    return inferred;
+  }
+
+  void join(JsonlSchema schema) {
+    const bool adds_nothing = !out_.schema.empty && schema.fields == out_.schema.fields &&
+                              schema.kind_open == out_.schema.kind_open &&
+                              schema.element_open == out_.schema.element_open &&
+                              schema.ignored == out_.schema.ignored;
+    if (!adds_nothing) out_.schema = merge(out_.schema, schema, names_);
+  }
+
+  const ToldFormats& told_;
+  std::span<const std::string_view> watched_;
+  const LineNames names_{"text"};
+  simdjson::dom::parser parser_;
+  std::vector<PlainValue> values_;
+  std::string name_;
+  SampleOutlines out_;
+};
+
+}  // namespace
+
+std::optional<SampleOutlines> outline_samples(std::string_view text, const ToldFormats& told,
+                                              std::span<const std::string_view> watched) {
+  const bool are_runs =
+      std::ranges::all_of(told, [](const auto& format) { return format.second == LineFormat::runs; });
+  if (!are_runs) return std::nullopt;
+  try {
+    return Outliner(told, watched).outline(text);
+  } catch (const NotPlain&) {
+    return std::nullopt;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "buffer/intake/received_samples.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/jsonl/sample_outlines.hpp"
+
+namespace evenkeel {
+namespace {
+
+SpooledBody spooled_lines(const std::string& text) {
+  SpooledBody body;
+  body.write(text);
+  return body;
+}
+
+/// What a request is taken for, or why it is not.
+struct Outcome {
+  std::string error;
+  std::vector<ReceivedSample> samples;
+  std::vector<std::string> lines;
+  JsonlSchema schema;
+};
+
+template <typename Read>
+Outcome outcome_of(Read read) {
+  try {
+    const ReceivedSamples received = read();
+    Outcome outcome{{}, received.samples(), {}, received.schema()};
+    for (const ReceivedSample& sample : received.samples()) outcome.lines.emplace_back(sample.body);
+    return outcome;
+  } catch (const Error& error) {
+    return {error.what(), {}, {}, {}};
+  }
+}
+
+/// Both ways to read a body are the same.
+void expect_same(const std::string& text) {
+  const Outcome fast = outcome_of([&] { return ReceivedSamples(spooled_lines(text)); });
+  const Outcome slow = outcome_of([&] { return ReceivedSamples::parsed(spooled_lines(text)); });
+  ASSERT_EQ(fast.error, slow.error) << text;
+  ASSERT_EQ(fast.schema, slow.schema) << text;
+  ASSERT_EQ(fast.lines, slow.lines) << text;
+  for (std::size_t i = 0; i < fast.samples.size(); ++i) {
+    EXPECT_EQ(fast.samples[i].accepted, slow.samples[i].accepted) << text;
+    EXPECT_EQ(fast.samples[i].number, slow.samples[i].number) << text;
+  }
+}
+
+bool is_plain(const std::string& text) {
+  SpooledBody body = spooled_lines(text);
+  static_cast<void>(body.file());
+  return outline_samples(body.bytes(), stream_formats(), {}).has_value();
+}
+
+constexpr const char* keys =
+    R"("uid": "q", "index": 0, "version": 0, "prompt_ids": [1, 2], "response_ids": [3])";
+
+TEST(PlainLines, are_told_without_a_parser) {
+  const std::array fields{R"("reward": 1.0)",
+                          R"("advantages": [0.25])",
+                          R"("text": "\u00e9 \"quoted\" é")",
+                          R"("meta": {"a": [1, {"b": "]"}]}, "none": null, "done": true)",
+                          R"("experts": [[1, 2], [3, 4], [5, 6]])",
+                          R"("versions": [[3, 1]])",
+                          R"("big": -1e300)"};
+  for (const char* field : fields) {
+    const std::string line = std::string("{") + keys + ", " + field + "}\n";
+    EXPECT_EQ(is_plain(line), std::string(field) != R"("big": -1e300)") << line;
+    expect_same(line);
+  }
+}
+
+TEST(PlainLines, are_the_same_as_parsed_ones_wherever_they_are_cut_or_changed) {
+  const std::string text =
+      std::string("\n  {") + keys + R"(, "a": [0.5], "b": [[1, -2]], "c": 7, "versions": [[0, 3]]}  )" +
+      "\r\n" +
+      R"({"response_ids":[9,8],"prompt_ids":[],"uid":7,"index":1,"version":4,"a":[1,2e-3],"b":[[1,2],[3,4]],"c":2.5,"versions":[[5,1],[4,1]]})" +
+      "\n";
+  expect_same(text);
+  for (std::size_t cut = 0; cut < text.size(); ++cut) expect_same(text.substr(0, cut));
+  constexpr std::string_view letters = "{}[]\",:0-.e \n\\1tn\x80";
+  std::mt19937_64 random(3);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::string changed = text;
+    changed[at] = letters[random() % letters.size()];
+    expect_same(changed);
+    changed.erase(random() % changed.size(), 1);
+    expect_same(changed);
+  }
+}
+
+}  // namespace
+}  // namespace evenkeel
