@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text/byte_unit.hpp"
+#include "base/text/host_port.hpp"
 #include "base/text/token_unit.hpp"
 #include "config/document.hpp"
 #include "evenkeel/base/error.hpp"
@@ -116,14 +117,7 @@ std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
 
 std::string Address::read(const ConfigValue& value) const {
   const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
-  const std::size_t colon = text.rfind(':');
-  std::uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto result = colon == std::string::npos || colon == 0
-                          ? std::from_chars_result{text.data(), std::errc::invalid_argument}
-                          : std::from_chars(text.data() + colon + 1, end, port);
-  if (result.ec != std::errc{} || result.ptr != end)
-    throw_wrong_type(value, "an address with a port, such as 127.0.0.1:8710");
+  if (!host_and_port(text)) throw_wrong_type(value, "an address with a port, such as 127.0.0.1:8710");
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/text/host_port.hpp"
 #include "buffer/http/connections.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -12,10 +13,6 @@ namespace {
 constexpr int backlog = 1024;
 constexpr int silent_seconds = 10;  // in the middle of a request
 constexpr int idle_seconds = 5;     // between two of them
-
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
 
 /// httplib's servers, with a longer queue of connections.
 template <typename Server>

@@ -2,19 +2,18 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
-#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/printable.hpp"
+#include "base/text/byte_unit.hpp"
+#include "base/text/host_port.hpp"
 #include "base/text_layout.hpp"
 #include "buffer/buffer.hpp"
 #include "buffer/door.hpp"
@@ -48,24 +47,10 @@ struct BufferOptions {
   std::string on_stale = "wait";
 };
 
-/// 0 if the text is no number of bytes.
-std::int64_t bytes_of(const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(end, text.data() + text.size());
-  int shift = unit.empty() ? 0 : -1;
-  constexpr std::array<std::string_view, 4> units{"KiB", "MiB", "GiB", "TiB"};
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    if (unit == units[i]) shift = 10 * static_cast<int>(i + 1);
-  }
-  if (error != std::errc{} || shift < 0 || number <= 0 || number > std::int64_t{1} << (50 - shift)) return 0;
-  return number << shift;
-}
-
 CLI::Validator byte_count() {
   CLI::Validator validator("");
   validator.operation([](std::string& given) -> std::string {
-    if (bytes_of(given) > 0) return {};
+    if (bytes_with_unit(given)) return {};
     return fmt::format("'{}' is no number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
                        printable(given));
   });
@@ -91,18 +76,16 @@ CLI::Validator store_word() {
   return validator;
 }
 
-/// Splits at the last colon, "[::1]:8710" too.
+/// A port alone, too.
 void set_address(const std::string& listen, DoorSettings& settings) {
-  const std::size_t colon = listen.rfind(':');
-  const std::string port = colon == std::string::npos ? listen : listen.substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), settings.port);
-  if (error != std::errc{} || end != port.data() + port.size() || settings.port < 0 || settings.port > 65535)
+  const bool is_port = listen.find(':') == std::string::npos;
+  const std::optional<HostPort> where = host_and_port(is_port ? settings.address + ":" + listen : listen);
+  if (!where) {
     throw ConfigError("--listen",
                       "is '" + listen + "'; an address with a port is needed, such as 127.0.0.1:8710");
-  if (colon == std::string::npos) return;
-  settings.address = listen.substr(0, colon);
-  if (settings.address.starts_with('[') && settings.address.ends_with(']'))
-    settings.address = settings.address.substr(1, settings.address.size() - 2);
+  }
+  settings.address = where->host;
+  settings.port = where->port;
 }
 
 stream::StreamSettings stream_settings(const BufferOptions& options) {
@@ -116,6 +99,11 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
                                                    : stream::OnStale::wait;
   settings.validate();
   return settings;
+}
+
+/// The option has been looked at when it was read.
+std::int64_t capacity_of(const BufferOptions& options) {
+  return bytes_with_unit(options.capacity).value();
 }
 
 /// A connection is an open file, and there may be a thousand.
@@ -175,7 +163,7 @@ void serve_until_ended(const Serve& serve, const Stop& stop) {
 }
 
 void run_alone(const BufferOptions& options, const DoorSettings& door_settings) {
-  const std::int64_t capacity = bytes_of(options.capacity);
+  const std::int64_t capacity = capacity_of(options);
   Buffer buffer(
       options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity),
       stream_settings(options));
@@ -193,7 +181,7 @@ void run_alone(const BufferOptions& options, const DoorSettings& door_settings) 
 void run_shared(const BufferOptions& options, const DoorSettings& door_settings) {
   RedisSettings store{.address = redis_address_of(options.store, "--store"),
                       .name = options.name,
-                      .capacity = bytes_of(options.capacity),
+                      .capacity = capacity_of(options),
                       .wait_replicas = static_cast<int>(options.wait_replicas),
                       .say = say};
   require_redis_name(options.name, "--name");

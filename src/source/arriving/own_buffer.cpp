@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/text/host_port.hpp"
 #include "buffer/buffer.hpp"
 #include "buffer/door.hpp"
 #include "buffer/store/store.hpp"
@@ -30,22 +30,15 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
 /// The key has been looked at when it was read.
 DoorSettings door_of(const ArrivalSettings& settings, const std::string& token) {
   DoorSettings door;
-  const std::size_t colon = settings.listen.rfind(':');
-  door.address = settings.listen.substr(0, colon);
-  if (door.address.starts_with('[') && door.address.ends_with(']'))
-    door.address = door.address.substr(1, door.address.size() - 2);
-  const char* const end = settings.listen.data() + settings.listen.size();
-  std::from_chars(settings.listen.data() + colon + 1, end, door.port);
+  const HostPort listen = host_and_port(settings.listen).value();
+  door.address = listen.host;
+  door.port = listen.port;
   door.token = token;
   return door;
 }
 
 bool is_any_address(const std::string& address) {
   return address == "0.0.0.0" || address == "::";
-}
-
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
 std::string name_of_machine() {

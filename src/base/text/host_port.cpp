@@ -1,0 +1,24 @@
+#include "base/text/host_port.hpp"
+
+#include <charconv>
+#include <cstdint>
+
+namespace evenkeel {
+
+std::optional<HostPort> host_and_port(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data() + colon + 1, end, port);
+  if (result.ec != std::errc{} || result.ptr != end) return std::nullopt;
+  std::string_view host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return HostPort{std::string(host), port};
+}
+
+bool is_loopback(std::string_view host) noexcept {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+}  // namespace evenkeel
