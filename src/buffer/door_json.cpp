@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -12,9 +11,6 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-constexpr std::array<std::pair<stream::OnStale, const char*>, 3> on_stale_words{
-    {{stream::OnStale::wait, "wait"}, {stream::OnStale::drop, "drop"}, {stream::OnStale::mask, "mask"}}};
 
 template <typename Value>
 void put(ordered_json& out, const char* name, const std::optional<Value>& value) {
@@ -145,9 +141,7 @@ ordered_json json_of(const stream::StreamSettings& settings) {
   put(out, "min_group", settings.min_group);
   put(out, "deadline", settings.deadline);
   put(out, "max_staleness", settings.max_staleness);
-  for (const auto& [value, word] : on_stale_words) {
-    if (value == settings.on_stale) out["on_stale"] = word;
-  }
+  out["on_stale"] = stream::name_of(settings.on_stale);
   return out;
 }
 
@@ -158,9 +152,8 @@ stream::StreamSettings settings_of_json(const json& in) {
     settings.min_group = get<std::int64_t>(in, "min_group");
     settings.deadline = get<double>(in, "deadline");
     settings.max_staleness = get<std::int64_t>(in, "max_staleness");
-    for (const auto& [value, word] : on_stale_words) {
-      if (in.at("on_stale") == word) settings.on_stale = value;
-    }
+    const std::string on_stale = in.at("on_stale");
+    settings.on_stale = stream::on_stale_of(on_stale).value_or(settings.on_stale);
     return settings;
   });
 }

@@ -1,13 +1,7 @@
 #include "config/key_sections.hpp"
+#include "plan/settings/arrival_limits.hpp"
 
 namespace evenkeel::config_detail {
-namespace {
-
-// What the room stream takes.
-constexpr Int64 most_in_group = 4096;
-constexpr Int64 most_ahead = 64;
-
-}  // namespace
 
 Keys stream_keys() {
   const auto s = &Config::stream;

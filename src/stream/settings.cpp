@@ -1,6 +1,9 @@
 #include "stream/settings.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 
@@ -14,7 +17,21 @@ void require_range(const char* key, Number value, Number least, Number most) {
                                                       std::to_string(least) + " to " + std::to_string(most));
 }
 
+constexpr std::array<std::pair<OnStale, std::string_view>, 3> on_stale_words{
+    {{OnStale::wait, "wait"}, {OnStale::drop, "drop"}, {OnStale::mask, "mask"}}};
+
 }  // namespace
+
+std::string_view name_of(OnStale on_stale) noexcept {
+  return std::ranges::find(on_stale_words, on_stale, &std::pair<OnStale, std::string_view>::first)->second;
+}
+
+std::optional<OnStale> on_stale_of(std::string_view word) noexcept {
+  for (const auto& [value, its_word] : on_stale_words) {
+    if (its_word == word) return value;
+  }
+  return std::nullopt;
+}
 
 void StreamSettings::validate() const {
   constexpr double year = 366 * 86400;

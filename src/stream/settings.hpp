@@ -2,16 +2,21 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "evenkeel/plan/filter.hpp"
+#include "plan/settings/arrival_limits.hpp"
 
 namespace evenkeel::stream {
 
+using evenkeel::most_ahead;
+using evenkeel::most_in_group;
 using evenkeel::OnStale;
 
-/// Most samples of a group, and most steps to look ahead.
-inline constexpr std::int64_t most_in_group = 4096;
-inline constexpr std::int64_t most_ahead = 64;
+/// "wait", "drop" or "mask".
+[[nodiscard]] std::string_view name_of(OnStale on_stale) noexcept;
+/// Nothing for any other word.
+[[nodiscard]] std::optional<OnStale> on_stale_of(std::string_view word) noexcept;
 
 /// The keys of section `stream` that decide what a step has. Replicated.
 struct StreamSettings {

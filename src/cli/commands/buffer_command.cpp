@@ -94,9 +94,7 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.min_group = options.min_group;
   settings.deadline = options.deadline;
   settings.max_staleness = options.max_staleness;
-  settings.on_stale = options.on_stale == "drop"   ? stream::OnStale::drop
-                      : options.on_stale == "mask" ? stream::OnStale::mask
-                                                   : stream::OnStale::wait;
+  settings.on_stale = stream::on_stale_of(options.on_stale).value();
   settings.validate();
   return settings;
 }

@@ -39,9 +39,7 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
     std::string text = std::to_string(value);
     return text;
   };
-  const auto word = [](OnStale value) -> std::string {
-    return value == OnStale::wait ? "wait" : value == OnStale::drop ? "drop" : "mask";
-  };
+  const auto word = [](OnStale value) { return std::string(stream::name_of(value)); };
   require_same_rule<std::int64_t>("group_size", wanted.group_size, has.group_size, url, number);
   require_same_rule<std::int64_t>("min_group", wanted.min_group, has.fewest(), url, number);
   require_same_rule("deadline", wanted.deadline, has.deadline, url, number);
