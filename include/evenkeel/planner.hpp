@@ -11,9 +11,9 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "evenkeel/pack/prefix/predictions.hpp"
 #include "evenkeel/pack/prefix/tree.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"

@@ -1,5 +1,5 @@
 // Samples that share prefixes, and prefixes of prefixes (include/evenkeel/pack/prefix: tree.hpp,
-// tree_packed.hpp, predictions.hpp).
+// packed.hpp, predictions.hpp).
 
 #include <pybind11/stl.h>
 
@@ -10,8 +10,8 @@
 #include "bindings/bindings.hpp"
 #include "bindings/layout.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "evenkeel/pack/prefix/predictions.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;

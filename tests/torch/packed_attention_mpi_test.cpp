@@ -9,8 +9,8 @@
 #include <random>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "evenkeel/pack/prefix/predictions.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
 #include "torch/plain_attention.hpp"
 
 namespace evenkeel {

@@ -12,7 +12,7 @@
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 
 namespace evenkeel {
 

@@ -1,4 +1,4 @@
-#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 
 #include <numeric>
 

@@ -6,7 +6,7 @@
 
 #include "base/id_range.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 

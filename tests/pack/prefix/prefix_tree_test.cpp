@@ -9,7 +9,7 @@
 #include <set>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "pack/prefix/arbitrary_groups.hpp"
 #include "pack/prefix/arbitrary_tree.hpp"
 

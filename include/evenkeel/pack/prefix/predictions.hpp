@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evenkeel/base/ids.hpp"
-#include "evenkeel/pack/prefix/tree_packed.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 
 namespace evenkeel {
 
