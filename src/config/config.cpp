@@ -105,6 +105,7 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
 Choices choices_of(const Config& config, const PlanSettings& settings, const Profile& pass, bool is_own) {
   Choices choices = choices_of(settings);
   choices.loss = pass.loss.aggregation;
+  choices.predict_ahead = pass.pack.predict_ahead;
   if (is_own) choices.delay = config.delay;
   choices.flexible_cp = config.mesh.flexible_cp;
   choices.names_largest_group = config.mesh.max_cp.has_value();

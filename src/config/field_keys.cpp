@@ -7,6 +7,7 @@ constexpr std::string_view no_layers = "null";
 constexpr std::string_view even_layers = "stage";
 /// Layers are counted within a row.
 constexpr Int64 most_layers = Int64{1} << 20;
+constexpr Int64 most_experts = Int64{1} << 20;
 
 }  // namespace
 
@@ -77,6 +78,10 @@ Keys field_keys() {
           "of rows, [rows, 2] of int64, has each row's tokens, [first, after the last], and a rank gets only "
           "the rows with a token in its chunks, as do pieces of samples that batch.too_long cuts; that field "
           "is cut in the same way."),
+      key("field.spread_pads", f, &FieldSettings::spread_pads, Integer<Int64>{0, most_experts},
+          "For routes, whose elements are numbers of experts: pad rows are routed to this many experts in "
+          "turn, "
+          "so that none gets all of them. 0: they are zeros."),
       key("field.profiles", f, &FieldSettings::profiles, ProfileNames{},
           "The profiles whose passes get the field, such as pixels for an encoder's pass. "
           "all: every pass. A pass without a profile gets only fields that go to all."),

@@ -112,6 +112,13 @@ PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
   return padded;
 }
 
+std::int32_t PackedLayout::max_length() const noexcept {
+  std::int32_t longest = 0;
+  for (std::size_t i = 1; i < cu_seqlens_.size(); ++i)
+    longest = std::max(longest, cu_seqlens_[i] - cu_seqlens_[i - 1]);
+  return longest;
+}
+
 std::int64_t PackedLayout::length(std::int64_t i) const noexcept {
   const auto at = static_cast<std::size_t>(i);
   return cu_seqlens_[at + 1] - cu_seqlens_[at];

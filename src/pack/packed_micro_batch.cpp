@@ -46,21 +46,30 @@ void fill_pad_tokens(PackedMicroBatch& micro_batch, std::int64_t pad_token) {
   }
 }
 
-void add_labels(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, std::int64_t label_pad) {
-  const std::span<std::int64_t> labels =
-      add_token_field(micro_batch, labels_field, DType::int64).values<std::int64_t>();
+/// A field of the tokens `ahead` rows further on.
+void add_tokens_ahead(PackedMicroBatch& micro_batch, std::string_view name, std::int64_t ahead,
+                      std::span<const std::int64_t> halo, std::int64_t reach, std::int64_t pad) {
+  const std::span<std::int64_t> values =
+      add_token_field(micro_batch, name, DType::int64).values<std::int64_t>();
   if (micro_batch.has_filler()) {
-    std::ranges::fill(labels, label_pad);
+    std::ranges::fill(values, pad);
     return;
   }
   const Column& tokens = *micro_batch.find(input_ids_field);
-  derive_labels(micro_batch.layout, micro_batch.cp_rank, tokens.values<std::int64_t>(), halo, label_pad,
-                labels);
+  derive_tokens_ahead(micro_batch.layout, micro_batch.cp_rank, tokens.values<std::int64_t>(), halo, reach,
+                      ahead, pad, values);
 }
 
-void add_loss_mask(PackedMicroBatch& micro_batch) {
+void add_loss_mask(PackedMicroBatch& micro_batch, std::string_view name, std::int64_t ahead) {
   derive_loss_mask(micro_batch.layout, micro_batch.cp_rank, prompts_of(micro_batch.samples),
-                   add_token_field(micro_batch, loss_mask_field, DType::float32).values<float>());
+                   add_token_field(micro_batch, name, DType::float32).values<float>(), ahead);
+}
+
+void add_padding_mask(PackedMicroBatch& micro_batch) {
+  Column& mask = add_token_field(micro_batch, padding_mask_field, DType::boolean);
+  std::vector<std::uint8_t> values(static_cast<std::size_t>(mask.rows()), 1);
+  if (!micro_batch.has_filler()) derive_padding_mask(micro_batch.layout, micro_batch.cp_rank, values);
+  std::ranges::copy(std::as_bytes(std::span(values)), mask.bytes().begin());
 }
 
 /// One more root, of filler, with a sample of its own.
@@ -195,6 +204,10 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
   return micro_batch;
 }
 
+std::string name_ahead(std::string_view field, std::int64_t ahead) {
+  return std::string(field) + "@" + std::to_string(ahead);
+}
+
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options) {
   const auto is_missing = [&](std::string_view name) {
@@ -202,6 +215,7 @@ void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> b
            std::ranges::find(brought, name, &FieldSpec::name) == brought.end();
   };
   if (is_missing(position_ids_field)) add_position_ids(micro_batch);
+  if (options.padding_mask && is_missing(padding_mask_field)) add_padding_mask(micro_batch);
   if (micro_batch.find(input_ids_field) == nullptr) return;
   fill_pad_tokens(micro_batch, options.pad_token);
   if (micro_batch.shared) {
@@ -209,8 +223,17 @@ void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> b
     if (is_missing(loss_mask_field)) add_prediction_mask(micro_batch);
     return;
   }
-  if (is_missing(labels_field)) add_labels(micro_batch, halo, options.label_pad);
-  if (is_missing(loss_mask_field)) add_loss_mask(micro_batch);
+  const auto add_ahead = [&](std::string_view field, std::int64_t depth, std::int64_t ahead,
+                             std::int64_t pad) {
+    const std::string name = depth == 0 ? std::string(field) : name_ahead(field, depth);
+    if (is_missing(name)) add_tokens_ahead(micro_batch, name, ahead, halo, options.reach(), pad);
+  };
+  for (std::int64_t depth = 0; depth <= options.predict_ahead; ++depth) {
+    if (depth > 0) add_ahead(input_ids_field, depth, depth, options.pad_token);
+    add_ahead(labels_field, depth, depth + 1, options.label_pad);
+    const std::string mask = depth == 0 ? std::string(loss_mask_field) : name_ahead(loss_mask_field, depth);
+    if (is_missing(mask)) add_loss_mask(micro_batch, mask, depth);
+  }
 }
 
 }  // namespace evenkeel

@@ -19,11 +19,12 @@ double ratio(std::int64_t part, std::int64_t whole) {
 /// The exact integers of a whole mini-batch, and the weights that follow from them alone.
 class MiniBatchTotals {
  public:
-  MiniBatchTotals(const LengthTable& table, std::span<const EntryId> entries, const LossSettings& settings)
-      : settings_(settings) {
+  MiniBatchTotals(const LengthTable& table, std::span<const EntryId> entries, const LossSettings& settings,
+                  std::int64_t ahead)
+      : settings_(settings), ahead_(ahead) {
     for (const EntryId at : entries) {
       const LengthEntry& entry = table[at];
-      tokens_ += loss_tokens_of(entry);
+      tokens_ += loss_tokens(entry);
       if (!counts(entry)) continue;
       ++samples_;
       ++samples_of_prompt_[entry.shape.group];
@@ -31,14 +32,17 @@ class MiniBatchTotals {
   }
 
   [[nodiscard]] bool counts(const LengthEntry& entry) const {
-    return settings_.fully_masked == FullyMasked::count || loss_tokens_of(entry) > 0;
+    return settings_.fully_masked == FullyMasked::count || loss_tokens(entry) > 0;
+  }
+  [[nodiscard]] std::int64_t loss_tokens(const LengthEntry& entry) const {
+    return loss_tokens_ahead(entry, ahead_);
   }
   [[nodiscard]] std::int64_t tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
 
   /// omega of an entry's loss tokens. Precondition: it has some.
   [[nodiscard]] double token_weight(const LengthEntry& entry) const {
-    const std::int64_t own = loss_tokens_of(entry);
+    const std::int64_t own = loss_tokens(entry);
     EVENKEEL_PRECONDITION(cheap, own > 0, own, entry.shape.id);
     switch (settings_.aggregation) {
       case LossAggregation::token_mean:
@@ -63,6 +67,7 @@ class MiniBatchTotals {
 
  private:
   const LossSettings& settings_;
+  std::int64_t ahead_;
   std::int64_t tokens_ = 0;
   std::int64_t samples_ = 0;
   std::unordered_map<std::uint64_t, std::int64_t> samples_of_prompt_;
@@ -78,7 +83,7 @@ MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan,
                            const MiniBatchTotals& whole) {
   MicroBatchTotals totals;
   for (const EntryId entry : plan.entries) {
-    totals.tokens += loss_tokens_of(table[entry]);
+    totals.tokens += whole.loss_tokens(table[entry]);
     totals.samples += whole.counts(table[entry]) ? 1 : 0;
   }
   return totals;
@@ -107,12 +112,12 @@ double share_of(const MicroBatchTotals& m, const MiniBatchTotals& whole, const L
 
 std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<const EntryId> mini_batch,
                                          std::span<const MicroBatchPlan> micro_batches,
-                                         const LossSettings& settings, int dp) {
+                                         const LossSettings& settings, int dp, std::int64_t ahead) {
   if (settings.norm_length < 1) {
     throw ConfigError("loss.norm_length",
                       "is " + std::to_string(settings.norm_length) + "; it must be at least 1");
   }
-  const MiniBatchTotals whole(table, mini_batch, settings);
+  const MiniBatchTotals whole(table, mini_batch, settings, ahead);
   std::int64_t samples_of_rank = 0;
   for (const MicroBatchPlan& plan : micro_batches) samples_of_rank += totals_of(table, plan, whole).samples;
   const double scale =
@@ -127,7 +132,7 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<con
     loss.scale = scale;
     double sum_of_weights = 0;
     for (const EntryId entry : plan.entries) {
-      const std::int64_t own = loss_tokens_of(table[entry]);
+      const std::int64_t own = whole.loss_tokens(table[entry]);
       const bool by_micro_batch = settings.aggregation == LossAggregation::mindspeed_rl;
       double weight = 0;
       if (own > 0)
@@ -149,13 +154,14 @@ template <typename EntriesOf>
 std::vector<MicroBatchLoss> loss_weights_by_mini_batch(const LengthTable& table,
                                                        std::int64_t num_mini_batches, EntriesOf entries_of,
                                                        std::span<const MicroBatchPlan> micro_batches,
-                                                       const LossSettings& settings, int dp) {
+                                                       const LossSettings& settings, int dp,
+                                                       std::int64_t ahead = 0) {
   std::vector<MicroBatchLoss> losses;
   auto begin = micro_batches.begin();
   for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches)) {
     const auto end = std::find_if(begin, micro_batches.end(),
                                   [&](const MicroBatchPlan& plan) { return plan.mini_batch != m; });
-    std::ranges::move(loss_weights(table, entries_of(m), {begin, end}, settings, dp),
+    std::ranges::move(loss_weights(table, entries_of(m), {begin, end}, settings, dp, ahead),
                       std::back_inserter(losses));
     begin = end;
   }
@@ -179,10 +185,10 @@ std::vector<std::vector<EntryId>> entries_by_mini_batch(const StepPlan& plan) {
 
 std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, const StepAssignment& assignment,
                                          std::span<const MicroBatchPlan> micro_batches,
-                                         const LossSettings& settings, int dp) {
+                                         const LossSettings& settings, int dp, std::int64_t ahead) {
   return loss_weights_by_mini_batch(
       table, std::ssize(assignment.mini_batches), [&](MiniBatchId m) { return assignment.entries_of(m); },
-      micro_batches, settings, dp);
+      micro_batches, settings, dp, ahead);
 }
 
 std::vector<std::vector<MicroBatchLoss>> step_losses(const LengthTable& table, const StepPlan& plan,

@@ -83,6 +83,8 @@ std::vector<std::string> broken_configurations() {
 
   add("prefix: {share: true}", {"micro_batch: {mode: padded}", "balance: {preset: verl}"});
 
+  add("pack: {predict_ahead: 2}", {"prefix: {share: true}"});
+
   const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
   const std::string reads = "source: {kind: synthetic}";
   add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});
@@ -98,6 +100,7 @@ std::vector<std::string> broken_configurations() {
   add(fields + "{layers: stage, stage: all}}", {""});
   add(fields + "{hand_out: narrow}}", {""});
   add(fields + "{cut_by: y, share: equal}}", {""});
+  add(fields + "{spread_pads: 8, wire: narrow, hand_out: narrow}}", {""});
   add(fields + "{read_as: text}}", {reads});
   return all;
 }

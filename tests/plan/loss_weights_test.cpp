@@ -242,6 +242,28 @@ TEST(LossWeights, loss_tokens_follow_from_the_lengths_unless_a_mask_was_counted)
   EXPECT_EQ(loss_tokens_of({{SampleId{0}, 0, 4, 3}, WorldRank{0}, 0, 1}), 1);
 }
 
+TEST(LossWeights, of_tokens_ahead_count_those_that_a_row_is_so_far_before) {
+  EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 4, 3}}, 2), 3);
+  EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 1, 3}}, 2), 1);
+  EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 0, 3}}, 1), 1);
+  EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 0, 1}}, 3), 0);
+  EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 4, 3}, WorldRank{0}, 0, 1}, 0), 1);
+}
+
+// Samples of 3 and 1 response tokens, the second of which has nothing before its second token.
+TEST(LossWeights, of_each_depth_are_those_of_a_loss_of_its_own) {
+  const LengthTable table({{{SampleId{0}, 0, 2, 3}}, {{SampleId{1}, 1, 0, 2}}});
+  PlanSettings settings;
+  const StepPlan plan = plan_step({table, settings});
+  const auto weights = [&](std::int64_t ahead) {
+    return loss_weights(table, all_entries(table), plan.ranks[0].micro_batches, {}, 1, ahead)
+        .front()
+        .token_weights;
+  };
+  EXPECT_THAT(weights(0), testing::Each(0.25));
+  EXPECT_THAT(weights(1), testing::UnorderedElementsAre(1.0 / 3, 0));
+}
+
 TEST(LossWeights, each_mini_batch_is_a_loss_of_its_own) {
   const LengthTable table = made_up_table(40, 3);
   PlanSettings plan_settings;

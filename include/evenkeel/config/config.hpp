@@ -92,6 +92,8 @@ struct PackSettings {
   std::int64_t align_lcm = 1;
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
+  std::int64_t predict_ahead = 0;  ///< see DerivedFieldSettings
+  bool padding_mask = false;
 
   friend bool operator==(const PackSettings&, const PackSettings&) = default;
 };

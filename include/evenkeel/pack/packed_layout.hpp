@@ -78,6 +78,8 @@ class PackedLayout {
   }
   /// The longest aligned length, 0 without sequences; after padding to a shape, the shape's.
   [[nodiscard]] std::int32_t max_seqlen() const noexcept { return max_seqlen_; }
+  /// The longest true length, 0 without sequences. O(b).
+  [[nodiscard]] std::int32_t max_length() const noexcept;
   /// Rows over the whole CP group: the last of cu_seqlens_padded.
   [[nodiscard]] std::int64_t num_rows() const noexcept { return cu_seqlens_padded_.back(); }
   /// True tokens over the whole CP group.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <ranges>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,13 @@ inline constexpr std::string_view position_ids_field = "position_ids";
 inline constexpr std::string_view loss_mask_field = "loss_mask";
 /// Each token's weight in the un-split loss.
 inline constexpr std::string_view loss_weights_field = "loss_weights";
+
+/// True in pad rows, which routers of experts are to leave out.
+inline constexpr std::string_view padding_mask_field = "padding_mask";
+
+/// The name of a field for what is `ahead` tokens further on than the field itself says: "labels@1" has the
+/// token after the label.
+[[nodiscard]] std::string name_ahead(std::string_view field, std::int64_t ahead);
 
 /// With shared prefixes: the row of each response token that this CP rank predicts.
 inline constexpr std::string_view prediction_rows_field = "prediction_rows";
@@ -92,16 +100,24 @@ struct SequenceLayout {
 [[nodiscard]] PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
                                               const SequenceLayout& sequences, CpRank cp_rank);
 
-/// Sets what no source supplies: always pad rows of the tokens and position ids; labels and loss mask if the
-/// tokens are there. Existing fields do not change, and fields that samples `brought` are not derived, even
-/// where they were not sent. `halo` has the token after each run and, with shared prefixes, at the start of
-/// each segment (see derive_labels of either kind).
 struct DerivedFieldSettings {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
+  /// For modules that predict further tokens, of depths k = 1 to this: "labels@k" and "loss_mask@k" are of
+  /// the token k after the label, and "input_ids@k" has the token k after the row's own.
+  std::int64_t predict_ahead = 0;
+  bool padding_mask = false;  ///< whether there is one
+
+  /// Tokens after a run of rows that may be needed with them.
+  [[nodiscard]] constexpr std::int64_t reach() const noexcept { return 1 + predict_ahead; }
 
   friend constexpr bool operator==(const DerivedFieldSettings&, const DerivedFieldSettings&) = default;
 };
+/// Sets what no source supplies: always pad rows of the tokens and position ids; labels, loss mask and what
+/// is ahead of both if the tokens are there. Existing fields do not change, and fields that samples `brought`
+/// are not derived, even where they were not sent. `halo` has reach() tokens for each run, those after it
+/// and, with shared prefixes, one for each segment, its first (see derive_tokens_ahead, and derive_labels of
+/// predictions). Nothing is ahead with shared prefixes.
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 

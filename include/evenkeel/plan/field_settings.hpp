@@ -51,6 +51,9 @@ struct FieldSettings {
   /// The profiles (Config::profiles) whose passes get the field; others do not have it. None: all passes,
   /// including those without a profile.
   std::vector<std::string> profiles{};
+  /// For rows of routes, whose elements are numbers of experts: pad rows are routed to this many experts in
+  /// turn. 0: their elements are zeros, which all route to the first.
+  std::int64_t spread_pads = 0;
 
   friend bool operator==(const FieldSettings&, const FieldSettings&) = default;
 };

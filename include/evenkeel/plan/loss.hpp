@@ -43,6 +43,9 @@ struct MicroBatchLoss {
   /// For trainers that take local means: multiply the micro-batch's own mean (over its loss tokens, or over
   /// its samples in the seq-mean modes) by this instead. 0 for an empty micro-batch.
   double mean_weight = 0;
+  /// With pack.predict_ahead, for each depth from 1 on: token_weights of its own loss, that of the tokens so
+  /// many after the labels. `scale` is the same.
+  std::vector<std::vector<double>> token_weights_ahead = {};
 
   friend bool operator==(const MicroBatchLoss&, const MicroBatchLoss&) = default;
 };

@@ -280,7 +280,7 @@ class RunningExchange {
       : mesh_(mesh),
         step_(step),
         derived_(derived),
-        frame_{step.table, step.assignment, step.settings.cp.layout},
+        frame_{step.table, step.assignment, step.settings.cp.layout, derived.reach()},
         work_(work),
         values_(mesh, step) {
     if (mesh.has_place()) {

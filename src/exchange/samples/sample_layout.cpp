@@ -5,7 +5,9 @@
 #include <span>
 #include <utility>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
 
@@ -31,6 +33,17 @@ std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldT
   return counts;
 }
 
+/// Pads of routes go to experts in turn.
+void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts) {
+  const FieldSpec& spec = column.spec();
+  const std::int64_t elements = spec.row_elements();
+  if (elements == 0) return;
+  const std::int64_t slots = spec.trailing.empty() ? 1 : spec.trailing.back();
+  with_integer_type(spec.dtype, [&]<typename T>(T) {
+    spread_pad_rows(m.layout, m.cp_rank, m.has_filler(), elements, slots, experts, column.values<T>());
+  });
+}
+
 }  // namespace
 
 // Empty where samples bring nothing: everything else is overwritten.
@@ -42,11 +55,13 @@ Column column_for(const StepTransfer& step, const FieldTransfer& field, const Pa
     return Column::unwritten(spec, SampleRows::of_counts(rows_of_samples(step, field, m, plan)));
   const std::int64_t rows = m.rows_of(spec.kind);
   const bool is_labels = spec.name == labels_field;
+  const std::int64_t experts = step.fields[field.source].spread_pads;
   const bool every_row_comes = spec.kind == field.moved_as;
   const bool has_rows_of_padding = m.shape && spec.kind != FieldKind::token;
   if (!every_row_comes || m.has_filler() || has_rows_of_padding) {
     Column column(spec, rows);
     if (is_labels) std::ranges::fill(column.values<std::int64_t>(), derived.label_pad);
+    if (experts > 0) spread_pads(column, m, experts);
     return column;
   }
   Column column = Column::unwritten(spec, rows);
@@ -54,6 +69,7 @@ Column column_for(const StepTransfer& step, const FieldTransfer& field, const Pa
     std::vector<std::byte> pad_row(column.row_bytes());
     if (is_labels) std::ranges::copy(std::as_bytes(std::span(&derived.label_pad, 1)), pad_row.begin());
     fill_pad_rows(m.layout, m.cp_rank, pad_row, column.bytes());
+    if (experts > 0) spread_pads(column, m, experts);
   }
   return column;
 }

@@ -39,7 +39,7 @@ void RaggedSide::add_segment(SegmentId segment, CpRank rank, const Column& colum
 
 void RaggedSide::add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const {
   const EntryId entry = frame_.assignment.segments[segment].entry;
-  add_rows(entry, column, halo_to_copy(frame_.cut_of(segment, rank)), 0, blocks);
+  add_rows(entry, column, halo_to_copy(frame_.cut_of(segment, rank), frame_.reach), 0, blocks);
   add_rows(entry, column, frame_.branch_of(segment, rank), 0, blocks);
 }
 
@@ -98,7 +98,7 @@ void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
     row += cut.aligned_length / cut.cp.size;
     run += static_cast<std::int64_t>(rows_to_copy(FieldKind::token, cut).size());
   }
-  halo_sizes_.push_back(run);
+  halo_sizes_.push_back(run * frame_.reach);
   if (!frame_.assignment.shared()) return;
   for (const SegmentId segment : segments) segment_slots_[segment].branch = halo_sizes_.back()++;
 }
@@ -133,13 +133,16 @@ void PackedSide::add_segment(SegmentId segment, std::span<const Column* const> c
 void PackedSide::add_halo(SegmentId segment, std::span<std::vector<std::int64_t>> halos,
                           BlockList& blocks) const {
   const SegmentSlot& slot = segment_slots_.at(segment);
-  const auto add = [&](std::int64_t at) {
-    const std::int64_t& token = halos[slot.micro_batch][static_cast<std::size_t>(at)];
-    blocks.add(std::as_bytes(std::span(&token, 1)).data(), sizeof(token));
+  const auto add = [&](std::int64_t first, const RowCopy& move) {
+    const std::span<const std::int64_t> tokens = std::span<const std::int64_t>(halos[slot.micro_batch])
+                                                     .subspan(static_cast<std::size_t>(first + move.target),
+                                                              static_cast<std::size_t>(move.source.size()));
+    blocks.add(std::as_bytes(tokens).data(), static_cast<std::int64_t>(tokens.size_bytes()));
   };
   const CpRank rank = ranks_[slot.micro_batch];
-  for (const RowCopy& move : halo_to_copy(frame_.cut_of(segment, rank))) add(slot.first_run + move.target);
-  for (const RowCopy& move : frame_.branch_of(segment, rank)) add(slot.branch + move.target);
+  for (const RowCopy& move : halo_to_copy(frame_.cut_of(segment, rank), frame_.reach))
+    add(slot.first_run * frame_.reach, move);
+  for (const RowCopy& move : frame_.branch_of(segment, rank)) add(slot.branch, move);
 }
 
 void PackedSide::add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,

@@ -22,6 +22,7 @@ struct TransferFrame {
   const LengthTable& table;
   const StepAssignment& assignment;
   CpLayout layout;
+  std::int64_t reach = 1;  ///< tokens after each run of rows that are sent with it, see DerivedFieldSettings
 
   /// How a segment is cut over its group, seen as a part of its own sample or of another one whose path it is
   /// on.
@@ -96,7 +97,8 @@ class PackedSide {
 
   /// Which member of its sample's group this place is. Precondition: the place has the sample.
   [[nodiscard]] CpRank rank_of(EntryId entry) const { return ranks_[sample_slots_.at(entry).micro_batch]; }
-  /// For each micro-batch one token a run of true rows and then, with shared prefixes, one a segment.
+  /// For each micro-batch the frame's reach of tokens a run of true rows and then, with shared prefixes, one
+  /// a segment.
   [[nodiscard]] std::span<const std::int64_t> halo_sizes() const noexcept { return halo_sizes_; }
 
  private:

@@ -88,6 +88,8 @@ constexpr Need whole_rows{"field.layers", "null", "rows that are not split by la
                           [](C c) { return !c.field.layers; }};
 constexpr Need narrow_wire{"field.wire", "narrow", "integers that are sent narrow",
                            [](C c) { return c.field.wire == FieldWidth::narrow; }};
+constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements as they are brought",
+                                   [](C c) { return c.field.hand_out == FieldWidth::as_brought; }};
 constexpr Need own_values{"field.share", "none", "values that samples do not share",
                           [](C c) { return c.field.share == FieldSharing::none; }};
 
@@ -127,6 +129,8 @@ constexpr Feature sharing{"prefix.share", "true or tree", "prefix.share: false",
                           [](C c) { return c.sharing != PrefixSharing::none; }};
 constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "another aggregation",
                                  [](C c) { return c.loss == LossAggregation::mindspeed_rl; }};
+constexpr Feature ahead{"pack.predict_ahead", "above 0", "pack.predict_ahead: 0",
+                        [](C c) { return c.predict_ahead > 0; }};
 constexpr Feature delay{"batch.delay_outliers", "", "batch.delay_outliers: 0",
                         [](C c) { return c.delay.is_on(); }};
 constexpr Feature arrivals{"source.kind", "stream", "another source",
@@ -137,6 +141,8 @@ constexpr Feature narrow{"field.hand_out", "narrow", "field.hand_out: as-brought
                          [](C c) { return c.field.hand_out == FieldWidth::narrow; }};
 constexpr Feature cut_by{"field.cut_by", "", "field.cut_by: null",
                          [](C c) { return !c.field.cut_by.empty(); }};
+constexpr Feature spread_pads{"field.spread_pads", "above 0", "field.spread_pads: 0",
+                              [](C c) { return c.field.spread_pads > 0; }};
 constexpr Feature read_as{"field.read_as", "", "field.read_as: null",
                           [](C c) { return c.field.read_as.has_value(); }};
 
@@ -216,6 +222,8 @@ constexpr Requirement table[] = {
     {sharing, back_to_back, "a padded row has one sample, and shared tokens belong to several"},
     {sharing, own_planning, "presets plan every sample separately"},
 
+    {ahead, alone, "a row before a branch is followed by different tokens in different samples"},
+
     {delay, outlier_length, "nothing else says which samples are outliers"},
     {delay, companions, "nothing else says how many outliers share a step"},
     {delay, own_reading, "samples that a program adds to a step stay in that step"},
@@ -241,6 +249,7 @@ constexpr Requirement table[] = {
     {stage, whole_rows, "layers determine which stage gets which rows"},
     {narrow, narrow_wire, "the narrow type is chosen when integers are sent"},
     {cut_by, own_values, "rows that are stored once for all ranks are not cut"},
+    {spread_pads, elements_as_brought, "a narrow type is chosen for the experts that samples bring alone"},
     {read_as, lines, "it says how JSON Lines write the field"},
 };
 

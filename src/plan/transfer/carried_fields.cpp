@@ -59,6 +59,22 @@ void require_counted(const FieldSpec& spec) {
       "Set fields." + spec.name + ".share: none");
 }
 
+/// Only routes are numbers of experts, as many as a row may choose from.
+void require_routes(const FieldSpec& spec, std::int64_t experts) {
+  const std::string hint = "Set fields." + spec.name + ".spread_pads: 0";
+  const auto refuse = [&](const std::string& why) {
+    throw InputError("field '" + spec.name + "'",
+                     why + ", and its pads are to be spread over " + std::to_string(experts) + " experts",
+                     hint);
+  };
+  if (spec.kind != FieldKind::token) refuse("has one row a " + std::string(name_of(spec.kind)));
+  if (!is_integer(spec.dtype)) refuse("has elements of " + std::string(name_of(spec.dtype)));
+  if (!range_of(spec.dtype).contains({0, experts - 1}))
+    refuse("has elements of " + std::string(name_of(spec.dtype)) + ", which cannot number them");
+  if (!spec.trailing.empty() && spec.trailing.back() > experts)
+    refuse("has " + std::to_string(spec.trailing.back()) + " different experts a row");
+}
+
 CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedField& cut,
                               const std::string& name) {
   const std::string where = "field '" + cut.name() + "'";
@@ -147,6 +163,8 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
     if (settings.stage == FieldStages::first) field.stage = 0;
     field.to_all_stages = settings.stage == FieldStages::all;
     field.profiles = settings.profiles;
+    field.spread_pads = settings.spread_pads;
+    if (field.spread_pads > 0) require_routes(brought[f], field.spread_pads);
     field.spec.dtype = wire_of(brought[f], settings, ways);
     if (settings.hand_out == FieldWidth::narrow) field.handed_out = field.spec.dtype;
     if (settings.layers) {

@@ -31,6 +31,7 @@ struct CarriedField {
   /// Empty: rows that samples count are not cut.
   std::string cut_by{};
   std::vector<std::string> profiles{};  ///< of the passes that are sent it; none: of all
+  std::int64_t spread_pads = 0;         ///< see FieldSettings
 
   [[nodiscard]] const std::string& name() const noexcept { return spec.name; }
 

@@ -95,11 +95,12 @@ RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut) {
   return one_row;
 }
 
-RowCopies halo_to_copy(const SequenceCut& cut) {
+RowCopies halo_to_copy(const SequenceCut& cut, std::int64_t reach) {
   RowCopies halo;
   std::int64_t run = 0;
   for (const RowCopy& move : token_moves(cut)) {
-    if (move.source.end < cut.rows.end) halo.push_back({{move.source.end, move.source.end + 1}, run});
+    const std::int64_t end = std::min(move.source.end + reach, cut.rows.end);
+    if (move.source.end < end) halo.push_back({{move.source.end, end}, run * reach});
     ++run;
   }
   return halo;

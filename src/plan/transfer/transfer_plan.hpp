@@ -102,9 +102,10 @@ struct SequenceCut {
 /// Precondition: the kind is not counted; such rows are not cut.
 [[nodiscard]] RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut);
 
-/// The token right after each run that rows_to_copy(token) has, as source rows: what labels need where a run
-/// ends inside the segment. Targets number the runs from 0; a run that ends its sequence has no entry.
-[[nodiscard]] RowCopies halo_to_copy(const SequenceCut& cut);
+/// The `reach` tokens right after each run that rows_to_copy(token) has, as far as the segment has them, as
+/// source rows: what labels, and tokens ahead of them, need where a run ends inside the segment. Targets are
+/// places of which each run has `reach`; a run that ends its sequence has no entry.
+[[nodiscard]] RowCopies halo_to_copy(const SequenceCut& cut, std::int64_t reach = 1);
 
 /// The first token of a segment, as a source row, if the CP rank holds the row in front of it but not the
 /// token: what the label of that row needs. `before` is the segment that ends there, of the same sample and

@@ -61,8 +61,9 @@ void keep_fields(std::span<PackedMicroBatch> micro_batches, std::span<const Carr
   }
 }
 
-std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch) {
-  return std::vector<std::int64_t>(packed_runs(micro_batch.layout, micro_batch.cp_rank).size());
+std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch, const DerivedFieldSettings& derived) {
+  const std::size_t runs = packed_runs(micro_batch.layout, micro_batch.cp_rank).size();
+  return std::vector<std::int64_t>(runs * static_cast<std::size_t>(derived.reach()));
 }
 
 // Moves the columns of these fields from `columns` to `micro_batches`, in the place of those of their names.
@@ -175,7 +176,7 @@ std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<Pa
     // Only filler and padding have nothing to copy their rows from. They get no fields that others have not:
     // an earlier pass may have added them, for the last pipeline stage alone.
     if (plan.tokens > 0 && !plan.shape) continue;
-    complete_fields(m, brought, no_halo(m), pass.derived);
+    complete_fields(m, brought, no_halo(m, pass.derived), pass.derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
   }
   regroup(from, from_plan, micro_batches, plans);

@@ -1,10 +1,14 @@
 #include "service/step/exchanged.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/activity.hpp"
+#include "evenkeel/base/error.hpp"
 #include "exchange/gather/row_cut_gather.hpp"
 #include "exchange/samples/shared_rows.hpp"
 #include "plan/loss_weights.hpp"
@@ -18,6 +22,28 @@ void keep_samples(const Config& config, StepSamples& samples, RaggedBatch& mine)
   if (config.profiles.empty()) return;
   for (Column& column : mine.fields()) static_cast<void>(column.lend());
   samples.mine = std::make_shared<const RaggedBatch>(std::move(mine));
+}
+
+// Tokens ahead, and how many have loss, follow from lengths alone.
+void require_derived_labels(std::span<const CarriedField> fields) {
+  for (const CarriedField& field : fields) {
+    const std::string& name = field.name();
+    const bool is_ahead = std::ranges::any_of(
+        std::array{input_ids_field, labels_field, loss_mask_field, loss_weights_field},
+        [&](std::string_view derived) { return name.starts_with(std::string(derived) + "@"); });
+    if (name != labels_field && name != loss_mask_field && !is_ahead) continue;
+    throw InputError("field '" + name + "'",
+                     "is brought by samples, and pack.predict_ahead derives labels and masks from tokens",
+                     "Leave it out, or set pack.predict_ahead: 0");
+  }
+}
+
+// Samples do not know which rows are pads.
+void require_derived_padding_mask(std::span<const CarriedField> fields) {
+  if (std::ranges::find(fields, padding_mask_field, &CarriedField::name) == fields.end()) return;
+  throw InputError("field '" + std::string(padding_mask_field) + "'",
+                   "is brought by samples, and pack.padding_mask derives it from where pads are",
+                   "Leave it out, or set pack.padding_mask: false");
 }
 
 }  // namespace
@@ -37,7 +63,12 @@ std::vector<CarriedField> carried(const StepContext& context, std::span<const Fi
 std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedField> fields,
                                GuardedWork& work) {
   std::vector<CarriedField> sent;
-  work.on_replicated_data([&] { sent = fields_under(planned.gathered.pass.profile, fields); });
+  work.on_replicated_data([&] {
+    sent = fields_under(planned.gathered.pass.profile, fields);
+    const DerivedFieldSettings& derived = planned.gathered.pass.derived;
+    if (derived.predict_ahead > 0) require_derived_labels(sent);
+    if (derived.padding_mask) require_derived_padding_mask(sent);
+  });
   return sent;
 }
 
@@ -67,9 +98,17 @@ std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& tr
 std::vector<MicroBatch> weighed(const StepContext& context, const Planned& planned,
                                 std::vector<PackedMicroBatch> tensors) {
   const std::vector<MicroBatchPlan>& plans = planned.plan.micro_batches;
-  std::vector<MicroBatchLoss> losses =
-      loss_weights(planned.samples().table, planned.assignment, plans,
-                   context.config.profile(planned.gathered.pass.profile).loss, planned.settings().dp);
+  const LossSettings settings = context.config.profile(planned.gathered.pass.profile).loss;
+  const auto losses_ahead = [&](std::int64_t ahead) {
+    return loss_weights(planned.samples().table, planned.assignment, plans, settings, planned.settings().dp,
+                        ahead);
+  };
+  std::vector<MicroBatchLoss> losses = losses_ahead(0);
+  for (std::int64_t ahead = 1; ahead <= planned.gathered.pass.derived.predict_ahead; ++ahead) {
+    std::vector<MicroBatchLoss> of_depth = losses_ahead(ahead);
+    for (std::size_t m = 0; m < losses.size(); ++m)
+      losses[m].token_weights_ahead.push_back(std::move(of_depth[m].token_weights));
+  }
   std::vector<MicroBatch> micro_batches(losses.size());
   for (std::size_t m = 0; m < losses.size(); ++m) {
     set_token_weights(tensors[m], losses[m]);

@@ -125,7 +125,7 @@ PlanSettings StepContext::plan_settings(std::string_view profile) const {
 
 DerivedFieldSettings StepContext::derived(std::string_view profile) const {
   const PackSettings pack = config.profile(profile).pack;
-  return {pack.pad_token, pack.label_pad};
+  return {pack.pad_token, pack.label_pad, pack.predict_ahead, pack.padding_mask};
 }
 
 TransportSettings StepContext::transport() const noexcept {

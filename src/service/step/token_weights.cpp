@@ -17,27 +17,35 @@ RowRange weighed_rows(const PackedMicroBatch& micro_batch, std::size_t sample) {
   return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
 }
 
-}  // namespace
-
 // Samples have rows one after the other; fillers, which have no loss, those behind them.
-void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
-  const Column* mask = micro_batch.find(loss_mask_field);
-  if (mask == nullptr) return;
-  Column weights = Column::unwritten({std::string(loss_weights_field), DType::float32, mask->spec().kind, {}},
-                                     mask->rows());
+void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string name,
+                 std::span<const double> token_weights) {
+  Column weights = Column::unwritten({std::move(name), DType::float32, mask.spec().kind, {}}, mask.rows());
   const std::span<float> values = weights.values<float>();
   std::int64_t written = 0;
-  for (std::size_t i = 0; i < loss.token_weights.size(); ++i) {
+  for (std::size_t i = 0; i < token_weights.size(); ++i) {
     const RowRange rows = weighed_rows(micro_batch, i);
     EVENKEEL_INVARIANT(cheap, rows.begin == written, rows.begin, written);
     write_where_set(
-        *mask, rows, static_cast<float>(loss.token_weights[i]),
+        mask, rows, static_cast<float>(token_weights[i]),
         values.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
     written = rows.end;
   }
   std::ranges::fill(values.subspan(static_cast<std::size_t>(written)), 0.0F);
-  std::erase_if(micro_batch.fields, [](const Column& c) { return c.spec().name == loss_weights_field; });
+  std::erase_if(micro_batch.fields, [&](const Column& c) { return c.spec().name == weights.spec().name; });
   micro_batch.fields.push_back(std::move(weights));
+}
+
+}  // namespace
+
+void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss) {
+  if (const Column* mask = micro_batch.find(loss_mask_field))
+    set_weights(micro_batch, *mask, std::string(loss_weights_field), loss.token_weights);
+  for (std::size_t d = 0; d < loss.token_weights_ahead.size(); ++d) {
+    const auto depth = static_cast<std::int64_t>(d) + 1;
+    if (const Column* mask = micro_batch.find(name_ahead(loss_mask_field, depth)))
+      set_weights(micro_batch, *mask, name_ahead(loss_weights_field, depth), loss.token_weights_ahead[d]);
+  }
 }
 
 }  // namespace evenkeel

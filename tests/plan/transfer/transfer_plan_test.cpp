@@ -112,6 +112,22 @@ RC_GTEST_PROP(RowsToMove, the_halo_is_the_token_after_each_run_that_goes_on_else
   }
 }
 
+RC_GTEST_PROP(RowsToMove, a_halo_of_any_reach_is_the_tokens_after_each_run_that_there_are, ()) {
+  SequenceCut cut = any_cut();
+  const auto reach = *rc::gen::inRange<std::int64_t>(1, 7);
+  for (int r = 0; r < cut.cp.size; ++r) {
+    cut.rank = CpRank{r};
+    std::vector<RowCopy> expected;
+    std::int64_t run = 0;
+    for (const RowCopy& m : rows_to_copy(FieldKind::token, cut)) {
+      const std::int64_t end = std::min(m.source.end + reach, cut.rows.end);
+      if (end > m.source.end) expected.push_back({{m.source.end, end}, run * reach});
+      ++run;
+    }
+    RC_ASSERT(moves_of(halo_to_copy(cut, reach)) == expected);
+  }
+}
+
 // A prompt of 2 in 4 rows, 0 and 3 of them on rank 0, and a response of 3.
 TEST(RowsToMove, the_first_token_of_a_branch_goes_to_the_rank_that_predicts_it_unless_it_is_there) {
   SequenceCut prompt{2, 5, {0, 2}, 4, {2, CpLayout::zigzag}, CpRank{1}};

@@ -1,0 +1,205 @@
+// What is ahead of labels, over whole steps: every row has its token, and each depth's loss is the un-split
+// one.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/mpi/collectives.hpp>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "support/made_up_batch.hpp"
+
+namespace evenkeel::ahead_test {
+namespace {
+
+using testing_support::made_up_batch;
+using testing_support::made_up_shape;
+using testing_support::made_up_token;
+
+constexpr std::int64_t num_samples = 45;
+constexpr std::int64_t depths = 3;
+
+RaggedBatch share_of(const boost::mpi::communicator& comm) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < num_samples; ++id)
+    if (id % comm.size() == comm.rank()) shapes.push_back(made_up_shape(id));
+  return made_up_batch(std::move(shapes), {});
+}
+
+double loss_of(std::int64_t label, std::int64_t position) {
+  return std::log1p(static_cast<double>(label)) * std::cos(0.1 * static_cast<double>(position));
+}
+
+/// The mean over all response tokens that some row is `depth` tokens and one before.
+double whole_loss(std::int64_t depth) {
+  double sum = 0;
+  std::int64_t tokens = 0;
+  for (std::int64_t id = 0; id < num_samples; ++id) {
+    const SampleShape sample = made_up_shape(id);
+    for (std::int64_t t = std::max(sample.prompt, depth + 1); t < sample.length(); ++t, ++tokens)
+      sum += loss_of(made_up_token(sample.id, t), t - 1 - depth);
+  }
+  return sum / static_cast<double>(tokens);
+}
+
+/// A rank's part of a depth's loss, after a look at each of its rows.
+double part_of_loss(const MicroBatch& micro_batch, std::int64_t depth) {
+  const PackedMicroBatch& m = micro_batch.tensors;
+  const auto labels = m.find(name_ahead("labels", depth))->values<std::int64_t>();
+  const auto inputs = m.find(name_ahead("input_ids", depth))->values<std::int64_t>();
+  const auto weights = m.find(name_ahead("loss_weights", depth))->values<float>();
+  const auto mask = m.find(name_ahead("loss_mask", depth))->values<float>();
+  std::vector<bool> is_true(labels.size());
+  double sum = 0;
+  for (const PackedRun& run : packed_runs(m.layout, m.cp_rank)) {
+    const SampleShape& sample = m.samples[static_cast<std::size_t>(run.index)];
+    if (sample.id == filler_sample) continue;
+    const double weight =
+        micro_batch.loss
+            .token_weights_ahead[static_cast<std::size_t>(depth) - 1][static_cast<std::size_t>(run.index)];
+    for (std::int64_t i = 0; i < run.sequence.size(); ++i) {
+      const auto row = static_cast<std::size_t>(run.local + i);
+      const std::int64_t t = run.sequence.begin + i;
+      const auto token = [&](std::int64_t at, std::int64_t pad) {
+        return at < sample.length() ? made_up_token(sample.id, at) : pad;
+      };
+      EXPECT_EQ(inputs[row], token(t + depth, 0));
+      EXPECT_EQ(labels[row], token(t + depth + 1, -100));
+      const bool has_loss = t + depth + 1 >= sample.prompt && t + depth + 1 < sample.length();
+      EXPECT_EQ(mask[row], has_loss ? 1 : 0);
+      EXPECT_EQ(weights[row], has_loss ? static_cast<float>(weight) : 0.0F);
+      if (has_loss) sum += weight * loss_of(labels[row], t);
+      is_true[row] = true;
+    }
+  }
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (is_true[row]) continue;
+    EXPECT_EQ(labels[row], -100);
+    EXPECT_EQ(weights[row], 0);
+  }
+  return micro_batch.loss.scale * sum;
+}
+
+void expect_whole_losses(const DataService& service, const Step& step) {
+  const Mesh& mesh = service.mesh();
+  const bool counts = mesh.here().tp == 0 && mesh.here().pp == mesh.grid().sizes().pp - 1;
+  for (std::int64_t depth = 1; depth <= depths; ++depth) {
+    double sum = 0;
+    for (const MicroBatch& m : step.micro_batches) {
+      const double part = part_of_loss(m, depth);
+      if (counts) sum += part;
+    }
+    const double total = boost::mpi::all_reduce(mesh.world(), sum, std::plus<>());
+    EXPECT_NEAR(total / mesh.grid().sizes().dp, whole_loss(depth), 1e-12);
+  }
+}
+
+std::vector<std::string> jobs(int ranks) {
+  std::vector<std::string> yaml{"", "micro_batch: {mode: padded, length_round: 8, max_tokens: 256}",
+                                "micro_batch: {mode: fixed, size: 3, shapes: 2, max_samples: 3}",
+                                "mesh: {cp: flexible}\nbalance: {meet: step, cost: flops-7b}\n"
+                                "micro_batch: {max_tokens_per_rank: 48}"};
+  if (ranks % 2 == 0) {
+    yaml.emplace_back("mesh: {cp: 2}\nmicro_batch: {max_tokens: 200}");
+    yaml.emplace_back("mesh: {cp: 2}\npack: {cp_layout: contiguous}\nmicro_batch: {min_count: 9}");
+    yaml.emplace_back("mesh: {tp: 2}\nexchange: {tp_copies: shared}");
+  }
+  if (ranks % 4 == 0) yaml.emplace_back("mesh: {cp: 4}");
+  return yaml;
+}
+
+Config config_of(const std::string& yaml) {
+  Config config = parse_config(std::vector<ConfigText>{{yaml, "job.yaml"}}, {});
+  config.pack.predict_ahead = depths;
+  config.profiles["again"] = config.profile({});
+  config.profiles["again"].loss.fully_masked = FullyMasked::skip;
+  config.profiles["plain"] = config.profile({});
+  config.profiles["plain"].pack.predict_ahead = 0;
+  return config;
+}
+
+TEST(FieldsAhead, are_right_in_every_row_and_each_depths_loss_is_the_whole_one) {
+  const boost::mpi::communicator world;
+  for (const std::string& yaml : jobs(world.size())) {
+    SCOPED_TRACE(yaml);
+    DataService service(world, config_of(yaml));
+    Step step = service.step(share_of(world));
+    expect_whole_losses(service, step);
+    step = service.step(std::move(step), "again");
+    expect_whole_losses(service, step);
+    step = service.step(std::move(step), "plain");
+    for (const MicroBatch& m : step.micro_batches) EXPECT_EQ(m.tensors.find("labels@1"), nullptr);
+  }
+}
+
+TEST(FieldsAhead, of_labels_or_masks_that_samples_bring_are_refused_on_every_rank) {
+  const boost::mpi::communicator world;
+  for (const char* name : {"labels", "loss_mask", "labels@1"}) {
+    DataService service(world, config_of(""));
+    RaggedBatch mine = share_of(world);
+    mine.add_field({name, DType::int64, FieldKind::token, {}});
+    EXPECT_THROW((void)service.step(mine), InputError);
+  }
+}
+
+TEST(PaddingMask, that_samples_bring_is_refused_on_every_rank) {
+  const boost::mpi::communicator world;
+  Config config;
+  config.pack.padding_mask = true;
+  DataService service(world, config);
+  RaggedBatch mine = share_of(world);
+  mine.add_field({"padding_mask", DType::boolean, FieldKind::token, {}});
+  EXPECT_THROW((void)service.step(mine), InputError);
+}
+
+TEST(SpreadPads, of_routes_leave_no_expert_with_all_of_them) {
+  const boost::mpi::communicator world;
+  for (const char* yaml :
+       {"", "micro_batch: {min_count: 50}", "micro_batch: {mode: padded, length_round: 8}"}) {
+    Config config = parse_config(std::vector<ConfigText>{{yaml, "job.yaml"}}, {});
+    config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;
+    config.fields["routes"].spread_pads = 7;
+    DataService service(world, config);
+    RaggedBatch mine = share_of(world);
+    for (std::int16_t& expert :
+         mine.add_field({"routes", DType::int16, FieldKind::token, {3, 2}}).values<std::int16_t>())
+      expert = 5;
+    const Step step = service.step(mine);
+    for (const MicroBatch& m : step.micro_batches) {
+      std::vector<std::int64_t> loads(7);
+      const auto routes = m.tensors.find("routes")->values<std::int16_t>();
+      const std::int64_t rows = m.tensors.layout.local_rows();
+      std::vector<bool> is_true(static_cast<std::size_t>(rows));
+      for (const PackedRun& run : packed_runs(m.tensors.layout, m.tensors.cp_rank))
+        for (std::int64_t i = 0; i < run.sequence.size() && !m.tensors.has_filler(); ++i)
+          is_true[static_cast<std::size_t>(run.local + i)] = true;
+      for (std::size_t e = 0; e < routes.size(); ++e) {
+        if (is_true[e / 6]) {
+          EXPECT_EQ(routes[e], 5);
+        } else {
+          ++loads.at(static_cast<std::size_t>(routes[e]));
+        }
+      }
+      const auto [least, most] = std::ranges::minmax(loads);
+      EXPECT_LE(most - least, 3) << "one for each layer";
+    }
+  }
+}
+
+TEST(SpreadPads, over_too_few_experts_are_refused_on_every_rank) {
+  const boost::mpi::communicator world;
+  Config config;
+  config.fields["routes"].spread_pads = 1;
+  DataService service(world, config);
+  RaggedBatch mine = share_of(world);
+  mine.add_field({"routes", DType::int16, FieldKind::token, {3, 2}});
+  EXPECT_THROW((void)service.step(mine), InputError);
+}
+
+}  // namespace
+}  // namespace evenkeel::ahead_test
