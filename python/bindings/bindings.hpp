@@ -15,5 +15,6 @@ void bind_padding(pybind11::module_& module);
 void bind_plan(pybind11::module_& module);
 void bind_prefix_groups(pybind11::module_& module);
 void bind_prefix_tree(pybind11::module_& module);
+void bind_routes(pybind11::module_& module);
 
 }  // namespace evenkeel::python

@@ -98,6 +98,7 @@ A value: arrays it hands out are copies.)")
           "cu_seqlens_padded", [](const PackedLayout& self) { return copy_of(self.cu_seqlens_padded()); },
           "Prefix sums of aligned lengths over the whole CP group: [b + 1] int32.")
       .def_property_readonly("max_seqlen", &PackedLayout::max_seqlen, "The longest aligned length.")
+      .def_property_readonly("max_length", &PackedLayout::max_length, "The longest true length.")
       .def_property_readonly("num_rows", &PackedLayout::num_rows, "Rows over the whole CP group.")
       .def_property_readonly("num_tokens", &PackedLayout::num_tokens, "True tokens over the whole CP group.")
       .def_property_readonly("local_rows", &PackedLayout::local_rows, "Rows that each CP rank holds.")

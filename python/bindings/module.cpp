@@ -19,6 +19,7 @@ PYBIND11_MODULE(_core, module) {
   bind_padding(module);
   bind_prefix_groups(module);
   bind_prefix_tree(module);
+  bind_routes(module);
   bind_losses(module);
   bind_plan(module);
   bind_drop_in(module);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
@@ -36,6 +37,12 @@ struct evenkeel_step {
   evenkeel::Step step;
   /// By micro-batch, as C sees them; made when they are first asked for.
   mutable std::vector<std::vector<evenkeel_sample>> samples;
+};
+
+struct evenkeel_route {
+  std::variant<evenkeel::RowRoute<std::int32_t>, evenkeel::RowRoute<std::int64_t>> route;
+  std::vector<std::int32_t> send_counts;  // as MPI takes them
+  std::vector<std::int32_t> receive_counts;
 };
 
 struct evenkeel_results {

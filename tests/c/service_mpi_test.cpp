@@ -45,6 +45,58 @@ std::vector<std::string> jobs(int ranks) {
   return yaml;
 }
 
+template <typename Integer>
+void expect_equal_route(const evenkeel_route* route, const RowRoute<Integer>& expected) {
+  evenkeel_route_view view{};
+  ASSERT_EQ(evenkeel_route_get(route, &view), EVENKEEL_OK);
+  const auto expect_list = [](const auto* first, std::int64_t count, const std::vector<Integer>& list) {
+    EXPECT_TRUE(std::ranges::equal(std::span(first, static_cast<std::size_t>(count)), list));
+  };
+  expect_list(static_cast<const Integer*>(view.send_rows), view.num_send, expected.send_rows);
+  expect_list(static_cast<const Integer*>(view.receive_rows), view.num_receive, expected.receive_rows);
+  expect_list(view.send_counts, view.num_members, expected.send_counts);
+  expect_list(view.receive_counts, view.num_members, expected.receive_counts);
+}
+
+void expect_equal_cuts(const evenkeel_step* step, std::int64_t m, const MicroBatch& expected) {
+  evenkeel_route* route = nullptr;
+  ASSERT_EQ(evenkeel_route_create(step, m, EVENKEEL_ZIGZAG, EVENKEEL_FLAT, 0, 1, EVENKEEL_INT32, &route),
+            EVENKEEL_OK);
+  expect_equal_route(route, expected.route<std::int32_t>(RowCut::zigzag, RowCut::flat));
+  evenkeel_route_destroy(route);
+  ASSERT_EQ(evenkeel_route_create_halo(step, m, EVENKEEL_CONTIGUOUS, 4, 0, 1, EVENKEEL_INT64, &route),
+            EVENKEEL_OK);
+  expect_equal_route(route, expected.halo_route<std::int64_t>(RowCut::contiguous, 4));
+  evenkeel_route_destroy(route);
+  EXPECT_EQ(evenkeel_route_create(step, m, 3, EVENKEEL_FLAT, 0, 1, EVENKEEL_INT32, &route),
+            EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_route_create(step, m, EVENKEEL_ZIGZAG, EVENKEEL_FLAT, 0, 1, EVENKEEL_UINT8, &route),
+            EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_route_create(step, m, EVENKEEL_ZIGZAG, EVENKEEL_FLAT, 1, 1, EVENKEEL_INT64, &route),
+            EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(route, nullptr);
+
+  const std::vector<SequenceRun> runs = expected.sequence_runs(RowCut::flat);
+  std::vector<evenkeel_sequence_run> found(runs.size() + 1);
+  std::int64_t count = 0;
+  ASSERT_EQ(
+      evenkeel_step_sequence_runs(step, m, EVENKEEL_FLAT, 0, 1, found.data(), std::ssize(found), &count),
+      EVENKEEL_OK);
+  ASSERT_EQ(count, std::ssize(runs));
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const evenkeel_sequence_run& run = found[r];
+    const SequenceRun seen{run.sequence,
+                           {run.begin, run.end},
+                           run.first,
+                           run.tokens,
+                           static_cast<int>(run.member_before),
+                           run.run_before,
+                           run.row_before,
+                           run.sequence_before};
+    EXPECT_EQ(seen, runs[r]);
+  }
+}
+
 void expect_equal_micro_batch(const evenkeel_step* step, std::int64_t m, const MicroBatch& expected) {
   evenkeel_micro_batch view{};
   ASSERT_EQ(evenkeel_step_micro_batch(step, m, &view), EVENKEEL_OK);
@@ -73,6 +125,7 @@ void expect_equal_micro_batch(const evenkeel_step* step, std::int64_t m, const M
   EXPECT_EQ(view.mini_batch, expected.mini_batch.value());
   EXPECT_EQ(view.scale, expected.loss.scale);
   EXPECT_EQ(view.mean_weight, expected.loss.mean_weight);
+  expect_equal_cuts(step, m, expected);
 }
 
 void expect_equal_step(const evenkeel_step* step, const Step& expected) {

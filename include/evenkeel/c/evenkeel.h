@@ -269,6 +269,64 @@ EVENKEEL_API evenkeel_status evenkeel_step_find_field(const evenkeel_step* step,
                                                       const char* name, evenkeel_field* field);
 EVENKEEL_API void evenkeel_step_destroy(evenkeel_step* step);
 
+/* ---- rows in another cut (docs/hybrid-models.md) ---- */
+
+/* How the rows of a micro-batch are spread over its group: each sequence in 2*cp chunks of which each rank
+ * has two, each sequence in cp parts, or all rows of the micro-batch in cp parts. */
+enum {
+  EVENKEEL_ZIGZAG = 0,
+  EVENKEEL_CONTIGUOUS = 1,
+  EVENKEEL_FLAT = 2,
+};
+
+/* Rows that move between the members of a group, as one of them sees it. Owns its lists. */
+typedef struct evenkeel_route evenkeel_route;
+
+typedef struct evenkeel_route_view {
+  int64_t num_members; /* cp, or tp * cp with sequence parallelism: member cp_rank * tp_size + tp_rank */
+  int64_t num_send;
+  const void* send_rows;      /* num_send local rows in the order to send them, of the route's dtype */
+  const int32_t* send_counts; /* how many of them each member gets */
+  int64_t num_receive;
+  const void* receive_rows;      /* where the rows that arrive land, of the route's dtype */
+  const int32_t* receive_counts; /* how many of them each member sends */
+} evenkeel_route_view;
+
+/* From one cut of a micro-batch to another: both lists are permutations of this rank's rows. The way back has
+ * send and receive exchanged. tp_rank 0 of tp_size 1 are all rows of the CP rank; otherwise sequence
+ * parallelism has cut them into tp_size equal parts. dtype: EVENKEEL_INT32 or EVENKEEL_INT64. Local.
+ * ARGUMENT; INPUT if the micro-batch cannot be cut so. */
+EVENKEEL_API evenkeel_status evenkeel_route_create(const evenkeel_step* step, int64_t micro_batch,
+                                                   int32_t from, int32_t to, int32_t tp_rank, int32_t tp_size,
+                                                   int32_t dtype, evenkeel_route** route);
+/* The rows before each run of evenkeel_step_sequence_runs, for causal convolutions of this width: they land
+ * in zeros, width - 1 rows a run. Local; errors as above. */
+EVENKEEL_API evenkeel_status evenkeel_route_create_halo(const evenkeel_step* step, int64_t micro_batch,
+                                                        int32_t cut, int64_t width, int32_t tp_rank,
+                                                        int32_t tp_size, int32_t dtype,
+                                                        evenkeel_route** route);
+/* Its lists, which are valid until it is destroyed. */
+EVENKEEL_API evenkeel_status evenkeel_route_get(const evenkeel_route* route, evenkeel_route_view* view);
+EVENKEEL_API void evenkeel_route_destroy(evenkeel_route* route);
+
+/* Rows of one sequence that follow each other in it and on one member. */
+typedef struct evenkeel_sequence_run {
+  int64_t sequence;
+  int64_t begin, end; /* its rows on the member, pad rows included */
+  int64_t first;      /* which row of the sequence the first of them is */
+  int64_t tokens;     /* true rows; the others follow them */
+  /* Whose state a recurrent layer begins with here: run run_before of member member_before, after all its
+   * tokens, the last of which is row row_before there, of sequence sequence_before. All -1: from zero. */
+  int64_t member_before, run_before, row_before, sequence_before;
+} evenkeel_sequence_run;
+
+/* The runs of this rank's rows in a cut, which together are all of them. Sets num_runs to how many there are,
+ * and writes as many as there is room for. Local; errors as above. */
+EVENKEEL_API evenkeel_status evenkeel_step_sequence_runs(const evenkeel_step* step, int64_t micro_batch,
+                                                         int32_t cut, int32_t tp_rank, int32_t tp_size,
+                                                         evenkeel_sequence_run* runs, int64_t room,
+                                                         int64_t* num_runs);
+
 /* What a trainer computed for a step, micro-batch by micro-batch. Owns copies. */
 typedef struct evenkeel_results evenkeel_results;
 

@@ -9,6 +9,7 @@
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/exchange/results.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/pack/row_routes.hpp"
 #include "evenkeel/plan/loss.hpp"
 
 namespace evenkeel {
@@ -34,6 +35,28 @@ struct MicroBatch {
   MicroBatchLoss loss;        ///< the weights of its tokens in the loss of its mini-batch
   MiniBatchId mini_batch{0};  ///< the optimizer update it belongs to, 0-based; never decreases within a step
   ContextGroup context;       ///< the places that run it together; Mesh::context() has their communicator
+
+  /// For layers that need its rows in another cut: how they move over Mesh::context(context), or with `tp`
+  /// over all its ranks along tp, too, numbered as RowMember says. Integer: int32 or int64. Local; throws as
+  /// row_route does.
+  template <typename Integer = std::int64_t>
+  [[nodiscard]] RowRoute<Integer> route(RowCut from, RowCut to, SequenceParallel tp = {}) const {
+    return row_route<Integer>(tensors.layout, from, to, {tensors.cp_rank, tp});
+  }
+  /// For recurrent layers: this rank's runs of sequences in a cut, and whose states they begin with. With
+  /// shared prefixes these are segments.
+  [[nodiscard]] std::vector<SequenceRun> sequence_runs(RowCut cut, SequenceParallel tp = {}) const {
+    const RowMember here{tensors.cp_rank, tp};
+    return tensors.shared ? evenkeel::sequence_runs(tensors.shared->tree, cut, here)
+                          : evenkeel::sequence_runs(tensors.layout, cut, here);
+  }
+  /// For causal convolutions of this width: the rows before each of sequence_runs(cut, tp).
+  template <typename Integer = std::int64_t>
+  [[nodiscard]] RowRoute<Integer> halo_route(RowCut cut, std::int64_t width, SequenceParallel tp = {}) const {
+    const RowMember here{tensors.cp_rank, tp};
+    return tensors.shared ? evenkeel::halo_route<Integer>(tensors.shared->tree, cut, here, width)
+                          : evenkeel::halo_route<Integer>(tensors.layout, cut, here, width);
+  }
 };
 
 /// One rank's part of a step. Micro-batches belong to the trainer: it may change their tensors and add fields

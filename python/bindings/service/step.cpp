@@ -114,6 +114,14 @@ void bind_step(py::module_& module) {
                              [](const HeldMicroBatch& self) {
                                return copy_of(std::span<const double>(self.get().loss.token_weights));
                              })
+      .def_property_readonly("token_weights_ahead",
+                             [](const HeldMicroBatch& self) {
+                               py::list by_depth;
+                               for (const std::vector<double>& weights : self.get().loss.token_weights_ahead)
+                                 by_depth.append(copy_of(std::span<const double>(weights)));
+                               return by_depth;
+                             })
+      .def_property_readonly("layout", [](const HeldMicroBatch& self) { return self.get().tensors.layout; })
       .def_property_readonly("tree", &tree_of)
       .def_property_readonly("prediction_offsets", &prediction_offsets_of)
       .def_property_readonly("padded_length",
@@ -126,6 +134,8 @@ void bind_step(py::module_& module) {
           [](const HeldMicroBatch& self) { return small(self.get().tensors.layout.cu_seqlens_padded()); })
       .def_property_readonly(
           "max_seqlen", [](const HeldMicroBatch& self) { return self.get().tensors.layout.max_seqlen(); })
+      .def_property_readonly(
+          "max_length", [](const HeldMicroBatch& self) { return self.get().tensors.layout.max_length(); })
       .def_property_readonly("shape", &shape_of);
   py::class_<HeldStep, std::shared_ptr<HeldStep>>(module, "Step")
       .def_property_readonly("index", [](const HeldStep& self) { return self.step.index; })

@@ -5,8 +5,8 @@
     >>> [rank.samples.tolist() for rank in plan.ranks]
     [[1, 2], [0, 3]]
 
-This module has what most programs need; evenkeel.balance, .packing, .padding, .prefix, .planning and .tensors have all of
-it. Nothing here needs MPI, and torch only where tensors are handed in. Errors are Error and its subclasses (see
+This module has what most programs need; evenkeel.balance, .packing, .padding, .prefix, .planning, .routes and .tensors
+have all of it. Nothing here needs MPI, and torch only where tensors are handed in. Errors are Error and its subclasses (see
 evenkeel.errors). Producer sends samples to a buffer; it works where the extension module is not installed, too.
 """
 
@@ -75,6 +75,7 @@ __all__ = [
     "prefix",
     "producer",
     "rollouts",
+    "routes",
     "runs",
     "samples",
     "sequence_alignment",
@@ -86,7 +87,7 @@ __all__ = [
 ]
 
 if find_spec("evenkeel._core") is not None:
-    from evenkeel import _core, balance, config, memory, packing, padding, planning, prefix, runs, samples, service, steps, tensors, watchdog
+    from evenkeel import _core, balance, config, memory, packing, padding, planning, prefix, routes, runs, samples, service, steps, tensors, watchdog
     from evenkeel.balance import CostModel, Partition, karmarkar_karp
     from evenkeel.config import Config
     from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _arrays, _core
-from evenkeel._core import PackedTreeLayout
+from evenkeel import _arrays, _core, routes
+from evenkeel._core import PackedLayout, PackedTreeLayout
 from evenkeel._fields import WithFields, counted, dtype_word, handed_out
 
 if TYPE_CHECKING:
@@ -92,10 +92,15 @@ class MicroBatch(WithFields):
     def exact_loss_weights(self) -> Any:
         """``loss_weights`` without their rounding to float32, as float64: for trainers that compute in float64. None where
         there is no loss mask (stages of a pipeline). Made anew each time."""
-        rounded = next((rows for name, *_, rows in self._core.fields() if name == "loss_weights"), None)
+        return self.exact_loss_weights_at(0)
+
+    def exact_loss_weights_at(self, depth: int) -> Any:
+        """The same of ``loss_weights@depth``, with ``pack.predict_ahead``."""
+        field = f"loss_weights@{depth}" if depth else "loss_weights"
+        rounded = next((rows for name, *_, rows in self._core.fields() if name == field), None)
         if rounded is None:
             return None
-        by_sample = self._core.token_weights
+        by_sample = self._core.token_weights_ahead[depth - 1] if depth else self._core.token_weights
         weights = np.zeros(len(rounded))  # filler, behind the samples, weighs nothing
         known = np.repeat(by_sample, self._rows_of_samples(len(rounded))[: len(by_sample)])
         weights[: len(known)] = known
@@ -136,6 +141,39 @@ class MicroBatch(WithFields):
         return self._core.tree
 
     @property
+    def layout(self) -> PackedLayout:
+        """Where its sequences are, or with shared prefixes their segments, over the whole CP group."""
+        return self._core.layout
+
+    def route(self, from_cut: str, to_cut: str, *, tp_rank: int = 0, tp: int = 1, dtype: str = "int64") -> routes.RowRoute:
+        """How its rows move from one cut to another over its CP group, or with ``tp`` over the tp * cp ranks of sequence
+        parallelism: for layers that need another cut than this rank's tensors have (``layout.cp.layout``). See
+        evenkeel.routes. Tensors with a service of tensors."""
+        route = routes.row_route(
+            self.layout, from_cut, to_cut, cp_rank=self.context[2], tp_rank=tp_rank, tp=tp, dtype=dtype
+        )
+        return route.to("cpu") if self._tensors else route
+
+    def sequence_runs(self, cut: str, *, tp_rank: int = 0, tp: int = 1) -> routes.SequenceRuns:
+        """For recurrent layers: this rank's runs of sequences (of segments, with shared prefixes) in a cut, and whose states
+        they begin with."""
+        return routes.sequence_runs(self._sequences, cut, cp_rank=self.context[2], tp_rank=tp_rank, tp=tp)
+
+    def halo_route(
+        self, cut: str, width: int, *, tp_rank: int = 0, tp: int = 1, dtype: str = "int64"
+    ) -> routes.RowRoute:
+        """For causal convolutions of this width: the rows before each of ``sequence_runs(cut)``."""
+        route = routes.halo_route(
+            self._sequences, cut, width, cp_rank=self.context[2], tp_rank=tp_rank, tp=tp, dtype=dtype
+        )
+        return route.to("cpu") if self._tensors else route
+
+    @property
+    def _sequences(self) -> PackedLayout | PackedTreeLayout:
+        tree = self.tree
+        return self.layout if tree is None else tree
+
+    @property
     def prediction_offsets(self) -> Any:
         """With shared prefixes: sample i has the predictions from ``prediction_offsets[i]`` to ``[i + 1]`` on this rank,
         [samples + 1] int64. None where nothing is shared."""
@@ -155,6 +193,11 @@ class MicroBatch(WithFields):
     @property
     def max_seqlen(self) -> int:
         return self._core.max_seqlen
+
+    @property
+    def max_length(self) -> int:
+        """The longest true length, over the whole CP group; ``max_seqlen`` counts pads, too."""
+        return self._core.max_length
 
     @property
     def shape(self) -> tuple[int, int, int] | None:
