@@ -334,10 +334,12 @@ void Buffer::form(const stream::StepFormed& step) {
 
 WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {
   std::unique_lock lock(state_mutex_);
+  const Clock::time_point begun = Clock::now();
   changed_.wait_for(lock, time, [&] {
     const stream::Status status = ledger_->status();
     return status.ready_groups >= enough || status.ended || is_stopping_;
   });
+  waited_ += Clock::now() - begun;
   WaitingGroups waiting{ledger_->ready(), ledger_->coming(), ledger_->status(), since_last_sample(),
                         is_stopping_};
   if (std::ssize(waiting.groups) > most) waiting.groups.resize(static_cast<std::size_t>(most));
@@ -408,8 +410,9 @@ JsonlSchema Buffer::schema() const {
 
 BufferStatus Buffer::status() const {
   const std::lock_guard lock(state_mutex_);
-  return {ledger_->status(), store_->name(),      store_->risk(),   store_->capacity(),
-          store_->used(),    since_last_sample(), groups_per_step_, identity_};
+  return {ledger_->status(),  store_->name(), store_->risk(),
+          store_->capacity(), store_->used(), since_last_sample(),
+          groups_per_step_,   identity_,      std::chrono::duration<double>(waited_).count()};
 }
 
 std::optional<double> Buffer::since_last_sample() const {

@@ -46,6 +46,7 @@ struct BufferStatus {
   std::optional<double> since_last_sample;  ///< seconds; none before the first one of this process
   std::optional<std::int64_t> groups_per_step;
   std::string identity;  ///< of what the store holds: no other buffer's
+  double waited = 0;     ///< seconds that jobs of this process's time have waited for samples
 };
 
 /// What a job may form a step of.
@@ -175,6 +176,7 @@ class Buffer {
   SampleForm form_ = SampleForm::lines;
   std::optional<std::int64_t> groups_per_step_;
   std::optional<Clock::time_point> last_sample_;
+  Clock::duration waited_{};        // by jobs
   std::deque<OpenedGroup> opened_;  // with a deadline
   std::map<stream::GroupKey, bool> is_opened_;
 

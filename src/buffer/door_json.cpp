@@ -30,6 +30,13 @@ ordered_json drops_of(const stream::Status& status) {
   return out;
 }
 
+/// Of samples in steps: how many were so many versions behind the policy.
+ordered_json staleness_of(const stream::Status& status) {
+  ordered_json out = ordered_json::object();
+  for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;
+  return out;
+}
+
 /// `read`, with what nlohmann::json throws as an InputError.
 template <typename Read>
 auto reading(const char* what, Read&& read) {
@@ -88,6 +95,8 @@ ordered_json json_of(const BufferStatus& status) {
         {"dropped", drops_of(of)},
         {"duplicates", of.duplicates}}},
       {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
+      {"staleness", staleness_of(of)},
+      {"seconds_waited", status.waited},
       {"tickets", of.tickets}};
   if (!status.risk.empty()) out["risk"] = status.risk;
   put(out, "formed_step", of.formed_step);
@@ -222,6 +231,11 @@ std::string metrics_of(const BufferStatus& status) {
     value("dropped_samples_total", of.dropped[i].samples,
           fmt::format("reason=\"{}\"", to_string(static_cast<stream::DropReason>(i))));
   }
+  family("samples_behind_policy_total", "counter", "Samples of steps, by the versions that they were behind");
+  for (const auto& [behind, samples] : of.staleness)
+    value("samples_behind_policy_total", samples, fmt::format("versions=\"{}\"", behind));
+  family("waited_seconds_total", "counter", "Seconds that jobs have waited for samples");
+  value("waited_seconds_total", status.waited);
   gauge("tickets", "Tickets that were granted and not used", of.tickets);
   if (status.since_last_sample)
     gauge("seconds_since_last_sample", "Seconds since the last sample came", *status.since_last_sample);

@@ -28,6 +28,8 @@ std::string text_of_totals(const stream::Totals& totals) {
   for (const stream::Amount& amount : totals.dropped) out["dropped"].push_back(json_of(amount));
   for (const stream::OpenTickets& open : totals.tickets)
     out["tickets"].push_back(json::array({open.version, open.groups}));
+  for (const auto& [behind, samples] : totals.staleness)
+    out["staleness"].push_back(json::array({behind, samples}));
   return out.dump();
 }
 
@@ -41,6 +43,9 @@ stream::Totals totals_of(const std::string& text) {
     for (std::size_t i = 0; i < totals.dropped.size(); ++i)
       totals.dropped[i] = amount_of(in.at("dropped").at(i));
     for (const json& open : in.at("tickets")) totals.tickets.push_back({open.at(0), open.at(1)});
+    // Not in stores of earlier versions.
+    for (const json& behind : in.value("staleness", json::array()))
+      totals.staleness[behind.at(0).get<std::int64_t>()] = behind.at(1);
     return totals;
   } catch (const json::exception& error) {
     throw InputError("totals", std::string("cannot be read: ") + error.what());

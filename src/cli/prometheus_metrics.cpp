@@ -18,6 +18,7 @@
 #include "base/printable.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/atomic_file.hpp"
+#include "page/arrivals.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -62,7 +63,12 @@ class PrometheusMetrics::Families {
     auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
     family.Add(labels).Increment(more);
   }
-  void set(const char* name, const char* help, Labels labels, double value) {
+  /// A counter that somebody else counts: never goes down.
+  void count_up_to(const std::string& name, const char* help, Labels labels, double value) {
+    auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_).Add(labels);
+    if (value > counter.Value()) counter.Increment(value - counter.Value());
+  }
+  void set(const std::string& name, const char* help, Labels labels, double value) {
     auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(*registry_);
     family.Add(labels).Set(value);
   }
@@ -169,7 +175,27 @@ void PrometheusMetrics::passed(const StepFigures& f) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   families_->set("evenkeel_latest_pass_timestamp_seconds",
                  "When the latest pass ended, in seconds since 1970.", {}, now.count());
+  if (f.arrivals) tell(*f.arrivals);
   write_file();
+}
+
+void PrometheusMetrics::arrived(const ArrivalFigures& arrivals) {
+  tell(arrivals);
+  write_file();
+}
+
+void PrometheusMetrics::tell(const ArrivalFigures& arrivals) {
+  for_each_arrival_figure([&](const auto& figure) {
+    const std::string name = std::string("evenkeel_stream_") + figure.metric;
+    for_each_number_of(std::invoke(figure.of, arrivals), [&](const std::string& key, auto number) {
+      const Labels labels = figure.label == nullptr ? Labels{} : Labels{{figure.label, key}};
+      if (figure.grows) {
+        families_->count_up_to(name, figure.help, labels, static_cast<double>(number));
+      } else {
+        families_->set(name, figure.help, labels, static_cast<double>(number));
+      }
+    });
+  });
 }
 
 void PrometheusMetrics::write_file() const {

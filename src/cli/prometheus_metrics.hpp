@@ -35,9 +35,12 @@ class PrometheusMetrics {
   void begins(std::int64_t steps);
   /// Counts a pass over a step, and puts the file in place of the one before. Throws IoError.
   void passed(const StepFigures& figures);
+  /// Tells what became of samples that arrived, once more after the last pass. Throws IoError.
+  void arrived(const ArrivalFigures& arrivals);
 
  private:
   class Families;
+  void tell(const ArrivalFigures& arrivals);
   void write_file() const;
 
   PrometheusSettings settings_;

@@ -229,6 +229,8 @@ void Job::run() {
     if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
+    if (awaits_samples(config_) && (options_.tells_passes || folders_->have(RunOutput::report)))
+      report_.arrivals = stream_->arrived();
     const std::int64_t tokens = run_passes(std::move(*step));
     if (state_.write(world(), reached, now)) free_samples_before(reached);
     if (first()) observer_.finished_step(tokens);
@@ -339,6 +341,7 @@ void Job::finish_pass(const Step& step) {
       folders_->have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
   const Phase phase("gather figures", step.index);
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
+  if (figures) figures->arrivals = report_.arrivals;
   watch_->finished(step, figures);
   if (options_.tells_passes) {
     together(world(), [&] {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "evenkeel/plan/filter.hpp"
 #include "page/advice.hpp"
 #include "page/mesh_picture.hpp"
 #include "page/run_picture.hpp"
@@ -30,6 +32,7 @@ struct PageSubject {
   /// Of a comparison, as evenkeel plan --compare --json writes it, and what follows from it.
   nlohmann::json ways{};
   std::string conclusion{};
+  std::optional<ArrivalFigures> arrivals{};  ///< of a run whose samples arrive while it trains
 };
 
 /// What the page is about, in a line.

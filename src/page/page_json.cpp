@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "page/arrivals.hpp"
 #include "page/html_page.hpp"
 
 namespace evenkeel {
@@ -203,6 +204,7 @@ nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture>
           {"phases", phase_names},
           {"ways", subject.ways},
           {"conclusion", subject.conclusion},
+          {"arrivals", arrivals_json(subject.arrivals)},
           {"profiles", std::move(all)}};
 }
 

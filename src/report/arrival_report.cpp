@@ -3,17 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/text_layout.hpp"
+#include "page/arrivals.hpp"
 
 namespace evenkeel {
 namespace {
-
-/// "96 by 0, 32 by 2 versions".
-std::string staleness_text(const std::map<std::int64_t, std::int64_t>& staleness) {
-  std::string text;
-  for (const auto& [versions, samples] : staleness)
-    text += fmt::format("{}{} by {}", text.empty() ? "" : ", ", grouped(samples), versions);
-  return text.empty() ? "none" : text + (staleness.rbegin()->first == 1 ? " version" : " versions");
-}
 
 std::string dropped_text(const std::map<std::string, std::int64_t>& dropped) {
   std::int64_t all = 0;
@@ -41,24 +34,8 @@ std::vector<std::pair<std::string, std::string>> arrival_rows(const ArrivalFigur
            fmt::format("{:.1f} of those that arrived, {:.1f} of those that were trained",
                        mean(arrivals.received_tokens, arrivals.received),
                        mean(arrivals.trained_tokens, arrivals.trained))},
-          {"samples behind the policy", staleness_text(arrivals.staleness)},
+          {"samples behind the policy", behind_text(arrivals.staleness)},
           {"seconds steps waited for samples", fmt::format("{:.3f}", arrivals.waited)}};
-}
-
-nlohmann::json arrivals_json(const std::optional<ArrivalFigures>& arrivals) {
-  if (!arrivals) return nullptr;
-  nlohmann::json staleness = nlohmann::json::object();
-  for (const auto& [versions, samples] : arrivals->staleness) staleness[std::to_string(versions)] = samples;
-  return {{"received", arrivals->received},
-          {"duplicates", arrivals->duplicates},
-          {"trained", arrivals->trained},
-          {"formed", arrivals->formed},
-          {"waiting", arrivals->waiting},
-          {"dropped", arrivals->dropped},
-          {"received_tokens", arrivals->received_tokens},
-          {"trained_tokens", arrivals->trained_tokens},
-          {"staleness", std::move(staleness)},
-          {"waited", arrivals->waited}};
 }
 
 }  // namespace evenkeel

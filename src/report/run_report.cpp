@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "page/arrivals.hpp"
 #include "page/html_page.hpp"
 #include "report/arrival_report.hpp"
 
@@ -376,6 +377,7 @@ std::string to_html(const RunReport& report) {
   subject.date = report.started;
   subject.circumstances = report.circumstances();
   subject.text = to_text(report);
+  subject.arrivals = report.arrivals;
   return html_page(subject, report.pictures);
 }
 
@@ -399,6 +401,7 @@ nlohmann::json to_json(const StepFigures& f) {
                       {"sharing", sharing_json(f)},
                       {"shapes", shapes_json(f.shapes)},
                       {"strategy", strategy_json(f.strategy)},
+                      {"arrivals", arrivals_json(f.arrivals)},
                       {"metrics", std::move(metrics)}};
   for_each_figure([&](const auto& figure) {
     if (figure.report == nullptr) return;

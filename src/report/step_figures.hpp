@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "evenkeel/pack/packed_layout.hpp"
+#include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "page/pass_figures.hpp"
@@ -73,6 +74,7 @@ struct StepFigures : PassFigures {
   std::optional<ShapeFigures> shapes;       ///< with micro_batch.shapes
   std::optional<StrategyFigures> strategy;  ///< where the plan decided it
   NamedMetrics metrics;                     ///< the same under ROLL's and verl's names
+  std::optional<ArrivalFigures> arrivals;   ///< when the step was handed out, where samples arrive
 
   std::shared_ptr<const StepPicture> picture;  ///< rank by rank; nothing unless it was asked for
 };

@@ -318,6 +318,7 @@ void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& chang
     for (const WaitingSample& sample : group.samples) {
       waiting_ -= amount_of(sample);
       formed_ += amount_of(sample);
+      if (!is_replay(number)) ++totals_.staleness[formed.version - sample.version];
       group_of_.erase(sample.arrival);
       due_.erase(sample.arrival);
     }
@@ -467,6 +468,7 @@ Status Ledger::status() const {
   status.trained = totals_.trained;
   status.dropped = totals_.dropped;
   status.duplicates = totals_.duplicates;
+  status.staleness = totals_.staleness;
   for (const OpenTickets& open : totals_.tickets) status.tickets += open.groups;
   status.seen_bytes = seen_.bytes();
   status.bytes = bytes_ + status.seen_bytes;

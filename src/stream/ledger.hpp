@@ -65,8 +65,9 @@ struct Totals {
   std::int64_t duplicates = 0;
   std::optional<std::int64_t> trained_step;  ///< the latest
   Amount trained;
-  std::array<Amount, num_drop_reasons> dropped;  ///< by DropReason
-  std::vector<OpenTickets> tickets;              ///< by version, ascending, none of 0 groups
+  std::array<Amount, num_drop_reasons> dropped;      ///< by DropReason
+  std::vector<OpenTickets> tickets;                  ///< by version, ascending, none of 0 groups
+  std::map<std::int64_t, std::int64_t> staleness{};  ///< samples that were formed, by versions behind
 
   friend bool operator==(const Totals&, const Totals&) = default;
 };
@@ -93,7 +94,8 @@ struct Status {
   Amount trained;
   std::array<Amount, num_drop_reasons> dropped;
   std::int64_t duplicates = 0;
-  std::int64_t tickets = 0;                  ///< granted, and neither used nor expired
+  std::map<std::int64_t, std::int64_t> staleness;  ///< samples by the versions behind when they were formed
+  std::int64_t tickets = 0;                        ///< granted, and neither used nor expired
   std::int64_t bytes = 0;                    ///< of samples that wait or are formed, and of remembered keys
   std::int64_t seen_bytes = 0;               ///< of these, the remembered keys
   std::optional<std::int64_t> formed_step;   ///< the latest

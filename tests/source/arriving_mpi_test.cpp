@@ -343,6 +343,34 @@ TEST_F(Arriving, a_buffer_that_is_gone_when_samples_end_is_told_what_was_trained
   on_buffer([](Buffer& buffer) { EXPECT_EQ(buffer.status().stream.trained.samples, 4); });
 }
 
+TEST_F(Arriving, what_became_of_samples_is_told_while_another_thread_waits_for_more) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  SampleStream stream(world_, config_of());
+  static_cast<void>(lengths_of(stream, 0));
+  std::thread waiting([&] { static_cast<void>(stream.read(1)); });
+  EXPECT_EQ(stream.arrived().formed, 4);
+  send_groups(2, 4);
+  waiting.join();
+  EXPECT_EQ(stream.arrived().formed, 8);
+}
+
+TEST_F(Arriving, what_became_of_samples_stays_as_it_was_told_last_while_the_buffer_is_gone) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  SampleStream stream(world_, config_of());
+  static_cast<void>(lengths_of(stream, 0));
+  const ArrivalFigures before = stream.arrived();
+  std::promise<void> closed;
+  std::thread restart;
+  if (buffer_) {
+    restart = std::thread([&] { buffer_->close_and_open_again(300ms, closed); });
+    closed.get_future().wait();
+  }
+  EXPECT_EQ(stream.arrived(), before);
+  if (restart.joinable()) restart.join();
+}
+
 TEST_F(Arriving, patience_ends_with_the_same_error_on_every_rank) {
   open_groups_of(2);
   send_groups(0, 1);

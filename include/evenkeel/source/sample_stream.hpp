@@ -90,8 +90,8 @@ class SampleStream {
   /// Local. Data ranks wait again by themselves, for each Prefetcher.
   void wait_again() noexcept;
 
-  /// Collective over the stream's communicator, not while another thread reads: what became of the samples,
-  /// equal on all ranks. Waits for the buffer, as read() does.
+  /// Collective over the stream's communicator, also while another thread reads: what became of the samples,
+  /// equal on all ranks. Of a buffer that cannot be reached it is what that said last.
   [[nodiscard]] ArrivalFigures arrived();
 
   /// Collective over the stream's communicator: fills in the sources of a state. Reads files the first time

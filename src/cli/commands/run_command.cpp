@@ -71,6 +71,7 @@ class ShownJob final : public JobObserver {
   void finished_step(std::int64_t tokens) override { progress_->advance(tokens); }
   void finished_steps() override { progress_->finish(); }
   void ends_with(const RunReport& report) override {
+    if (metrics_ && report.arrivals) metrics_->arrived(*report.arrivals);
     std::cout << to_text(report, style_of(Stream::out));
     StandardOutput::flush();
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "buffer/store/store.hpp"
 #include "cli/terminal/labelled_lines.hpp"
 #include "evenkeel/base/error.hpp"
+#include "page/arrivals.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -48,6 +50,13 @@ std::string dropped_text(const json& dropped) {
   return std::to_string(all) + (reasons.empty() ? "" : " (" + reasons + ")");
 }
 
+std::map<std::int64_t, std::int64_t> staleness_in(const json& status) {
+  std::map<std::int64_t, std::int64_t> staleness;
+  for (const auto& [versions, samples] : status.at("staleness").items())
+    staleness[std::stoll(versions)] = samples;
+  return staleness;
+}
+
 }  // namespace
 
 bool is_buffer(const std::string& place) {
@@ -79,6 +88,7 @@ std::string explain_buffer(const std::string& place, const std::string& token, s
                            groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
                            groups.at("open") == 1 ? "is" : "are"));
     lines.line("dropped", dropped_text(samples.at("dropped")));
+    lines.line("behind policy", behind_text(staleness_in(status)));
     lines.line("last formed", step_text(status.at("formed_step")));
     lines.line("last trained", step_text(status.at("trained_step")));
     lines.line("more may come", status.at("ended").get<bool>() ? "no" : "yes");

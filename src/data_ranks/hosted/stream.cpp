@@ -54,17 +54,7 @@ void ServedStream::tell_delay() {
   work.agree(everyone_);
 }
 
-void ServedStream::tell_arrivals() {
-  const std::lock_guard lock(mutex_);
-  GuardedWork work;
-  ArrivalFigures figures;
-  work.in_any_case([&] { figures = stream_->arrived(); });
-  work.agree(everyone_);
-  broadcast_value(everyone_, figures, first_data_rank_, work);
-  work.agree(everyone_);
-}
-
-// What a buffer is told goes by another way than what is read from it, which may take long.
+// What a buffer is told and asked goes by another way than what is read from it, which may take long.
 void ServedStream::publish(std::int64_t version) {
   GuardedWork work;
   work.in_any_case([&] { stream_->publish(version); });
@@ -74,6 +64,15 @@ void ServedStream::publish(std::int64_t version) {
 void ServedStream::trained(std::int64_t next_step) {
   GuardedWork work;
   work.in_any_case([&] { stream_->trained(next_step); });
+  work.agree(everyone_);
+}
+
+void ServedStream::tell_arrivals() {
+  GuardedWork work;
+  ArrivalFigures figures;
+  work.in_any_case([&] { figures = stream_->arrived(); });
+  work.agree(everyone_);
+  broadcast_value(everyone_, figures, first_data_rank_, work);
   work.agree(everyone_);
 }
 

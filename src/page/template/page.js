@@ -229,6 +229,31 @@ function padding() {
   });
 }
 
+/// What became of samples that arrive while the job trains; the same for all profiles.
+function arrivals() {
+  const a = data.arrivals;
+  if (!a) return;
+  const states = [['trained', 'var(--accent)', a.trained], ['in steps', 'var(--p1)', a.formed], ['waiting', 'var(--before)', a.waiting],
+    ...Object.entries(a.dropped).map(([reason, n]) => ['dropped: ' + reason.replaceAll('_', ' '), 'var(--wait)', n])].filter(([, , n]) => n > 0);
+  const samples = card('Samples that arrived', `${counted(a.received, 'sample')} since the buffer began, and ${counted(a.duplicates, 'duplicate')}. `
+    + `Steps of this run waited ${seconds(a.waited)} for samples.`, true);
+  bars(samples.box, {
+    n: Math.max(1, states.length), format: short, height: 220, label: 'what became of samples', name: (i) => states.length ? states[i][0] : '',
+    layers: states.length ? states.map(([, colour], i) => ({ colour, values: states.map(([, , n], j) => i === j ? n : 0) })) : [{ values: [0], colour: 'var(--accent)' }],
+    tell: (i) => states.length ? [states[i][0], [['samples', whole(states[i][2])], ['of those that arrived', percent(states[i][2] / (a.received || 1))]]] : ['nothing', []],
+  });
+  const mean = (tokens, n) => n ? (tokens / n).toFixed(1) : 'none';
+  samples.box.append(html('p', { class: 'note', text: `Response tokens of a sample: ${mean(a.received_tokens, a.received)} of those that arrived, ${mean(a.trained_tokens, a.trained)} of those that were trained.` }));
+  const ages = Object.entries(a.staleness).map(([versions, n]) => [+versions, n]).sort((x, y) => x[0] - y[0]);
+  if (!ages.length) return;
+  const behind = card('Samples behind the policy', 'Of this run’s steps, by the versions that they were behind when their step was formed.', true);
+  bars(behind.box, {
+    n: ages.length, format: short, height: 220, label: 'samples by versions behind the policy', name: (i) => whole(ages[i][0]), axis: 'versions behind',
+    layers: [{ values: ages.map(([, n]) => n), colour: 'var(--accent)' }],
+    tell: (i) => [counted(ages[i][0], 'version') + ' behind', [['samples', whole(ages[i][1])], ['of all', percent(ages[i][1] / sum(ages.map(([, n]) => n)))]]],
+  });
+}
+
 function steps() {
   const p = run.points;
   const n = p.step.length;
@@ -382,6 +407,7 @@ function drawAll() {
   if (!run) return;
   tiles();
   if (data.kind !== 'comparison') advice();
+  arrivals();
   dpRanks();
   gantt();
   lengths();

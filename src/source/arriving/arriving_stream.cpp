@@ -260,8 +260,7 @@ ArrivalFigures ArrivingStream::arrived() {
   work([&] {
     if (!parts_->telling) return;
     figures = parts_->telling->figures();
-    figures.staleness = parts_->steps->staleness();
-    figures.waited = parts_->steps->waited();
+    parts_->steps->add_steps_to(figures);
   });
   broadcast_value(readers(), figures, 0, work);
   work.agree(readers());

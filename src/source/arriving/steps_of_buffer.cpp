@@ -33,6 +33,20 @@ double seconds_since(Clock::time_point time) {
   return std::chrono::duration<double>(Clock::now() - time).count();
 }
 
+/// Whether the buffer was reached.
+template <typename Call>
+bool tried_for_a_moment(Call&& call) {
+  for (int tries = 0; tries < most_tries; ++tries) {
+    try {
+      call();
+      return true;
+    } catch (const IoError&) {
+      std::this_thread::sleep_for(first_pause);
+    }
+  }
+  return false;
+}
+
 [[noreturn]] void throw_end() {
   throw EndOfSamples("samples", "have ended: no more will come, and all are in earlier steps");
 }
@@ -136,6 +150,7 @@ stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* 
   const Clock::time_point begun = Clock::now();
   try {
     stream::FormedStep step = rules == nullptr ? wait_for(number) : form(number, *rules);
+    const std::lock_guard lock(steps_mutex_);
     waited_ += seconds_since(begun);
     for (const stream::WaitingGroup& group : step.groups) {
       for (const stream::WaitingSample& sample : group.samples) ++staleness_[step.version - sample.version];
@@ -270,9 +285,9 @@ const JsonlSchema& StepsOfBuffer::schema() {
   return *schema_;
 }
 
-ArrivalFigures StepsOfBuffer::figures() {
-  Patience patience(access_, false);
-  const auto status = nlohmann::json::parse(until_reached(patience, [&] { return client_.status(); }));
+namespace {
+
+ArrivalFigures figures_of(const nlohmann::json& status) {
   ArrivalFigures figures;
   const nlohmann::json& samples = status.at("samples");
   figures.received = samples.at("received");
@@ -286,6 +301,30 @@ ArrivalFigures StepsOfBuffer::figures() {
   return figures;
 }
 
+}  // namespace
+
+// A trainer asks between two steps, and is not to wait for a buffer that it does not need for the next one.
+ArrivalFigures StepsOfBuffer::figures() {
+  const auto ask = [&] {
+    figures_ = figures_of(nlohmann::json::parse(client_.status()));
+    return true;
+  };
+  if (!figures_) {
+    Patience patience(access_, true);
+    until_reached(patience, ask);
+  } else if (const bool is_known = tried_for_a_moment(ask); is_known != are_figures_known_) {
+    are_figures_known_ = is_known;
+    if (!is_known) note_waiting("the buffer cannot be reached: figures of samples stay as they were");
+  }
+  return *figures_;
+}
+
+void StepsOfBuffer::add_steps_to(ArrivalFigures& figures) const {
+  const std::lock_guard lock(steps_mutex_);
+  figures.staleness = staleness_;
+  figures.waited = waited_;
+}
+
 void StepsOfBuffer::publish(std::int64_t version) {
   Patience patience(access_, true);
   until_reached(patience, [&] {
@@ -295,15 +334,7 @@ void StepsOfBuffer::publish(std::int64_t version) {
 }
 
 bool StepsOfBuffer::trained(std::int64_t step) {
-  for (int tries = 0; tries < most_tries; ++tries) {
-    try {
-      client_.trained(step);
-      return true;
-    } catch (const IoError&) {
-      std::this_thread::sleep_for(first_pause);
-    }
-  }
-  return false;
+  return tried_for_a_moment([&] { client_.trained(step); });
 }
 
 void StepsOfBuffer::wait_until_told_that_trained(std::int64_t step) {

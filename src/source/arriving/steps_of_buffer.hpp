@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,12 +60,11 @@ class StepsOfBuffer {
   /// The fields that samples have, input_ids aside, once a step was formed.
   [[nodiscard]] const JsonlSchema& schema();
 
-  /// What the buffer says of its samples, without the two below.
+  /// What the buffer says of its samples, or said last where it cannot be reached now. Without what follows.
   [[nodiscard]] ArrivalFigures figures();
-  /// Of the steps that came from here: samples by the versions that they were behind, and the seconds until
-  /// they were formed.
-  [[nodiscard]] const std::map<std::int64_t, std::int64_t>& staleness() const noexcept { return staleness_; }
-  [[nodiscard]] double waited() const noexcept { return waited_; }
+  /// Adds, of the steps that came from here, samples by the versions that they were behind, and the seconds
+  /// until they were formed. From any thread.
+  void add_steps_to(ArrivalFigures& figures) const;
 
   void publish(std::int64_t version);
   /// Tries for a moment. Whether the buffer was reached.
@@ -89,8 +89,12 @@ class StepsOfBuffer {
   const std::atomic<bool>& must_stop_;
   JobClient client_;
   std::optional<JsonlSchema> schema_;
+  std::optional<ArrivalFigures> figures_;  // as the buffer said last
+  bool are_figures_known_ = true;          // as they are now
+  mutable std::mutex steps_mutex_;         // of what follows
   std::map<std::int64_t, std::int64_t> staleness_;
   double waited_ = 0;
+
   int changes_ = 0;  // of what waits, while a step was being formed of it
 };
 

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "evenkeel/plan/filter.hpp"
+
+namespace evenkeel {
+
+/// A figure of samples that arrive: where it is, whether it only grows, and its names.
+template <typename Of>
+struct ArrivalFigure {
+  Of of;
+  bool grows;
+  const char* report;  ///< of `arrivals` in report.json, metrics.jsonl and report.html
+  const char* metric;  ///< for Prometheus, without the prefix
+  const char* label;   ///< there, of each number where the figure has several; else nullptr
+  const char* help;    ///< there
+};
+
+inline constexpr std::tuple figures_of_arrivals{
+    ArrivalFigure{&ArrivalFigures::received, true, "received", "received_samples_total", nullptr,
+                  "Samples that the buffer has accepted since it began."},
+    ArrivalFigure{&ArrivalFigures::duplicates, true, "duplicates", "duplicate_samples_total", nullptr,
+                  "Samples that came again."},
+    ArrivalFigure{&ArrivalFigures::trained, true, "trained", "trained_samples_total", nullptr,
+                  "Samples of steps that are trained."},
+    ArrivalFigure{&ArrivalFigures::formed, false, "formed", "formed_samples", nullptr,
+                  "Samples of steps that are not trained yet."},
+    ArrivalFigure{&ArrivalFigures::waiting, false, "waiting", "waiting_samples", nullptr,
+                  "Samples that wait for a step."},
+    ArrivalFigure{&ArrivalFigures::dropped, true, "dropped", "dropped_samples_total", "reason",
+                  "Samples that were not trained."},
+    ArrivalFigure{&ArrivalFigures::received_tokens, true, "received_tokens", "received_response_tokens_total",
+                  nullptr, "Response tokens of samples that were accepted."},
+    ArrivalFigure{&ArrivalFigures::trained_tokens, true, "trained_tokens", "trained_response_tokens_total",
+                  nullptr, "Response tokens of samples that are trained."},
+    ArrivalFigure{&ArrivalFigures::staleness, true, "staleness", "samples_behind_policy_total", "versions",
+                  "Samples of this run's steps, by the versions that they were behind."},
+    ArrivalFigure{&ArrivalFigures::waited, true, "waited", "waited_seconds_total", nullptr,
+                  "Seconds that this run's steps waited for samples."}};
+
+/// Calls `visit` with each figure of the list.
+template <typename Visit>
+constexpr void for_each_arrival_figure(Visit&& visit) {
+  std::apply([&](const auto&... figure) { (visit(figure), ...); }, figures_of_arrivals);
+}
+
+/// Calls `visit` with each number of a figure and its label's value, which is empty for the only one.
+template <typename Value, typename Visit>
+void for_each_number_of(const Value& value, Visit&& visit) {
+  if constexpr (std::is_arithmetic_v<Value>) {
+    visit(std::string(), value);
+  } else {
+    for (const auto& [key, number] : value) {
+      if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(key)>>) {
+        visit(std::to_string(key), number);
+      } else {
+        visit(key, number);
+      }
+    }
+  }
+}
+
+/// Samples by the versions that they were behind, such as "96 by 0, 32 by 2 versions".
+[[nodiscard]] std::string behind_text(const std::map<std::int64_t, std::int64_t>& staleness);
+
+/// All of them by name, an object for those that have several numbers; null where nothing arrives.
+[[nodiscard]] nlohmann::json arrivals_json(const std::optional<ArrivalFigures>& arrivals);
+
+}  // namespace evenkeel
