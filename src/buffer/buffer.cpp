@@ -21,6 +21,7 @@ constexpr const char* schema_note = "schema";
 constexpr const char* job_note = "groups_per_step";
 constexpr const char* identity_note = "identity";
 constexpr const char* settings_note = "settings";
+constexpr const char* formats_note = "formats";
 
 /// 128 bits that no other store has.
 std::string new_identity() {
@@ -70,9 +71,11 @@ struct Buffer::Change {
   }
 };
 
-Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings)
+Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
+               const std::optional<ToldFormats>& told)
     : store_(std::move(store)), settings_(settings) {
   load();
+  choose_formats(told);
   describe_store();
   writer_ = std::thread([this] { write_until_stopped(); });
 }
@@ -94,8 +97,21 @@ void Buffer::describe_store() {
   if (identity_.empty()) change.notes[identity_note] = identity_ = new_identity();
   if (const std::string rules = json_of(settings_).dump(); store_->note(settings_note) != rules)
     change.notes[settings_note] = rules;
+  if (const std::string formats = text_of_formats(formats_); store_->note(formats_note) != formats)
+    change.notes[formats_note] = formats;
   if (!change.notes.empty()) store_->commit(change);
   store_->settle();
+}
+
+void Buffer::choose_formats(const std::optional<ToldFormats>& told) {
+  const std::optional<std::string> note = store_->note(formats_note);
+  const ToldFormats kept = note ? formats_of_text(*note) : stream_formats();
+  formats_ = told ? formats_with(*told, "--read-as") : kept;
+  if (schema_.empty || formats_ == kept) return;
+  throw InputError(
+      store_->name(),
+      "has samples that are written as " + words_of(kept) + ", and is to read them as " + words_of(formats_),
+      "Say the same as before (--read-as, or fields.NAME.read_as), or use a new store");
 }
 
 void Buffer::load() {

@@ -75,8 +75,11 @@ struct StepToCome {
 /// will say what has.
 class Buffer {
  public:
-  /// Takes up what the store has. Throws InputError if that is damaged, and as the ledger's settings.
-  Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings);
+  /// Takes up what the store has. `told`: how lines write fields; without, as the store's samples do. Throws
+  /// InputError if the store is damaged, or has samples that are written otherwise, ConfigError as
+  /// formats_with(), and as the ledger's settings.
+  Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
+         const std::optional<ToldFormats>& told = std::nullopt);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -120,6 +123,8 @@ class Buffer {
 
   [[nodiscard]] BufferStatus status() const;
   [[nodiscard]] const stream::StreamSettings& settings() const noexcept { return settings_; }
+  /// How lines write fields, `versions` among them.
+  [[nodiscard]] const ToldFormats& formats() const noexcept { return formats_; }
   /// Most bytes that a request may have.
   [[nodiscard]] std::int64_t most_body_bytes() const noexcept;
   /// Lets nobody wait any longer.
@@ -147,6 +152,7 @@ class Buffer {
 
   void load();
   void describe_store();
+  void choose_formats(const std::optional<ToldFormats>& told);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void write_until_stopped();
@@ -164,6 +170,7 @@ class Buffer {
 
   const std::unique_ptr<Store> store_;
   const stream::StreamSettings settings_;
+  ToldFormats formats_;  // const from the beginning on
 
   mutable std::mutex state_mutex_;  // what follows; the writer holds it until its commit is done
   std::condition_variable changed_;

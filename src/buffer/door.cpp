@@ -159,10 +159,10 @@ class Answers : public std::enable_shared_from_this<Answers> {
       const Packing packing = packing_of(encoding);
       if (packing != Packing::none) {
         SpooledBody packed = std::move(body);
-        answer(response, json_of(buffer_.take(
-                             ReceivedSamples(packed.unpacked(packing, buffer_.most_body_bytes()), form))));
+        SpooledBody plain = packed.unpacked(packing, buffer_.most_body_bytes());
+        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(plain), form, buffer_.formats()))));
       } else {
-        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(body), form))));
+        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(body), form, buffer_.formats()))));
       }
     });
   }
@@ -230,7 +230,9 @@ class Answers : public std::enable_shared_from_this<Answers> {
                          "Set it to a multiple of the buffer's --group-size");
       }
       buffer_.begin_job(samples / group_size);
-      answer(response, {{"settings", json_of(buffer_.settings())}, {"status", json_of(buffer_.status())}});
+      answer(response, {{"settings", json_of(buffer_.settings())},
+                        {"read_as", ordered_json::parse(text_of_formats(buffer_.formats()))},
+                        {"status", json_of(buffer_.status())}});
     });
     add_get(server, "/v1/job/fields", [this](const Request&, Response& response) {
       response.set_content(text_of_schema(buffer_.schema()), json_type);

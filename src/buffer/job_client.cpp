@@ -97,6 +97,14 @@ class JobClient::Connection {
         [&] { return content_of(client_.Post(path, content.dump(), "application/json")); });
   }
 
+  std::string send(const std::string& path, std::string_view body, const std::string& type,
+                   const std::string& packed) {
+    httplib::Headers headers;
+    if (!packed.empty()) headers.emplace("Content-Encoding", packed);
+    return without_broken_pipes(
+        [&] { return content_of(client_.Post(path, headers, body.data(), body.size(), type)); });
+  }
+
   /// `read` of an answer, which must be what the door of a buffer says.
   template <typename Read>
   auto of_json(const std::string& text, Read&& read) const {
@@ -134,7 +142,8 @@ JobBegun JobClient::begin(std::int64_t samples_per_step) {
   const std::string text = connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step}});
   return connection_->of_json(text, [](const json& in) {
     const json& status = in.at("status");
-    return JobBegun{settings_of_json(in.at("settings")), status.at("version"), status.at("identity")};
+    return JobBegun{settings_of_json(in.at("settings")), status.at("version"), status.at("identity"),
+                    formats_of_text(in.at("read_as").dump())};
   });
 }
 
@@ -212,6 +221,16 @@ JsonlSchema JobClient::schema() {
 
 std::string JobClient::status() {
   return connection_->get("/v1/status");
+}
+
+void JobClient::send(std::string_view samples, SampleForm form, const std::string& packed) {
+  const bool are_tensors = form == SampleForm::tensors;
+  const std::string type = are_tensors ? "application/vnd.safetensors" : "application/x-ndjson";
+  connection_->send("/v1/samples", samples, type, packed);
+}
+
+void JobClient::end() {
+  connection_->post("/v1/end", json::object());
 }
 
 void JobClient::publish(std::int64_t version) {

@@ -7,8 +7,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "buffer/intake/sent_samples.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/ledger.hpp"
 
@@ -19,6 +21,7 @@ struct JobBegun {
   stream::StreamSettings settings;
   std::int64_t version = 0;
   std::string identity;  ///< no other buffer has it
+  ToldFormats formats;   ///< how its samples' lines write fields
 };
 
 /// What a step can be formed of.
@@ -79,6 +82,10 @@ class JobClient {
   JsonlSchema schema();
   /// What GET /v1/status says, as JSON.
   std::string status();
+  /// What a producer does: samples of this form, which are `packed` with gzip or zstd, or not (empty).
+  /// Durable on return, if the buffer is. Throws LimitError too, for what is too much for the buffer.
+  void send(std::string_view samples, SampleForm form, const std::string& packed);
+  void end();
   void publish(std::int64_t version);
   /// The job's state is saved after this step: what it and earlier ones have is freed.
   void trained(std::int64_t step);

@@ -270,7 +270,8 @@ void require_valid_delay(const Config& config, const std::string& file) {
 /// Whether a source may be of JSON lines, as far as settings say.
 bool may_read_lines(const Config& config) {
   const auto may_be_lines = [](const SourceSettings& source) {
-    return source.kind.value_or(SourceKind::jsonl) == SourceKind::jsonl;
+    const SourceKind kind = source.kind.value_or(SourceKind::jsonl);
+    return kind == SourceKind::jsonl || kind == SourceKind::stream;
   };
   if (config.sources.empty()) return may_be_lines(config.source);
   return std::ranges::any_of(config.sources, [&](const auto& entry) { return may_be_lines(entry.second); });

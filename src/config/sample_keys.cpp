@@ -35,8 +35,8 @@ Keys source_keys() {
           "The file of lengths, the file of jsonl, safetensors and numpy or a pattern that names several "
           "(such as 'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder "
           "of dump, relative to the folder where the job is started; the address of a stream's buffer, such "
-          "as "
-          "http://127.0.0.1:8710, or null for one of the job's own."),
+          "as http://127.0.0.1:8710, the folder of a spool, from which the job's own buffer takes files, or "
+          "null for the job's own buffer without a spool."),
       key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
           "Seed of made-up tokens and lengths."),
       key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},

@@ -9,14 +9,31 @@
 namespace evenkeel::config_detail {
 namespace {
 
+void require_redis_for_its_keys(const ArrivalSettings& stream) {
+  const ArrivalSettings defaults;
+  const std::pair<const char*, bool> of_redis[] = {
+      {"name", stream.name != defaults.name},
+      {"redis_password_file", !stream.redis_password_file.empty()},
+      {"redis_wait_replicas", stream.redis_wait_replicas != defaults.redis_wait_replicas}};
+  if (stream.store != "lmdb" && stream.store != "memory") return;
+  for (const auto& [key, is_set] : of_redis) {
+    if (is_set)
+      throw ConfigError(std::string("stream.") + key, "is about a Redis, and stream.store is " + stream.store,
+                        "Leave it out, or set stream.store: redis://HOST");
+  }
+}
+
 /// What a job says of a buffer of its own goes with no other.
 void require_valid_buffer(const Config& config) {
   const ArrivalSettings& stream = config.stream;
   const ArrivalSettings defaults;
-  if (!config.source.path.empty()) {
+  if (config.source.names_buffer()) {
     const std::pair<const char*, bool> own[] = {{"listen", stream.listen != defaults.listen},
                                                 {"dir", !stream.dir.empty()},
                                                 {"store", stream.store != defaults.store},
+                                                {"name", stream.name != defaults.name},
+                                                {"redis_password_file", !stream.redis_password_file.empty()},
+                                                {"redis_wait_replicas", stream.redis_wait_replicas != 0},
                                                 {"capacity", stream.capacity != defaults.capacity}};
     for (const auto& [key, is_set] : own) {
       if (is_set)
@@ -29,9 +46,16 @@ void require_valid_buffer(const Config& config) {
   if (!stream.ca_file.empty())
     throw ConfigError("stream.ca_file", "is for a buffer at https, and source.path names none",
                       "Leave it out");
-  if (stream.store == "memory" && !stream.dir.empty())
-    throw ConfigError("stream.dir", "is a folder, and stream.store: memory needs none",
+  if (!config.source.path.empty() && stream.store == "memory") {
+    throw ConfigError("stream.store",
+                      "is memory, which loses samples with the job, and those of the folder source.path are "
+                      "removed from there once the buffer has them",
+                      "Set it to lmdb, with stream.dir");
+  }
+  if (stream.store != "lmdb" && !stream.dir.empty())
+    throw ConfigError("stream.dir", "is a folder, and stream.store: " + stream.store + " needs none",
                       "Leave it out, or set stream.store: lmdb");
+  require_redis_for_its_keys(stream);
   if (stream.store == "lmdb" && stream.dir.empty()) {
     throw ConfigError(
         "stream.dir", "is not set, and the job's own buffer keeps samples there",

@@ -10,11 +10,16 @@ Keys stream_keys() {
           "Where producers find the job's own buffer, on the machine of the first rank that reads. Addresses "
           "other than the loopback need token_file."),
       key("stream.dir", s, &ArrivalSettings::dir, FilePath{},
-          "The folder in which the job's own buffer keeps samples; it needs one unless store is memory."),
-      key("stream.store", s, &ArrivalSettings::store,
-          Choice<std::string>(
-              std::vector<std::pair<std::string, std::string>>{{"lmdb", "lmdb"}, {"memory", "memory"}}),
-          "lmdb keeps samples in dir; memory loses them when the job ends, however it ends."),
+          "The folder in which the job's own buffer keeps samples; it needs one if store is lmdb."),
+      key("stream.store", s, &ArrivalSettings::store, StoreName{},
+          "Where the job's own buffer keeps samples: lmdb in dir; redis://HOST in a Redis, with other doors; "
+          "memory loses them when the job ends, however it ends."),
+      key("stream.name", s, &ArrivalSettings::name, BufferName{},
+          "With a Redis: the name of the job's own buffer, as there may be several."),
+      key("stream.redis_password_file", s, &ArrivalSettings::redis_password_file, FilePath{},
+          "A file whose first line is the password of the Redis; only its owner may read it."),
+      key("stream.redis_wait_replicas", s, &ArrivalSettings::redis_wait_replicas, Integer<Int64>{0, 100},
+          "So many replicas of the Redis must have samples before they are acknowledged."),
       key("stream.capacity", s, &ArrivalSettings::capacity, ByteCount{Int64{1} << 20, Int64{1} << 50},
           "The most bytes that the job's own buffer keeps; then producers wait."),
       key("stream.token_file", s, &ArrivalSettings::token_file, FilePath{},

@@ -1,5 +1,6 @@
 #include "config/value.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
@@ -118,6 +119,28 @@ std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
 std::string Address::read(const ConfigValue& value) const {
   const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
   if (!host_and_port(text)) throw_wrong_type(value, "an address with a port, such as 127.0.0.1:8710");
+  return text;
+}
+
+std::string StoreName::read(const ConfigValue& value) const {
+  const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
+  const bool is_redis = text.starts_with("redis://") || text.starts_with("redis+unix://");
+  if (text != "lmdb" && text != "memory" && !is_redis) throw_wrong_type(value, values());
+  return text;
+}
+
+std::string StoreName::write(const std::string& store) const {
+  return store.find(':') == std::string::npos ? store : quoted(store);
+}
+
+std::string BufferName::read(const ConfigValue& value) const {
+  const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
+  const auto is_meant = [](char c) {
+    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  if (text.empty() || text.size() > 100 || !std::ranges::all_of(text, is_meant))
+    throw_wrong_type(value, values());
   return text;
 }
 

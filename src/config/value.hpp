@@ -210,6 +210,24 @@ struct Address {
   [[nodiscard]] std::string write(const std::string& address) const { return quoted(address); }
 };
 
+/// Where a buffer keeps samples. What a URL says is for the buffer to read.
+struct StoreName {
+  using value_type = std::string;
+  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string values() const { return "lmdb, memory, or redis://HOST:PORT"; }
+  [[nodiscard]] std::string read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const std::string& store) const;
+};
+
+/// The name of a buffer in a Redis.
+struct BufferName {
+  using value_type = std::string;
+  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string values() const { return "up to 100 letters, digits, '.', '_' and '-'"; }
+  [[nodiscard]] std::string read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
+};
+
 /// A number of bytes, which may have a unit: 8GiB.
 struct ByteCount {
   using value_type = std::int64_t;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -295,6 +296,32 @@ TEST(Buffer, finds_a_group_by_the_text_of_its_number) {
   EXPECT_EQ(buffer.group_called("8"), Uid("8"));
   buffer.take(received(rollout_line("7", 0)));
   EXPECT_THROW(static_cast<void>(buffer.group_called("7")), InputError);
+}
+
+TEST(Buffer, reads_lines_as_it_was_told_and_with_the_samples_that_it_has_in_no_other_way) {
+  const ScratchFolder scratch;
+  const auto open = [&](const std::optional<ToldFormats>& told) {
+    return std::make_unique<Buffer>(open_lmdb_store(scratch / "kept", least_lmdb_capacity), groups_of(1),
+                                    told);
+  };
+  const std::string plain = rollout_line("a", 0);
+  const std::string line = plain.substr(0, plain.size() - 2) + R"(, "note": "good"})" + "\n";
+  {
+    const auto buffer = open(ToldFormats{{"note", LineFormat::bytes}});
+    EXPECT_EQ(report_of<InputError>([&] { static_cast<void>(received(plain, buffer->formats())); }).where,
+              "body");
+  }
+  {
+    const auto buffer = open(ToldFormats{{"note", LineFormat::text}});  // nothing has come so far
+    buffer->take(received(line, buffer->formats()));
+    ASSERT_EQ(buffer->schema().fields.size(), 3);
+    EXPECT_EQ(buffer->schema().fields[1].kind, FieldKind::text);
+  }
+  const std::string refused = report_of<InputError>([&] { open(ToldFormats{}); }).message;
+  EXPECT_THAT(refused, HasSubstr("are written as note=text,versions=runs"));
+  EXPECT_THAT(refused, HasSubstr("to read them as versions=runs"));
+  EXPECT_EQ(open(std::nullopt)->formats().at("note"), LineFormat::text);
+  EXPECT_THROW(open(ToldFormats{{"versions", LineFormat::axes}}), ConfigError);
 }
 
 }  // namespace

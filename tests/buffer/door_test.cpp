@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,8 +16,8 @@
 #include "buffer/intake/sent_samples.hpp"
 #include "buffer/job_client.hpp"
 #include "buffer/rollout_lines.hpp"
+#include "buffer/sample_tensors.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/safetensors/safetensors.hpp"
 #include "support/report_of.hpp"
 #include "support/scratch_folder.hpp"
 
@@ -31,14 +30,16 @@ using testing::HasSubstr;
 using testing_support::groups_of;
 using testing_support::report_of;
 using testing_support::rollout_line;
+using testing_support::sample_tensors;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
 /// A buffer in memory whose door is open.
 class OpenDoor {
  public:
-  explicit OpenDoor(DoorSettings settings = {}, std::int64_t capacity = 1 << 20, std::int64_t group_size = 2)
-      : buffer_(make_memory_store(capacity), groups_of(group_size)),
+  explicit OpenDoor(DoorSettings settings = {}, std::int64_t capacity = 1 << 20, std::int64_t group_size = 2,
+                    const ToldFormats& formats = {})
+      : buffer_(make_memory_store(capacity), groups_of(group_size), formats),
         door_(buffer_, with_free_port(std::move(settings))),
         serving_([this] { door_.serve(); }) {
     httplib::Client waiting("127.0.0.1", door_.port());
@@ -110,25 +111,31 @@ TEST(Door, answers_each_refusal_with_its_status) {
 
 TEST(Door, takes_tensors_and_gives_them_to_the_job) {
   OpenDoor door;
-  const std::vector<std::int64_t> tokens{5, 6, 7};
-  const std::vector<std::int64_t> offsets{0, 3};
-  const std::vector<std::int64_t> one{1};
-  const auto tensor = [](const char* name, const std::vector<std::int64_t>& values) {
-    return TensorView{name, DType::int64, {std::ssize(values)}, std::as_bytes(std::span(values))};
-  };
-  const std::vector<TensorView> sample{tensor("input_ids", tokens),   tensor("offsets", offsets),
-                                       tensor("prompt_lengths", one), tensor("uid", one),
-                                       tensor("index", one),          tensor("version", one)};
-  const std::string body =
-      safetensors_bytes(sample, {{"evenkeel_fields", R"({"index": "sample", "version": "sample"})"}});
-  const auto answer = door.post("/v1/samples", body, {}, "application/vnd.safetensors");
+  const auto answer = door.post("/v1/samples", sample_tensors(), {}, "application/vnd.safetensors");
   ASSERT_EQ(answer->status, 200) << answer->body;
   EXPECT_EQ(door.post("/v1/samples", rollout_line("a", 0))->status, 409);
   JobClient job(door.url());
   const std::vector<std::int64_t> arrivals{1};
-  const RaggedBatch batch = sent_samples(job.lines(arrivals), arrivals, job.schema());
+  const RaggedBatch batch = sent_samples(job.lines(arrivals), arrivals, job.schema(), {});
   EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{1}, 1, 1, 2}));
   EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), testing::ElementsAre(5, 6, 7));
+}
+
+TEST(Door, reads_lines_as_the_buffer_was_told_and_refuses_tensors_then) {
+  OpenDoor door({}, 1 << 20, 2, {{"note", LineFormat::text}});
+  const auto tensors = door.post("/v1/samples", sample_tensors(), {}, "application/vnd.safetensors");
+  EXPECT_EQ(tensors->status, 422);
+  EXPECT_THAT(json::parse(tensors->body)["error"],
+              HasSubstr("body: has safetensors, and the buffer is told how JSON Lines write note=text."));
+  std::string line = rollout_line("a", 0);
+  line.insert(1, R"("note": "good", )");
+  ASSERT_EQ(door.post("/v1/samples", line)->status, 200);
+  JobClient job(door.url());
+  const ToldFormats formats = job.begin(2).formats;
+  EXPECT_EQ(formats.at("note"), LineFormat::text);
+  const std::vector<std::int64_t> arrivals{1};
+  const RaggedBatch batch = sent_samples(job.lines(arrivals), arrivals, job.schema(), formats);
+  EXPECT_EQ(batch.at("note").spec().kind, FieldKind::text);
 }
 
 TEST(Door, keeps_the_connection_after_a_refusal) {

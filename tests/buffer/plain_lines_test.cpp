@@ -39,9 +39,10 @@ Outcome outcome_of(Read read) {
 }
 
 /// Both ways to read a body are the same.
-void expect_same(const std::string& text) {
-  const Outcome fast = outcome_of([&] { return ReceivedSamples(spooled_lines(text)); });
-  const Outcome slow = outcome_of([&] { return ReceivedSamples::parsed(spooled_lines(text)); });
+void expect_same(const std::string& text, const ToldFormats& told = stream_formats()) {
+  const Outcome fast =
+      outcome_of([&] { return ReceivedSamples(spooled_lines(text), SampleForm::lines, told); });
+  const Outcome slow = outcome_of([&] { return ReceivedSamples::parsed(spooled_lines(text), told); });
   ASSERT_EQ(fast.error, slow.error) << text;
   ASSERT_EQ(fast.schema, slow.schema) << text;
   ASSERT_EQ(fast.lines, slow.lines) << text;
@@ -73,6 +74,19 @@ TEST(PlainLines, are_told_without_a_parser) {
     EXPECT_EQ(is_plain(line), std::string(field) != R"("big": -1e300)") << line;
     expect_same(line);
   }
+}
+
+TEST(PlainLines, have_fields_that_are_told) {
+  const ToldFormats runs{{"turn", LineFormat::runs}, {"versions", LineFormat::runs}};
+  const ToldFormats axes{{"turn", LineFormat::axes}, {"versions", LineFormat::runs}};
+  const std::string line = std::string("{") + keys + R"(, "turn": [[0, 1], [7, 2]]})";
+  for (const ToldFormats& told : {runs, axes}) {
+    expect_same(line, told);
+    expect_same(std::string("{") + keys + "}", told);
+    expect_same("", told);
+  }
+  EXPECT_EQ(ReceivedSamples(spooled_lines(line), SampleForm::lines, runs).schema().fields[1].kind,
+            FieldKind::token);
 }
 
 TEST(PlainLines, are_the_same_as_parsed_ones_wherever_they_are_cut_or_changed) {

@@ -92,7 +92,7 @@ RaggedBatch handed_out(const ReceivedSamples& received, const std::vector<std::i
     const BodyFrame frame = frame_of(body);
     answer.append(frame.before).append(body).append(frame.after);
   }
-  return sent_samples(answer, order, received.schema());
+  return sent_samples(answer, order, received.schema(), stream_formats());
 }
 
 TEST(ReceivedTensors, are_told_by_their_keys_lengths_and_versions) {
@@ -226,7 +226,7 @@ TEST(ReceivedTensors, decide_what_was_open) {
     const std::string_view body = sent->samples()[0].body;
     answer.append(frame_of(body).before).append(body);
   }
-  const RaggedBatch batch = sent_samples(answer, std::vector<std::int64_t>{1, 2}, joined);
+  const RaggedBatch batch = sent_samples(answer, std::vector<std::int64_t>{1, 2}, joined, {});
   EXPECT_EQ(batch.at("score").spec().kind, FieldKind::response_token);
   EXPECT_THAT(batch.at("score").values<float>(), ElementsAre(0.5F, 1.5F, 2.5F, 3.5F));
 }
@@ -244,12 +244,12 @@ TEST(SentSamples, that_are_others_than_were_asked_for_are_refused) {
   const ReceivedSamples lines = received(rollout_line("a", 0));
   const std::string answer = std::string(lines.samples()[0].body) + "\n";
   const std::vector<std::int64_t> two{1, 2};
-  EXPECT_EQ(report_of<InputError>([&] { return sent_samples(answer, two, lines.schema()); }).message,
+  EXPECT_EQ(report_of<InputError>([&] { return sent_samples(answer, two, lines.schema(), {}); }).message,
             "are 1; 2 were asked for");
   const ReceivedSamples tensors = three().sent();
   const std::string_view body = tensors.samples()[0].body;
   const std::string cut = frame_of(body).before + std::string(body.substr(0, body.size() - 1));
-  EXPECT_THROW(static_cast<void>(sent_samples(cut, std::vector<std::int64_t>{1}, tensors.schema())),
+  EXPECT_THROW(static_cast<void>(sent_samples(cut, std::vector<std::int64_t>{1}, tensors.schema(), {})),
                InputError);
 }
 

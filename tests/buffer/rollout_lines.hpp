@@ -21,10 +21,10 @@ inline stream::StreamSettings groups_of(std::int64_t size) {
   return settings;
 }
 
-inline ReceivedSamples received(const std::string& lines) {
+inline ReceivedSamples received(const std::string& lines, const ToldFormats& formats = stream_formats()) {
   SpooledBody body;
   body.write(lines);
-  return ReceivedSamples(std::move(body));
+  return ReceivedSamples(std::move(body), SampleForm::lines, formats);
 }
 
 }  // namespace evenkeel::testing_support

@@ -2,18 +2,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "buffer/buffer.hpp"
+#include "buffer/redis_server.hpp"
 #include "buffer/rollout_lines.hpp"
 #include "buffer/store/store.hpp"
+#include "page/arrivals.hpp"
 #include "support/run_program.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
+using testing::Ge;
 using testing::HasSubstr;
 using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
@@ -56,7 +64,8 @@ TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample)
                                  HasSubstr("10 in 5 groups that are complete, 0 that are not"),
                                  HasSubstr("last formed    none")));
   const std::string report = (scratch_ / "report").string();
-  const ProgramResult told = run(2, "--report " + report);
+  const std::string metrics = (scratch_ / "run.prom").string();
+  const ProgramResult told = run(2, "--report " + report + " --prometheus-file " + metrics);
   ASSERT_EQ(told.status, 0) << told.err;
   EXPECT_THAT(told.err, HasSubstr("samples that arrive, no end known"));
   // Of version 0 are all: two steps' are fresh enough, and the last group is dropped.
@@ -74,13 +83,32 @@ TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample)
   for (const char* row : {"samples that arrived", "response tokens of a sample", "samples behind the policy",
                           "seconds steps waited for samples"})
     EXPECT_THAT(page, HasSubstr("| " + std::string(row) + " |"));
+  // The same in the page, and while the job runs.
+  EXPECT_THAT(read_text(report + "/report.html"), HasSubstr("\"arrivals\":" + arrivals.dump()));
+  std::istringstream lines(read_text(report + "/metrics.jsonl"));
+  std::vector<std::int64_t> in_steps;
+  for (std::string line; std::getline(lines, line);)
+    in_steps.push_back(nlohmann::json::parse(line).at("arrivals").at("formed"));
+  EXPECT_THAT(in_steps, ElementsAre(Ge(4), Ge(4)));
+  EXPECT_THAT(read_text(metrics),
+              AllOf(HasSubstr("\nevenkeel_stream_trained_samples_total 8\n"),
+                    HasSubstr("\nevenkeel_stream_waiting_samples 0\n"),
+                    HasSubstr("\nevenkeel_stream_dropped_samples_total{reason=\"stale\"} 2\n"),
+                    HasSubstr("\nevenkeel_stream_samples_behind_policy_total{versions=\"1\"} 4\n")));
+  const std::string watching = read_text(EVENKEEL_SOURCE_DIR "/docs/watching.md");
+  for_each_arrival_figure([&](const auto& figure) {
+    EXPECT_THAT(watching, HasSubstr("| `evenkeel_stream_" + std::string(figure.metric) + "` |"));
+  });
   EXPECT_THAT(inspected(), AllOf(HasSubstr("trained        8\n"), HasSubstr("dropped        2 (2 stale)\n"),
+                                 HasSubstr("behind policy  4 by 0, 4 by 1 version\n"),
                                  HasSubstr("last trained   1\n"), HasSubstr("more may come  no\n")));
 }
 
 TEST_F(JobWithABuffer, may_have_data_ranks_that_read_and_resume_on_others) {
   const std::string state = "--state " + (scratch_ / "state").string();
-  ASSERT_EQ(run(3, state + " --set mesh.data_ranks=1 --steps 1").status, 0);
+  ASSERT_EQ(
+      run(3, state + " --set mesh.data_ranks=1 --steps 1 --report " + (scratch_ / "report").string()).status,
+      0);
   EXPECT_THAT(inspected(), HasSubstr("last trained   0\n"));
   const ProgramResult rest = run(2, state + " --resume");
   ASSERT_EQ(rest.status, 0) << rest.err;
@@ -88,6 +116,26 @@ TEST_F(JobWithABuffer, may_have_data_ranks_that_read_and_resume_on_others) {
   const ProgramResult again = run(2, "");
   EXPECT_EQ(again.status, 1);
   EXPECT_THAT(again.err, AllOf(HasSubstr("step 0"), HasSubstr("has freed the samples of steps up to 1")));
+}
+
+TEST_F(JobWithABuffer, takes_files_of_a_spool_and_may_keep_samples_in_a_redis) {
+  if (!testing_support::no_redis().empty()) GTEST_SKIP() << testing_support::no_redis();
+  const testing_support::RedisServer redis;
+  const std::filesystem::path spool = scratch_ / "spool";
+  std::filesystem::create_directory(spool);
+  for (const std::string name : {"a", "b"})
+    write_text(spool / (name + ".jsonl"), rollout_line(name, 0) + rollout_line(name, 1));
+  write_text(spool / "end", "");
+  write_text(scratch_ / "job.yaml", "source: {kind: stream, path: " + spool.string() +
+                                        "}\nbatch: {global_batch: 4}\nstream: {listen: '127.0.0.1:0', store: "
+                                        "'redis+unix://" +
+                                        redis.socket() + "', name: math, group_size: 2}\n");
+  const ProgramResult told = run(2, "");
+  ASSERT_EQ(told.status, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("4: 4 trained, 0 in steps, 0 waiting, 0"));
+  EXPECT_FALSE(std::filesystem::exists(spool / "a.jsonl") || std::filesystem::exists(spool / "end"));
+  EXPECT_THAT(run(1, "--set stream.store=redis://:secret@h").err,
+              AllOf(HasSubstr("stream.store: has a password"), HasSubstr("stream.redis_password_file")));
 }
 
 TEST_F(JobWithABuffer, is_refused_where_it_cannot_be) {

@@ -225,7 +225,7 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_EQ(refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
             "job.yaml: fields.x.read_as: needs JSON Lines, since it says how JSON Lines write the field. Set "
             "source.kind: "
-            "jsonl, or "
+            "jsonl or stream, or "
             "fields.x.read_as: null");
   EXPECT_EQ(refusal("fields: {x: {cut_by: y, share: equal}}\n"),
             "job.yaml: fields.x.cut_by: needs values that samples do not share, since rows that are stored "

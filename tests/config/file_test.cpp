@@ -381,14 +381,15 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
         "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_tokens_per_rank: null",
         "  communication: auto", "  context_sizes: powers-of-two", "  stage: last", "  read_as: null",
         // Nothing arrives there.
-        "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  capacity: 8GiB",
-        "  token_file: null", "  ca_file: null", "  group_size: auto", "  min_group: auto",
-        "  deadline: auto", "  max_staleness: auto", "  on_stale: auto", "  patience: null",
-        "  look_ahead: 0", "  version: step", "  share: none"};
+        "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
+        "  redis_password_file: null", "  redis_wait_replicas: 0", "  capacity: 8GiB", "  token_file: null",
+        "  ca_file: null", "  group_size: auto", "  min_group: auto", "  deadline: auto",
+        "  max_staleness: auto", "  on_stale: auto", "  patience: null", "  look_ahead: 0", "  version: step",
+        "  share: none"};
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 92u);
+  EXPECT_EQ(keys, 95u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

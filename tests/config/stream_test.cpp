@@ -45,7 +45,8 @@ TEST(ConfigStream, is_written_so_that_it_is_read_again) {
 
 TEST(ConfigStream, of_another_buffer_goes_without_what_is_of_the_jobs_own) {
   EXPECT_EQ(refusal(other), "accepted");
-  for (const char* key : {"listen='127.0.0.1:1'", "dir=kept", "store=memory", "capacity=1GiB"}) {
+  for (const char* key : {"listen='127.0.0.1:1'", "dir=kept", "store=memory", "capacity=1GiB", "name=math",
+                          "redis_password_file=/p", "redis_wait_replicas=1"}) {
     EXPECT_THAT(refusal(other, {std::string("stream.") + key}),
                 AllOf(HasSubstr("is of the job's own buffer"), HasSubstr("source.path")))
         << key;
@@ -58,6 +59,23 @@ TEST(ConfigStream, of_the_jobs_own_buffer_says_where_samples_are_kept) {
               AllOf(HasSubstr("stream.dir: is not set"), HasSubstr("memory")));
   EXPECT_EQ(refusal("source: {kind: stream}\nstream: {store: memory}"), "accepted");
   EXPECT_THAT(refusal(own, {"stream.store=memory"}), HasSubstr("stream.dir: is a folder"));
+}
+
+TEST(ConfigStream, may_keep_samples_in_a_redis) {
+  const std::string redis = "source: {kind: stream}\nstream: {store: 'redis://h:1', name: math}\n";
+  EXPECT_EQ(parse(redis).stream.store, "redis://h:1");
+  EXPECT_EQ(parse(to_yaml(parse(redis))), parse(redis));
+  EXPECT_THAT(refusal(redis, {"stream.dir=kept"}), HasSubstr("stream.dir: is a folder"));
+  EXPECT_THAT(refusal(redis, {"stream.name=a/b"}), HasSubstr("stream.name=a/b: expected up to 100 letters"));
+  EXPECT_THAT(refusal(redis, {"stream.store=redis"}), HasSubstr("stream.store=redis: expected lmdb, memory"));
+  EXPECT_THAT(refusal(own, {"stream.name=math"}),
+              AllOf(HasSubstr("stream.name: is about a Redis"), HasSubstr("stream.store is lmdb")));
+}
+
+TEST(ConfigStream, may_have_a_spool_whose_samples_outlive_the_job) {
+  EXPECT_EQ(refusal(own, {"source.path=spool"}), "accepted");
+  EXPECT_THAT(refusal("source: {kind: stream, path: spool}\nstream: {store: memory}"),
+              AllOf(HasSubstr("stream.store: is memory"), HasSubstr("source.path")));
 }
 
 TEST(ConfigStream, needs_batches_of_whole_groups) {

@@ -59,7 +59,7 @@ void require_readable(const ReceivedSamples& received) {
     answer.append(frame.before).append(sample.body).append(frame.after);
     arrivals.push_back(sample.number);
   }
-  const RaggedBatch batch = sent_samples(answer, arrivals, received.schema());
+  const RaggedBatch batch = sent_samples(answer, arrivals, received.schema(), stream_formats());
   require(batch.size() == std::ssize(arrivals), "each sample is read again");
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     const stream::SampleAccepted& accepted = received.samples()[i].accepted;

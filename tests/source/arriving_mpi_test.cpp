@@ -41,8 +41,8 @@ using testing_support::ScratchFolder;
 /// A buffer in this process, which can be closed and opened again at the same port.
 class OpenBuffer {
  public:
-  explicit OpenBuffer(stream::StreamSettings settings)
-      : buffer_(std::make_unique<Buffer>(make_memory_store(1 << 20), settings)) {
+  explicit OpenBuffer(stream::StreamSettings settings, const ToldFormats& formats = {})
+      : buffer_(std::make_unique<Buffer>(make_memory_store(1 << 20), settings, formats)) {
     open(0);
   }
   ~OpenBuffer() {
@@ -84,9 +84,9 @@ class Arriving : public testing::Test {
  protected:
   ~Arriving() override { world_.barrier(); }
 
-  void open(const stream::StreamSettings& settings) {
+  void open(const stream::StreamSettings& settings, const ToldFormats& formats = {}) {
     if (world_.rank() == 0) {
-      buffer_ = std::make_unique<OpenBuffer>(settings);
+      buffer_ = std::make_unique<OpenBuffer>(settings, formats);
       url_ = buffer_->url();
     }
     boost::mpi::broadcast(world_, url_, 0);
@@ -401,6 +401,31 @@ TEST_F(Arriving, rules_that_differ_from_the_buffers_are_refused_on_every_rank) {
               AllOf(HasSubstr("stream.max_staleness"), HasSubstr("has none")));
   EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"batch.global_batch=5"})); }),
               AllOf(HasSubstr("batch.global_batch"), HasSubstr("is 5"), HasSubstr("groups of 2")));
+}
+
+TEST_F(Arriving, fields_are_read_as_the_buffer_was_told) {
+  open(testing_support::groups_of(2), {{"where", LineFormat::axes}});
+  on_buffer([](Buffer& buffer) {
+    for (const int index : {0, 1}) {
+      const std::string line = rollout_line("a", index);
+      buffer.take(received(line.substr(0, line.size() - 2) + R"(, "where": [[1, 2, 3, 4], [5, 6, 7, 8]]})",
+                           buffer.formats()));
+    }
+  });
+  end();
+  SampleStream stream(world_, config_of());
+  const RaggedBatch batch = stream.read(0);
+  for (const Column& column : batch.fields()) {
+    if (column.spec().name != "where") continue;
+    EXPECT_EQ(column.spec().trailing, std::vector<std::int64_t>{2});
+    EXPECT_EQ(column.values<std::int64_t>()[1], 5) << "of the first token";
+  }
+  EXPECT_EQ(SampleStream(world_, config_of({"fields.where.read_as=axes"})).num_steps(),
+            SampleStream::all_steps);
+  EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"fields.where.read_as=runs"})); }),
+              AllOf(HasSubstr("fields.where.read_as: is runs"), HasSubstr("reads the field as axes")));
+  EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"fields.other.read_as=text"})); }),
+              HasSubstr("as its lines show it"));
 }
 
 TEST_F(Arriving, a_job_may_have_the_buffer_itself) {

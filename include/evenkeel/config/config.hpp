@@ -57,6 +57,12 @@ struct SourceSettings {
   std::int64_t epochs = 1;         ///< how often it is read in one epoch of the job
   std::int64_t weight = 1000;      ///< its share among several sources, in thousandths of any one unit
 
+  /// Of a stream: whether `path` is the address of a buffer. Otherwise it is the folder of a spool, or empty,
+  /// and the job has the buffer itself.
+  [[nodiscard]] bool names_buffer() const {
+    return path.native().starts_with("http://") || path.native().starts_with("https://");
+  }
+
   friend bool operator==(const SourceSettings&, const SourceSettings&) = default;
 };
 
@@ -65,7 +71,10 @@ struct ArrivalSettings {
   // A buffer of the job's own, where source.path names none.
   std::string listen = "127.0.0.1:8710";          ///< address and port of its door
   std::filesystem::path dir;                      ///< that it keeps samples in
-  std::string store = "lmdb";                     ///< or memory
+  std::string store = "lmdb";                     ///< or memory, or the URL of a Redis
+  std::string name = "default";                   ///< of the buffer in a Redis
+  std::filesystem::path redis_password_file;      ///< with the password of the Redis
+  std::int64_t redis_wait_replicas = 0;           ///< that have samples before they are acknowledged
   std::int64_t capacity = std::int64_t{8} << 30;  ///< bytes
   // Any buffer.
   std::filesystem::path token_file;           ///< with the token that its door asks for

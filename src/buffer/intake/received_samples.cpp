@@ -52,10 +52,42 @@ bool has_field(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
+/// Fields that samples must have.
+ToldFormats told_by_users(ToldFormats told) {
+  for (const auto& [name, format] : stream_formats()) told.erase(name);
+  return told;
+}
+
+bool has_fields(const JsonlSchema& schema, const ToldFormats& told) {
+  return std::ranges::all_of(told, [&](const auto& format) { return has_field(schema, format.first); });
+}
+
+/// As the readers of files refuse it: tensors say themselves what they are.
+void require_nothing_told(const ToldFormats& told) {
+  const ToldFormats by_users = told_by_users(told);
+  if (by_users.empty()) return;
+  throw InputError("body",
+                   "has safetensors, and the buffer is told how JSON Lines write " + words_of(by_users),
+                   "Send JSON Lines, or start the buffer without --read-as and fields.NAME.read_as");
+}
+
 }  // namespace
 
 const ToldFormats& stream_formats() {
   static const ToldFormats formats{{"versions", LineFormat::runs}};
+  return formats;
+}
+
+ToldFormats formats_with(const ToldFormats& told, const std::string& where) {
+  ToldFormats formats = told;
+  for (const auto& [name, format] : stream_formats()) {
+    if (const auto [known, is_new] = formats.emplace(name, format); !is_new && known->second != format) {
+      throw ConfigError(where,
+                        "says that '" + name + "' is written as " + std::string(name_of(known->second)) +
+                            ", and in a stream it is written as " + std::string(name_of(format)),
+                        "Leave it out");
+    }
+  }
   return formats;
 }
 
@@ -64,18 +96,19 @@ std::string ReceivedSamples::where(const ReceivedSample& sample) const {
   return "body:" + std::to_string(sample.number + 1);
 }
 
-ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form)
+ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form, const ToldFormats& told)
     : ReceivedSamples(Unread{}, std::move(body), form) {
   if (form_ == SampleForm::tensors) {
+    require_nothing_told(told);
     read_tensors();
-  } else if (!outline_lines()) {
-    parse_lines();
+  } else if (!outline_lines(told)) {
+    parse_lines(told);
   }
 }
 
-ReceivedSamples ReceivedSamples::parsed(SpooledBody body) {
+ReceivedSamples ReceivedSamples::parsed(SpooledBody body, const ToldFormats& told) {
   ReceivedSamples received(Unread{}, std::move(body), SampleForm::lines);
-  received.parse_lines();
+  received.parse_lines(told);
   return received;
 }
 
@@ -95,15 +128,15 @@ std::optional<ReceivedSample> ReceivedSamples::received_of(SampleOutline& outlin
 }
 
 /// False where all has to be parsed, which finds what is wrong, if anything is.
-bool ReceivedSamples::outline_lines() {
+bool ReceivedSamples::outline_lines(const ToldFormats& told) {
   static_cast<void>(body_.file());
   constexpr std::array<std::string_view, 3> watched{"index", "version", "versions"};
-  std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), stream_formats(), watched);
+  std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), told, watched);
   if (!outlines || outlines->samples.size() > most_samples) return false;
   const bool are_integers = std::ranges::all_of(outlines->schema.fields, [&](const FieldSpec& field) {
     return std::ranges::count(watched, field.name) == 0 || field.dtype == DType::int64;
   });
-  if (!are_integers) return false;
+  if (!are_integers || !has_fields(outlines->schema, told_by_users(told))) return false;
   std::vector<ReceivedSample> samples;
   samples.reserve(outlines->samples.size());
   for (SampleOutline& outline : outlines->samples) {
@@ -116,7 +149,7 @@ bool ReceivedSamples::outline_lines() {
   return true;
 }
 
-void ReceivedSamples::parse_lines() {
+void ReceivedSamples::parse_lines(const ToldFormats& told) {
   const InputFile& file = body_.file();
   const std::vector<LineRef> lines = scan_lines(file).lines;
   if (lines.empty()) return;
@@ -127,8 +160,9 @@ void ReceivedSamples::parse_lines() {
                      "Send fewer samples in a request");
   }
   const LineFiles files(file);
-  schema_ = infer_schema(files, lines, {}, stream_formats());
-  const RaggedBatch batch = read_samples(files, lines, schema_, stream_formats());
+  schema_ = infer_schema(files, lines, {}, told);
+  require_told_fields(schema_, told_by_users(told), "body");
+  const RaggedBatch batch = read_samples(files, lines, schema_, told);
   std::vector<Uid> uids = read_uids(files, lines);
   const auto indexes = integers_of(batch, "index");
   const auto versions = integers_of(batch, "version");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -14,6 +15,9 @@ constexpr std::array all_kinds{FieldKind::token, FieldKind::response_token, Fiel
                                FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
 
 constexpr const char* tensors_word = "safetensors";
+
+constexpr std::array all_formats{LineFormat::rows, LineFormat::text, LineFormat::bytes, LineFormat::axes,
+                                 LineFormat::runs};
 
 template <typename Value>
 Value one_of(std::span<const Value> all, const std::string& name) {
@@ -63,6 +67,31 @@ SampleForm form_of_schema(const std::string& text) {
   const nlohmann::json in = nlohmann::json::parse(text, nullptr, false);
   const bool are_tensors = in.is_object() && in.value("form", nlohmann::json()) == tensors_word;
   return are_tensors ? SampleForm::tensors : SampleForm::lines;
+}
+
+std::string text_of_formats(const ToldFormats& told) {
+  nlohmann::json formats = nlohmann::json::object();
+  for (const auto& [name, format] : told) formats[name] = name_of(format);
+  return formats.dump();
+}
+
+ToldFormats formats_of_text(const std::string& text) {
+  try {
+    ToldFormats told;
+    const nlohmann::json formats = nlohmann::json::parse(text);
+    for (const auto& [name, format] : formats.get<std::map<std::string, std::string>>())
+      told.emplace(name, one_of<LineFormat>(all_formats, format));
+    return told;
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError("formats of fields", std::string("cannot be read: ") + error.what());
+  }
+}
+
+std::string words_of(const ToldFormats& told) {
+  std::string words;
+  for (const auto& [name, format] : told)
+    words += (words.empty() ? "" : ",") + name + "=" + std::string(name_of(format));
+  return words.empty() ? "none" : words;
 }
 
 }  // namespace evenkeel

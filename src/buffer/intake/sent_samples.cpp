@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"
 #include "io/samples/sample_tensors.hpp"
@@ -22,7 +21,7 @@ constexpr std::size_t size_bytes = 8;
                    "are " + std::to_string(come) + "; " + std::to_string(wanted) + " were asked for");
 }
 
-RaggedBatch samples_of_lines(const JsonlSchema& schema, std::string_view bodies,
+RaggedBatch samples_of_lines(const JsonlSchema& schema, const ToldFormats& told, std::string_view bodies,
                              std::span<const std::int64_t> arrivals) {
   std::vector<LineRef> lines;
   lines.reserve(arrivals.size());
@@ -36,7 +35,7 @@ RaggedBatch samples_of_lines(const JsonlSchema& schema, std::string_view bodies,
   }
   if (lines.size() != arrivals.size()) refuse_number(std::ssize(lines), arrivals.size());
   const InputFile file(answer_name, bodies);
-  return read_samples(file, lines, schema, stream_formats());
+  return read_samples(file, lines, schema, told);
 }
 
 /// A body of tensors, open for reading.
@@ -131,10 +130,10 @@ BodyFrame frame_of(std::string_view body) {
 }
 
 RaggedBatch sent_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
-                         const JsonlSchema& schema) {
+                         const JsonlSchema& schema, const ToldFormats& told) {
   const bool are_tensors = arrivals.empty() || form_of_body(bodies) == SampleForm::tensors;
   return are_tensors ? samples_of_tensors(schema, bodies, arrivals)
-                     : samples_of_lines(schema, bodies, arrivals);
+                     : samples_of_lines(schema, told, bodies, arrivals);
 }
 
 }  // namespace evenkeel

@@ -29,8 +29,9 @@ struct BodyFrame {
 [[nodiscard]] BodyFrame frame_of(std::string_view body);
 
 /// The samples that JobClient::lines() gave, with the fields of the stream: ids are their arrival numbers,
-/// groups are those of their uids. Throws InputError where one is not what was checked when it came.
+/// groups are those of their uids. `told`: how lines write fields. Throws InputError where one is not what
+/// was checked when it came.
 [[nodiscard]] RaggedBatch sent_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
-                                       const JsonlSchema& schema);
+                                       const JsonlSchema& schema, const ToldFormats& told);
 
 }  // namespace evenkeel

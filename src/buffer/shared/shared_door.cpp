@@ -89,8 +89,8 @@ class SharedDoor::Doors {
   }
 
   void begin_term(const std::string& lease) {
-    auto buffer =
-        std::make_shared<Buffer>(open_redis_store(settings_.store, lease, settings_.times), settings_.stream);
+    auto buffer = std::make_shared<Buffer>(open_redis_store(settings_.store, lease, settings_.times),
+                                           settings_.stream, settings_.formats);
     HttpAnswer answer = answers_of(buffer, settings_.door.token);
     set_term(std::make_shared<Term>(Term{lease, std::move(buffer), std::move(answer)}));
   }

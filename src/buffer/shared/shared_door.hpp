@@ -18,6 +18,7 @@ struct SharedDoorSettings {
   DoorSettings door;
   std::string advertised{};  ///< where other doors reach this one; empty: where it listens
   LeaseTimes times{};
+  ToldFormats formats{};  ///< how lines write fields
 };
 
 /// One of several doors to a buffer in Redis. The one that has the lease is active: it has the buffer. The

@@ -22,6 +22,7 @@
 #include "buffer/store/store.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/option_values.hpp"
+#include "cli/read_as_option.hpp"
 #include "cli/terminal/standard_output.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -45,6 +46,7 @@ struct BufferOptions {
   std::optional<double> deadline;
   std::optional<std::int64_t> max_staleness;
   std::string on_stale = "wait";
+  ToldFormats formats;
 };
 
 CLI::Validator byte_count() {
@@ -164,7 +166,7 @@ void run_alone(const BufferOptions& options, const DoorSettings& door_settings) 
   const std::int64_t capacity = capacity_of(options);
   Buffer buffer(
       options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity),
-      stream_settings(options));
+      stream_settings(options), options.formats);
   Door door(buffer, door_settings);
   say_what_there_is(buffer.status());
   say("Listening on " + door.url());
@@ -187,7 +189,8 @@ void run_shared(const BufferOptions& options, const DoorSettings& door_settings)
   SharedDoor door({.store = std::move(store),
                    .stream = stream_settings(options),
                    .door = door_settings,
-                   .advertised = options.advertised});
+                   .advertised = options.advertised,
+                   .formats = options.formats});
   if (const auto buffer = door.buffer()) {
     say_what_there_is(buffer->status());
   } else {
@@ -282,6 +285,7 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->type_name("WORD")
       ->transform(one_of({"wait", "drop", "mask"}))
       ->capture_default_str();
+  add_read_as_option(*command, options->formats);
   command->footer(
       "SIGTERM ends it. What it has acknowledged is there when it starts again, however it ended.\n"
       "\n"

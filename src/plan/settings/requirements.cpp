@@ -83,7 +83,7 @@ constexpr Need no_delay{"batch.delay_outliers", "0", "outliers that do not wait"
                         [](C c) { return !c.delay.is_on(); }};
 constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples that are no error",
                              [](C c) { return c.filter.empty != EmptySample::error; }};
-constexpr Need lines{"source.kind", "jsonl", "JSON Lines", [](C c) { return c.are_lines_read; }};
+constexpr Need lines{"source.kind", "jsonl or stream", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
                           [](C c) { return !c.field.layers; }};
 constexpr Need narrow_wire{"field.wire", "narrow", "integers that are sent narrow",

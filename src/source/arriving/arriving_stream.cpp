@@ -1,6 +1,7 @@
 #include "source/arriving/arriving_stream.hpp"
 
 #include <algorithm>
+#include <boost/serialization/map.hpp>
 #include <boost/serialization/string.hpp>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "source/arriving/steps_of_buffer.hpp"
 #include "source/cut_samples.hpp"
 #include "source/length_limits.hpp"
+#include "source/told_formats.hpp"
 #include "transport/share_values.hpp"
 
 namespace evenkeel {
@@ -45,6 +47,19 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule("deadline", wanted.deadline, has.deadline, url, number);
   require_same_rule("max_staleness", wanted.max_staleness, has.max_staleness, url, number);
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
+}
+
+/// Throws ConfigError where the job says that fields are written otherwise than the buffer reads them.
+void require_same_formats(const ToldFormats& wanted, const ToldFormats& has, const std::string& url) {
+  for (const auto& [name, format] : wanted) {
+    const auto known = has.find(name);
+    if (known != has.end() && known->second == format) continue;
+    throw ConfigError(
+        "fields." + name + ".read_as",
+        "is " + std::string(name_of(format)) + ", and the buffer at " + url + " reads the field " +
+            (known == has.end() ? "as its lines show it" : "as " + std::string(name_of(known->second))),
+        "Leave it out, or start the buffer with --read-as " + name + "=" + std::string(name_of(format)));
+  }
 }
 
 PlanSettings costliest(const std::vector<PlanSettings>& passes) {
@@ -78,10 +93,11 @@ struct ArrivingStream::Parts {
     std::string identity;
     std::int64_t group_size = 1;
     bool masks_stale = false;
+    ToldFormats formats;
 
     template <class Archive>
     void serialize(Archive& archive, unsigned /*version*/) {
-      archive& url& token& identity& group_size& masks_stale;
+      archive& url& token& identity& group_size& masks_stale& formats;
     }
   };
 
@@ -118,9 +134,10 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
     if (reader != 0) return;
     const ArrivalSettings& settings = config.stream;
     if (!settings.token_file.empty()) opened.token = read_token(settings.token_file);
-    opened.url = config.source.path.string();
-    if (opened.url.empty()) {
-      own = std::make_unique<OwnBuffer>(settings, opened.token);
+    if (config.source.names_buffer()) {
+      opened.url = config.source.path.string();
+    } else {
+      own = std::make_unique<OwnBuffer>(config, opened.token);
       opened.url = own->url();
       const bool is_one_node = std::ranges::all_of(nodes, [&](int node) { return node == nodes.front(); });
       if (!is_one_node && !own->is_open_to_others()) {
@@ -134,6 +151,8 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
     const JobBegun begun = steps->begin(config.batch.global_batch);
     require_same_rules(settings, begun.settings, opened.url);
+    require_same_formats(told_formats(config.fields), begun.formats, opened.url);
+    opened.formats = begun.formats;
     opened.identity = begun.identity;
     opened.group_size = begun.settings.group_size;
     opened.masks_stale = begun.settings.on_stale == OnStale::mask;
@@ -217,8 +236,10 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
     const ArrivalSettings& settings = parts.config.stream;
     const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience};
     if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
+    parts.steps->read_as(parts.opened.formats);
     if (parts.reader == 0) parts.telling.emplace(access, parts.must_stop);
-    parts.told.push_back({"", parts.opened.url, {}, "", ""});
+    const std::filesystem::path& path = parts.config.source.path;
+    parts.told.push_back({"", path.empty() ? parts.opened.url : path.string(), {}, "", ""});
   });
   work.agree(readers());
   fail_together(readers(), try_on_replicated_data([&] { parts.choose_rules(profiles); }));

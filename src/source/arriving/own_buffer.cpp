@@ -10,8 +10,14 @@
 #include "base/text/host_port.hpp"
 #include "buffer/buffer.hpp"
 #include "buffer/door.hpp"
+#include "buffer/job_client.hpp"
+#include "buffer/redis/redis_address.hpp"
+#include "buffer/shared/shared_door.hpp"
+#include "buffer/spool/spool.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
+#include "source/arriving/waiting_note.hpp"
+#include "source/told_formats.hpp"
 
 namespace evenkeel {
 namespace {
@@ -41,44 +47,123 @@ bool is_any_address(const std::string& address) {
   return address == "0.0.0.0" || address == "::";
 }
 
-std::string name_of_machine() {
+std::string url_of_machine(int port) {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) throw IoError("this machine", "has no name");
-  return name.data();
+  return std::string("http://") + name.data() + ":" + std::to_string(port);
 }
 
 }  // namespace
 
-struct OwnBuffer::Parts {
-  Parts(const ArrivalSettings& settings, const std::string& token)
-      : address(door_of(settings, token).address),
-        buffer(settings.store == "memory" ? make_memory_store(settings.capacity)
-                                          : open_lmdb_store(settings.dir, settings.capacity),
-               rules_of(settings)),
-        door(buffer, door_of(settings, token)),
-        thread([this] { door.serve(); }) {}
-  ~Parts() {
-    buffer.stop();
-    door.stop();
-    thread.join();
-  }
+/// A buffer and its door, which answers from here on.
+class OwnBuffer::Parts {
+ public:
+  explicit Parts(std::string listens) : address(std::move(listens)) {}
+  virtual ~Parts() = default;
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
+  [[nodiscard]] virtual std::string url() const = 0;
 
-  std::string address;
-  Buffer buffer;
-  Door door;
-  std::thread thread;
+  const std::string address;
 };
 
-OwnBuffer::OwnBuffer(const ArrivalSettings& settings, const std::string& token)
-    : parts_(std::make_unique<Parts>(settings, token)) {}
+namespace {
+
+/// Whose store no other process has.
+class AloneParts final : public OwnBuffer::Parts {
+ public:
+  AloneParts(const ArrivalSettings& settings, const ToldFormats& formats, const std::string& token)
+      : Parts(door_of(settings, token).address),
+        buffer_(settings.store == "memory" ? make_memory_store(settings.capacity)
+                                           : open_lmdb_store(settings.dir, settings.capacity),
+                rules_of(settings), formats),
+        door_(buffer_, door_of(settings, token)),
+        thread_([this] { door_.serve(); }) {}
+  ~AloneParts() override {
+    buffer_.stop();
+    door_.stop();
+    thread_.join();
+  }
+  [[nodiscard]] std::string url() const override {
+    if (!is_any_address(address)) return door_.url();
+    return url_of_machine(door_.port());
+  }
+
+ private:
+  Buffer buffer_;
+  Door door_;
+  std::thread thread_;
+};
+
+SharedDoorSettings shared_door_of(const ArrivalSettings& settings, const ToldFormats& formats,
+                                  const std::string& token) {
+  RedisSettings store;
+  store.address = redis_address_of(settings.store, "stream.store");
+  if (!store.address.password.empty()) {
+    throw ConfigError("stream.store", "has a password, which a configuration shows to others",
+                      "Write it into a file, and name that as stream.redis_password_file");
+  }
+  if (!settings.redis_password_file.empty())
+    store.address.password = read_token(settings.redis_password_file);
+  store.name = settings.name;
+  store.capacity = settings.capacity;
+  store.wait_replicas = static_cast<int>(settings.redis_wait_replicas);
+  store.say = [](const std::string& line) { note_waiting("the job's own buffer: " + line); };
+  const DoorSettings door = door_of(settings, token);
+  if (is_any_address(door.address) && door.port == 0) {
+    throw ConfigError("stream.listen",
+                      "is any port of all addresses, and other doors over a Redis need to know which",
+                      "Set it to an address or a port");
+  }
+  return {.store = std::move(store),
+          .stream = rules_of(settings),
+          .door = door,
+          .advertised = is_any_address(door.address) ? url_of_machine(door.port) : "",
+          .formats = formats};
+}
+
+/// A door to a Redis, which others may have, too.
+class SharedParts final : public OwnBuffer::Parts {
+ public:
+  SharedParts(const ArrivalSettings& settings, const ToldFormats& formats, const std::string& token)
+      : Parts(door_of(settings, token).address),
+        door_(shared_door_of(settings, formats, token)),
+        port_(door_of(settings, token).port),
+        thread_([this] { door_.serve(); }) {}
+  ~SharedParts() override {
+    door_.stop();
+    thread_.join();
+  }
+  [[nodiscard]] std::string url() const override {
+    return is_any_address(address) ? url_of_machine(port_) : door_.url();
+  }
+
+ private:
+  SharedDoor door_;
+  int port_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+OwnBuffer::OwnBuffer(const Config& config, const std::string& token) {
+  if (!config.source.path.empty()) {
+    spool_ = std::make_unique<Spool>(config.source.path,
+                                     [](const std::string& line) { note_waiting("spool: " + line); });
+  }
+  const ToldFormats formats = told_formats(config.fields);
+  if (is_redis_url(config.stream.store)) {
+    parts_ = std::make_unique<SharedParts>(config.stream, formats, token);
+  } else {
+    parts_ = std::make_unique<AloneParts>(config.stream, formats, token);
+  }
+  if (spool_) spool_->begin(JobClient(url(), token));
+}
 
 OwnBuffer::~OwnBuffer() = default;
 
 std::string OwnBuffer::url() const {
-  if (!is_any_address(parts_->address)) return parts_->door.url();
-  return "http://" + name_of_machine() + ":" + std::to_string(parts_->door.port());
+  return parts_->url();
 }
 
 bool OwnBuffer::is_open_to_others() const {

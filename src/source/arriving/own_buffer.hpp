@@ -7,13 +7,16 @@
 
 namespace evenkeel {
 
+class Spool;
+
 /// A buffer in this process, with its door, for a job that has none elsewhere. Producers find it from here
 /// on.
 class OwnBuffer {
  public:
-  /// `token`: empty if everybody may come in. Throws as the buffer, its store and its door do: ConfigError,
-  /// IoError for a folder that another buffer has or an address that another program has.
-  OwnBuffer(const ArrivalSettings& settings, const std::string& token);
+  /// `token`: empty if everybody may come in. source.path is the folder of a Spool, if there is
+  /// one, and `fields` say how lines write fields. Throws as the buffer, its store, its door and its spool
+  /// do: ConfigError, IoError for a folder that another buffer has or an address that another program has.
+  OwnBuffer(const Config& config, const std::string& token);
   ~OwnBuffer();
   OwnBuffer(const OwnBuffer&) = delete;
   OwnBuffer& operator=(const OwnBuffer&) = delete;
@@ -23,9 +26,11 @@ class OwnBuffer {
   /// Whether ranks of other machines can reach it.
   [[nodiscard]] bool is_open_to_others() const;
 
+  class Parts;
+
  private:
-  struct Parts;
   std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Spool> spool_;  // ends before the door that it sends to
 };
 
 }  // namespace evenkeel

@@ -274,7 +274,7 @@ RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
   if (arrivals.empty()) return {};
   Patience patience(access_, false);
   const std::string lines = until_reached(patience, [&] { return client_.lines(arrivals); });
-  return sent_samples(lines, arrivals, fields);
+  return sent_samples(lines, arrivals, fields, formats_);
 }
 
 const JsonlSchema& StepsOfBuffer::schema() {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "buffer/job_client.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -47,6 +48,8 @@ class StepsOfBuffer {
   /// `must_stop`, which has to outlive it, ends waiting from another thread.
   StepsOfBuffer(const BufferAccess& access, const std::atomic<bool>& must_stop);
 
+  /// How lines write fields: what the buffer has told the rank that began.
+  void read_as(ToldFormats formats) { formats_ = std::move(formats); }
   /// Says how many samples a step has, and learns the buffer's rules.
   [[nodiscard]] JobBegun begin(std::int64_t samples_per_step);
 
@@ -88,6 +91,7 @@ class StepsOfBuffer {
   BufferAccess access_;
   const std::atomic<bool>& must_stop_;
   JobClient client_;
+  ToldFormats formats_;
   std::optional<JsonlSchema> schema_;
   std::optional<ArrivalFigures> figures_;  // as the buffer said last
   bool are_figures_known_ = true;          // as they are now

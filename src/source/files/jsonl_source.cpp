@@ -10,6 +10,7 @@
 #include "io/jsonl/jsonl.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/files/schema_agreement.hpp"
+#include "source/told_formats.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
@@ -63,14 +64,6 @@ std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num
     }
     return of_files;
   });
-}
-
-ToldFormats told_formats(const NamedFields& fields) {
-  ToldFormats formats;
-  for (const auto& [name, settings] : fields) {
-    if (settings.read_as) formats.emplace(name, *settings.read_as);
-  }
-  return formats;
 }
 
 }  // namespace

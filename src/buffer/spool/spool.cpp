@@ -1,0 +1,198 @@
+#include "buffer/spool/spool.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds between_looks{500};
+constexpr std::uintmax_t most_file_bytes = std::uintmax_t{64} << 20;  // of a request
+constexpr const char* spool_lock = ".evenkeel-spool";
+constexpr const char* spool_end = "end";
+
+/// A suffix of files, and what the door calls their contents.
+struct SpoolSuffix {
+  std::string_view text;
+  SampleForm form;
+  const char* packing;
+};
+
+constexpr std::array<SpoolSuffix, 4> spool_suffixes{{{".jsonl", SampleForm::lines, ""},
+                                                     {".jsonl.gz", SampleForm::lines, "gzip"},
+                                                     {".jsonl.zst", SampleForm::lines, "zstd"},
+                                                     {".safetensors", SampleForm::tensors, ""}}};
+
+/// None of a file that is not for the buffer.
+const SpoolSuffix* spool_suffix_of(const std::string& name) {
+  if (name.starts_with('.')) return nullptr;
+  for (const SpoolSuffix& suffix : spool_suffixes)
+    if (name.ends_with(suffix.text) && name.size() > suffix.text.size()) return &suffix;
+  return nullptr;
+}
+
+std::string system_text(int error) {
+  return std::error_code(error, std::generic_category()).message();
+}
+
+}  // namespace
+
+Spool::Spool(fs::path folder, Say say) : folder_(std::move(folder)), say_(std::move(say)) {
+  lock();
+}
+
+void Spool::begin(JobClient door) {
+  door_.emplace(std::move(door));
+  thread_ = std::thread([this] { take_until_stopped(); });
+}
+
+Spool::~Spool() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  stopped_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  ::close(lock_);
+}
+
+// Two that take the same files could both send one, to different buffers.
+void Spool::lock() {
+  if (!fs::is_directory(folder_))
+    throw IoError(folder_.string(), "is no folder",
+                  "Make it before the job starts; the address of a buffer begins with http:// or https://");
+  const fs::path path = folder_ / spool_lock;
+  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0) throw IoError(path.string(), "cannot be made: " + system_text(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int error = errno;
+  if (error == EWOULDBLOCK) {
+    ::close(lock_);
+    throw IoError(folder_.string(), "is a spool from which another process takes files",
+                  "Give each job a folder of its own");
+  }
+  say_(folder_.string() + " cannot be locked (" + system_text(error) +
+       "): let no other job take files from it");
+}
+
+bool Spool::is_stopping() const {
+  const std::lock_guard lock(mutex_);
+  return is_stopping_;
+}
+
+void Spool::take_until_stopped() {
+  while (!is_stopping()) {
+    try {
+      take_what_there_is();
+    } catch (const std::exception& error) {
+      say_once(error.what());
+    }
+    std::unique_lock lock(mutex_);
+    stopped_.wait_for(lock, between_looks, [&] { return is_stopping_; });
+  }
+}
+
+std::vector<std::string> Spool::files() const {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+    std::string name = entry.path().filename().string();
+    if (spool_suffix_of(name) != nullptr && !done_.contains(name)) names.push_back(std::move(name));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+void Spool::take_what_there_is() {
+  for (const std::string& name : files()) {
+    if (is_stopping() || !take(name)) return;
+  }
+  end_if_told();
+}
+
+bool Spool::take(const std::string& name) {
+  try {
+    if (!send(name)) return true;
+    said_.clear();
+  } catch (const InputError& error) {
+    refuse(name, error.what());
+    return true;
+  } catch (const LimitError& error) {
+    refuse(name, error.what());
+    return true;
+  } catch (const Error& error) {  // the buffer is full, or is being taken over
+    say_once(printable(name) + " waits: " + error.what());
+    return false;
+  }
+  if (!remove(name)) done_.insert(name);
+  return true;
+}
+
+/// False if the file is gone.
+bool Spool::send(const std::string& name) {
+  const fs::path path = folder_ / name;
+  std::error_code failure;
+  const std::uintmax_t bytes = fs::file_size(path, failure);
+  if (failure == std::errc::no_such_file_or_directory) return false;
+  if (failure) throw InputError(name, "is no file that can be read: " + failure.message());
+  if (bytes > most_file_bytes) {
+    throw LimitError(
+        name, "has " + std::to_string(bytes) + " bytes; the limit is " + std::to_string(most_file_bytes),
+        "Write several files");
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string body{std::istreambuf_iterator<char>(file), {}};
+  if (!file || body.size() != bytes) throw IoError(path.string(), "cannot be read");
+  const SpoolSuffix& suffix = *spool_suffix_of(name);
+  door_->send(body, suffix.form, suffix.packing);
+  return true;
+}
+
+void Spool::refuse(const std::string& name, const std::string& why) {
+  const fs::path path = folder_ / name;
+  const fs::path aside = path.string() + ".refused";
+  say_(path.string() + " is refused, and is called " + aside.filename().string() + " now: " + why);
+  std::ofstream(aside.string() + ".txt") << why << '\n';
+  std::error_code failure;
+  fs::rename(path, aside, failure);
+  if (!failure) return;
+  say_(path.string() + " cannot be renamed: " + failure.message());
+  done_.insert(name);
+}
+
+// A file that came before `end` may be missing in a list that has both: it is looked for once more.
+void Spool::end_if_told() {
+  if (!fs::exists(folder_ / spool_end) || !files().empty()) return;
+  door_->end();
+  remove(spool_end);
+}
+
+bool Spool::remove(const std::string& name) {
+  std::error_code failure;
+  fs::remove(folder_ / name, failure);
+  if (failure) say_once((folder_ / name).string() + " was taken and cannot be removed: " + failure.message());
+  return !failure;
+}
+
+void Spool::say_once(const std::string& line) {
+  if (line != said_) say_(line);
+  said_ = line;
+}
+
+}  // namespace evenkeel
