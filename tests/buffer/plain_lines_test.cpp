@@ -89,6 +89,16 @@ TEST(PlainLines, have_fields_that_are_told) {
             FieldKind::token);
 }
 
+TEST(PlainLines, have_no_runs_as_index_or_version) {
+  for (const std::string key : {"\"index\": ", "\"version\": "}) {
+    std::string line = std::string("{") + keys + "}";
+    line.replace(line.find(key + "0"), key.size() + 1, key + "[[0, 3]]");
+    ASSERT_TRUE(is_plain(line));
+    expect_same(line);
+    EXPECT_THROW(static_cast<void>(ReceivedSamples(spooled_lines(line))), InputError) << line;
+  }
+}
+
 TEST(PlainLines, are_the_same_as_parsed_ones_wherever_they_are_cut_or_changed) {
   const std::string text =
       std::string("\n  {") + keys + R"(, "a": [0.5], "b": [[1, -2]], "c": 7, "versions": [[0, 3]]}  )" +

@@ -134,7 +134,8 @@ bool ReceivedSamples::outline_lines(const ToldFormats& told) {
   std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), told, watched);
   if (!outlines || outlines->samples.size() > most_samples) return false;
   const bool are_integers = std::ranges::all_of(outlines->schema.fields, [&](const FieldSpec& field) {
-    return std::ranges::count(watched, field.name) == 0 || field.dtype == DType::int64;
+    if (std::ranges::count(watched, field.name) == 0) return true;
+    return field.dtype == DType::int64 && (field.name == "versions" || field.kind == FieldKind::sample);
   });
   if (!are_integers || !has_fields(outlines->schema, told_by_users(told))) return false;
   std::vector<ReceivedSample> samples;
