@@ -37,7 +37,7 @@ inline Config changed_config() {
                     Meeting::every_micro_batch,
                     PlacementRule::none};
   config.micro_batch = {MicroBatchMode::padded, 4096, 12, 2, 6, 3, 128, true, MicroBatchOrder::cost};
-  config.pack = {CpLayout::contiguous, 32, 48, 151643, -1};
+  config.pack = {CpLayout::contiguous, 32, 48, 151643, -1, 2, true};
   config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};
   Profile update = config.profile({});
   update.micro_batch.mode = MicroBatchMode::fixed;
@@ -70,6 +70,7 @@ inline Config measured_config() {
   config.balance.placement_tolerance = 12500;
   config.field = {std::nullopt,       FieldWidth::as_brought, FieldWidth::as_brought,
                   FieldStages::first, LineFormat::text,       FieldSharing::equal};
+  config.field.spread_pads = 8;
   FieldSettings patches = config.field;
   patches.stage = FieldStages::all;
   patches.read_as = LineFormat::rows;
