@@ -72,6 +72,20 @@ class OpenDoor {
   std::thread serving_;
 };
 
+TEST(Door, may_be_stopped_before_it_serves) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(1));
+  Door stopped_before(buffer, DoorSettings{.port = 0});
+  stopped_before.stop();
+  stopped_before.serve();
+  for (int times = 0; times < 20; ++times) {
+    Door door(buffer, DoorSettings{.port = 0});
+    std::thread serving([&door] { door.serve(); });
+    door.stop();
+    serving.join();
+  }
+  buffer.stop();
+}
+
 TEST(Door, answers_samples_with_what_became_of_them) {
   OpenDoor door;
   const auto answer =

@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{
             "bench",
             "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, stream, "
-            "soak. See: evenkeel bench --help"},
+            "buffer, soak. See: evenkeel bench --help"},
         WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
         WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
         WrongWords{"plan", "plan needs --lengths or --arrivals. See: evenkeel plan --help"},

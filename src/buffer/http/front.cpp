@@ -1,6 +1,8 @@
 #include "buffer/http/front.hpp"
 
+#include <chrono>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "base/text/host_port.hpp"
@@ -82,6 +84,29 @@ void Front::use(std::int64_t most_body_bytes, const HttpAnswer& answer, Argument
   }
   server->listen_to(backlog);
   server_ = std::move(server);
+}
+
+void Front::serve() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_) return;
+    is_serving_ = true;
+  }
+  server_->listen_after_bind();
+  const std::lock_guard lock(mutex_);
+  is_serving_ = false;
+}
+
+// httplib stops only a server that runs already.
+void Front::stop() {
+  std::unique_lock lock(mutex_);
+  is_stopped_ = true;
+  while (is_serving_ && !server_->is_running()) {
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.lock();
+  }
+  server_->stop();
 }
 
 }  // namespace evenkeel

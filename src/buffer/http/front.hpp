@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "buffer/door.hpp"
@@ -19,8 +20,9 @@ class Front {
   [[nodiscard]] int port() const noexcept { return port_; }
   /// "http://127.0.0.1:8710"
   [[nodiscard]] std::string url() const;
-  void serve() { server_->listen_after_bind(); }
-  void stop() { server_->stop(); }
+  /// Until it is stopped, which may have happened before.
+  void serve();
+  void stop();
 
  private:
   template <typename Server, typename... Arguments>
@@ -29,6 +31,9 @@ class Front {
   DoorSettings settings_;
   std::unique_ptr<httplib::Server> server_;
   int port_ = -1;
+  std::mutex mutex_;  // what follows
+  bool is_serving_ = false;
+  bool is_stopped_ = false;
 };
 
 }  // namespace evenkeel
