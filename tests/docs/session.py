@@ -79,7 +79,7 @@ class Session:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.DEVNULL,  # where it says, at any time, that a process in the background was killed
             text=True,
             start_new_session=True,
         )

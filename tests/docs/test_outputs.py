@@ -7,6 +7,7 @@ import unittest
 
 import outputs
 import pages
+import session
 
 
 def same(shown: str, real: str) -> bool:
@@ -91,6 +92,17 @@ class Blocks(unittest.TestCase):
         self.assertEqual((commands[0].begin, commands[0].end), (3, 4))
         script = self.blocks("```sh\n# first\na\n\nfor x in 1; do\n  b\ndone\n```\n")[0]
         self.assertEqual([c.text for c in script.commands()], ["a", "for x in 1; do\n  b\ndone"])
+
+
+class Shell(unittest.TestCase):
+    def test_a_process_that_was_killed_in_the_background_is_no_output_of_what_comes_next(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            with session.Session(folder, folder) as shell:
+                for _ in range(20):
+                    shell.run("sleep 60 &")
+                    shell.run("kill -9 $!")
+                    self.assertEqual(shell.run("sleep 0.01; echo done")[0], 0)
 
 
 if __name__ == "__main__":
