@@ -1,6 +1,5 @@
 #include "base/activity.hpp"
 
-#include <pthread.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -19,7 +18,6 @@ struct Lane {
   std::atomic<WaitFor> whom{WaitFor::nobody};
   std::atomic<std::uint64_t> moves{0};
   std::atomic<std::int32_t> thread{0};
-  std::atomic<clockid_t> clock{};
 
   void move() noexcept { moves.fetch_add(1, std::memory_order_release); }
 };
@@ -36,14 +34,6 @@ std::int32_t number_of_thread() noexcept {
 #endif
 }
 
-clockid_t clock_of_thread() noexcept {
-#ifdef __linux__
-  clockid_t clock{};
-  if (pthread_getcpuclockid(pthread_self(), &clock) == 0) return clock;
-#endif
-  return CLOCK_THREAD_CPUTIME_ID;
-}
-
 /// A thread's lane, for as long as the thread lives.
 class OwnLane {
  public:
@@ -54,7 +44,6 @@ class OwnLane {
       lane.step = no_step;
       lane.wait = nullptr;
       lane.whom = WaitFor::nobody;
-      lane.clock = clock_of_thread();
       lane.thread = number_of_thread();
       lane_ = &lane;
       return;
@@ -146,7 +135,6 @@ std::array<ThreadActivity, most_told_threads> activities() noexcept {
     activity.step = lane.step;
     activity.wait = lane.wait;
     activity.whom = lane.whom;
-    activity.clock = lane.clock;
   }
   return all;
 }

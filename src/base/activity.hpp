@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <ctime>
 
 namespace evenkeel {
 
@@ -69,7 +68,6 @@ struct ThreadActivity {
   WaitFor whom = WaitFor::nobody;
   std::uint64_t moves = 0;  ///< grows whenever the thread tells anything
   std::int32_t thread = 0;  ///< the system's number of it
-  clockid_t clock{};        ///< of the processor time it has used
 };
 
 /// Threads that can tell at once: a trainer's, those that make steps ahead, a few more. What others do is not

@@ -1,17 +1,23 @@
 #include "watchdog/own_signs.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <ctime>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace evenkeel {
 namespace {
 
-// A process that sleeps has threads of MPI that wake up now and then, which use less.
+// Of one thread. A process that sleeps has threads that wake up now and then, of MPI, and of torch one for each
+// group: each uses less, but many of them together use more.
 constexpr double least_share = 0.01;
 constexpr double least_processor_seconds = 0.01;
 constexpr std::int64_t least_bytes = 4096;
@@ -41,6 +47,32 @@ class SmallFile {
   ssize_t size_ = 0;
 };
 
+/// Of this process, by the system's numbers, in ascending order. Takes no memory. Names none where there is no
+/// /proc.
+template <typename Does>
+void for_each_thread(Does&& does) {
+  const int folder = ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  alignas(dirent64) std::array<char, 4096> entries;
+  while (true) {
+    const long size = ::syscall(SYS_getdents64, folder, entries.data(), entries.size());
+    if (size <= 0) break;
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries.data() + at);
+      at += entry->d_reclen;
+      const std::string_view name = entry->d_name;
+      std::int32_t thread = 0;
+      if (std::from_chars(name.data(), name.data() + name.size(), thread).ec == std::errc{}) does(thread);
+    }
+  }
+  ::close(folder);
+}
+
+/// What pthread_getcpuclockid() makes, which needs a pthread_t: three bits say "of a thread, all its time".
+clockid_t clock_of(std::int32_t thread) noexcept {
+  return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | 6U);
+}
+
 std::int64_t number_after(std::string_view text, std::string_view name) noexcept {
   const std::size_t at = text.find(name);
   if (at == std::string_view::npos) return 0;
@@ -51,44 +83,61 @@ std::int64_t number_after(std::string_view text, std::string_view name) noexcept
 
 }  // namespace
 
-void OwnSigns::sample(double seconds) noexcept {
+void OwnSigns::sample(double seconds) {
   threads_ = activities();
   moves_ = 0;
   for (const ThreadActivity& thread : threads_) moves_ += thread.moves;
-  at_work_ += processor_seconds_at_work();
+  look_at_threads();
   passed_ += seconds;
-  const bool has_worked = at_work_ >= std::max(least_processor_seconds, least_share * passed_);
+  const bool has_worked = any_has_worked();
   const bool has_moved = has_moved_bytes();
   if (!has_worked && !has_moved && !waits_for_disk()) return;
   ++efforts_;
-  at_work_ = passed_ = 0;
+  for (Used& used : used_) used.at_work = 0;
+  ended_.at_work = passed_ = 0;
 }
 
 // A thread that waits for other ranks polls, which is no work.
-double OwnSigns::processor_seconds_at_work() noexcept {
-  const double before = of_process_;
-  const double own_before = of_own_;
-  of_process_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-  of_own_ = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  double at_work = of_process_ - before - (of_own_ - own_before);
-  bool any_works = false;
-  for (std::size_t i = 0; i < threads_.size(); ++i) {
-    const ThreadActivity& thread = threads_[i];
-    Used& used = used_[i];
-    if (thread.phase == nullptr) {
-      used = {};
-      continue;
-    }
-    const double total = seconds_of(thread.clock);
-    const double more = used.thread == thread.thread ? total - used.seconds : total;
-    used = {thread.thread, total};
-    if (thread.whom == WaitFor::nobody) {
-      any_works = true;
-    } else {
-      at_work -= more;
-    }
+void OwnSigns::look_at_threads() {
+  std::swap(used_, earlier_);
+  used_.clear();
+  const bool is_first = of_process_ == 0;
+  const auto own = static_cast<std::int32_t>(::gettid());
+  const double before = std::exchange(of_process_, seconds_of(CLOCK_PROCESS_CPUTIME_ID));
+  const double own_before = std::exchange(of_own_, seconds_of(CLOCK_THREAD_CPUTIME_ID));
+  double of_ended = of_process_ - before - (of_own_ - own_before);
+  for_each_thread([&](std::int32_t thread) {
+    if (thread == own) return;
+    const auto found = std::ranges::lower_bound(earlier_, thread, {}, &Used::thread);
+    Used used = found != earlier_.end() && found->thread == thread ? *found : Used{thread};
+    const double total = seconds_of(clock_of(thread));
+    const double more = total >= used.seconds ? total - used.seconds : total;  // numbers are given again
+    used.seconds = total;
+    of_ended -= more;
+    if (!is_first && !waits(thread)) used.at_work += more;
+    used_.push_back(used);
+  });
+  if (!is_first) ended_.at_work += std::max(0.0, of_ended);
+}
+
+bool OwnSigns::any_has_worked() noexcept {
+  const bool any_works = std::ranges::any_of(threads_, [](const ThreadActivity& thread) {
+    return thread.phase != nullptr && thread.whom == WaitFor::nobody;
+  });
+  if (!any_works || has_left_for_good()) {
+    for (Used& used : used_) used.at_work = 0;
+    ended_.at_work = 0;
+    return false;
   }
-  return any_works && before > 0 && !has_left_for_good() ? std::max(0.0, at_work) : 0.0;
+  const double least = std::max(least_processor_seconds, least_share * passed_);
+  return ended_.at_work >= least ||
+         std::ranges::any_of(used_, [&](const Used& used) { return used.at_work >= least; });
+}
+
+bool OwnSigns::waits(std::int32_t thread) const noexcept {
+  return std::ranges::any_of(threads_, [&](const ThreadActivity& told) {
+    return told.phase != nullptr && told.whom != WaitFor::nobody && told.thread == thread;
+  });
 }
 
 bool OwnSigns::has_moved_bytes() noexcept {

@@ -4,11 +4,13 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/scratch_folder.hpp"
 
@@ -21,8 +23,12 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+void use_processor_for(double seconds) {
+  for (const double begin = processor_seconds(); processor_seconds() - begin < seconds;) continue;
+}
+
 void use_processor() {
-  for (const double begin = processor_seconds(); processor_seconds() - begin < 0.1;) continue;
+  use_processor_for(0.1);
 }
 
 void sleep() {
@@ -30,12 +36,12 @@ void sleep() {
 }
 
 // Whether a process gets on whose one thread does this, in what it is in by then. Sampled by another thread.
-bool gets_on(const std::function<void()>& work) {
+bool gets_on(const std::function<void()>& work, double seconds = 0.1) {
   OwnSigns signs;
-  std::jthread([&] { signs.sample(0.1); }).join();
+  std::jthread([&] { signs.sample(seconds); }).join();
   const std::uint64_t before = signs.progress();
   work();
-  std::jthread([&] { signs.sample(0.1); }).join();
+  std::jthread([&] { signs.sample(seconds); }).join();
   return signs.progress() != before;
 }
 
@@ -47,6 +53,32 @@ TEST(OwnSigns, processor_time_is_progress) {
 TEST(OwnSigns, a_thread_that_sleeps_shows_none) {
   const Phase phase("work");
   EXPECT_FALSE(gets_on(sleep));
+}
+
+// torch has a thread for each group, which polls a hundred times a second.
+TEST(OwnSigns, many_threads_that_wake_up_now_and_then_show_none_together) {
+  const Phase phase("work");
+  constexpr int threads = 20;
+  std::barrier have_woken_up(threads + 1);
+  std::barrier are_seen(threads + 1);
+  std::vector<std::jthread> library;
+  const auto wake_up = [&] {
+    for (int i = 0; i < threads; ++i) {
+      library.emplace_back([&] {
+        use_processor_for(0.002);
+        have_woken_up.arrive_and_wait();
+        are_seen.arrive_and_wait();
+      });
+    }
+    have_woken_up.arrive_and_wait();
+  };
+  EXPECT_FALSE(gets_on(wake_up, 1));
+  are_seen.arrive_and_wait();
+}
+
+TEST(OwnSigns, a_thread_that_worked_and_ended_is_progress) {
+  const Phase phase("work");
+  EXPECT_TRUE(gets_on([] { std::jthread(use_processor).join(); }));
 }
 
 TEST(OwnSigns, processor_time_in_a_wait_for_ranks_is_none) {
