@@ -149,15 +149,25 @@ class Scripts(unittest.TestCase):
         calls = self.run_script(".ci/run", "-L", "serial")
         self.assertIn(["cmake", "--build", f"{self.root}/build/ci", "--target", "all"], calls)
         tested = [call for call in calls if call[0] == "ctest" and "-N" not in call]
-        self.assertEqual([call[:3] for call in tested], [["ctest", "--preset", p] for p in ("ci", "asan")])
+        self.assertEqual([call[:3] for call in tested], [["ctest", "--preset", p] for p in ("ci", "ci", "asan")])
         for call in tested:
             self.assertIn("-L serial", " ".join(call))
+        self.assertIn("-L quick ", " ".join(tested[0]))
+        self.assertIn("-L full -I 1,,2", " ".join(tested[1]))
         # Of the build with sanitizers only what is run is built, and every name is that of a program.
         built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])
-        self.assertIn(f"^({'|'.join(built[4:])})(\\.|$)", tested[1])
+        self.assertIn(f"^({'|'.join(built[4:])})(\\.|$)", tested[2])
         for name in built[4:]:
             self.assertRegex(known, rf"evenkeel_add_(mpi_)?(test|test_program)\(\s*{name}\s")
         self.assertIn(["alone", "12/14"], calls)
+
+    def test_every_full_test_has_its_turn(self) -> None:
+        begins = set()
+        for commits in (4, 5):
+            self.commits(commits)
+            calls = self.run_script(".ci/run")
+            begins |= {call[call.index("-I") + 1] for call in calls if call[0] == "ctest" and "-I" in call}
+        self.assertEqual(begins, {"1,,2", "2,,2"})
 
     def test_every_program_that_takes_turns_has_its_turn(self) -> None:
         script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
@@ -170,7 +180,7 @@ class Scripts(unittest.TestCase):
             built |= set(next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])[4:])
         self.assertLessEqual(set(" ".join(turns).split()), built)
 
-    def test_continuous_integration_ends_with_both_totals_and_fails_when_either_part_does(self) -> None:
+    def test_continuous_integration_ends_with_all_totals_and_fails_when_any_part_does(self) -> None:
         self.commits(0)
         for failing in ("none", "ci", "asan"):
             passed = {preset: 99 if preset == failing else 100 for preset in ("ci", "asan")}
@@ -179,8 +189,9 @@ class Scripts(unittest.TestCase):
             run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True,
                                  check=False)
             self.assertEqual(run.returncode, 0 if failing == "none" else 1, run.stderr)
-            self.assertEqual(run.stdout.splitlines()[-2:],
-                             [f"{passed['ci']}% tests passed (release, 0 minutes after the start)",
+            self.assertEqual(run.stdout.splitlines()[-3:],
+                             [f"{passed['ci']}% tests passed (quick, 0 minutes after the start)",
+                              f"{passed['ci']}% tests passed (full, 0 minutes after the start)",
                               f"{passed['asan']}% tests passed (checked, 0 minutes after the start)"])
 
     def test_continuous_integration_tells_at_its_end_what_the_failed_tests_of_each_part_printed(self) -> None:
@@ -195,8 +206,9 @@ class Scripts(unittest.TestCase):
         self.assertEqual(run.returncode, 1, run.stderr)
         end = run.stdout[run.stdout.index("100% tests passed\n"):].splitlines()[1:]
         self.assertEqual(end[:2], ["  2/3 Test   #2: second .....***Failed    0.1 sec", "  [...]"])
-        self.assertEqual(end[-4:],
-                         ["line 99", "", "50% tests passed, 1 tests failed out of 3 (release, 0 minutes after the start)",
+        self.assertEqual(end[-5:],
+                         ["line 99", "", "50% tests passed, 1 tests failed out of 3 (quick, 0 minutes after the start)",
+                          "50% tests passed, 1 tests failed out of 3 (full, 0 minutes after the start)",
                           "100% tests passed (checked, 0 minutes after the start)"])
         self.assertNotIn("third", "".join(end))
 

@@ -15,6 +15,7 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "support/ids.hpp"
+#include "support/sanitized.hpp"
 
 namespace evenkeel {
 namespace {
@@ -314,13 +315,6 @@ bool plan_or_refuse(const SmallStep& step, const PlanSettings& settings) {
   }
 }
 
-// Sanitizers take ten times as long, and look for what some of the combinations show as well as all.
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t each = 7;
-#else
-constexpr std::uint64_t each = 1;
-#endif
-
 class EveryCombination : public testing::TestWithParam<int> {};
 
 // The first setting's choices in turn as parameters, so that the work spreads over tests.
@@ -337,9 +331,10 @@ TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
     PlanSettings settings;
     for (std::size_t i = 0; i < chosen.size(); ++i) settings_choices[i][chosen[i]](settings);
     draw_numbers(random, settings);
-    if (number % each == 0) ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
+    if (number % testing_support::one_in == 0)
+      ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
     if (HasFailure()) FAIL() << description(settings);
-    if (number % (each * some) == 0) {
+    if (number % (testing_support::one_in * some) == 0) {
       settings.flexible = FlexibleContext{dp_ranks, ContextSizes::any};
       ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
       if (HasFailure()) FAIL() << description(settings);

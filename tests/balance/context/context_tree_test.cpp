@@ -7,6 +7,7 @@
 
 #include "balance/context/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
+#include "support/sanitized.hpp"
 
 namespace evenkeel::context {
 namespace {
@@ -17,7 +18,7 @@ TEST(ContextTree, no_items_are_an_empty_schedule) {
 }
 
 TEST(ContextTree, keeps_all_rules_on_random_problems) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < 400; seed += testing_support::one_in) {
     const OwnedContextProblem made = random_context_problem(seed, 60, 20);
     const Problem problem = made.problem();
     ASSERT_EQ(fault_of(problem, schedule_tree(problem), false), "") << "seed " << seed;
@@ -38,7 +39,7 @@ TEST(ContextTree, ends_at_the_optimum_of_most_small_problems) {
 }
 
 TEST(ContextTree, of_any_sizes_keeps_all_rules_and_never_ends_later_than_of_powers_of_two) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < 300; seed += testing_support::one_in) {
     const OwnedContextProblem powers = random_context_problem(seed, 60, 20);
     const OwnedContextProblem any = with_any_sizes(powers);
     const Schedule schedule = schedule_tree(any.problem());
@@ -76,7 +77,7 @@ TEST(ContextTree, ends_near_the_bound_where_few_samples_have_most_of_the_work) {
 }
 
 TEST(ContextTree, with_speeds_keeps_all_rules_on_random_problems) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < 400; seed += testing_support::one_in) {
     OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
     if (seed % 2 == 0) made = with_any_sizes(std::move(made));
     ASSERT_EQ(fault_of(made.problem(), schedule_tree(made.problem()), false), "") << "seed " << seed;

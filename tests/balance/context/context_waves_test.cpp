@@ -9,6 +9,7 @@
 
 #include "balance/context/context_problems.hpp"
 #include "evenkeel/base/error.hpp"
+#include "support/sanitized.hpp"
 
 namespace evenkeel::context {
 namespace {
@@ -26,7 +27,7 @@ TEST(ContextWaves, a_number_of_waves_that_cannot_be_is_an_error) {
 }
 
 TEST(ContextWaves, keeps_all_rules_on_random_problems) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < 400; seed += testing_support::one_in) {
     const OwnedContextProblem made = random_context_problem(seed, 60, 20);
     const Problem problem = made.problem();
     const auto multiple_of = static_cast<std::int64_t>(1 + seed % 4);
@@ -58,7 +59,7 @@ TEST(ContextWaves, ends_at_the_optimum_of_most_small_problems) {
 }
 
 TEST(ContextWaves, of_any_sizes_keep_all_rules_and_never_end_later_than_of_powers_of_two) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < 300; seed += testing_support::one_in) {
     const OwnedContextProblem powers = random_context_problem(seed, 60, 20);
     const OwnedContextProblem any = with_any_sizes(powers);
     const Schedule schedule = schedule_waves(any.problem());
@@ -137,7 +138,7 @@ TEST(ContextWaves, of_equally_fast_ranks_do_not_depend_on_how_fast_they_are) {
 }
 
 TEST(ContextWaves, with_speeds_keep_all_rules_on_random_problems) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < 400; seed += testing_support::one_in) {
     OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
     if (seed % 3 == 0) made = with_any_sizes(made);
     ASSERT_EQ(fault_of(made.problem(), schedule_waves(made.problem()), true), "") << "seed " << seed;
