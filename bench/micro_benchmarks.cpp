@@ -5,6 +5,7 @@
 #include "balance/partition/lpt.hpp"
 #include "bench/plan/lengths.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
 
@@ -99,6 +100,53 @@ void label_micro_batch(State& state) {
   state.SetBytesProcessed(state.iterations() * batch.bytes());
 }
 BENCHMARK(label_micro_batch)->Arg(8);
+
+/// A tree of 64 Ki rows: a prompt, eight agents, seven turns of each that other leaves go on from.
+PackedTreeLayout branching_rollouts(int cp) {
+  std::vector<TreeNode> segments{{-1, 8192}};
+  std::vector<std::int64_t> ends;
+  for (int agent = 0; agent < 8; ++agent) {
+    const std::int64_t first_turn = std::ssize(segments);
+    segments.push_back({0, 1024});
+    for (int leaf = 0; leaf < 6; ++leaf) {
+      segments.push_back({first_turn, 1024});
+      ends.push_back(std::ssize(segments) - 1);
+    }
+  }
+  const CpGroup group{cp, CpLayout::zigzag};
+  return {PrefixTree(segments, std::move(ends)), 16, group};
+}
+
+template <typename Make>
+void mask_tree(State& state, Make make) {
+  const PackedTreeLayout layout = branching_rollouts(static_cast<int>(state.range(0)));
+  for (auto _ : state) benchmark::DoNotOptimize(make(layout));
+}
+void block_mask_of_tree(State& state) {
+  mask_tree(state,
+            [](const PackedTreeLayout& layout) { return block_mask(layout, CpRank{0}, KeyOrder::packed); });
+}
+void block_mask_of_tree_in_the_memory_of_the_last(State& state) {
+  BlockMask last;
+  mask_tree(state, [&](const PackedTreeLayout& layout) {
+    last = block_mask(layout, CpRank{0}, KeyOrder::packed, {}, std::move(last));
+    return last.query_tiles;
+  });
+}
+void column_intervals_of_tree(State& state) {
+  mask_tree(state, [](const PackedTreeLayout& layout) {
+    return column_intervals(layout, CpRank{0}, KeyOrder::packed);
+  });
+}
+void attention_slices_of_tree(State& state) {
+  mask_tree(state, [](const PackedTreeLayout& layout) {
+    return attention_slices(layout, CpRank{0}, KeyOrder::packed);
+  });
+}
+BENCHMARK(block_mask_of_tree)->Arg(1)->Arg(8);
+BENCHMARK(block_mask_of_tree_in_the_memory_of_the_last)->Arg(1)->Arg(8);
+BENCHMARK(column_intervals_of_tree)->Arg(1)->Arg(8);
+BENCHMARK(attention_slices_of_tree)->Arg(1)->Arg(8);
 
 }  // namespace
 }  // namespace evenkeel::bench

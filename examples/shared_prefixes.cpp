@@ -29,6 +29,28 @@ void print_mask(const AncestorIntervals& rows) {
   }
 }
 
+/// The mask above as kernels take it.
+void print_kernel_masks(const evenkeel::PackedTreeLayout& layout) {
+  using Kind = evenkeel::AttentionSlice::Kind;
+  constexpr auto order = evenkeel::KeyOrder::packed;
+  const evenkeel::ColumnIntervals columns = evenkeel::column_intervals(layout, CpRank{0}, order);
+  std::printf("for every key, the queries that see it\n");
+  print("begin", Tokens(columns.begin.begin(), columns.begin.end()));
+  print("end", Tokens(columns.end.begin(), columns.end.end()));
+  std::printf("slices\n");
+  for (const evenkeel::AttentionSlice& slice : evenkeel::attention_slices(layout, CpRank{0}, order)) {
+    std::printf("  queries %lld to %lld, keys %lld to %lld, %s\n",
+                static_cast<long long>(slice.queries.begin), static_cast<long long>(slice.queries.end),
+                static_cast<long long>(slice.keys.begin), static_cast<long long>(slice.keys.end),
+                slice.kind == Kind::full ? "full" : "causal");
+  }
+  const evenkeel::BlockMask tiles = evenkeel::block_mask(layout, CpRank{0}, order, {2, 2});
+  std::printf("tiles of 2 by 2: %lld of %lld are computed\n", static_cast<long long>(tiles.computed()),
+              static_cast<long long>(tiles.query_tiles * tiles.key_tiles));
+  print("partial", Tokens(tiles.kv_num_blocks.begin(), tiles.kv_num_blocks.end()));
+  print("full", Tokens(tiles.full_kv_num_blocks.begin(), tiles.full_kv_num_blocks.end()));
+}
+
 }  // namespace
 
 int main() {
@@ -66,4 +88,5 @@ int main() {
     print("gather rows", local.rows);
     print("for entries", local.entries);
   }
+  print_kernel_masks(evenkeel::PackedTreeLayout(tree, 1, {}));
 }

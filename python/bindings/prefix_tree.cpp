@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/attention_masks.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/layout.hpp"
 #include "evenkeel/base/error.hpp"
@@ -216,16 +217,20 @@ py::dict attention_of(const PackedTreeLayout& layout, int cp_rank) {
 }
 
 void bind_packed_tree(py::module_& module) {
-  py::class_<PackedTreeLayout>(module, "PackedTreeLayout", R"(A PrefixTree in one packed micro-batch.
+  py::class_<PackedTreeLayout> layout(module, "PackedTreeLayout", R"(A PrefixTree in one packed micro-batch.
 
 Its segments stand back to back, each aligned and cut over the CP ranks on its own, as ``segments``, a PackedLayout, says.
-Pack and merge through that, with the rows of the tree as ragged rows.)")
+Pack and merge through that, with the rows of the tree as ragged rows.)");
+  layout
       .def(py::init([](PrefixTree tree, std::optional<std::int64_t> alignment, CpArgument cp, int tp) {
              return PackedTreeLayout(std::move(tree),
                                      alignment ? *alignment : sequence_alignment(tp, cp.group), cp.group);
            }),
            py::arg("tree"), py::kw_only(), py::arg("alignment") = py::none(), py::arg("cp") = CpGroup{},
            py::arg("tp") = 1)
+      .def_static(
+          "of_sequences", [](const PackedLayout& sequences) { return PackedTreeLayout(sequences); },
+          py::arg("sequences"), "Sequences that share nothing: a root for each, for the same masks.")
       .def_property_readonly("tree", &PackedTreeLayout::tree)
       .def_property_readonly("segments", &PackedTreeLayout::segments)
       .def(
@@ -259,6 +264,7 @@ Pack and merge through that, with the rows of the tree as ragged rows.)")
           py::arg("prompt_lengths"), "Predictions of all response tokens; one prompt length a sample.")
       .def("__eq__", [](const PackedTreeLayout& a, const PackedTreeLayout& b) { return a == b; })
       .def("__eq__", [](const PackedTreeLayout&, const py::object&) { return false; });
+  bind_attention_masks(layout);
 }
 
 }  // namespace

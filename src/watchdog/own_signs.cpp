@@ -16,8 +16,8 @@
 namespace evenkeel {
 namespace {
 
-// Of one thread. A process that sleeps has threads that wake up now and then, of MPI, and of torch one for each
-// group: each uses less, but many of them together use more.
+// Of one thread. A process that sleeps has threads that wake up now and then, of MPI, and of torch one for
+// each group: each uses less, but many of them together use more.
 constexpr double least_share = 0.01;
 constexpr double least_processor_seconds = 0.01;
 constexpr std::int64_t least_bytes = 4096;
@@ -47,8 +47,8 @@ class SmallFile {
   ssize_t size_ = 0;
 };
 
-/// Of this process, by the system's numbers, in ascending order. Takes no memory. Names none where there is no
-/// /proc.
+/// Of this process, by the system's numbers, in ascending order. Takes no memory. Names none where there is
+/// no /proc.
 template <typename Does>
 void for_each_thread(Does&& does) {
   const int folder = ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -14,6 +14,16 @@ std::vector<std::int64_t> segment_lengths(const PrefixTree& tree) {
   return lengths;
 }
 
+PrefixTree roots(const PackedLayout& sequences) {
+  std::vector<TreeNode> nodes;
+  std::vector<std::int64_t> ends;
+  for (std::int64_t i = 0; i < sequences.size(); ++i) {
+    nodes.push_back({-1, sequences.length(i)});
+    ends.push_back(i);
+  }
+  return {nodes, std::move(ends)};
+}
+
 }  // namespace
 
 PackedTreeLayout::PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGroup cp)
@@ -21,6 +31,9 @@ PackedTreeLayout::PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGr
 
 PackedTreeLayout::PackedTreeLayout(const PackedPrefixLayout& groups)
     : tree_(PrefixTree::of_groups(groups.groups())), segments_(groups.segments()) {}
+
+PackedTreeLayout::PackedTreeLayout(PackedLayout sequences)
+    : tree_(roots(sequences)), segments_(std::move(sequences)) {}
 
 void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<std::int64_t> out) {
   fill_position_ids(

@@ -128,6 +128,8 @@ class PackedTreeLayout {
   PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGroup cp);
   /// The rows of prefix groups as a tree with one level.
   explicit PackedTreeLayout(const PackedPrefixLayout& groups);
+  /// Sequences that share nothing: a root for each, so that what is made of trees is made of them, too.
+  explicit PackedTreeLayout(PackedLayout sequences);
 
   [[nodiscard]] const PrefixTree& tree() const noexcept { return tree_; }
   [[nodiscard]] const PackedLayout& segments() const noexcept { return segments_; }
@@ -152,5 +154,89 @@ void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<
 /// What a varlen attention kernel needs on one CP rank; see PrefixAttentionPlan. The keys of a run are the
 /// rows of all segments before it, then those of its own segment. O(sum of the segments' path lengths).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedTreeLayout& layout, CpRank rank);
+
+/// In which order the keys and values of all CP ranks stand when one rank's queries attend to them.
+enum class KeyOrder : std::uint8_t {
+  packed,    ///< as in the whole micro-batch: one segment after the other (merge_cp_rows)
+  gathered,  ///< as an all-gather puts them: all rows of CP rank 0, then all of rank 1, and so on
+};
+
+/// The same mask in the forms that attention kernels take. Queries are the local rows of one CP rank, q of
+/// them, and keys all rows of the micro-batch, k of them, both with pad rows. What a query sees is what
+/// ancestor_intervals() says, for every kind. All are local, deterministic, and made of the layout alone;
+/// all throw InputError as cp_runs does.
+
+/// Which queries see each key: query row r sees key i if and only if begin[i] <= r < end[i]. One interval is
+/// enough, since rows are depth-first on every CP rank. FlashMask without `causal` takes (end, begin) as the
+/// two columns of `startend_row_indices`: the first row below that is masked, and the end of those above. A
+/// pad row's interval is empty: {0, 0}.
+struct ColumnIntervals {
+  std::vector<std::int32_t> begin;  ///< k of them
+  std::vector<std::int32_t> end;
+
+  friend bool operator==(const ColumnIntervals&, const ColumnIntervals&) = default;
+};
+/// O(k).
+[[nodiscard]] ColumnIntervals column_intervals(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys);
+
+/// The tiles into which a kernel cuts the mask.
+struct TileSize {
+  std::int64_t queries = 128;
+  std::int64_t keys = 128;
+
+  friend constexpr bool operator==(TileSize, TileSize) = default;
+};
+
+/// Which tiles of the mask a kernel must compute, for FlexAttention: the eight tensors of torch's BlockMask,
+/// for one batch and one head, with m = ceil(q / tile.queries) and n = ceil(k / tile.keys). A tile is full if
+/// every query in it sees every key in it, partial if only some do, and is left out if none does. Tiles that
+/// reach beyond the last query or key are never full. Indices ascend; behind the counted ones there are
+/// zeros.
+struct BlockMask {
+  std::int64_t query_tiles = 0;                  ///< m
+  std::int64_t key_tiles = 0;                    ///< n
+  std::vector<std::int32_t> kv_num_blocks;       ///< [m]: partial tiles of each row of tiles
+  std::vector<std::int32_t> kv_indices;          ///< [m, n]
+  std::vector<std::int32_t> full_kv_num_blocks;  ///< [m]
+  std::vector<std::int32_t> full_kv_indices;     ///< [m, n]
+  std::vector<std::int32_t> q_num_blocks;        ///< [n]: the same by columns, for the backward pass
+  std::vector<std::int32_t> q_indices;           ///< [n, m]
+  std::vector<std::int32_t> full_q_num_blocks;   ///< [n]
+  std::vector<std::int32_t> full_q_indices;      ///< [n, m]
+
+  /// Tiles that are computed, partial and full ones.
+  [[nodiscard]] std::int64_t computed() const noexcept;
+  friend bool operator==(const BlockMask&, const BlockMask&) = default;
+};
+/// Throws InputError if a tile has no row. Allocates nothing if `reuse`, a
+/// mask that is not needed any more, had room for as many tiles: fresh memory takes longer than the rest. O(k
+/// + m * n).
+[[nodiscard]] BlockMask block_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys,
+                                   TileSize tile = {}, BlockMask reuse = {});
+
+/// A rectangle of the mask, as MagiAttention's `q_ranges`, `k_ranges` and `attn_type_map` take them.
+struct AttentionSlice {
+  enum class Kind : std::uint8_t {
+    full = 0,    ///< every query sees every key
+    causal = 1,  ///< the last query sees all keys, the one before it all but the last, and so on
+  };
+
+  RowRange queries;
+  RowRange keys;
+  Kind kind = Kind::full;
+
+  friend constexpr bool operator==(const AttentionSlice&, const AttentionSlice&) = default;
+};
+/// Slices that do not overlap and together are the mask; none is empty. O(segments * cp).
+///
+/// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` without padding has a slice for each segment, causal if it has
+/// several rows, and two more full ones: queries [2, 7) with keys [0, 2), and queries [3, 6) with keys [2,
+/// 3).
+[[nodiscard]] std::vector<AttentionSlice> attention_slices(const PackedTreeLayout& layout, CpRank rank,
+                                                           KeyOrder keys);
+
+/// [q, k]: 0 where a query sees a key, minus infinity elsewhere, to be added to scores. For tests and small
+/// models: O(q * k).
+[[nodiscard]] std::vector<float> additive_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys);
 
 }  // namespace evenkeel
