@@ -146,6 +146,22 @@ structure: each segment's parent (-1 for a root) and tokens, and the segment whe
           "position_ids", [](const PrefixTree& self) { return array_of(position_ids(self)); },
           "Every row's position in its own samples: [num_rows] int64.")
       .def(
+          "branch_states",
+          [](const PrefixTree& self) {
+            BranchStates states = branch_states(self);
+            py::dict result;
+            result["from"] = array_of(std::move(states.from));
+            result["uses"] = array_of(std::move(states.uses));
+            result["last_use"] = array_of(std::move(states.last_use));
+            result["most_kept"] = states.most_kept;
+            return result;
+          },
+          "For layers that carry a state from token to token, as a dict: for every segment the one whose "
+          "last "
+          "state it begins with (``from``; -1: at zero), how many begin with its own (``uses``) and the last "
+          "of them (``last_use``), after which it may be freed; and how many are kept at once "
+          "(``most_kept``).")
+      .def(
           "ancestor_intervals", [](const PrefixTree& self) { return pair_of(ancestor_intervals(self)); },
           "(tin, tout), [num_rows] int64 each: query row q sees key row k if and only if tin[k] <= tin[q] < "
           "tout[k].")

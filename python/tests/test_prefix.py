@@ -26,6 +26,9 @@ def test_a_tree_is_the_example_of_its_header():
     tin, tout = tree.ancestor_intervals()
     assert tin.tolist() == list(range(7)) and tout.tolist() == [7, 7, 6, 4, 6, 6, 7]
     assert tree.savings() == {"tokens": 7, "repeated_tokens": 12, "score_entries": 22, "repeated_score_entries": 31}
+    states = tree.branch_states()
+    assert states["from"].tolist() == [-1, 0, 1, 1, 0] and states["uses"].tolist() == [2, 2, 0, 0, 0]
+    assert states["last_use"].tolist() == [4, 3, -1, -1, -1] and states["most_kept"] == 2
     assert tree.path_to(3) == [0, 1, 3] and tree.sample_ends.tolist() == [2, 3, 4]
     assert tree.samples_through.tolist() == [3, 2, 1, 1, 1] and tree.first_samples.tolist() == [0, 0, 0, 1, 2]
 

@@ -103,6 +103,24 @@ struct AncestorIntervals {
 /// Position ids of the rows of a tree: every token's position in its own samples. O(rows).
 [[nodiscard]] std::vector<std::int64_t> position_ids(const PrefixTree& tree);
 
+/// Whose state each segment of a tree begins with, in layers that carry one from token to token (linear
+/// attention, state spaces, convolutions), and for how long a state is kept if segments are computed in their
+/// order. Segments without tokens are passed over: those below them begin with the state of the last token
+/// before. On CP ranks, sequence_runs() says where that token is.
+///
+/// Example: in the tree `1 2 | 3 | 4 | 5 6 | 7` segments begin with the states of segments -1 0 1 1 0, the
+/// state of segment 0 is needed twice, last by segment 4, and at most two states are kept.
+struct BranchStates {
+  std::vector<std::int64_t> from;      ///< the segment with whose last state it begins; -1: at zero
+  std::vector<std::int64_t> uses;      ///< how many segments begin with its last state
+  std::vector<std::int64_t> last_use;  ///< the last of them, after which its state may be freed; -1: none
+  std::int64_t most_kept = 0;          ///< states that must be there at once
+
+  friend bool operator==(const BranchStates&, const BranchStates&) = default;
+};
+/// O(segments).
+[[nodiscard]] BranchStates branch_states(const PrefixTree& tree);
+
 /// What sharing saves. Score entries are the query-key pairs of causal attention, counted exactly.
 struct SharingSavings {
   std::int64_t tokens = 0;                  ///< with every shared token once
