@@ -3,7 +3,8 @@
 producer, the buffer, a rank or mpirun at random moments. What died is started again; the job resumes, mostly on other ranks. When
 all samples are acknowledged and the end was told, the job must end by itself, and every sample must be in one step, or dropped
 for a reason that the buffer tells. Each round draws the mesh, data ranks, prefetching, look-ahead, the bound on staleness and the
-groups' deadline; in some the job has the buffer itself."""
+groups' deadline; in some the job has the buffer itself. With --store redis, two doors share a Redis, which is killed like
+all else."""
 import argparse
 import collections
 import concurrent.futures
@@ -24,6 +25,7 @@ import urllib.error
 import urllib.request
 
 from accounts import Accountant, Rules, Run
+from redis_server import RedisServer
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
 from jobs import TAG, Processes, send  # noqa: E402
@@ -87,18 +89,19 @@ def draw_mesh(draw):
 
 
 class Round:
-    """One folder, one port, its producers, its buffer and its job."""
+    """One folder, its producers, its buffer with one door or two, and its job."""
 
     def __init__(self, arguments, seed, folder, shared_memory):
         self._draw = random.Random(seed)
         self._arguments, self._seed, self._folder = arguments, seed, folder
         self.settings = Settings(self._draw, arguments.store)
-        self._url = f'http://127.0.0.1:{free_port()}'
+        doors = 2 if self.settings.store == 'redis' and not self.settings.is_embedded else 1
+        self._urls = [f'http://127.0.0.1:{free_port()}' for _ in range(doors)]
         self._environment = dict(os.environ, TMPDIR=str(folder / 't'),
                                  OMPI_MCA_btl_vader_backing_directory=str(shared_memory),
                                  **{TAG: f'rounds-{os.getpid()}-{seed}'})
         self._processes = Processes(self._environment[TAG])
-        self._samples, self._producers, self._buffer, self._job, self._mesh = [], {}, None, None, None
+        self._samples, self._producers, self._doors, self._job, self._mesh, self._redis = [], {}, {}, None, None, None
         self.runs, self.killed, self.polls, self.duplicates, self.dropped = [], collections.Counter(), 0, 0, 0
         self._is_over, self._failure = threading.Event(), None
 
@@ -126,15 +129,26 @@ class Round:
     def _start_producer(self, number):
         behind = 3 if self.settings.max_staleness is not None else 0
         self._producers[number] = self._start(f'producer{number}', [
-            sys.executable, pathlib.Path(__file__).with_name('producer.py'), self._url, self._folder / f'samples{number}.jsonl',
-            self._folder / f'acknowledged{number}', '--seed', str(self._seed * PRODUCERS + number), '--versions', str(behind)])
+            sys.executable, pathlib.Path(__file__).with_name('producer.py'), self._urls[number % len(self._urls)],
+            self._folder / f'samples{number}.jsonl', self._folder / f'acknowledged{number}',
+            '--seed', str(self._seed * PRODUCERS + number), '--versions', str(behind)])
 
-    def _start_buffer(self):
+    def _any_door(self):
+        """Draws only where there is a choice: a round without Redis is the same as ever."""
+        return 0 if len(self._urls) == 1 else self._draw.randrange(len(self._urls))
+
+    def _place(self):
+        """Where the buffer keeps samples: keys of a job, and options of a program."""
+        if self._redis:
+            return {'store': self._redis.url, 'name': 'rounds'}
+        return {'store': self.settings.store, 'dir': str(self._folder / 'buffer')}
+
+    def _start_door(self, number):
         options = []
-        for name, value in self.settings.of_buffer().items():
+        for name, value in {**self.settings.of_buffer(), **self._place()}.items():
             options += ['--' + name.replace('_', '-'), str(value)]
-        self._buffer = self._start('buffer', [self._arguments.program, 'buffer', '--listen', self._url.split('//')[1], '--dir',
-                                              self._folder / 'buffer', '--store', self.settings.store, *options])
+        self._doors[number] = self._start(f'buffer{number}', [
+            self._arguments.program, 'buffer', '--listen', self._urls[number].split('//')[1], *options])
 
     def _start_job(self):
         if self._mesh is None or self._draw.random() < 0.5:
@@ -142,9 +156,10 @@ class Round:
         trainers, data_ranks, cp, prefetch = self._mesh
         stream = {'look_ahead': self.settings.look_ahead, 'patience': LIMIT}
         if self.settings.is_embedded:
-            stream.update(self.settings.of_buffer(), listen=self._url.split('//')[1], dir=str(self._folder / 'buffer'),
-                          store=self.settings.store)
-        source = {'kind': 'stream'} if self.settings.is_embedded else {'kind': 'stream', 'path': self._url}
+            stream.update(self.settings.of_buffer(), listen=self._urls[0].split('//')[1], **self._place())
+        source = {'kind': 'stream'}
+        if not self.settings.is_embedded:
+            source['path'] = self._urls[self._any_door()]
         config = self._folder / 'job.yaml'
         config.write_text(json.dumps({
             'source': source, 'stream': stream, 'batch': {'global_batch': GROUP_SIZE * GROUPS_OF_A_STEP},
@@ -160,7 +175,8 @@ class Round:
     # Killing.
 
     def _kill_one(self):
-        who = self._draw.choice(['producer', 'rank', 'mpirun'] + ['buffer'] * (not self.settings.is_embedded))
+        who = self._draw.choice(['producer', 'rank', 'mpirun'] + ['buffer'] * (not self.settings.is_embedded) +
+                                ['redis'] * bool(self._redis))
         if who == 'producer':
             number = self._draw.randrange(PRODUCERS)
             if self._producers[number].poll() is None:
@@ -168,9 +184,15 @@ class Round:
                 self._start_producer(number)
                 self.killed[who] += 1
         elif who == 'buffer':
-            self._end(self._buffer)
+            number = self._any_door()
+            self._end(self._doors[number])
             time.sleep(self._draw.choice([0, 0.5]))
-            self._start_buffer()
+            self._start_door(number)
+            self.killed[who] += 1
+        elif who == 'redis':
+            self._redis.kill()
+            time.sleep(self._draw.choice([0, 0.5]))
+            self._redis.start()
             self.killed[who] += 1
         else:
             self._kill_job(who)
@@ -214,8 +236,9 @@ class Round:
         for number, producer in self._producers.items():
             if producer.poll():
                 raise Wrong(f'producer {number} has ended with status {producer.poll()}: {self._log(f"producer{number}")}')
-        if self._buffer and self._buffer.poll() is not None:
-            raise Wrong(f'the buffer has ended with status {self._buffer.poll()}: {self._log("buffer")}')
+        for number, door in self._doors.items():
+            if door.poll() is not None:
+                raise Wrong(f'the buffer has ended with status {door.poll()}: {self._log(f"buffer{number}")}')
         if self._job.poll():
             raise Wrong(f'the job has ended with status {self._job.poll()}: {self._log("job")}')
 
@@ -237,10 +260,12 @@ class Round:
         self._await(what, is_done_and_sound)
 
     def _status(self):
-        try:
-            return call(self._url + '/v1/status')
-        except (OSError, ValueError):
-            return None
+        for url in self._urls:
+            try:
+                return call(url + '/v1/status')
+            except (OSError, ValueError):
+                pass
+        return None
 
     def _poll(self):
         """Whatever happens, the sums are right, and nothing that was received or trained is forgotten."""
@@ -265,8 +290,10 @@ class Round:
         self._write_samples()
         poller = threading.Thread(target=self._poll)
         try:
-            if not self.settings.is_embedded:
-                self._start_buffer()
+            if self.settings.store == 'redis':
+                self._redis = RedisServer(self._folder, self._start)
+            for number in range(0 if self.settings.is_embedded else len(self._urls)):
+                self._start_door(number)
             for number in range(PRODUCERS):
                 self._start_producer(number)
             self._start_job()
@@ -277,6 +304,8 @@ class Round:
             self._is_over.set()
             if poller.ident:
                 poller.join()
+            if self._redis:
+                self._redis.kill()  # it overwrites its environment, by which others are found
             self._processes.end()
         return self._account(status)
 
@@ -301,14 +330,14 @@ class Round:
 
     def _tell_end(self):
         try:
-            call(self._url + '/v1/end', b'')
+            call(self._urls[self._any_door()] + '/v1/end', b'')
             return True
         except (OSError, ValueError):
             return self._job.poll() == 0
 
     def _final_status(self):
         if self.settings.is_embedded:
-            self._start_buffer()
+            self._start_door(0)
         self._await('the buffer', lambda: self._status() is not None)
         return self._status()
 
@@ -326,7 +355,7 @@ class Round:
 
 
 def run_round(arguments, seed):
-    folder = pathlib.Path(tempfile.mkdtemp(prefix='round-', dir=arguments.keep))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f'round-{seed}-', dir=arguments.keep))
     shared_memory = tempfile.mkdtemp(prefix='rounds-', dir='/dev/shm')
     begun = time.monotonic()
     this = Round(arguments, seed, folder, shared_memory)
@@ -353,7 +382,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=100)
     parser.add_argument('--first', type=int, default=1, help='number of the first round, which is its seed')
     parser.add_argument('--at-once', type=int, default=2)
-    parser.add_argument('--store', default='lmdb')
+    parser.add_argument('--store', choices=['lmdb', 'redis'], default='lmdb')
     parser.add_argument('--keep', help='a folder in which what rounds leave is kept')
     parser.add_argument('--launcher', type=shlex.split, default='mpirun --oversubscribe')
     arguments = parser.parse_args()
