@@ -8,6 +8,7 @@
 
 #include "base/narrow.hpp"
 #include "bench/benchmarks.hpp"
+#include "bench/data/route_bench.hpp"
 #include "bench/machine.hpp"
 #include "bench/measurement.hpp"
 #include "bench/plan/lengths.hpp"
@@ -106,6 +107,7 @@ class PackBenchmark {
       report.tables.push_back(padded());
       report.tables.push_back(grouped());
       report.tables.push_back(derived());
+      add_routes(options_, report);
     }
     compare_with_torch(ragged, report);
     return report;
