@@ -10,7 +10,10 @@
 
 namespace evenkeel {
 
-Cost flexible_lower_bound(const StepProblem& problem) {
+Cost flexible_lower_bound(const StepProblem& given) {
+  PlanSettings settings = given.settings;
+  settings.micro_batch.max_rows.clear();  // without caps on rows no step ends later
+  const StepProblem problem{given.table, settings, given.step, given.trees};
   const PackUnits units = make_units(problem);
   const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
   Cost bound = 0;

@@ -68,6 +68,7 @@ constexpr std::string_view measured_word = "measured";
 
 constexpr std::string_view model_key = "model";
 constexpr std::string_view encoder_key = "encoder";
+constexpr std::string_view field_key = "field";
 
 bool has_key(const ConfigValue& value, std::string_view key) {
   return value.node.IsMap() && value.node[std::string(key)].IsDefined();
@@ -119,12 +120,21 @@ CostModel read_model_beside_encoder(const ConfigValue& value) {
   return is_description ? from_model(value) : read_fixed(value);
 }
 
+/// What a field of the samples says.
+ConfiguredCost read_cost_of_field(const ConfigValue& value) {
+  if (value.node.size() > 1) throw ConfigError(value.where, "field takes no other keys");
+  return {CostModel::tokens(), std::nullopt, std::nullopt, FieldName{}.read(value_at(value, field_key))};
+}
+
 ConfiguredCost read_two_costs(const ConfigValue& value) {
   if (value.node.size() != 2 || !has_key(value, model_key)) {
     throw ConfigError(value.where, "encoder stands beside model, and nothing else",
                       "Write {model: ..., encoder: {field: NAME, linear: ...}}");
   }
-  ConfiguredCost cost{read_model_beside_encoder(value_at(value, model_key)), std::nullopt, std::nullopt};
+  const ConfigValue model = value_at(value, model_key);
+  ConfiguredCost cost = has_key(model, field_key)
+                            ? read_cost_of_field(model)
+                            : ConfiguredCost{read_model_beside_encoder(model), std::nullopt, std::nullopt};
   cost.encoder = read_encoder(value_at(value, encoder_key));
   return cost;
 }
@@ -158,7 +168,7 @@ std::string write_fixed(const CostModel& cost) {
 std::string CostFormat::values() const {
   return named_costs().values() + ", {model: {" + join(names_of(model_fields())) + "}}, {" +
          join(names_of(coefficient_fields())) + "}, {model: ..., encoder: {" +
-         join(names_of(encoder_fields())) + "}}, measured, or {measured: {" +
+         join(names_of(encoder_fields())) + "}}, {field: NAME}, measured, or {measured: {" +
          join(names_of(measured_fields())) + "}}";
 }
 
@@ -167,6 +177,7 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
   if (value.node.IsScalar())
     return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
   if (has_key(value, encoder_key)) return read_two_costs(value);
+  if (has_key(value, field_key)) return read_cost_of_field(value);
   if (!has_key(value, measured_word)) return {read_fixed(value), std::nullopt, std::nullopt};
   if (value.node.size() > 1) throw ConfigError(value.where, "measured takes no other keys");
   return read_fields(value_at(value, measured_word), measured_fields(),
@@ -174,16 +185,38 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
 }
 
 std::string CostFormat::write(const ConfiguredCost& cost) const {
+  const std::string model =
+      cost.field ? "{field: " + FieldName{}.write(*cost.field) + "}" : write_fixed(cost.model);
   if (cost.encoder) {
-    return "{model: " + write_fixed(cost.model) +
-           ", encoder: {field: " + FieldName{}.write(cost.encoder->field) +
+    return "{model: " + model + ", encoder: {field: " + FieldName{}.write(cost.encoder->field) +
            ", linear: " + std::to_string(cost.encoder->cost.linear) +
            ", quadratic: " + std::to_string(cost.encoder->cost.quadratic) + "}}";
   }
-  if (!cost.measured) return write_fixed(cost.model);
+  if (!cost.measured) return model;
   return "{measured: {initial: " + write_fixed(cost.model) +
          ", every: " + std::to_string(cost.measured->every) +
          ", window: " + std::to_string(cost.measured->window) + "}}";
+}
+
+RowCapsFormat::value_type RowCapsFormat::read(const ConfigValue& value) const {
+  if (value.node.IsNull() || plain_text(value.node) == "null") return {};
+  if (!value.node.IsMap() || value.node.size() == 0)
+    throw_wrong_type(value, "a map such as {patches: 16384}, or null");
+  const Integer<std::int64_t> rows{1, largest_size};
+  value_type caps;
+  for (const auto& entry : value.node) {
+    const std::string field = FieldName{}.read({entry.first, value.where});
+    caps[field] = rows.read({entry.second, value.where + ": " + field});
+  }
+  return caps;
+}
+
+std::string RowCapsFormat::write(const value_type& caps) const {
+  if (caps.empty()) return "null";
+  std::vector<std::string> parts;
+  for (const auto& [field, rows] : caps)
+    parts.push_back(FieldName{}.write(field) + ": " + std::to_string(rows));
+  return "{" + join(parts) + "}";
 }
 
 }  // namespace evenkeel::config_detail

@@ -76,7 +76,8 @@ KeySpec max_tokens_per_rank_key(std::string meaning) {
 KeySpec cost_key(std::string meaning) {
   const CostFormat format;
   const auto write = [=](const Config& config) {
-    return format.write({config.balance.cost, config.balance.measured, config.balance.encoder});
+    return format.write(
+        {config.balance.cost, config.balance.measured, config.balance.encoder, config.balance.cost_field});
   };
   return {{"balance.cost", format.type(), write(Config{}), format.values(), std::move(meaning)},
           [=](const ConfigValue& value, Config& config) {
@@ -84,6 +85,7 @@ KeySpec cost_key(std::string meaning) {
             config.balance.cost = cost.model;
             config.balance.measured = cost.measured;
             config.balance.encoder = cost.encoder;
+            config.balance.cost_field = cost.field;
           },
           write};
 }
@@ -155,7 +157,9 @@ Keys balance_keys() {
                "linear s + quadratic s^2; or that with coefficients fitted, at intervals of steps, to the "
                "latest times that the trainer reports, starting from an initial cost (tokens). With an "
                "encoder, its work for the rows of a field is balanced over DP ranks as well (linear and "
-               "quadratic, in the units of the model's cost)."),
+               "quadratic, in the units of the model's cost). {field: NAME}: what a sample's elements of "
+               "that field add "
+               "up to, whole numbers of 0 or more, in units of a token's work."),
       key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
           "How fast each DP rank works, one number for each, 0.5 for half as fast as 1: work is assigned so "
           "that ranks finish together. With mesh.cp: flexible a group is as fast as its slowest rank."),
@@ -226,6 +230,10 @@ Keys micro_batch_keys() {
                               "many; instead of max_tokens, and required with mesh.cp: flexible."),
       key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
           "Most samples of one micro-batch; null is no limit."),
+      key("micro_batch.max_rows", m, &MicroBatchSettings::max_rows, RowCapsFormat{},
+          "Most rows that the samples of one micro-batch have in each of these fields, over its whole CP "
+          "group, as they bring them, whatever a rank gets of them: a limit beside max_tokens, such as "
+          "{patches: 16384} for what an encoder can hold."),
       key("micro_batch.min_count", m, &MicroBatchSettings::min_count,
           Integer<Int64>{1, most_forced_micro_batches},
           "Fewest micro-batches of a DP rank in each mini-batch, including empty ones."),

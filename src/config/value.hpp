@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -321,6 +322,7 @@ struct ConfiguredCost {
   CostModel model;
   std::optional<MeasuredCost> measured;
   std::optional<EncoderCost> encoder;
+  std::optional<std::string> field = std::nullopt;  ///< that says a sample's work, in place of the model
 };
 
 /// What context parallelism costs beside the work, as a map.
@@ -341,7 +343,17 @@ struct LayersFormat {
   [[nodiscard]] std::string write(const std::optional<LayerMap>& layers) const;
 };
 
-/// A named cost, one worked out from a model's shape, the two coefficients, or one that is measured.
+/// Caps by the names of fields, or null for none.
+struct RowCapsFormat {
+  using value_type = std::map<std::string, std::int64_t, std::less<>>;
+  [[nodiscard]] std::string type() const { return "map or null"; }
+  [[nodiscard]] std::string values() const { return "{name of a field: 1 ..., ...}, or null"; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& caps) const;
+};
+
+/// A named cost, one worked out from a model's shape, the two coefficients, what a field says, or one that is
+/// measured.
 struct CostFormat {
   using value_type = ConfiguredCost;
   [[nodiscard]] std::string type() const { return "word or map"; }

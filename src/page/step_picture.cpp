@@ -39,6 +39,7 @@ std::string words_for(Preset preset) {
 void add_source_order(StepPicture& picture, const LengthTable& table, PlanSettings settings) {
   const std::vector<Cost> costs = unbalanced_dp_costs(table, settings);
   settings.balance.cost = CostModel::tokens();
+  settings.balance.cost_field.reset();
   const std::vector<Cost> tokens = unbalanced_dp_costs(table, settings);
   for (std::size_t r = 0; r < picture.dp_ranks.size(); ++r) {
     picture.dp_ranks[r].cost_before = costs[r];
@@ -105,7 +106,8 @@ PlanningPicture picture_of(const PlanSettings& settings) {
   as_grid.balance.strategy = Strategy::grid;
   picture.may_be_a_grid = !strategy_of(settings).ranks_meet() && !is_strategy_open(settings) &&
                           !settings.flexible && go_together(choices_of(as_grid));
-  picture.cost = words_for(settings.balance.cost);
+  picture.cost = settings.balance.cost_field ? "field " + *settings.balance.cost_field
+                                             : words_for(settings.balance.cost);
   return picture;
 }
 

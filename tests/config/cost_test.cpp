@@ -59,6 +59,17 @@ TEST(ConfigFile, an_encoders_cost_stands_beside_the_models) {
   }
 }
 
+TEST(ConfigFile, a_field_may_say_the_work_alone_or_beside_an_encoder) {
+  const Config alone = parse("balance: {cost: {field: tool_calls}}");
+  EXPECT_EQ(alone.balance.cost_field, "tool_calls");
+  EXPECT_EQ(alone.balance.cost, CostModel::tokens());
+  const Config beside = parse("balance: {cost: {model: {field: work}, encoder: {field: frames, linear: 1}}}");
+  EXPECT_EQ(beside.balance.cost_field, "work");
+  EXPECT_EQ(beside.balance.encoder, (EncoderCost{"frames", {1, 0, 0}}));
+  for (const Config& config : {alone, beside}) EXPECT_EQ(parse(to_yaml(config)).balance, config.balance);
+  EXPECT_EQ(parse(to_yaml(alone), {"balance.cost=tokens"}).balance.cost_field, std::nullopt);
+}
+
 TEST(ConfigFile, a_cost_may_be_measured_from_the_trainers_times) {
   const Config plain = parse("balance: {cost: measured}");
   EXPECT_EQ(plain.balance.cost, CostModel::tokens());

@@ -273,6 +273,20 @@ TEST(ConfigCost, refuses_what_makes_no_cost) {
             "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
 }
 
+TEST(ConfigCost, a_fields_takes_nothing_else) {
+  EXPECT_EQ(refusal("balance: {cost: {field: work, linear: 2}}"),
+            "job.yaml:1: balance.cost: field takes no other keys");
+  EXPECT_THAT(refusal("balance: {cost: {field: [1]}}"),
+              testing::StartsWith("job.yaml:1: balance.cost: field: "));
+}
+
+TEST(ConfigRowCaps, are_numbers_of_rows_by_the_names_of_fields) {
+  EXPECT_EQ(refusal("micro_batch: {max_rows: 16}"),
+            "job.yaml:1: micro_batch.max_rows: expected a map such as {patches: 16384}, or null, found 16");
+  EXPECT_EQ(refusal("micro_batch: {max_rows: {patches: 0}}"),
+            "job.yaml:1: micro_batch.max_rows: patches: 0 is out of range; allowed: 1 to 2147483647");
+}
+
 TEST(ConfigCost, an_encoders_names_a_field_has_a_cost_and_stands_beside_the_models) {
   EXPECT_EQ(refusal("balance: {cost: {encoder: {field: pixels, linear: 1}}}"),
             "job.yaml:1: balance.cost: encoder stands beside model, and nothing else. Write {model: ..., "

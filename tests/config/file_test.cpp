@@ -34,7 +34,7 @@ source:      {kind: null, path: null, seed: 1}                                # 
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outlier_companions: null}
 balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, meet: auto, placement: locality, placement_tolerance: 0, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
-micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}
+micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, max_rows: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}
 pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
 prefix:      {share: false, group_by: uid}
 loss:        {aggregation: token-mean, micro_batches: sum, dp_ranks: mean}
@@ -166,7 +166,7 @@ constexpr const char* two_profiles = R"(
 micro_batch: {max_tokens: 16384}
 profiles:
   log_prob:
-  update: {micro_batch: {max_tokens: 4096, max_samples: 8}, loss: {aggregation: prompt-mean}}
+  update: {micro_batch: {max_tokens: 4096, max_samples: 8, max_rows: {patches: 64}}, loss: {aggregation: prompt-mean}}
 )";
 
 TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
@@ -175,6 +175,7 @@ TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
   const Profile update = config.profile("update");
   EXPECT_EQ(update.micro_batch.max_tokens, 4096);
   EXPECT_EQ(update.micro_batch.max_samples, 8);
+  EXPECT_EQ(update.micro_batch.max_rows.at("patches"), 64);
   EXPECT_EQ(update.loss.aggregation, LossAggregation::prompt_mean);
   EXPECT_EQ(update.balance, config.balance);
   EXPECT_EQ(config.plan_settings({1, 1, 2, 1}, "update").micro_batch.max_tokens, 4096);
@@ -378,9 +379,9 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     // These do not go with the rest of that configuration.
     const std::set<std::string> stays_off{
         "  share: false", "  speeds: equal", "  placement_tolerance: 0", "  packing: auto", "  count: fewest",
-        "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_tokens_per_rank: null",
-        "  communication: auto", "  context_sizes: powers-of-two", "  stage: last", "  read_as: null",
-        "  spread_pads: 0",
+        "  max_rows: null", "  shapes: null", "  max_cp: auto", "  overhead: auto",
+        "  max_tokens_per_rank: null", "  communication: auto", "  context_sizes: powers-of-two",
+        "  stage: last", "  read_as: null", "  spread_pads: 0",
         // Nothing arrives there.
         "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
         "  redis_password_file: null", "  redis_wait_replicas: 0", "  capacity: 8GiB", "  token_file: null",
@@ -390,7 +391,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 98u);
+  EXPECT_EQ(keys, 99u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -78,6 +78,7 @@ inline Config measured_config() {
   config.fields = {{"patches", patches}, {"notes", config.field}};
   config.micro_batch.packing = BinPacking::modified_first_fit_decreasing;
   config.micro_batch.shapes = 5;
+  config.micro_batch.max_rows = {{"image \"patches\"", 16384}, {"frames", 9}};
   Profile fast = config.profile({});
   fast.balance.measured = std::nullopt;
   fast.balance.speeds = {};

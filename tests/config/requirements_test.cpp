@@ -61,6 +61,8 @@ std::vector<std::string> broken_configurations() {
     add(encodes + ", " + other + "}", {""});
   add(encodes + "}", {"micro_batch: {mode: padded}"});
 
+  const std::string of_field = "balance: {cost: {field: work}";
+  add(of_field + ", preset: verl}", {""});
   add("balance: {cost: measured, preset: verl}", {""});
 
   for (const std::string other :
@@ -77,6 +79,9 @@ std::vector<std::string> broken_configurations() {
 
   add("micro_batch: {order: schedule}", {"balance: {preset: verl}"});
 
+  const std::string caps_rows = "micro_batch: {max_rows: {patches: 8}}";
+  add(caps_rows, {"balance: {preset: verl}"});
+
   add("micro_batch: {shapes: 8, mode: padded}", {""});
   add("micro_batch: {shapes: 8}", {"balance: {preset: verl}", "prefix: {share: true}"});
   add("mesh: {cp: flexible}", {per_rank + ", shapes: 8}"});
@@ -89,8 +94,9 @@ std::vector<std::string> broken_configurations() {
   const std::string reads = "source: {kind: synthetic}";
   add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});
   add(delays, {""});
-  add(reads + ", " + delays, {"mesh: {cp: flexible}, " + per_rank + "}", "prefix: {share: tree}",
-                              "balance: {cost: measured}", encodes + "}", "balance: {speeds: [1, 0.5]}"});
+  add(reads + ", " + delays,
+      {"mesh: {cp: flexible}, " + per_rank + "}", "prefix: {share: tree}", "balance: {cost: measured}",
+       encodes + "}", of_field + "}", caps_rows, "balance: {speeds: [1, 0.5]}"});
 
   add("source: {kind: stream, path: 'http://127.0.0.1:1', epochs: 2}", {""});
   add("source: {kind: stream, path: 'http://127.0.0.1:1'}",

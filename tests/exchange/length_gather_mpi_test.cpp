@@ -1,11 +1,17 @@
 #include "exchange/gather/length_gather.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/mpi/collectives.hpp>
 #include <set>
+#include <string>
+#include <utility>
 
+#include "base/id_range.hpp"
+#include "evenkeel/base/error.hpp"
 #include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/field_sum_gather.hpp"
 #include "exchange/gather/row_count_gather.hpp"
 #include "support/made_up_batch.hpp"
 
@@ -102,6 +108,44 @@ TEST(GatherRowCounts, every_rank_gets_the_rows_of_every_sample_by_entry) {
     ASSERT_EQ(std::ssize(rows), 30);
     for (std::int64_t id = 0; id < 30; ++id)
       EXPECT_EQ(rows[static_cast<std::size_t>(id)], testing_support::made_up_rows(SampleId{id}, spec.name));
+  }
+}
+
+TEST(GatherFieldSums, every_rank_gets_the_sums_of_every_sample_in_the_fields_that_are_named) {
+  const boost::mpi::communicator world;
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = world.rank() + 1; id < 20; id += world.size() + 1)
+    shapes.push_back(made_up_shape(id));
+  RaggedBatch mine(std::move(shapes));
+  for (const auto& [name, part] : {std::pair{"calls", 1}, std::pair{"other", 2}, std::pair{"work", 3}}) {
+    Column& column = mine.add_field({name, DType::int32, FieldKind::sample, {}});
+    for (std::size_t i = 0; i < mine.samples().size(); ++i)
+      column.values<std::int32_t>()[i] = static_cast<std::int32_t>(part * mine.samples()[i].id.value());
+  }
+  const GatheredLengths gathered = gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);
+  const LengthTable& table = gathered.table;
+  const auto sums = gather_field_sums(world, table, gathered.fields, {"calls", "missing", "work"}, mine);
+  ASSERT_EQ(sums.size(), table.size() == 0 ? 0U : 2U);
+  for (const FieldSums& of_field : sums) {
+    for (const EntryId entry : ids_below<EntryId>(table.size()))
+      EXPECT_EQ(of_field.sums[entry.index()],
+                (of_field.field == "work" ? 3 : 1) * table[entry].shape.id.value());
+  }
+  EXPECT_TRUE(gather_field_sums(world, table, gathered.fields, {"missing"}, mine).empty());
+}
+
+TEST(GatherFieldSums, what_is_no_work_on_one_rank_is_everybodys_error) {
+  const boost::mpi::communicator world;
+  const int odd_one = world.size() / 2;
+  RaggedBatch mine({made_up_shape(world.rank())});
+  mine.add_field({"work", DType::float32, FieldKind::sample, {}}).values<float>()[0] =
+      world.rank() == odd_one ? -1.0F : 1.0F;
+  const GatheredLengths gathered = gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);
+  try {
+    (void)gather_field_sums(world, gathered.table, gathered.fields, {"work"}, mine);
+    FAIL() << "gathered";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("has -1 in sample " + std::to_string(odd_one)));
   }
 }
 

@@ -44,6 +44,11 @@ SmallStep small_step(std::uint64_t seed) {
       of_sample[static_cast<std::size_t>(t)] = below(2);
   }
   SmallStep step{LengthTable(std::move(entries)), {}};
+  std::vector<std::int64_t> rows[3];
+  for (std::vector<std::int64_t>& of_field : rows)
+    for (std::int64_t id = 0; id < samples; ++id) of_field.push_back(below(5));
+  step.table.set_row_counts({{"frames", rows[0]}, {"patches", rows[1]}});
+  step.table.set_field_sums({{"work", rows[2]}});
   std::vector<std::span<const std::int64_t>> sequences;
   for (const LengthEntry& entry : step.table.entries()) sequences.push_back(tokens[entry.shape.id.index()]);
   step.trees = prefix_trees(step.table, sequences);
@@ -108,6 +113,9 @@ void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
   settings.micro_batch.size = 1 + below(4);
   settings.micro_batch.shuffle = below(2) == 0;
   settings.pp = 1 + static_cast<int>(below(3));
+  if (below(4) == 0) settings.micro_batch.max_rows["patches"] = 4 + below(6);
+  if (below(8) == 0) settings.micro_batch.max_rows["frames"] = 4 + below(6);
+  if (below(6) == 0) settings.balance.cost_field = "work";
   settings.seed = random();
 }
 
@@ -139,6 +147,8 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
                           b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
                           (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
+  if (b.cost_field && !own) keys.insert("balance.cost");
+  if (!m.max_rows.empty() && !own) keys.insert("micro_batch.max_rows");
   if (m.shapes && !(own && !padded && settings.sharing == PrefixSharing::none && !settings.flexible))
     keys.insert("micro_batch.shapes");
   return keys;
@@ -154,7 +164,8 @@ std::string description(const PlanSettings& s) {
          number(s.micro_batch.order) + " mini-batches " + number(s.mini_batches.count) +
          (s.mini_batches.keep ? " kept" : "") + (s.mini_batches.shuffle ? " drawn" : "") + " equal " +
          number(s.balance.equal_count) + " speeds " + number(s.balance.speeds.size()) + " algorithm " +
-         number(s.balance.algorithm) + (s.micro_batch.shapes ? " shapes" : "") +
+         number(s.balance.algorithm) + (s.micro_batch.shapes ? " shapes" : "") + " fields with caps " +
+         number(s.micro_batch.max_rows.size()) + (s.balance.cost_field ? " cost of a field" : "") +
          (s.flexible ? " groups of their own" : "");
 }
 
@@ -190,6 +201,7 @@ class PlannedStep {
         EXPECT_TRUE(m.context.contains(DataPlace{rank.value()}));
         EXPECT_LE(m.aligned_tokens, settings_.cap(m.context.size));
         EXPECT_LE(std::ssize(m.entries), settings_.micro_batch.limits().max_items);
+        expect_row_caps(m);
         if (m.is_led_by(rank)) entries.insert(entries.end(), m.entries.begin(), m.entries.end());
         if (m.context.size == dp_ranks) of_all.back().push_back(&m);
       }
@@ -230,6 +242,22 @@ class PlannedStep {
       return;
     EXPECT_LE(m.aligned_tokens, settings_.micro_batch.max_tokens);
     EXPECT_LE(std::ssize(m.entries), settings_.micro_batch.limits().max_items);
+    expect_row_caps(m);
+    if (settings_.balance.cost_field) {
+      const std::span<const std::int64_t> work = problem_.table.field_sums().front().sums;
+      Cost cost = 0;
+      for (const EntryId entry : m.entries) cost += work[entry.index()];
+      EXPECT_EQ(m.cost, cost);
+    }
+  }
+
+  void expect_row_caps(const MicroBatchPlan& m) const {
+    for (const auto& [field, most] : settings_.micro_batch.max_rows) {
+      std::int64_t rows = 0;
+      for (const EntryId entry : m.entries)
+        rows += rows_of(problem_.table.row_counts(), field)[entry.index()];
+      EXPECT_LE(rows, most) << field;
+    }
   }
 
   void expect_groups_whole() const {
@@ -257,7 +285,8 @@ class PlannedStep {
     }
   }
 
-  /// The fewest micro-batches that units can be packed into.
+  /// The fewest micro-batches that units can be packed into under any one limit on rows of fields, or the
+  /// others.
   [[nodiscard]] std::int64_t optimum_of(IdView<UnitId> units) const {
     std::vector<std::int64_t> sizes;
     std::vector<std::int64_t> samples;
@@ -265,7 +294,17 @@ class PlannedStep {
       sizes.push_back(assignment_.units[unit].aligned_rows);
       samples.push_back(std::ssize(assignment_.units[unit].entries));
     }
-    return fewest_bins({sizes, samples}, settings_.micro_batch.limits());
+    std::int64_t fewest = fewest_bins({sizes, samples}, settings_.micro_batch.limits());
+    for (const auto& [field, most] : settings_.micro_batch.max_rows) {
+      std::vector<std::int64_t> rows;
+      for (const UnitId unit : units) {
+        rows.push_back(0);
+        for (const EntryId entry : assignment_.units[unit].entries)
+          rows.back() += rows_of(problem_.table.row_counts(), field)[entry.index()];
+      }
+      fewest = std::max(fewest, fewest_bins(rows, {.max_size = most}));
+    }
+    return fewest;
   }
 
   void expect_bounds() const {

@@ -14,6 +14,8 @@ namespace evenkeel {
 struct BinLimits {
   std::int64_t max_size = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_items = std::numeric_limits<std::int64_t>::max();
+
+  friend constexpr bool operator==(const BinLimits&, const BinLimits&) = default;
 };
 
 /// What each item takes of a bin: its size, and its count if it stands for several that must stay together. A

@@ -23,6 +23,14 @@ struct RowCounts {
   friend bool operator==(const RowCounts&, const RowCounts&) = default;
 };
 
+/// What the elements of a field add up to in each sample of a step. Replicated.
+struct FieldSums {
+  std::string field;
+  std::vector<std::int64_t> sums;  ///< by entry of the LengthTable; 0 or more
+
+  friend bool operator==(const FieldSums&, const FieldSums&) = default;
+};
+
 /// The rows of the field of that name, by entry; empty if the field is not counted, or does not exist.
 /// O(fields).
 [[nodiscard]] inline std::span<const std::int64_t> rows_of(std::span<const RowCounts> counts,
@@ -72,11 +80,17 @@ class LengthTable {
   /// Precondition: a number for every entry in each.
   void set_row_counts(std::vector<RowCounts> counts) noexcept;
 
+  /// What samples have in each of the fields that a cost names, if they bring it.
+  [[nodiscard]] std::span<const FieldSums> field_sums() const noexcept { return field_sums_; }
+  /// Precondition: a sum for every entry in each.
+  void set_field_sums(std::vector<FieldSums> sums) noexcept;
+
   friend bool operator==(const LengthTable&, const LengthTable&) = default;
 
  private:
   std::vector<LengthEntry> entries_;
   std::vector<RowCounts> row_counts_;
+  std::vector<FieldSums> field_sums_;
 };
 
 }  // namespace evenkeel

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -127,6 +129,9 @@ struct BalanceSettings {
   /// Set: the encoder's work, which `cost` does not include, is balanced over DP ranks as well
   /// (partition_by_two_costs).
   std::optional<EncoderCost> encoder = std::nullopt;
+  /// Set: a sample's work is what its elements of this field add up to, and that of samples that share
+  /// prefixes is the sum of theirs. One unit of it is what `cost`, that of tokens, says a token costs.
+  std::optional<std::string> cost_field = std::nullopt;
 
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
@@ -151,8 +156,11 @@ struct MicroBatchSettings {
   std::optional<std::int64_t> shapes = std::nullopt;
   /// In a Config, if set: the cap in tokens a rank, from which plan_settings() computes max_tokens.
   std::optional<std::int64_t> max_tokens_per_rank = std::nullopt;
+  /// Most rows of a micro-batch's samples in each of these counted fields, over the whole CP group, as the
+  /// samples bring them: neither cut nor shared.
+  std::map<std::string, std::int64_t, std::less<>> max_rows = {};
 
-  /// What a micro-batch may hold: tokens, and samples, at most `size` in a fixed one.
+  /// What a micro-batch may hold beside rows of fields: tokens, and samples, at most `size` in a fixed one.
   [[nodiscard]] BinLimits limits() const noexcept {
     BinLimits limits;
     limits.max_size = max_tokens;

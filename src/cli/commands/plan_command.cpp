@@ -261,8 +261,17 @@ std::string in_words(const StrategyChoice& choice, Meeting meet) {
                      is_grid ? "hierarchical" : "grid", chosen > 0 ? 100 * (other / chosen - 1) : 0.0);
 }
 
-/// Lengths do not tell of rows.
-void require_cost_of_lengths(const PlanSettings& settings) {
+/// Lengths do not tell of rows, nor times of arrival of anything else.
+void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& settings) {
+  const bool lengths_alone = options.compare || !options.arrivals.empty();
+  const std::string option = options.compare ? "--compare" : "--arrivals";
+  if (lengths_alone && settings.balance.cost_field)
+    throw ConfigError("balance.cost", "is that of a field, and " + option + " goes by lengths alone",
+                      "Set balance.cost to a cost of lengths");
+  if (lengths_alone && !settings.micro_batch.max_rows.empty())
+    throw ConfigError("micro_batch.max_rows",
+                      "limits rows of a field, and " + option + " goes by lengths alone",
+                      "Set micro_batch.max_rows: null");
   if (!settings.balance.encoder) return;
   throw ConfigError("balance.cost",
                     "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
@@ -334,10 +343,11 @@ int plan_lengths(const PlanOptions& options) {
   require_ranks_to_compare(options, config);
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
   PlanSettings settings = config.plan_settings(mesh, options.profile);
-  require_cost_of_lengths(settings);
+  require_cost_of_lengths(options, settings);
   if (!options.arrivals.empty()) return plan_arrivals(options, config, settings);
-  const PlanInput input =
+  PlanInput input =
       read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
+  read_fields_of_plan(options.lengths, settings, input.table);
   if (options.compare) return compare(options, input.table, mesh, settings);
   warn_of_what_owners_decide(settings);
   const auto start = std::chrono::steady_clock::now();

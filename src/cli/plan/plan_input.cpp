@@ -1,6 +1,10 @@
 #include "cli/plan/plan_input.hpp"
 
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/inspect/reading_note.hpp"
 #include "cli/terminal/terminal.hpp"
@@ -113,6 +117,23 @@ PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing shari
       names_dataset_file(path) ? input_of_documents(path, sharing) : input_of_samples(path, sharing);
   if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "A plan needs at least one");
   return input;
+}
+
+void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& settings,
+                         LengthTable& table) {
+  const auto numbers = [&](const std::string& field, const std::string& key) {
+    std::vector<std::int64_t> found;
+    if (!names_dataset_file(path)) found = read_integers_of_table(InputFile(path), field);
+    if (std::ssize(found) == table.size()) return found;
+    throw InputError(path.string(), "has no numbers of '" + field + "', which " + key + " names",
+                     "Add a column or key of that name with a number for each sample, or plan without it");
+  };
+  std::vector<RowCounts> rows;
+  for (const auto& [field, most] : settings.micro_batch.max_rows)
+    rows.push_back({field, numbers(field, "micro_batch.max_rows")});
+  table.set_row_counts(std::move(rows));
+  const std::optional<std::string>& cost = settings.balance.cost_field;
+  if (cost) table.set_field_sums({{*cost, numbers(*cost, "balance.cost")}});
 }
 
 }  // namespace evenkeel::cli

@@ -21,4 +21,9 @@ struct PlanInput {
 /// read_length_table and read_samples do. Says when reading takes long.
 [[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing);
 
+/// Adds what a plan with these settings needs to know of fields: the numbers in the columns, or keys, of
+/// their names, which are rows of a field with a cap and the work that a field says. Throws InputError where
+/// the file does not have them.
+void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& settings, LengthTable& table);
+
 }  // namespace evenkeel::cli

@@ -6,6 +6,7 @@
 #include "balance/partition/refine.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "plan/assign/simple_partitions.hpp"
+#include "plan/settings/field_costs.hpp"
 #include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
@@ -23,6 +24,10 @@ Partition balanced_by(Algorithm algorithm, std::span<const Cost> costs, const Pl
 }  // namespace
 
 std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings) {
+  if (settings.balance.cost_field) {
+    const std::span<const Cost> said = field_costs_of(table, *settings.balance.cost_field);
+    return {said.begin(), said.end()};
+  }
   std::vector<Cost> costs;
   costs.reserve(static_cast<std::size_t>(table.size()));
   for (const LengthEntry& entry : table.entries())

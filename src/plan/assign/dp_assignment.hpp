@@ -24,7 +24,7 @@ struct AssignedWork {
 /// every rank finds the same answer.
 [[nodiscard]] Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& settings);
 
-/// The work of every entry under the settings' cost model, were it alone.
+/// The work of every entry under the settings' cost, were it alone. Throws as field_costs_of does.
 [[nodiscard]] std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings);
 
 /// The work of each DP rank if samples went out in contiguous runs in source order: what balancing is

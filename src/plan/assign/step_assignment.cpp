@@ -66,6 +66,7 @@ StepAssignment completed(const StepProblem& problem, StepAssignment assignment) 
 void require_fitting(const StepProblem& problem) {
   problem.settings.validate();
   strategy_of(problem.settings).require_samples_fit(problem.table, problem.settings);
+  require_below_row_caps(problem.table, problem.settings.micro_batch);
 }
 
 }  // namespace

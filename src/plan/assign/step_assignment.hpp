@@ -41,7 +41,7 @@ struct StepAssignment {
 /// of their tokens are. Mini-batches that are cut first (`keep`) differ by one group of samples that share
 /// something at most, and none tears a group; those that are cut from each DP rank's share differ by one unit
 /// on each. With fewer groups than mini-batches some are empty. Throws ConfigError for settings that do not
-/// fit, LimitError for a sample above the cap, and as make_units does. Pure, deterministic.
+/// fit, LimitError for a sample above a cap, and as make_units does. Pure, deterministic.
 [[nodiscard]] StepAssignment assign_step(const StepProblem& problem);
 
 /// The units of each DP rank, mini-batch after mini-batch: what one rank can work out, which takes most of

@@ -47,7 +47,41 @@ std::vector<std::int64_t> padded_lengths(const Partition& shards, std::span<cons
   return needed;
 }
 
-MicroBatches join_neighbours(std::span<const std::int64_t> padded, const PaddedBatchingSettings& settings) {
+/// The rows of capped fields that each DP rank has in the positions that are joined.
+class JoinedRows {
+ public:
+  JoinedRows(const Partition& shards, std::span<const CappedRows> capped)
+      : shards_(shards), capped_(capped), rows_(capped.size() * static_cast<std::size_t>(shards.size())) {}
+
+  [[nodiscard]] bool have_room_for(std::size_t position) const {
+    std::size_t at = 0;
+    for (const CappedRows& of_field : capped_)
+      for (std::int64_t rank = 0; rank < shards_.size(); ++rank)
+        if (rows_at(of_field, rank, position) > of_field.most - rows_[at++]) return false;
+    return true;
+  }
+  void add(std::size_t position) {
+    std::size_t at = 0;
+    for (const CappedRows& of_field : capped_)
+      for (std::int64_t rank = 0; rank < shards_.size(); ++rank)
+        rows_[at++] += rows_at(of_field, rank, position);
+  }
+  void clear() { std::ranges::fill(rows_, 0); }
+
+ private:
+  [[nodiscard]] std::int64_t rows_at(const CappedRows& of_field, std::int64_t rank,
+                                     std::size_t position) const {
+    const std::span<const Item> shard = shards_[rank];
+    return position < shard.size() ? of_field.of_units[static_cast<std::size_t>(shard[position])] : 0;
+  }
+
+  const Partition& shards_;
+  std::span<const CappedRows> capped_;
+  std::vector<std::int64_t> rows_;  // by field and DP rank
+};
+
+MicroBatches join_neighbours(std::span<const std::int64_t> padded, JoinedRows rows,
+                             const PaddedBatchingSettings& settings) {
   MicroBatches micro_batches{{{0, 0}, settings.widen_empty_samples ? settings.length_round : 0}};
   std::int64_t length = settings.length_round;
   for (std::size_t i = 0; i < padded.size(); ++i) {
@@ -55,8 +89,11 @@ MicroBatches join_neighbours(std::span<const std::int64_t> padded, const PaddedB
     PaddedMicroBatch& last = micro_batches.back();
     const std::int64_t joint = std::max(length, padded[i]);
     const bool fits = last.positions.size() < settings.max_samples &&
-                      (joint == 0 || last.positions.size() < settings.max_tokens / joint);
+                      (joint == 0 || last.positions.size() < settings.max_tokens / joint) &&
+                      rows.have_room_for(i);
     length = fits ? joint : padded[i];
+    if (!fits) rows.clear();
+    rows.add(i);
     if (fits) {
       last = {{last.positions.begin, position + 1}, length};
     } else {
@@ -112,12 +149,13 @@ bool ascend_by_length(const Partition& shards, std::span<const std::int64_t> len
 
 /// Precondition: shards ascend by length.
 PaddedBatches cut_shards(Partition shards, std::span<const std::int64_t> lengths,
-                         const PaddedBatchingSettings& settings) {
+                         const PaddedBatchingSettings& settings, std::span<const CappedRows> capped) {
   EVENKEEL_PRECONDITION(thorough, ascend_by_length(shards, lengths), shards.size());
   static_cast<void>(plan_checks::total_of(lengths));
   plan_checks::require_lengths_fit(lengths, settings.length_round, settings.max_tokens);
   PaddedBatches batches{std::move(shards), {}};
-  batches.micro_batches = join_neighbours(padded_lengths(batches.shards, lengths, settings), settings);
+  batches.micro_batches =
+      join_neighbours(padded_lengths(batches.shards, lengths, settings), {batches.shards, capped}, settings);
   const auto count = std::max(settings.min_count, static_cast<std::int64_t>(batches.micro_batches.size()));
   raise_count_to(align_up(count, settings.count_multiple), settings.length_round, batches.micro_batches);
   return batches;
@@ -151,18 +189,19 @@ std::int64_t PaddedBatches::padded_tokens() const noexcept {
 PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
                                   const PaddedBatchingSettings& settings) {
   validate(settings);
-  return cut_shards(sorted_stride(lengths, settings.dp), lengths, settings);
+  return cut_shards(sorted_stride(lengths, settings.dp), lengths, settings, {});
 }
 
 PaddedBatches plan_padded_batches(const Partition& shares, std::span<const std::int64_t> lengths,
-                                  const PaddedBatchingSettings& settings) {
+                                  const PaddedBatchingSettings& settings,
+                                  std::span<const CappedRows> capped_rows) {
   validate(settings);
   std::vector<std::vector<Item>> shards = shares.to_vectors();
   for (std::vector<Item>& shard : shards) {
     std::ranges::sort(shard, {},
                       [&](Item item) { return std::pair(lengths[static_cast<std::size_t>(item)], item); });
   }
-  return cut_shards(Partition(shards), lengths, settings);
+  return cut_shards(Partition(shards), lengths, settings, capped_rows);
 }
 
 }  // namespace evenkeel

@@ -7,6 +7,7 @@
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/ids.hpp"
+#include "plan/units/row_caps.hpp"
 
 namespace evenkeel {
 
@@ -71,9 +72,12 @@ struct PaddedBatches {
                                                 const PaddedBatchingSettings& settings);
 
 /// The same for samples that something else has assigned to the DP ranks, of which there are `shares.size()`:
-/// each share is put in order by rising (length, sample). Shares may differ in size.
+/// each share is put in order by rising (length, sample). Shares may differ in size. No DP rank has more rows
+/// of a field in a micro-batch than its cap: so neighbouring positions are joined. Precondition: each sample
+/// is within the caps.
 [[nodiscard]] PaddedBatches plan_padded_batches(const Partition& shares,
                                                 std::span<const std::int64_t> lengths,
-                                                const PaddedBatchingSettings& settings);
+                                                const PaddedBatchingSettings& settings,
+                                                std::span<const CappedRows> capped_rows = {});
 
 }  // namespace evenkeel

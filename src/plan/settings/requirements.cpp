@@ -48,6 +48,10 @@ constexpr Need fixed_cost{"balance.cost", "tokens, flops-7b or a model's", "a fi
                           [](C c) { return !c.balance.measured; }};
 constexpr Need cost_of_lengths{"balance.cost", "without encoder", "a cost that depends on lengths alone",
                                [](C c) { return !c.balance.encoder; }};
+constexpr Need cost_of_no_field{"balance.cost", "without a field", "a cost that depends on lengths alone",
+                                [](C c) { return !c.balance.cost_field; }};
+constexpr Need uncapped_rows{"micro_batch.max_rows", "null", "no caps on rows of fields",
+                             [](C c) { return c.micro_batch.max_rows.empty(); }};
 constexpr Need cut_first{"batch.keep_mini_batch", "true, or batch.mini_batches: 1",
                          "mini-batches that are cut first",
                          [](C c) { return c.mini_batches.keep || c.mini_batches.count == 1; }};
@@ -113,6 +117,10 @@ constexpr Feature speeds{"balance.speeds", "", "balance.speeds: equal",
                          [](C c) { return !c.balance.speeds.empty(); }};
 constexpr Feature encoder{"balance.cost", "with an encoder", "balance.cost without encoder",
                           [](C c) { return c.balance.encoder.has_value(); }};
+constexpr Feature cost_of_field{"balance.cost", "with a field", "balance.cost without a field",
+                                [](C c) { return c.balance.cost_field.has_value(); }};
+constexpr Feature max_rows{"micro_batch.max_rows", "", "micro_batch.max_rows: null",
+                           [](C c) { return !c.micro_batch.max_rows.empty(); }};
 constexpr Feature measured{"balance.cost", "measured", "another cost",
                            [](C c) { return c.balance.measured.has_value(); }};
 constexpr Feature tolerance{"balance.placement_tolerance", "above 0", "balance.placement_tolerance: 0",
@@ -193,6 +201,7 @@ constexpr Requirement table[] = {
     {encoder, back_to_back,
      "padded micro-batches have the same lengths on all DP ranks, whatever an encoder does"},
 
+    {cost_of_field, own_planning, "presets have their own costs"},
     {measured, own_planning, "presets have their own costs"},
 
     {tolerance, local, "samples move only to ranks that already hold them"},
@@ -213,6 +222,8 @@ constexpr Requirement table[] = {
      "micro-batches of each count tried are balanced, and those of a named packing are not"},
 
     {schedule, own_planning, "presets have their own order"},
+
+    {max_rows, own_planning, "presets may exceed caps"},
 
     {shapes, back_to_back, "padded micro-batches have their own shapes"},
     {shapes, own_planning, "presets may exceed the cap"},
@@ -237,6 +248,8 @@ constexpr Requirement table[] = {
      "step"},
     {delay, cost_of_lengths,
      "an encoder's work depends on rows of a field, which are not known before a step is read"},
+    {delay, cost_of_no_field, "what a field says is not known before a step is read"},
+    {delay, uncapped_rows, "rows of a field are not known before a step is read"},
     {delay, equal_speeds, "the samples of a step would depend on the machines"},
 
     {arrivals, read_once, "samples that arrive are trained once"},
@@ -259,8 +272,6 @@ constexpr Requirement table[] = {
 namespace evenkeel {
 namespace {
 
-using requirement_table::table;
-
 /// What is added to a key, rather than its value: "with an encoder".
 bool is_addition(std::string_view value) {
   return value.starts_with("with");
@@ -280,10 +291,11 @@ std::string written(std::string_view text, const Choices& choices) {
 
 /// The first requirement that is not met; nullptr where all are.
 const Requirement* first_broken(const Choices& choices) {
-  const auto* const found = std::ranges::find_if(table, [&](const Requirement& requirement) {
-    return requirement.feature.is_used(choices) && !requirement.need.is_met(choices);
-  });
-  return found == std::end(table) ? nullptr : found;
+  const auto* const found =
+      std::ranges::find_if(requirement_table::table, [&](const Requirement& requirement) {
+        return requirement.feature.is_used(choices) && !requirement.need.is_met(choices);
+      });
+  return found == std::end(requirement_table::table) ? nullptr : found;
 }
 
 [[noreturn]] void refuse(const Requirement& requirement, const Choices& choices) {
@@ -318,7 +330,7 @@ Choices choices_of(const PlanSettings& settings) {
 }
 
 std::span<const Requirement> requirements() {
-  return table;
+  return requirement_table::table;
 }
 
 bool go_together(const Choices& choices) {
@@ -350,7 +362,7 @@ void require_together(const Choices& choices) {
 std::string needs_of(std::string_view key) {
   std::string text;
   const Feature* last = nullptr;
-  for (const auto& [feature, need, why] : table) {
+  for (const auto& [feature, need, why] : requirement_table::table) {
     if (feature.key != key) continue;
     if (last != nullptr && last->value == feature.value) {
       text += "; ";
@@ -368,7 +380,7 @@ std::string needs_of(std::string_view key) {
 
 std::string requirements_markdown() {
   std::string text = "| setting | needs | since |\n|---|---|---|\n";
-  for (const auto& [feature, need, why] : table) {
+  for (const auto& [feature, need, why] : requirement_table::table) {
     text += "| `" + setting(feature.key, feature.value) + "` | `" + setting(need.key, need.value) + "` | " +
             std::string(why) + " |\n";
   }

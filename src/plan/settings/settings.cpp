@@ -43,6 +43,8 @@ void require_as_configured(const PlanSettings& settings) {
     throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
   if (settings.balance.encoder && settings.balance.measured)
     throw ConfigError("balance.cost", "with an encoder needs a fixed model cost", "Leave one of them out");
+  if (settings.balance.cost_field && settings.balance.measured)
+    throw ConfigError("balance.cost", "of a field needs no measured cost", "Leave one of them out");
   if (settings.micro_batch.shapes && !settings.micro_batch.max_samples)
     throw ConfigError("micro_batch.shapes", "needs a limit on samples", "Set micro_batch.max_samples");
 }
@@ -154,6 +156,8 @@ void PlanSettings::validate() const {
     require_at_least(1, balance.measured->every, "balance.cost: measured: every");
     require_at_least(1, balance.measured->window, "balance.cost: measured: window");
   }
+  for (const auto& [field, rows] : micro_batch.max_rows)
+    require_at_least(1, rows, "micro_batch.max_rows: " + field);
   if (micro_batch.shapes) require_size(*micro_batch.shapes, "micro_batch.shapes");
   if (flexible) {
     require_at_least(1, flexible->max_size, "mesh.max_cp");

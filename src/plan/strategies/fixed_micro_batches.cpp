@@ -1,16 +1,55 @@
 #include "plan/strategies/fixed_micro_batches.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/schedule/seeded_order.hpp"
 #include "plan/units/picked_units.hpp"
 
 namespace evenkeel {
+namespace {
+
+/// What the open micro-batch takes of each limit.
+class TakenOfLimits {
+ public:
+  TakenOfLimits(const PackUnits& units, const BinLimits& limits)
+      : units_(units), limits_(limits), of_fields_(units.capped_rows().size()) {}
+
+  [[nodiscard]] bool leaves_room_for(UnitId unit) const {
+    for (std::size_t f = 0; f < of_fields_.size(); ++f) {
+      const CappedRows& capped = units_.capped_rows()[f];
+      if (capped.of_units[unit.index()] > capped.most - of_fields_[f]) return false;
+    }
+    return samples_ + samples_of(unit) <= limits_.max_items && rows_ + rows_of(unit) <= limits_.max_size;
+  }
+  void add(UnitId unit) {
+    rows_ += rows_of(unit);
+    samples_ += samples_of(unit);
+    for (std::size_t f = 0; f < of_fields_.size(); ++f)
+      of_fields_[f] += units_.capped_rows()[f].of_units[unit.index()];
+  }
+  void clear() {
+    rows_ = samples_ = 0;
+    std::ranges::fill(of_fields_, 0);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t rows_of(UnitId unit) const { return units_.items().sizes[unit.index()]; }
+  [[nodiscard]] std::int64_t samples_of(UnitId unit) const { return std::ssize(units_[unit].entries); }
+
+  const PackUnits& units_;
+  BinLimits limits_;
+  std::int64_t rows_ = 0;
+  std::int64_t samples_ = 0;
+  std::vector<std::int64_t> of_fields_;
+};
+
+}  // namespace
 
 GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
-  const PickedUnits own(units(), units_of(share));
-  return {min_bins_lower_bound(own.items(), settings().micro_batch.limits()), std::ssize(packed(share, 0))};
+  return {fewest_micro_batches(units(), units_of(share)), std::ssize(packed(share, 0))};
 }
 
 std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
@@ -22,24 +61,17 @@ std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
 }
 
 std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std::int64_t /*count*/) const {
-  const BinLimits limits = settings().micro_batch.limits();
-  const BinItems items = units().items();
   std::vector<MicroBatchPlan> micro_batches;
   std::vector<UnitId> open;
-  std::int64_t rows = 0;
-  std::int64_t samples = 0;
+  TakenOfLimits taken(units(), settings().micro_batch.limits());
   const auto close = [&] {
     if (!open.empty()) micro_batches.push_back(micro_batch_of(units(), std::exchange(open, {})));
-    rows = 0;
-    samples = 0;
+    taken.clear();
   };
   for (const UnitId unit : in_order(share)) {
-    const std::int64_t more_rows = items.sizes[unit.index()];
-    const std::int64_t more_samples = items.count_of(unit.value());
-    if (samples + more_samples > limits.max_items || rows + more_rows > limits.max_size) close();
+    if (!taken.leaves_room_for(unit)) close();
     open.push_back(unit);
-    rows += more_rows;
-    samples += more_samples;
+    taken.add(unit);
   }
   close();
   return micro_batches;

@@ -25,20 +25,18 @@ FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& unit
     : order_(by_falling_cost(units, chosen)) {
   work_.reserve(order_.size());
   lengths_.reserve(order_.size());
-  for (const UnitId unit : order_) add(units, unit, settings.balance.cost.linear);
+  for (const UnitId unit : order_) add(units, unit, settings.balance);
   for (int size = 0; size <= settings.largest_group(); ++size)
     alignments_.push_back(settings.alignment(std::max(1, size)));
   problem_.items = work_;
   problem_.lengths = lengths_;
-  if (units.shared()) {
-    problem_.counts = counts_;
-    problem_.offsets = offsets_;
-  }
+  if (!units.items().counts.empty()) problem_.counts = counts_;
+  if (units.shared()) problem_.offsets = offsets_;
   problem_.alignments = alignments_;
   problem_.ranks = settings.dp;
   problem_.max_size = settings.largest_group();
   problem_.sizes = settings.flexible->sizes;
-  problem_.limits = settings.micro_batch.limits();
+  problem_.limits = units.limits();
   problem_.communication = settings.communication_cost();
   problem_.speeds = settings.balance.speeds;
   if (settings.balance.measured) keep_countable(problem_.communication);
@@ -60,16 +58,17 @@ void FlexibleItems::keep_countable(CommunicationCost& cost) const {
   cost.overhead = std::min(cost.overhead, most / problem_.max_size / (std::ssize(work_) + 1));
 }
 
-void FlexibleItems::add(const PackUnits& units, UnitId at, Cost linear) {
+void FlexibleItems::add(const PackUnits& units, UnitId at, const BalanceSettings& balance) {
   const std::int64_t rows = units.rows()[at.index()];
   const Cost cost = units.costs()[at.index()];
-  work_.push_back({rows, cost, cost - linear * rows});
+  // A field does not say which part of the work is attention.
+  work_.push_back({rows, cost, balance.cost_field ? 0 : cost - balance.cost.linear * rows});
+  counts_.push_back(units.items().count_of(at.value()));
   if (!units.shared()) {  // one sequence each, which needs no counts and offsets
     lengths_.push_back(rows);
     return;
   }
   const PackUnit unit = units[at];
-  counts_.push_back(std::ssize(unit.entries));
   if (unit.tree == nullptr) {
     lengths_.push_back(unit.rows);
   } else {

@@ -24,7 +24,7 @@ class FlexibleItems {
 
  private:
   void keep_countable(CommunicationCost& cost) const;
-  void add(const PackUnits& units, UnitId at, Cost linear);
+  void add(const PackUnits& units, UnitId at, const BalanceSettings& balance);
 
   std::vector<UnitId> order_;
   std::vector<ContextWork> work_;

@@ -39,15 +39,14 @@ MiniBatchAssignment assign_grid(const StepProblem& problem, const PackUnits& uni
                                 IdView<UnitId> mini_batch) {
   EVENKEEL_PRECONDITION(thorough, ascends_strictly(mini_batch), mini_batch.size());
   const PlanSettings& settings = problem.settings;
-  const BinLimits limits = settings.micro_batch.limits();
   const PickedUnits own(units, mini_batch);
-  const GroupCount cells = count_groups(own.costs, own.items(), limits);
+  const GroupCount cells = count_micro_batches(units, mini_batch);
   const auto of_a_rank = [&](std::int64_t n) { return n / settings.dp + (n % settings.dp != 0 ? 1 : 0); };
   MiniBatchAssignment assigned;
   assigned.joint = JointMicroBatches(settings.dp);
   assigned.joint.count = {of_a_rank(cells.lower_bound), of_a_rank(cells.needed)};
   const GridShape shape{settings.dp, agreed_count(assigned.joint.count.needed, settings)};
-  const Partition grid = partition_into_grid(own.costs, own.items(), limits, shape);
+  const Partition grid = partition_into_grid(own.costs, own.items(), units.limits(), shape);
   const std::vector<std::int64_t> columns = column_order(grid, own.costs, shape, settings);
   std::vector<std::vector<UnitId>> shares;
   for (std::int64_t rank = 0; rank < shape.rows; ++rank) {

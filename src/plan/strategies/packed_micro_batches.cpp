@@ -8,9 +8,8 @@ namespace evenkeel {
 namespace {
 
 /// Exactly `count` bins, some empty where an algorithm makes fewer.
-Partition in_bins(BinItems items, const MicroBatchSettings& settings, std::int64_t count) {
-  std::vector<std::vector<Item>> bins =
-      pack_bins(items, settings.limits(), *settings.packing).with_sorted_items().to_vectors();
+Partition in_bins(BinItems items, const BinLimits& limits, BinPacking packing, std::int64_t count) {
+  std::vector<std::vector<Item>> bins = pack_bins(items, limits, packing).with_sorted_items().to_vectors();
   bins.resize(static_cast<std::size_t>(count));
   return Partition(bins);
 }
@@ -18,20 +17,20 @@ Partition in_bins(BinItems items, const MicroBatchSettings& settings, std::int64
 }  // namespace
 
 GroupCount PackedMicroBatcher::count(MiniBatchShare share) const {
-  const MicroBatchSettings& rules = settings().micro_batch;
+  const std::optional<BinPacking>& packing = settings().micro_batch.packing;
+  if (!packing) return count_micro_batches(units(), units_of(share));
   const PickedUnits own(units(), units_of(share));
-  if (!rules.packing) return count_groups(own.costs, own.items(), rules.limits());
-  return {min_bins_lower_bound(own.items(), rules.limits()),
-          pack_bins(own.items(), rules.limits(), *rules.packing).size()};
+  return {fewest_micro_batches(units(), units_of(share)),
+          pack_bins(own.items(), units().limits(), *packing).size()};
 }
 
 std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std::int64_t count) const {
-  const MicroBatchSettings& rules = settings().micro_batch;
+  const std::optional<BinPacking>& packing = settings().micro_batch.packing;
+  const BinLimits& limits = units().limits();
   const PickedUnits own(units(), units_of(share));
   const Partition groups =
-      rules.packing
-          ? in_bins(own.items(), rules, count)
-          : partition_under_limits(own.costs, own.items(), rules.limits(), count).with_sorted_items();
+      packing ? in_bins(own.items(), limits, *packing, count)
+              : partition_under_limits(own.costs, own.items(), limits, count).with_sorted_items();
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)
     micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));

@@ -26,13 +26,13 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
   return padded;
 }
 
-/// Every sample takes its micro-batch's length, and works as much.
+/// Every sample takes its micro-batch's length, and works as much, unless a field says what it works.
 MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId> samples,
-                                 std::int64_t padded_length, const CostModel& cost) {
+                                 std::int64_t padded_length, const BalanceSettings& balance) {
   MicroBatchFigures figures = figures_of(units, samples);
   figures.padded_length = padded_length;
   figures.aligned_tokens = std::ssize(samples) * padded_length;
-  figures.cost = std::ssize(samples) * cost(padded_length);
+  if (!balance.cost_field) figures.cost = std::ssize(samples) * balance.cost(padded_length);
   return figures;
 }
 
@@ -40,17 +40,16 @@ JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units
                               const IdGroups<UnitId>& shares) {
   EVENKEEL_PRECONDITION(cheap, !units.shared());
   const PlanSettings& settings = problem.settings;
-  const PaddedBatches batches = plan_padded_batches(shares.items(), units.rows(), padded_settings(settings));
+  const PaddedBatches batches =
+      plan_padded_batches(shares.items(), units.rows(), padded_settings(settings), units.capped_rows());
   JointMicroBatches joint(settings.dp);
   joint.count.needed = std::ssize(batches.micro_batches);
   for (int r = 0; r < settings.dp; ++r) {
-    const PickedUnits own(units, shares[r]);
-    joint.count.lower_bound =
-        std::max(joint.count.lower_bound, min_bins_lower_bound(own.items(), settings.micro_batch.limits()));
+    joint.count.lower_bound = std::max(joint.count.lower_bound, fewest_micro_batches(units, shares[r]));
     for (std::int64_t m = 0; m < joint.count.needed; ++m) {
       const std::vector<UnitId> samples = list_of<UnitId>({batches.samples(DpRank{r}, m), {}});
       const std::int64_t length = batches.micro_batches[static_cast<std::size_t>(m)].padded_length;
-      joint.run(DpRank{r}, joint.add(samples, padded_figures(units, samples, length, settings.balance.cost)));
+      joint.run(DpRank{r}, joint.add(samples, padded_figures(units, samples, length, settings.balance)));
     }
   }
   return joint;

@@ -55,6 +55,13 @@ void LengthTable::set_row_counts(std::vector<RowCounts> counts) noexcept {
   row_counts_ = std::move(counts);
 }
 
+void LengthTable::set_field_sums(std::vector<FieldSums> sums) noexcept {
+  EVENKEEL_PRECONDITION(
+      cheap, std::ranges::all_of(sums, [&](const FieldSums& of) { return std::ssize(of.sums) == size(); }),
+      sums.size(), size());
+  field_sums_ = std::move(sums);
+}
+
 std::int64_t LengthTable::num_tokens() const noexcept {
   return std::accumulate(entries_.begin(), entries_.end(), std::int64_t{0},
                          [](std::int64_t sum, const LengthEntry& e) { return sum + e.shape.length(); });

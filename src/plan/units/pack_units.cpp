@@ -1,12 +1,14 @@
 #include "plan/units/pack_units.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "pack/prefix/tree_split.hpp"
 #include "plan/settings/encoder_costs.hpp"
+#include "plan/settings/field_costs.hpp"
 
 namespace evenkeel {
 namespace {
@@ -54,23 +56,51 @@ void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
   trees_.push_back(std::move(unit));
 }
 
-void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
-  encoder_costs_.reserve(costs_.size());
-  for (const UnitId unit : ids_below<UnitId>(size())) {
-    Cost sum = 0;
-    for (const EntryId entry : (*this)[unit].entries) {
-      const Cost own = of_entries[entry.index()];
+std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_entries,
+                                             const char* what) const {
+  if (!shared_) return {of_entries.begin(), of_entries.end()};  // units are numbered as entries
+  std::vector<std::int64_t> sums;
+  sums.reserve(trees_.size());
+  for (const SharedGroup& unit : trees_) {
+    std::int64_t sum = 0;
+    for (const EntryId entry : unit.entries) {
+      const std::int64_t own = of_entries[entry.index()];
       if (own >= most_work - sum) {
-        throw LimitError("balance.cost", "an encoder's work for samples that share a prefix is 2^62 or more",
-                         "Lower encoder: linear and quadratic");
+        throw LimitError("balance.cost",
+                         std::string(what) + " for samples that share a prefix is 2^62 or more",
+                         "Use a coarser unit");
       }
       sum += own;
     }
-    encoder_costs_.push_back(sum);
+    sums.push_back(sum);
   }
+  return sums;
 }
 
-PackUnits PackUnits::without_encoder_costs(const StepProblem& problem) {
+void PackUnits::take_costs(std::span<const Cost> of_entries) {
+  costs_ = sums_of(of_entries, "the work of the field");
+}
+
+void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
+  encoder_costs_ = sums_of(of_entries, "an encoder's work");
+}
+
+void PackUnits::limit(std::span<const RowCap> caps, const MicroBatchSettings& settings) {
+  limits_ = settings.limits();
+  if (caps.empty()) return;
+  std::vector<LimitedAmount> limits;
+  for (const RowCap& cap : caps)
+    capped_rows_.push_back({sums_of(cap.rows, "the number of rows of a field"), cap.most});
+  for (const CappedRows& capped : capped_rows_) limits.push_back({capped.of_units, capped.most});
+  std::vector<std::int64_t> ones;
+  if (!shared_) ones.assign(costs_.size(), 1);
+  if (limits_.max_items != BinLimits{}.max_items)
+    limits.push_back({shared_ ? std::span<const std::int64_t>(samples_) : ones, limits_.max_items});
+  parts_ = join_limits(limits, size());
+  limits_.max_items = parts_.most;
+}
+
+PackUnits PackUnits::of_lengths(const StepProblem& problem) {
   const PlanSettings& settings = problem.settings;
   PackUnits units;
   units.shared_ = settings.sharing != PrefixSharing::none;
@@ -98,9 +128,12 @@ PackUnits PackUnits::without_encoder_costs(const StepProblem& problem) {
 }
 
 PackUnits make_units(const StepProblem& problem) {
-  PackUnits units = PackUnits::without_encoder_costs(problem);
-  const std::optional<EncoderCost>& encoder = problem.settings.balance.encoder;
-  if (encoder) units.add_encoder_costs(encoder_costs_of(problem.table, *encoder));
+  PackUnits units = PackUnits::of_lengths(problem);
+  const BalanceSettings& balance = problem.settings.balance;
+  if (balance.cost_field) units.take_costs(field_costs_of(problem.table, *balance.cost_field));
+  if (balance.encoder) units.add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
+  const MicroBatchSettings& micro_batch = problem.settings.micro_batch;
+  units.limit(row_caps_of(problem.table, micro_batch), micro_batch);
   return units;
 }
 

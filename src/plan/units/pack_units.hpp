@@ -4,11 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "balance/bins/joint_limit.hpp"
 #include "base/id_range.hpp"
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/pack/prefix/packed.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/units/row_caps.hpp"
 
 namespace evenkeel {
 
@@ -47,8 +49,15 @@ class PackUnits {
   [[nodiscard]] std::span<const Cost> costs() const noexcept { return costs_; }
   /// What an encoder does for every unit; none without BalanceSettings::encoder.
   [[nodiscard]] std::span<const Cost> encoder_costs() const noexcept { return encoder_costs_; }
-  /// Aligned rows and samples of every unit: what a micro-batch's limits count.
-  [[nodiscard]] BinItems items() const noexcept { return {aligned_rows_, samples_}; }
+  /// What a micro-batch's limits count of every unit: aligned rows and samples or, with
+  /// MicroBatchSettings::max_rows, its part of these caps and of the one on samples (join_limits).
+  [[nodiscard]] BinItems items() const noexcept {
+    return {aligned_rows_, capped_rows_.empty() ? std::span(samples_) : std::span(parts_.counts)};
+  }
+  /// What a micro-batch may hold of that. With groups of their own sizes: of the rows, each rank.
+  [[nodiscard]] const BinLimits& limits() const noexcept { return limits_; }
+  /// The rows of capped fields, by unit.
+  [[nodiscard]] std::span<const CappedRows> capped_rows() const noexcept { return capped_rows_; }
 
   /// Groups of samples that share something: what mini-batches are cut between.
   [[nodiscard]] std::int64_t num_groups() const noexcept;
@@ -69,14 +78,22 @@ class PackUnits {
  private:
   friend PackUnits make_units(const StepProblem& problem);
   void add(SharedGroup unit, const PlanSettings& settings);
-  [[nodiscard]] static PackUnits without_encoder_costs(const StepProblem& problem);
+  [[nodiscard]] static PackUnits of_lengths(const StepProblem& problem);
+  void take_costs(std::span<const Cost> of_entries);
   void add_encoder_costs(std::span<const Cost> of_entries);
+  void limit(std::span<const RowCap> caps, const MicroBatchSettings& settings);
+  /// What the entries of every unit have together. `what` says what their sum is where it is too large.
+  [[nodiscard]] std::vector<std::int64_t> sums_of(std::span<const std::int64_t> of_entries,
+                                                  const char* what) const;
 
   bool shared_ = false;
   std::vector<std::int64_t> rows_;
   std::vector<std::int64_t> aligned_rows_;
   std::vector<Cost> costs_;
   std::vector<Cost> encoder_costs_;
+  std::vector<CappedRows> capped_rows_;
+  JointLimit parts_;  // of capped rows and of samples
+  BinLimits limits_;
   std::vector<EntryId> entries_;  // where every sample is a unit: 0..n-1
   // With shared prefixes, by unit:
   std::vector<std::int64_t> samples_;
@@ -85,12 +102,12 @@ class PackUnits {
   std::vector<UnitId> first_of_group_;     // by group, and all there are
 };
 
-/// The units of a step under its settings' sharing, alignment, cap, max_samples and, where micro-batches are
+/// The units of a step under its settings' sharing, alignment, caps, max_samples and, where micro-batches are
 /// of a fixed size, that. A group that does not fit is split into sub-groups of neighbouring samples, each
 /// filled before the next is begun, which repeat what they share. One prompt with its responses stays in that
 /// form, however few the responses. Deterministic, O(n); with trees O(n log n). Throws InputError for trees
 /// that do not hold every entry once, LimitError that names the first sample that does not fit on its own,
-/// and as encoder_costs_of does.
+/// and as encoder_costs_of, field_costs_of and row_caps_of do. Precondition: require_below_row_caps passed.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
 /// What sharing saves over all units, repeated prefixes of sub-groups counted.

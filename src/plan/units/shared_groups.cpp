@@ -11,6 +11,7 @@
 #include "evenkeel/base/error.hpp"
 #include "pack/prefix/tree_split.hpp"
 #include "plan/settings/checks.hpp"
+#include "plan/units/row_caps.hpp"
 
 namespace evenkeel {
 namespace {
@@ -50,9 +51,9 @@ SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
   return {{entry}, PrefixTree(node, {0})};
 }
 
-/// Runs of responses that fit under the cap together with their prompt.
+/// Runs of responses that fit under the caps together with their prompt.
 std::vector<SharedGroup> split_responses(const LengthTable& table, const SharedGroup& group,
-                                         const PlanSettings& settings) {
+                                         const PlanSettings& settings, RowsTogether rows_of_fields) {
   const std::int64_t alignment = largest_alignment(settings);
   const BinLimits limits = largest_limits(settings);
   const std::int64_t prompt = align_up(table[group.entries.front()].shape.prompt, alignment);
@@ -64,42 +65,57 @@ std::vector<SharedGroup> split_responses(const LengthTable& table, const SharedG
     PrefixTree tree = one_level_tree(table, open);
     parts.push_back({std::exchange(open, {}), std::move(tree)});
     rows = prompt;
+    rows_of_fields.clear();
   };
   for (const EntryId entry : group.entries) {
     const std::int64_t response = align_up(table[entry].shape.response, alignment);
-    if (rows + response > limits.max_size || std::ssize(open) == limits.max_items) close();
+    if (rows + response > limits.max_size || std::ssize(open) == limits.max_items ||
+        !rows_of_fields.have_room_for(entry))
+      close();
     if (prompt + response > limits.max_size) {
       parts.push_back(whole_sample(table, entry));
       continue;
     }
     open.push_back(entry);
     rows += response;
+    rows_of_fields.add(entry);
   }
   close();
   return parts;
 }
 
-/// Parts of at most `most` samples, neighbours depth-first.
-std::vector<SharedGroup> split_by_count(const SharedGroup& group, std::int64_t most) {
-  if (std::ssize(group.entries) <= most) return {group};
-  const std::vector<std::int64_t> order = group.tree.depth_first_samples();
+/// These samples of a group, by their numbers in its tree.
+SharedGroup part_of(const SharedGroup& group, std::vector<std::int64_t> samples) {
+  std::ranges::sort(samples);
+  SharedGroup part{{}, group.tree.subtree(samples)};
+  for (const std::int64_t sample : samples)
+    part.entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
+  return part;
+}
+
+/// Parts of at most `most` samples whose rows fit under the caps, neighbours depth-first.
+std::vector<SharedGroup> split_by_count(const SharedGroup& group, std::int64_t most, RowsTogether rows) {
   std::vector<SharedGroup> parts;
-  for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(most)) {
-    const std::size_t end = std::min(order.size(), begin + static_cast<std::size_t>(most));
-    std::vector<std::int64_t> samples(order.begin() + static_cast<std::ptrdiff_t>(begin),
-                                      order.begin() + static_cast<std::ptrdiff_t>(end));
-    std::ranges::sort(samples);
-    SharedGroup& part = parts.emplace_back(SharedGroup{{}, group.tree.subtree(samples)});
-    for (const std::int64_t sample : samples)
-      part.entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
+  std::vector<std::int64_t> open;
+  for (const std::int64_t sample : group.tree.depth_first_samples()) {
+    const EntryId entry = group.entries[static_cast<std::size_t>(sample)];
+    if (std::ssize(open) == most || (!open.empty() && !rows.have_room_for(entry))) {
+      parts.push_back(part_of(group, std::exchange(open, {})));
+      rows.clear();
+    }
+    open.push_back(sample);
+    rows.add(entry);
   }
+  if (parts.empty()) return {group};
+  parts.push_back(part_of(group, std::move(open)));
   return parts;
 }
 
-std::vector<SharedGroup> split_subtrees(const SharedGroup& group, const PlanSettings& settings) {
+std::vector<SharedGroup> split_subtrees(const SharedGroup& group, const PlanSettings& settings,
+                                        const RowsTogether& rows) {
   const BinLimits limits = largest_limits(settings);
   std::vector<SharedGroup> parts;
-  for (const SharedGroup& few : split_by_count(group, limits.max_items)) {
+  for (const SharedGroup& few : split_by_count(group, limits.max_items, rows)) {
     for (SubTree& sub : split_tree(few.tree, largest_alignment(settings), limits.max_size)) {
       SharedGroup& part = parts.emplace_back(SharedGroup{{}, std::move(sub.tree)});
       for (const std::int64_t sample : sub.samples)
@@ -109,8 +125,12 @@ std::vector<SharedGroup> split_subtrees(const SharedGroup& group, const PlanSett
   return parts;
 }
 
-bool fits(const SharedGroup& group, const PlanSettings& settings) {
+bool fits(const SharedGroup& group, const PlanSettings& settings, RowsTogether rows) {
   const BinLimits limits = largest_limits(settings);
+  for (const EntryId entry : group.entries) {
+    if (!rows.have_room_for(entry)) return false;
+    rows.add(entry);
+  }
   return aligned_rows(group.tree, largest_alignment(settings)) <= limits.max_size &&
          std::ssize(group.entries) <= limits.max_items;
 }
@@ -188,9 +208,11 @@ Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {
 
 std::vector<SharedGroup> split_to_fit(const LengthTable& table, SharedGroup group,
                                       const PlanSettings& settings) {
-  if (!fits(group, settings))
-    return has_one_level(table, group) ? split_responses(table, group, settings)
-                                       : split_subtrees(group, settings);
+  const std::vector<RowCap> caps = row_caps_of(table, settings.micro_batch);
+  const RowsTogether none(caps);
+  if (!fits(group, settings, none))
+    return has_one_level(table, group) ? split_responses(table, group, settings, none)
+                                       : split_subtrees(group, settings, none);
   std::vector<SharedGroup> whole;
   whole.push_back(std::move(group));
   return whole;

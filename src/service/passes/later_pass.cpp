@@ -12,6 +12,7 @@
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/field_sum_gather.hpp"
 #include "exchange/gather/row_count_gather.hpp"
 #include "exchange/samples/shared_rows.hpp"
 #include "service/passes/regroup.hpp"
@@ -84,6 +85,7 @@ void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedM
 struct AddedFields {
   std::span<const CarriedField> fields;
   std::span<const RowCounts> row_counts;  // of the counted ones
+  std::span<const FieldSums> field_sums;  // of those that costs go by
   const RaggedBatch& mine;                // this rank's
 
   [[nodiscard]] bool has(std::string_view name) const { return has_field(fields, name); }
@@ -123,6 +125,10 @@ std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const 
   for (const RowCounts& of_field : samples.table.row_counts())
     if (!added.has(of_field.field)) counts.push_back(of_field);
   all->table.set_row_counts(std::move(counts));
+  std::vector<FieldSums> sums(added.field_sums.begin(), added.field_sums.end());
+  for (const FieldSums& of_field : samples.table.field_sums())
+    if (!added.has(of_field.field)) sums.push_back(of_field);
+  all->table.set_field_sums(std::move(sums));
   if (samples.mine) all->mine = std::make_shared<const RaggedBatch>(with_added(*samples.mine, added));
   return all;
 }
@@ -240,7 +246,9 @@ Exchanged add_fields(const StepContext& context, Planned planned, ExchangedSampl
     require_shared_rows(context, planned, have_shared_rows(added.fields), travelling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.everyone(), planned.samples().table, added.fields, added.mine, context.config.fields);
-    const AddedFields all_added{travelling, row_counts, added.mine};
+    const std::vector<FieldSums> field_sums = gather_field_sums(
+        context.everyone(), planned.samples().table, added.fields, context.cost_fields, added.mine);
+    const AddedFields all_added{travelling, row_counts, field_sums, added.mine};
     work.on_replicated_data([&] { require_cut_by_what_is_there(planned.samples(), all_added); });
     const std::vector<CarriedField> now = sent(planned, travelling, work);
     StepTransfer transfer = transfer_of(context, planned, now, added.mine, row_counts);

@@ -7,6 +7,7 @@
 #include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/field_sum_gather.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/prefix_trees.hpp"
 #include "exchange/gather/row_count_gather.hpp"
@@ -83,6 +84,8 @@ std::pair<Gathered, Brought> gather_brought(const StepContext& context,
   samples->table = std::move(lengths.table);
   samples->table.set_row_counts(
       gather_row_counts(context.everyone(), samples->table, lengths.fields, *mine, config.fields));
+  samples->table.set_field_sums(
+      gather_field_sums(context.everyone(), samples->table, lengths.fields, context.cost_fields, *mine));
   Gathered gathered{*std::move(pass), index, {}, {}, samples};
   work([&] { add_tokens_if_empty(lengths.fields); });
   use_measured_cost(context, gathered, work);

@@ -7,7 +7,9 @@
 #include "exchange/gather/rank_peers.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
+#include "plan/settings/field_costs.hpp"
 #include "plan/strategies/strategy.hpp"
+#include "plan/units/row_caps.hpp"
 #include "service/step/planned.hpp"
 #include "transport/gather_lists.hpp"
 
@@ -43,12 +45,17 @@ std::vector<PassNeeds> by_pass(std::span<const PlannedPass> passes, std::span<co
   return of_passes;
 }
 
-// A pass with a sample above its cap is refused when it is asked for, so the step has none of it.
+// A pass with a sample above a cap is refused when it is asked for, so the step has none of it. So is one
+// that goes by a field that samples do not bring, unless an earlier pass adds it.
 bool holds_all(const LengthTable& table, const PlanSettings& settings) {
   try {
     strategy_of(settings).require_samples_fit(table, settings);
+    require_below_row_caps(table, settings.micro_batch);
+    if (settings.balance.cost_field) (void)field_costs_of(table, *settings.balance.cost_field);
     return true;
   } catch (const LimitError&) {
+    return false;
+  } catch (const InputError&) {
     return false;
   }
 }

@@ -83,6 +83,7 @@ StepContext::StepContext(const Communicator& world, const Config& config_of_job,
   fail_together(everyone(), try_on_replicated_data([&] {
                   config = config_of_job;
                   dp_of_rank = dp_of_ranks(mesh.grid());
+                  find_cost_fields();
                   times = std::make_unique<TimeReports>(config, mesh.grid().sizes(), from);
                   auto nothing = std::make_unique<StepRecord>();
                   nothing->samples = std::make_shared<const StepSamples>();
@@ -95,6 +96,12 @@ StepContext::StepContext(const Communicator& world, const Config& config_of_job,
   number = draw_number(everyone());
   prepare_exchange(everyone(), transport());
   sends_messages = !moves_without_messages(everyone(), transport());
+}
+
+void StepContext::find_cost_fields() {
+  if (config.balance.cost_field) cost_fields.insert(*config.balance.cost_field);
+  for (const auto& [name, profile] : config.profiles)
+    if (profile.balance.cost_field) cost_fields.insert(*profile.balance.cost_field);
 }
 
 // On replicated data. A state of another number of shapes, or other caps, has nothing to go on with.

@@ -1,0 +1,109 @@
+#include "batch/sample_sums.hpp"
+
+#include <cmath>
+#include <concepts>
+#include <sstream>
+#include <string>
+#include <type_traits>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t most = (std::int64_t{1} << 62) - 1;
+
+std::string name_of_field(const Column& field) {
+  return "field '" + field.spec().name + "'";
+}
+
+[[noreturn]] void throw_no_work(const Column& field, SampleId sample, const std::string& value) {
+  throw InputError(name_of_field(field),
+                   "has " + value + " in sample " + std::to_string(sample.value()) +
+                       ", and balance.cost goes by this field: it counts work",
+                   "Bring whole numbers, 0 or more");
+}
+
+template <typename T>
+std::int64_t checked(T value, const Column& field, SampleId sample) {
+  if constexpr (std::floating_point<T>) {
+    if (!(value >= 0) || std::floor(value) != value || std::isinf(value)) {
+      std::ostringstream text;
+      text << value;
+      throw_no_work(field, sample, text.str());
+    }
+    // Every whole number that is larger than this is a power of two or above it.
+    constexpr T limit = static_cast<T>(std::int64_t{1} << 62);
+    return value < limit ? static_cast<std::int64_t>(value) : most + 1;
+  } else {
+    if constexpr (std::is_signed_v<T>)
+      if (value < 0) throw_no_work(field, sample, std::to_string(value));
+    return static_cast<std::int64_t>(value);
+  }
+}
+
+template <typename T>
+std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
+  const std::span<const T> values = field.values<T>();
+  const auto elements = static_cast<std::size_t>(field.spec().row_elements());
+  std::vector<std::int64_t> sums;
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const SampleId id = batch.samples()[static_cast<std::size_t>(i)].id;
+    const RowRange rows = batch.rows_of(field, i);
+    std::int64_t sum = 0;
+    for (const T value : values.subspan(static_cast<std::size_t>(rows.begin) * elements,
+                                        static_cast<std::size_t>(rows.size()) * elements)) {
+      const std::int64_t own = checked(value, field, id);
+      if (own > most - sum) {
+        throw LimitError(name_of_field(field),
+                         "adds up to 2^62 or more in sample " + std::to_string(id.value()) +
+                             ", and balance.cost goes by this field",
+                         "Use a coarser unit");
+      }
+      sum += own;
+    }
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+[[noreturn]] void throw_no_numbers(const Column& field, std::string_view what) {
+  throw InputError(name_of_field(field),
+                   "has " + std::string(what) + ", and balance.cost goes by this field: it counts work",
+                   "Bring integers, float32 or float64");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> sums_of_samples(const RaggedBatch& batch, const Column& field) {
+  const FieldKind kind = field.spec().kind;
+  if (kind == FieldKind::text || kind == FieldKind::bytes) throw_no_numbers(field, name_of(kind));
+  switch (field.spec().dtype) {
+    case DType::boolean:
+      return sums<bool>(batch, field);
+    case DType::uint8:
+      return sums<std::uint8_t>(batch, field);
+    case DType::int8:
+      return sums<std::int8_t>(batch, field);
+    case DType::int16:
+      return sums<std::int16_t>(batch, field);
+    case DType::uint16:
+      return sums<std::uint16_t>(batch, field);
+    case DType::int32:
+      return sums<std::int32_t>(batch, field);
+    case DType::uint32:
+      return sums<std::uint32_t>(batch, field);
+    case DType::int64:
+      return sums<std::int64_t>(batch, field);
+    case DType::float32:
+      return sums<float>(batch, field);
+    case DType::float64:
+      return sums<double>(batch, field);
+    case DType::float16:
+    case DType::bfloat16:
+      break;
+  }
+  throw_no_numbers(field, "elements of " + std::string(name_of(field.spec().dtype)));
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,121 @@
+#include "plan/units/row_caps.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "base/id_range.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "support/error_message.hpp"
+
+// What a plan makes of fields of the samples' own: caps on their rows, and work that they say. That caps hold
+// with everything that goes with them is the combinations' test.
+
+namespace evenkeel::row_caps_test {
+namespace {
+
+using testing::ElementsAre;
+using testing_support::message_of;
+
+/// Samples of (uid, prompt, response) with rows in a field, which also says their work.
+LengthTable table_of(const std::vector<std::array<std::int64_t, 4>>& samples) {
+  std::vector<LengthEntry> entries;
+  std::vector<std::int64_t> rows;
+  for (const auto& [uid, prompt, response, of_sample] : samples) {
+    const auto id = static_cast<int>(entries.size());
+    entries.push_back({{SampleId{id}, static_cast<std::uint64_t>(uid), prompt, response}, WorldRank{0}, id});
+    rows.push_back(of_sample);
+  }
+  LengthTable table(std::move(entries));
+  table.set_row_counts({{"patches", rows}});
+  table.set_field_sums({{"work", rows}});
+  return table;
+}
+
+PlanSettings capped(std::int64_t rows) {
+  PlanSettings settings;
+  settings.micro_batch.max_tokens = 100;
+  settings.micro_batch.max_rows["patches"] = rows;
+  return settings;
+}
+
+std::vector<std::vector<std::int64_t>> micro_batches_of(const LengthTable& table,
+                                                        const PlanSettings& settings) {
+  std::vector<std::vector<std::int64_t>> micro_batches;
+  for (const DpRankPlan& rank : plan_step({table, settings}).ranks)
+    for (const MicroBatchPlan& m : rank.micro_batches) micro_batches.push_back(numbers_of(m.entries));
+  return micro_batches;
+}
+
+TEST(RowCaps, split_what_the_cap_on_tokens_would_keep_together) {
+  const LengthTable table = table_of({{0, 0, 5, 3}, {1, 0, 5, 0}, {2, 0, 5, 2}});
+  EXPECT_EQ(micro_batches_of(table, capped(5)).size(), 1U);
+  EXPECT_EQ(micro_batches_of(table, capped(4)).size(), 2U);
+}
+
+TEST(RowCaps, end_a_micro_batch_of_a_fixed_size_only_where_they_must) {
+  PlanSettings settings = capped(4);
+  settings.micro_batch.mode = MicroBatchMode::fixed;
+  settings.micro_batch.size = 3;
+  const LengthTable table = table_of({{0, 0, 5, 4}, {1, 0, 5, 0}, {2, 0, 5, 0}, {3, 0, 5, 3}, {4, 0, 5, 2}});
+  EXPECT_THAT(micro_batches_of(table, settings),
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3), ElementsAre(4)));
+}
+
+TEST(RowCaps, split_samples_that_share_a_prompt) {
+  PlanSettings settings = capped(4);
+  settings.sharing = PrefixSharing::prompts;
+  const LengthTable table = table_of({{7, 3, 5, 2}, {7, 3, 4, 2}, {7, 3, 3, 1}});
+  EXPECT_EQ(micro_batches_of(table, settings).size(), 2U);
+  settings.micro_batch.max_rows["patches"] = 5;
+  EXPECT_EQ(micro_batches_of(table, settings).size(), 1U);
+}
+
+TEST(RowCaps, a_sample_above_one_is_refused_with_its_field_its_rows_and_the_cap) {
+  const LengthTable table = table_of({{0, 0, 5, 3}, {1, 0, 5, 9}});
+  EXPECT_EQ(message_of([&] {
+              (void)plan_step({table, capped(8)});
+            }),
+            "sample 1: has 9 rows of field 'patches', above its cap of 8 rows a micro-batch. Raise "
+            "micro_batch.max_rows of the field to at least 9, or shorten or drop the sample");
+}
+
+TEST(RowCaps, of_a_field_that_samples_do_not_bring_are_refused_by_its_name) {
+  PlanSettings settings = capped(8);
+  settings.micro_batch.max_rows["frames"] = 3;
+  EXPECT_THAT(message_of([&] {
+                (void)plan_step({table_of({{0, 0, 5, 3}}), settings});
+              }),
+              testing::StartsWith("field 'frames': has a cap in micro_batch.max_rows"));
+}
+
+TEST(CostField, says_which_samples_are_dear_whatever_their_lengths) {
+  PlanSettings settings;
+  settings.dp = 2;
+  settings.balance.cost_field = "work";
+  const LengthTable table = table_of({{0, 0, 50, 1}, {1, 0, 3, 9}, {2, 0, 40, 8}, {3, 0, 60, 2}});
+  const StepPlan plan = plan_step({table, settings});
+  EXPECT_EQ(plan.ranks[0].cost(), 10);
+  EXPECT_EQ(plan.ranks[1].cost(), 10);
+}
+
+TEST(CostField, of_samples_that_share_a_prompt_adds_up) {
+  PlanSettings settings;
+  settings.balance.cost_field = "work";
+  settings.sharing = PrefixSharing::prompts;
+  EXPECT_EQ(plan_step({table_of({{7, 3, 5, 20}, {7, 3, 4, 30}}), settings}).ranks.front().cost(), 50);
+}
+
+TEST(CostField, that_samples_do_not_bring_is_refused_by_its_name_but_not_where_there_are_none) {
+  PlanSettings settings;
+  settings.balance.cost_field = "tool_calls";
+  EXPECT_THAT(message_of([&] {
+                (void)plan_step({table_of({{0, 0, 5, 3}}), settings});
+              }),
+              testing::StartsWith("field 'tool_calls': is the field of balance.cost"));
+  EXPECT_EQ(plan_step({LengthTable(), settings}).num_micro_batches(), 1);
+}
+
+}  // namespace
+}  // namespace evenkeel::row_caps_test
