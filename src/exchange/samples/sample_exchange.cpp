@@ -264,7 +264,9 @@ bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, 
   const auto brought = [&](std::string_view name) {
     return std::ranges::any_of(fields, [&](const FieldTransfer& field) { return field.spec.name == name; });
   };
-  if (brought(column.name) || column.name == position_ids_field || column.name == prediction_rows_field)
+  // What follows from the layout alone.
+  if (brought(column.name) || column.name == position_ids_field || column.name == padding_mask_field ||
+      column.name == prediction_rows_field)
     return true;
   const bool is_derived =
       std::ranges::find(step.fields, column.name, &CarriedField::name) == step.fields.end();

@@ -147,6 +147,16 @@ TEST(FieldsAhead, of_labels_or_masks_that_samples_bring_are_refused_on_every_ran
   }
 }
 
+TEST(PaddingMask, stands_on_stages_in_the_middle_too_where_tensors_are_in_common) {
+  const boost::mpi::communicator world;
+  Config config = parse_config(
+      std::vector<ConfigText>{{"exchange: {tp_copies: shared}\npack: {padding_mask: true}", "job.yaml"}}, {});
+  config.mesh.pp = world.size();
+  DataService service(world, config);
+  const Step step = service.step(share_of(world));
+  for (const MicroBatch& m : step.micro_batches) EXPECT_NE(m.tensors.find("padding_mask"), nullptr);
+}
+
 TEST(PaddingMask, that_samples_bring_is_refused_on_every_rank) {
   const boost::mpi::communicator world;
   Config config;
