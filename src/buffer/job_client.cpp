@@ -138,8 +138,10 @@ JobClient::JobClient(std::string url, std::string token, std::filesystem::path c
 JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
-JobBegun JobClient::begin(std::int64_t samples_per_step) {
-  const std::string text = connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step}});
+JobBegun JobClient::begin(std::int64_t samples_per_step, BufferOfJob buffer) {
+  const std::string text = connection_->post(
+      "/v1/job/begin",
+      {{"samples_per_step", samples_per_step}, {"number", buffer.number}, {"buffers", buffer.buffers}});
   return connection_->of_json(text, [](const json& in) {
     const json& status = in.at("status");
     return JobBegun{settings_of_json(in.at("settings")), status.at("version"), status.at("identity"),
@@ -147,10 +149,10 @@ JobBegun JobClient::begin(std::int64_t samples_per_step) {
   });
 }
 
-JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chrono::seconds time) {
+JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {
   const std::string text =
       connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
-                       "&wait=" + std::to_string(time.count()));
+                       "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
   return connection_->of_json(text, [](const json& in) {
     JobWaiting waiting{in.at("version"),
                        in.at("ended"),

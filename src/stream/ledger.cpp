@@ -143,7 +143,6 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
   if (formed.version != totals_.version)
     refuse(number, step + " was formed at version " + std::to_string(formed.version) +
                        ", and the version is " + std::to_string(totals_.version));
-  if (formed.groups.empty()) refuse(number, step + " has no groups");
   std::set<GroupKey> all;
   for (const FormedGroup& group : formed.groups) {
     const GroupKey key = group_key(group.uid);
@@ -415,7 +414,7 @@ std::vector<WaitingGroup> Ledger::ready() const {
 std::vector<FormedStep> Ledger::formed(std::int64_t from_step) const {
   std::vector<FormedStep> formed;
   for (auto at = steps_.lower_bound(from_step); at != steps_.end(); ++at) {
-    if (at->second.groups.empty()) continue;
+    if (totals_.trained_step && at->first <= *totals_.trained_step) continue;
     FormedStep& step = formed.emplace_back(FormedStep{at->first, at->second.version, {}, at->second.masked});
     for (const GroupKey& key : at->second.groups) {
       const GroupState& group = groups_.at(key);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's door, one to three a
-request, and some requests twice. A request that is not answered is sent again. The numbers of lines that the buffer has
-acknowledged are in ACKNOWLEDGED, on the disk; a producer that is killed and started again goes on after them. Samples are up to
-K versions behind what the door last told."""
+"""producer.py URL[,URL...] SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's door, one to
+three a request, and some requests twice; of several buffers, each gets groups of its own. A request that is not answered is sent
+again. The numbers of lines that the buffer has acknowledged are in ACKNOWLEDGED, on the disk; a producer that is killed and
+started again goes on after them. Samples are up to K versions behind what the door last told."""
 import argparse
 import json
 import os
@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import zlib
 
 PATIENCE = 120  # seconds for which a request is sent again
 PAUSE = 0.6  # the longest between two requests, in seconds
@@ -37,6 +38,20 @@ def post(url, body):
         time.sleep(0.05)
 
 
+def url_of(sample, urls):
+    return urls[zlib.crc32(sample['uid'].encode()) % len(urls)]
+
+
+def send(url, lines, twice):
+    """Returns the version that the buffer has told."""
+    answer = post(url + '/v1/samples', ''.join(lines))
+    if sum(answer.get(word, 0) for word in ('accepted', 'duplicates', 'stale', 'dropped')) < len(lines):
+        sys.exit(f'the buffer says {answer} of {len(lines)} samples')
+    if twice and (again := post(url + '/v1/samples', ''.join(lines)))['duplicates'] != len(lines):
+        sys.exit(f'the buffer says {again} of {len(lines)} samples that it had')
+    return answer['version']
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('url')
@@ -45,6 +60,7 @@ def main():
     parser.add_argument('--seed', type=int, required=True)
     parser.add_argument('--versions', type=int, default=0)
     arguments = parser.parse_args()
+    urls = arguments.url.split(',')
     draw = random.Random(f'{arguments.seed} {os.getpid()}')
     samples = [json.loads(line) for line in arguments.samples.read_text(encoding='utf-8').splitlines()]
     done = set(lines_in(arguments.acknowledged))
@@ -55,16 +71,14 @@ def main():
             batch, to_send = to_send[:(taken := draw.randint(1, 3))], to_send[taken:]
             for number in batch:
                 samples[number]['version'] = max(0, version - draw.randint(0, arguments.versions))
-            body = ''.join(json.dumps(samples[number]) + '\n' for number in batch)
-            answer = post(arguments.url + '/v1/samples', body)
-            if sum(answer.get(word, 0) for word in ('accepted', 'duplicates', 'stale', 'dropped')) < len(batch):
-                sys.exit(f'the buffer says {answer} of {len(batch)} samples')
+            twice = draw.random() < 0.15
+            for url in urls:
+                lines = [json.dumps(samples[number]) + '\n' for number in batch if url_of(samples[number], urls) == url]
+                if lines:
+                    version = max(version, send(url, lines, twice))
             acknowledged.write(''.join(f'{number}\n' for number in batch))
             acknowledged.flush()
             os.fsync(acknowledged.fileno())
-            version = max(version, answer['version'])
-            if draw.random() < 0.15 and (again := post(arguments.url + '/v1/samples', body))['duplicates'] != len(batch):
-                sys.exit(f'the buffer says {again} of {len(batch)} samples that it had')
             time.sleep(draw.random() * PAUSE)
 
 

@@ -15,14 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
-#include "buffer/rollout_lines.hpp"
-#include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
+#include "source/arriving.hpp"
 #include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
 
@@ -34,103 +31,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::message_of;
-using testing_support::received;
-using testing_support::rollout_line;
 using testing_support::ScratchFolder;
-
-/// A buffer in this process, which can be closed and opened again at the same port.
-class OpenBuffer {
- public:
-  explicit OpenBuffer(stream::StreamSettings settings, const ToldFormats& formats = {})
-      : buffer_(std::make_unique<Buffer>(make_memory_store(1 << 20), settings, formats)) {
-    open(0);
-  }
-  ~OpenBuffer() {
-    buffer_->stop();
-    close();
-  }
-
-  Buffer& operator*() { return *buffer_; }
-  Buffer* operator->() { return buffer_.get(); }
-  [[nodiscard]] std::string url() const { return door_->url(); }
-  void open(int port) {
-    door_.emplace(*buffer_, DoorSettings{.port = port});
-    thread_ = std::thread([this] { door_->serve(); });
-  }
-  void close() {
-    door_->stop();
-    thread_.join();
-  }
-  void close_and_open_again() {
-    std::promise<void> closed;
-    close_and_open_again(0ms, closed);
-  }
-  void close_and_open_again(std::chrono::milliseconds pause, std::promise<void>& closed) {
-    const int port = door_->port();
-    close();
-    door_.reset();
-    closed.set_value();
-    std::this_thread::sleep_for(pause);
-    open(port);
-  }
-
- private:
-  std::unique_ptr<Buffer> buffer_;
-  std::optional<Door> door_;
-  std::thread thread_;
-};
-
-class Arriving : public testing::Test {
- protected:
-  ~Arriving() override { world_.barrier(); }
-
-  void open(const stream::StreamSettings& settings, const ToldFormats& formats = {}) {
-    if (world_.rank() == 0) {
-      buffer_ = std::make_unique<OpenBuffer>(settings, formats);
-      url_ = buffer_->url();
-    }
-    boost::mpi::broadcast(world_, url_, 0);
-  }
-  void open_groups_of(std::int64_t size) { open(testing_support::groups_of(size)); }
-
-  template <typename Act>
-  void on_buffer(Act&& act) {
-    if (buffer_) act(**buffer_);
-    world_.barrier();
-  }
-  /// Groups "g<from>" .. "g<to - 1>" of two samples, whose tokens begin with their number.
-  void send_groups(int from, int to, int version = 0) {
-    on_buffer([&](Buffer& buffer) {
-      for (int g = from; g < to; ++g) {
-        const std::string name = "g" + std::to_string(g);
-        buffer.take(received(rollout_line(name, 1, version, g + 1) + rollout_line(name, 0, version, g + 1)));
-      }
-    });
-  }
-  void end() {
-    on_buffer([](Buffer& buffer) { buffer.end(); });
-  }
-  [[nodiscard]] Config config_of(const std::vector<std::string>& overrides = {}) const {
-    return parse_config("source: {kind: stream, path: '" + url_ + "'}\nbatch: {global_batch: 4}\n", "test",
-                        overrides);
-  }
-
-  /// The lengths of a step's samples, over all ranks.
-  [[nodiscard]] std::vector<std::int64_t> lengths_of(SampleStream& stream, std::int64_t step) const {
-    std::vector<std::int64_t> mine;
-    const RaggedBatch batch = stream.read(step);
-    for (const SampleShape& shape : batch.samples()) mine.push_back(shape.length());
-    std::vector<std::vector<std::int64_t>> of_ranks;
-    boost::mpi::all_gather(world_, mine, of_ranks);
-    std::vector<std::int64_t> all;
-    for (const auto& of_rank : of_ranks) all.insert(all.end(), of_rank.begin(), of_rank.end());
-    return all;
-  }
-
-  boost::mpi::communicator world_;
-  std::unique_ptr<OpenBuffer> buffer_;  // on rank 0
-  std::string url_;
-};
 
 TEST_F(Arriving, steps_have_whole_groups_in_the_order_in_which_they_were_complete_and_end_with_them) {
   open_groups_of(2);

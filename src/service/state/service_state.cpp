@@ -110,8 +110,10 @@ std::optional<std::string> change_of(const SourceFingerprint& was, const SourceF
 
 void compare_sources(const ServiceState& saved, const ServiceState& now, std::vector<std::string>& found) {
   if (saved.sources.size() != now.sources.size()) {
-    found.push_back(fmt::format("the job had {} sources and has {}: {}", saved.sources.size(),
-                                now.sources.size(), other_samples));
+    std::string names;
+    for (const SourceFingerprint& source : now.sources) names += (names.empty() ? "" : ", ") + source.name;
+    found.push_back(fmt::format("the job had {} sources and has {} ({}): {}", saved.sources.size(),
+                                now.sources.size(), names, other_samples));
     return;
   }
   bool changed = false;

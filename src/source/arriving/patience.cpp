@@ -1,0 +1,59 @@
+#include "source/arriving/patience.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/text_layout.hpp"
+#include "source/arriving/waiting_note.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::chrono::seconds next_note{30};
+constexpr std::chrono::milliseconds shortest_pause{50};
+constexpr std::chrono::milliseconds longest_pause{2000};
+
+std::string words_of(const Lack& lack) {
+  const std::string last = lack.since_last_sample
+                               ? fmt::format("the last sample came {:.0f} s ago", *lack.since_last_sample)
+                               : "no sample has come since the buffer was started";
+  return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}", lack.step,
+                     counted(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are", lack.open,
+                     lack.open == 1 ? "waits" : "wait", last);
+}
+
+}  // namespace
+
+void Patience::waits_for(const Lack& lack) {
+  const double waited = std::chrono::duration<double>(Clock::now() - begun_).count();
+  const double idle = std::min(waited, lack.since_last_sample.value_or(waited));
+  if (most_ && idle > *most_) {
+    throw IoError("step " + std::to_string(lack.step),
+                  fmt::format("has waited {:.0f} s for samples (stream.patience: {:g}): {}", waited, *most_,
+                              words_of(lack)),
+                  "Are the producers running? /v1/status of " + where_ + " says what has come");
+  }
+  tell([&] { return fmt::format("waiting for samples for {:.0f} s: {}", waited, words_of(lack)); });
+}
+
+void Patience::lacks_buffer(const Error& error) {
+  if (!lost_) {
+    lost_ = Clock::now();
+    pause_ = shortest_pause;
+  }
+  const double lost = std::chrono::duration<double>(Clock::now() - *lost_).count();
+  if (most_ && lost > *most_) throw;
+  tell([&] { return fmt::format("trying the buffer again for {:.0f} s: {}", lost, error.what()); });
+  std::this_thread::sleep_for(pause_);
+  pause_ = std::min(2 * pause_, longest_pause);
+}
+
+void Patience::tell(const std::function<std::string()>& words) {
+  if (!tells_ || Clock::now() - begun_ < note_after_) return;
+  note_waiting(words());
+  note_after_ = Clock::now() - begun_ + next_note;
+}
+
+}  // namespace evenkeel
