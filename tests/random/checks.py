@@ -101,10 +101,12 @@ class PassChecks:
             self._check_counts(step)
             ordered = self.expected.of_step(step.number) if self.expected.is_in_order else None
             losses = Losses(self.job, self.passing, step, entries, ordered)
+            depths = [Losses(self.job, ahead, step, entries, ordered) for ahead in self.passing.depths]
             for at, m in enumerate(step.micro_batches):
                 self._check_structure(m)
+                self._check_row_caps(m, entries[at])
                 reader = Segments if m.metadata["layout"] == "shared" else Sequences
-                reader(self.job, self.passing, m, entries[at]).check(losses.weights(at))
+                reader(self.job, self.passing, m, entries[at]).check(losses.weights(at), [d.weights(at) for d in depths])
                 losses.check_mean_weight(at)
             losses.check_sum()
         handed.require_all()
@@ -150,6 +152,12 @@ class PassChecks:
         if self.settings.key("micro_batch.mode") == "fixed":
             size = self.settings.key("micro_batch.size", 1)
             require(len(samples) <= size, m.place, "has", len(samples), "samples of", size)
+
+    def _check_row_caps(self, m: MicroBatch, entries: list[Entry | None]) -> None:
+        for name, most in self.settings.key("micro_batch.max_rows", {}).items():
+            field = next(field for field in self.job.fields if field.name == name)
+            rows = sum(len(entry.rows(field)) for entry in entries if entry is not None)
+            require(rows <= most, m.place, "has", rows, "rows of", name, "above", most)
 
     def shapes(self) -> set[tuple[int, int, int]]:
         return {m.shape for step in self.steps for m in step.micro_batches}

@@ -67,7 +67,7 @@ class Pass:
     """The rows of entries under the settings of a pass."""
 
     def __init__(self, job: Job, profile: str):
-        self.job = job
+        self.job, self._profile = job, profile
         self.settings: Settings = job.settings(profile)
         self.fields = {field.name: field for field in job.fields
                        if field.settings.get("profiles") is None or profile in field.settings["profiles"]}
@@ -94,9 +94,32 @@ class Pass:
     def loss_tokens(self, entry: Entry) -> int:
         return sum(1 for value in self.mask(entry) if value)
 
+    @property
+    def depths(self) -> list["PassAhead"]:
+        """What is predicted beside the labels."""
+        return [PassAhead(self.job, self._profile, k) for k in range(1, self.settings.key("pack.predict_ahead", 0) + 1)]
+
     def positions(self, entry: Entry) -> list[list[int]]:
         field = self.fields.get("position_ids")
         return [[t] for t in range(entry.length)] if field is None else entry.rows(field)
+
+
+class PassAhead(Pass):
+    """What module k of multi-token prediction trains on: token t + k in row t, to predict the one after it."""
+
+    def __init__(self, job: Job, profile: str, ahead: int):
+        super().__init__(job, profile)
+        self.ahead = ahead
+
+    def inputs(self, entry: Entry) -> list[int]:
+        return (entry.tokens[self.ahead:] + [self.pad_token] * self.ahead)[:entry.length]
+
+    def labels(self, entry: Entry) -> list[int]:
+        ahead = self.ahead + 1
+        return (entry.tokens[ahead:] + [self.label_pad] * ahead)[:entry.length]
+
+    def mask(self, entry: Entry) -> list:
+        return [1.0 if entry.prompt <= t + 1 + self.ahead < entry.length else 0.0 for t in range(entry.length)]
 
 
 def entries_of(job: Job) -> list[list[Entry]]:

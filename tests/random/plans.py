@@ -14,6 +14,11 @@ def can_be_planned(job: Job) -> bool:
     source = job.sources[0]
     if "encoder" in str(job.key("balance.cost")):
         return False
+    # A table has a number for each sample in a column.
+    of_table = [field.name for field in job.fields if field.kind == "sample" and field.dtype[0] in "IU"]
+    named = list(job.key("micro_batch.max_rows", {})) + ["work"] * ("field" in str(job.key("balance.cost")))
+    if any(name not in of_table for name in named):
+        return False
     return (len(job.sources) == 1 and source.kind in ("jsonl", "lengths", "megatron") and source.epochs == 1
             and job.key("batch.global_batch") >= len(source.samples)
             and job.key("batch.too_long", "error") == "error" and job.key("batch.empty", "keep") != "drop")

@@ -60,7 +60,7 @@ class Segments:
         self._taken.add(path[-1])
         return path
 
-    def check(self, weights: list[float]) -> None:
+    def check(self, weights: list[float], _of_depths: list) -> None:
         for stage, parts in enumerate(self._m.parts):
             predicted: list[list[int]] = [[] for _ in self._entries]
             is_last = stage == len(self._m.parts) - 1
@@ -87,6 +87,9 @@ class Segments:
                 for s in path:
                     for row in range(self._lengths[s]):
                         positions[(s, row)] = own[self._starts[s] + row]
+        if self._pass.settings.key("pack.padding_mask"):
+            own = [row >= self._lengths[s] or self._is_filler for s in range(len(self._lengths)) for row in self._rows(s, rank)[1]]
+            require_rows(part["padding_mask"], [[pad] for pad in own], [len(own)], where, "padding_mask")
         found = part["position_ids"].rows() if "position_ids" in part else None
         for s in range(len(self._lengths)):
             for i, row in zip(*self._rows(s, rank)):
@@ -112,7 +115,10 @@ class Segments:
 
     def _check_token_field(self, part: dict, field: FieldOfStage, rank: int, where) -> None:
         found = part[field.name].rows()
-        expected = [field.empty] * len(found)
+        turns = field.turns(rank)
+        places = [(s, row) for s in range(len(self._lengths)) for row in self._rows(s, rank)[1]]
+        pads = [self._is_filler or row >= self._lengths[s] for s, row in places]
+        expected = [next(turns) if pad else field.empty for pad in pads]
         for entry, path in zip(self._entries, self._path_of):
             own = entry.rows(field.field) if entry is not None else []
             for s in path or []:

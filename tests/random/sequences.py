@@ -55,6 +55,14 @@ class FieldOfStage:
         width = len(row) // self.field.trailing[0]
         return [x for layer in self._layers for x in row[layer * width:(layer + 1) * width]]
 
+    def turns(self, rank: int):
+        """What pad rows have, one after the other: routes to the experts in turn, or nothing."""
+        experts, number = self.field.settings.get("spread_pads", 0), rank
+        while True:
+            slots = self.trailing[-1] if experts else 0
+            yield [(number * slots + i % slots) % experts for i in range(len(self.empty))] if experts else self.empty
+            number += 1
+
     def require_type(self, tensor: Tensor, where) -> None:
         if self.may_be_narrow:
             require(tensor.dtype[0] in "IU", where, self.name, "is narrow as", tensor.dtype)
@@ -97,13 +105,17 @@ class Sequences:
         self._aligned = [end - begin for begin, end in zip(starts, starts[1:])]
         self._zigzag = passing.settings.zigzag
 
-    def check(self, weights: list[float]) -> None:
-        """`weights` has that of a loss token of each entry, or None where it is not known."""
+    def check(self, weights: list[float], of_depths: list[list[float]]) -> None:
+        """`weights` has that of a loss token of each entry, or None where it is not known; and so on for what is
+        predicted further ahead."""
         for stage, parts in enumerate(self._m.parts):
             for rank, part in enumerate(parts):
                 where = f"{self._m.place}, stage {stage}, cp {rank}:"
                 self._check_derived(part, stage, rank, where)
                 self._check_weights(part, stage, rank, weights, where)
+                for ahead, own in zip(self._pass.depths, of_depths):
+                    self._check_ahead(part, ahead, stage, rank, own, where)
+                self._check_padding_mask(part, rank, where)
                 for field in self._pass.fields.values():
                     if field.name not in DERIVED:
                         self._check_field(part, FieldOfStage(field, stage, self._job), rank, where)
@@ -162,6 +174,27 @@ class Sequences:
         require(found.shape == self._shape(len(local), []), where, "loss_weights", found.shape)
         require_weights(found.values, local, where)
 
+    def _check_ahead(self, part: dict, ahead, stage: int, rank: int, weights: list, where) -> None:
+        named = {name: f"{name}@{ahead.ahead}" for name in ("input_ids", "labels", "loss_mask", "loss_weights")}
+        for name in named.values():
+            require(name in part or stage < len(self._m.parts) - 1, where, "has no", name)
+        weight_of = {id(entry): weight for entry, weight in zip(self._entries, weights)}
+        for name, values, pad in [("input_ids", ahead.inputs, ahead.pad_token), ("labels", ahead.labels, ahead.label_pad),
+                                  ("loss_mask", ahead.mask, 0.0)]:
+            if named[name] in part:
+                local = self._local(rank, values, lambda row, e, pad=pad: pad)
+                require_rows(part[named[name]], [[x] for x in local], self._shape(len(local), []), where, named[name])
+        if named["loss_weights"] in part:
+            local = self._local(rank, lambda e: [weight_of[id(e)] if x else 0.0 for x in ahead.mask(e)], lambda row, e: 0.0)
+            require_weights(part[named["loss_weights"]].values, local, where)
+
+    def _check_padding_mask(self, part: dict, rank: int, where) -> None:
+        asked = bool(self._pass.settings.key("pack.padding_mask"))
+        require(asked == ("padding_mask" in part), where, "padding_mask is", "missing" if asked else "there")
+        if asked:
+            local = self._local(rank, lambda e: [False] * e.length, lambda row, e: True)
+            require_rows(part["padding_mask"], [[x] for x in local], self._shape(len(local), []), where, "padding_mask")
+
     def _check_field(self, part: dict, field: FieldOfStage, rank: int, where) -> None:
         name = field.name
         require((name in part) == field.is_sent, where, name, "is" if name in part else "is not", "there")
@@ -175,9 +208,9 @@ class Sequences:
         elif field.field.is_counted:
             require_counted(part, field, self._counted(field.field, rank), where)
         else:
-            empty = [0] * math.prod(field.field.trailing)
-            local = self._local(rank, lambda e: e.placed(field.field, empty), lambda row, e: empty)
-            rows = [field.of_stage(row) for row in local]
+            empty, turns = [0] * math.prod(field.field.trailing), field.turns(rank)
+            local = self._local(rank, lambda e: e.placed(field.field, empty), lambda row, e: None)
+            rows = [next(turns) if row is None else field.of_stage(row) for row in local]
             require_rows(part[name], rows, self._shape(len(rows), field.trailing), where, name)
 
     def _counted(self, field: Field, rank: int) -> list[list[list]]:
