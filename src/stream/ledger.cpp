@@ -375,8 +375,10 @@ void Ledger::settle(const GroupKey& key, Changes& changes) {
   for (const WaitingSample& sample : group.samples) due_.erase(sample.arrival);
   const GroupVerdict verdict = judge(group, settings_, totals_.version, totals_.ended);
   for (const auto& [arrival, reason] : verdict.due) due_.emplace(arrival, reason);
-  if (verdict.is_over || (group.samples.empty() && group.events.empty())) {
-    if (verdict.is_over) changes.seen.push_back(seen_.end(key));
+  // What was over is in seen_: a replay may begin with an abort whose group has samples that come further on.
+  const bool is_over = verdict.is_over && !is_replay(latest_);
+  if (is_over || (group.samples.empty() && group.events.empty())) {
+    if (is_over) changes.seen.push_back(seen_.end(key));
     changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
     groups_.erase(key);
   } else if (verdict.is_ready) {

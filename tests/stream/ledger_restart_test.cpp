@@ -110,6 +110,17 @@ RC_GTEST_PROP(Ledger, no_sample_is_in_two_steps, ()) {
   RC_ASSERT(once.size() == stream.in_steps.size());
 }
 
+TEST(Ledger, has_a_group_whose_abort_came_before_its_samples_after_the_end_and_a_restart) {
+  StreamSettings settings = groups_of(4);
+  settings.min_group = 1;
+  Keeper keeper(settings);
+  keeper.tell(GroupAborted{Uid(std::int64_t{7}), 0, "the tool hung"});
+  keeper.tell(sample(Uid(std::int64_t{7}), 1));
+  keeper.tell(StreamEnded{});
+  EXPECT_EQ(keeper.restarted().ready(), keeper.ledger.ready());
+  EXPECT_EQ(std::ssize(keeper.restarted().ready()), 1);
+}
+
 RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_what_was_not_superseded, ()) {
   AnyStream stream;
   for (int i = 0; i < 60; ++i) {
