@@ -10,8 +10,9 @@ from packed import log_probs
 from plain import gradient_of, set_gradients
 
 
-def samples_for(samples, rank, size):
-    """The samples that this rank brings, unevenly many: what rollouts leave behind."""
+def samples_for(samples, rank, size, response_fields=None):
+    """The samples that this rank brings, unevenly many: what rollouts leave behind. ``response_fields`` are further fields by
+    name: functions of a sample to a row for each response token."""
     mine = [s for s in samples if (s.id * s.id + s.id // 3) % size == rank]
     return evenkeel.Samples(
         ids=[s.id for s in mine],
@@ -19,6 +20,8 @@ def samples_for(samples, rank, size):
         prompt_lengths=[len(s.prompt) for s in mine],
         response_lengths=[len(s.response) for s in mine],
         token={"input_ids": [s.tokens for s in mine] or np.empty(0, np.int64)},
+        response_token={name: torch.cat([of(s) for s in mine] or [of(samples[0])[:0]])
+                        for name, of in (response_fields or {}).items()},
     )
 
 
@@ -39,10 +42,13 @@ class Trainer:
     def share_of(self, samples):
         return samples_for(samples, self.ranks.rank, self.ranks.size)
 
+    def token_losses(self, micro_batch, cp):
+        return -log_probs(self.model, micro_batch, cp)
+
     def step(self, samples):
         """One update: (step, loss, gradient)."""
         step = self.service.step(self.share_of(samples))
-        return step, *self.update(step, lambda micro_batch, cp: -log_probs(self.model, micro_batch, cp))
+        return step, *self.update(step, self.token_losses)
 
     def micro_batches_of(self, step):
         """Each micro-batch with the ranks of its context-parallel group: with ``mesh.cp: flexible`` they have groups of their

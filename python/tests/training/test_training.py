@@ -32,7 +32,8 @@ def trained(over, ranks):
     grpo = GRPO if ranks == 4 else {}
     long = LONG if (over, ranks) == ("mpi", 2) else {}
     sft = {**aggregations(over, ranks), **(MODES if ranks == 4 else {}), **long}
-    command = [sys.executable, str(HERE / "cases.py"), str(EXAMPLES), json.dumps({"sft": sft, "grpo": grpo})]
+    cases = {"sft": sft, "grpo": grpo, "branching": branching(over, ranks)}
+    command = [sys.executable, str(HERE / "cases.py"), str(EXAMPLES), json.dumps(cases)]
     done = processes(command, ranks, over=over, timeout=500)
     (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
     return told
@@ -50,6 +51,15 @@ def aggregations(over, ranks):
                 "fully_masked": fully_masked, "max_tokens": 96, "steps": 3,
             }
     return cases
+
+
+def branching(over, ranks):
+    """Each aggregation over 1, 2 and 4 CP ranks, and every fourth case over torch.distributed, too."""
+    if ranks < 4:
+        return {}
+    cases = [(aggregation, cp) for aggregation in AGGREGATIONS for cp in (1, 2, 4)]
+    return {f"{aggregation}, cp {cp}": {"aggregation": aggregation, "cp": cp, "tasks": 2, "layers": 2, "max_tokens": 96, "steps": 1}
+            for aggregation, cp in cases[:: 1 if over == "mpi" else 4]}
 
 
 MODES = {mode: {"mode": mode, "cp": 2, "max_tokens": 256, "steps": 2} for mode in ("padded", "fixed")} | {
@@ -119,6 +129,16 @@ def test_grpo_with_shared_prefixes_has_the_loss_and_gradients_of_separate_sample
         for line, other in zip(told["grpo two packings"], told[f"grpo {name}"]):
             assert line["evenkeel"] == pytest.approx(other["evenkeel"], rel=1e-9)
             assert line["gradient"] + other["gradient"] <= 1e-9  # from the same plain one
+
+
+@pytest.mark.parametrize("over", ["mpi", "torch"])
+def test_packed_trees_of_a_branching_agent_train_as_its_paths_do(over):
+    told = trained(over, 4)
+    names = [f"branching {name}" for name in branching(over, 4)]
+    require_equal(told, names, 1e-12)
+    lines = [line for name in names for line in told[name]]
+    assert all(line["trees"] < 0.8 * line["paths"] for line in lines)
+    assert any(max(line["micro_batches"]) > 1 for line in lines)
 
 
 def test_fifty_steps_stay_together():
