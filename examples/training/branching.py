@@ -141,7 +141,7 @@ class PathTrainer(PlainTrainer):
         return loss.item(), gradient_of(self.model)
 
 
-def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.02, **settings):
+def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.03, **settings):
     """Yields on rank 0 a line a step, and None on the others: mean reward, tokens of the paths and of the trees, both losses, how
     far these are apart, and how far gradients are."""
     torch.set_num_threads(1)
@@ -170,7 +170,7 @@ def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.02, **settings):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--cp", type=int, default=1)
     parser.add_argument("--aggregation", choices=AGGREGATIONS, default="token-mean")
     options = vars(parser.parse_args())
