@@ -12,9 +12,6 @@ add_custom_target(quick_tests)
 
 # Tests are compiled with less optimization than the libraries under test: that takes half the time.
 set(EVENKEEL_TEST_COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
-if(EVENKEEL_SANITIZE STREQUAL "address")
-  set(EVENKEEL_TEST_COMPILE_OPTIONS -O0)
-endif()
 
 # What sanitizers look at, access by access, takes several times as long.
 set(EVENKEEL_SERIAL_TIMEOUT 300)
