@@ -75,6 +75,7 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
                const std::optional<ToldFormats>& told)
     : store_(std::move(store)), settings_(settings) {
   load();
+  keep_group_size();
   choose_formats(told);
   describe_store();
   writer_ = std::thread([this] { write_until_stopped(); });
@@ -101,6 +102,20 @@ void Buffer::describe_store() {
     change.notes[formats_note] = formats;
   if (!change.notes.empty()) store_->commit(change);
   store_->settle();
+}
+
+/// Half of a group of four is no group of two.
+void Buffer::keep_group_size() const {
+  const stream::Status status = ledger_->status();
+  const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
+  if (groups == 0 || !store_->note(settings_note)) return;
+  const std::int64_t kept = settings_in(*store_).group_size;
+  if (kept == settings_.group_size) return;
+  throw InputError(store_->name(),
+                   "has groups of " + std::to_string(kept) + " samples, " + std::to_string(groups) +
+                       " of which were not trained, and is to make groups of " +
+                       std::to_string(settings_.group_size),
+                   "Say the same as before (--group-size, or stream.group_size), or use a new store");
 }
 
 void Buffer::choose_formats(const std::optional<ToldFormats>& told) {

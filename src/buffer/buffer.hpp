@@ -76,8 +76,8 @@ struct StepToCome {
 class Buffer {
  public:
   /// Takes up what the store has. `told`: how lines write fields; without, as the store's samples do. Throws
-  /// InputError if the store is damaged, or has samples that are written otherwise, ConfigError as
-  /// formats_with(), and as the ledger's settings.
+  /// InputError if the store is damaged, has samples that are written otherwise, or groups of another size
+  /// that were not trained, ConfigError as formats_with(), and as the ledger's settings.
   Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
          const std::optional<ToldFormats>& told = std::nullopt);
   ~Buffer();
@@ -152,6 +152,7 @@ class Buffer {
 
   void load();
   void describe_store();
+  void keep_group_size() const;
   void choose_formats(const std::optional<ToldFormats>& told);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
   void submit(std::int64_t bytes, std::function<void(Change&)> act);

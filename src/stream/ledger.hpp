@@ -113,7 +113,7 @@ struct Status {
 ///
 /// apply() decides nothing by settings: what these demand (dropping what is stale or too small) is due(),
 /// which is to be written down and applied like any other event, at once. So a job may go on with other
-/// settings.
+/// settings, but for group_size while groups wait or are formed.
 ///
 /// Keys are remembered for as long as the ledger's store exists, since a producer may repeat itself at any
 /// time: 24 bytes a group (for each 63 indexes), and up to twice that in memory while the table grows. They

@@ -167,6 +167,24 @@ TEST(Buffer, has_the_same_after_a_restart) {
   expect_balance(*buffer);
 }
 
+TEST(Buffer, keeps_the_size_of_groups_until_all_that_came_is_trained) {
+  const ScratchFolder folder;
+  const auto open = [&](std::int64_t group_size) {
+    return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity),
+                                    groups_of(group_size));
+  };
+  open(4)->take(received(rollout_line("a", 0) + rollout_line("a", 1)));
+  const ErrorReport refusal = report_of<InputError>([&] { open(2); });
+  EXPECT_THAT(refusal.message, HasSubstr("has groups of 4 samples, 1 of which were not trained"));
+  EXPECT_THAT(refusal.hint, HasSubstr("--group-size"));
+  auto buffer = open(4);
+  buffer->take(received(rollout_line("a", 2) + rollout_line("a", 3)));
+  buffer->form(step_of(*buffer, 0, 1));
+  buffer->trained(0);
+  buffer.reset();
+  EXPECT_EQ(open(2)->take(received(rollout_line("b", 0) + rollout_line("b", 1))).accepted, 2);
+}
+
 TEST(Buffer, closes_a_group_at_its_deadline_and_writes_that_down) {
   stream::StreamSettings settings = groups_of(4);
   settings.min_group = 1;

@@ -12,8 +12,8 @@ std::int64_t pick(std::int64_t end) {
   return *rc::gen::inRange<std::int64_t>(0, end);
 }
 
-StreamSettings any_settings() {
-  StreamSettings settings = groups_of(1 + pick(4));
+StreamSettings any_settings(std::int64_t group_size) {
+  StreamSettings settings = groups_of(group_size);
   if (pick(2) == 0) settings.min_group = 1 + pick(settings.group_size);
   if (pick(2) == 0) settings.max_staleness = pick(3);
   settings.on_stale = *rc::gen::element(OnStale::wait, OnStale::drop, OnStale::mask);
@@ -23,7 +23,7 @@ StreamSettings any_settings() {
 /// What any door, clock and trainer may tell a ledger, in any order.
 class AnyStream {
  public:
-  AnyStream() : keeper(any_settings()) {}
+  AnyStream() : keeper(any_settings(1 + pick(4))) {}
 
   void go_on() {
     const Uid uid = pick(12);
@@ -137,6 +137,27 @@ RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_what_was_not_superseded, 
     RC_ASSERT(again.grantable(3) == ledger.grantable(3));
     if (pick(4) == 0) stream.keeper.ledger = again;  // and goes on as well
   }
+}
+
+RC_GTEST_PROP(Ledger, goes_on_with_other_settings_for_groups_of_the_same_size, ()) {
+  AnyStream stream;
+  for (int i = 0; i < 60; ++i) {
+    stream.go_on();
+    if (pick(10) != 0) continue;
+    Keeper& keeper = stream.keeper;
+    keeper.restart(any_settings(keeper.ledger.settings().group_size));
+    const Status status = keeper.ledger.status();
+    RC_ASSERT(status.received == sum_of(status));
+    RC_ASSERT(status.received.samples == std::ssize(stream.accepted));
+    RC_ASSERT(status.formed.samples + status.trained.samples == std::ssize(stream.in_steps));
+    RC_ASSERT(keeper.ledger.due().empty());
+    const Ledger again = keeper.restarted();
+    RC_ASSERT(again.status() == status);
+    RC_ASSERT(again.ready() == keeper.ledger.ready());
+    RC_ASSERT(again.open_groups() == keeper.ledger.open_groups());
+  }
+  const std::set<SampleKey> once(stream.in_steps.begin(), stream.in_steps.end());
+  RC_ASSERT(once.size() == stream.in_steps.size());
 }
 
 RC_GTEST_PROP(Ledger, what_a_store_keeps_is_what_waits_or_is_formed_and_little_else, ()) {

@@ -31,7 +31,7 @@ class Keeper {
   std::int64_t tell(Event::What what) {
     const std::int64_t number = next_++;
     keep({number, std::move(what)});
-    for (SamplesDropped& drop : ledger.due()) keep({next_++, std::move(drop)});
+    drop_what_is_due();
     return number;
   }
   /// A step of the first groups that are ready.
@@ -41,12 +41,18 @@ class Keeper {
       if (std::ssize(formed.groups) < groups) formed.groups.push_back({group.uid, std::ssize(group.samples)});
     tell(formed);
   }
-  [[nodiscard]] Ledger restarted() const {
+  [[nodiscard]] Ledger restarted() const { return restarted(ledger.settings()); }
+  [[nodiscard]] Ledger restarted(const StreamSettings& settings) const {
     std::vector<SeenSlot> slots;
     for (const auto& [slot, bits] : seen) slots.push_back({slot, bits});
-    Ledger again(ledger.settings(), totals, slots);
+    Ledger again(settings, totals, slots);
     for (const auto& [number, event] : events) again.apply(event);
     return again;
+  }
+  /// Goes on with other settings, as a job may.
+  void restart(const StreamSettings& settings) {
+    ledger = restarted(settings);
+    drop_what_is_due();
   }
 
   Ledger ledger;
@@ -55,6 +61,9 @@ class Keeper {
   Totals totals;
 
  private:
+  void drop_what_is_due() {
+    for (SamplesDropped& drop : ledger.due()) keep({next_++, std::move(drop)});
+  }
   void keep(Event event) {
     const Changes changes = ledger.apply(event);
     events.emplace(event.number, std::move(event));
