@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and tests: every test program, and MPI suites on two and four ranks, in a quarter of
-# an hour on two cores. Says at its end what it left out.
+# Installs what is missing, builds, and tests: every test program, and MPI suites on two and four ranks, in 15 to 30
+# minutes on two cores. Says at its end what it left out.
 #
 #   --all          also what it leaves out, but for what takes hours: other numbers of ranks, simulated nodes, packages,
 #                  documentation, whole jobs

@@ -18,11 +18,15 @@ namespace evenkeel {
 /// waiting. Threads stay until shutdown().
 class Connections : public httplib::TaskQueue {
  public:
-  void enqueue(std::function<void()> task) override {
+  /// Since cpp-httplib 0.14 whether the task was taken, before nothing.
+  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(std::function<void()>()));
+
+  Taken enqueue(std::function<void()> task) override {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
     if (tasks_.size() > idle_ && threads_.size() < most_threads) add_thread();
     waiting_.notify_one();
+    return static_cast<Taken>(true);
   }
 
   void shutdown() override {
