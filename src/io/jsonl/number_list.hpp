@@ -13,8 +13,9 @@ struct NumberList {
   bool has_negatives = false;  ///< one begins with a minus
 };
 
-/// Bytes that must be readable from any place of a text on, though not all are of it.
-inline constexpr std::int64_t number_list_padding = 64;
+/// Bytes behind a text that must be readable. One of the first 16 must be none that a list goes on with, such
+/// as 0.
+inline constexpr std::int64_t number_list_padding = 80;
 
 /// The list whose opening bracket was before `begin`, if it is one of plain numbers: valid JSON, integers of
 /// at most 15 digits, reals whose exponents are negative, commas with at most one space behind, and no other

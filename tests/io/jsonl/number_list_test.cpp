@@ -16,7 +16,8 @@ using nlohmann::json;
 /// What is found in a list that is written so, with something else behind it. Where another bracket ends the
 /// list, `list` is cut there.
 std::optional<NumberList> scanned(std::string list, char behind, std::string* cut = nullptr) {
-  const std::string text = list + std::string(number_list_padding, behind);
+  std::string text = list + std::string(15, behind);
+  text.resize(list.size() + number_list_padding);  // with zeros
   const std::optional<NumberList> found = scan_number_list(text.data() + 1);
   if (!found) return found;
   list.resize(static_cast<std::size_t>(found->end - text.data()));
