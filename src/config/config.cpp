@@ -98,6 +98,7 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
   settings.balance = pass.balance;
   settings.micro_batch = pass.micro_batch;
   settings.sharing = config.prefix;
+  settings.max_path_tokens = config.max_path_tokens;
   return settings;
 }
 

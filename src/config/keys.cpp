@@ -295,6 +295,7 @@ Keys pack_keys() {
 Keys prefix_keys() {
   const Choice<PrefixSharing> sharing(
       {{"false", PrefixSharing::none}, {"true", PrefixSharing::prompts}, {"tree", PrefixSharing::trees}});
+  const OptionalInteger<Int64> path{"null", tokens(1, largest_int32)};
   return {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
         "Samples with the same uid share tokens, which travel and are computed once: nothing, their prompt, "
@@ -303,6 +304,12 @@ Keys prefix_keys() {
         "prefix that some of them have in common."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
        [=](const Config& config) { return sharing.write(config.prefix); }},
+      {{"prefix.max_path_tokens", path.type(), path.write(Config{}.max_path_tokens), path.values(),
+        "The most tokens from the root of a tree to a leaf, before alignment: what attention and positions "
+        "can do, where micro_batch.max_tokens is what memory can. A path is a sample, with its prompt; one "
+        "above it is an error, or what batch.too_long says. null: samples may be as long as a micro-batch."},
+       [=](const ConfigValue& value, Config& config) { config.max_path_tokens = path.read(value); },
+       [=](const Config& config) { return path.write(config.max_path_tokens); }},
       reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
   };
 }

@@ -110,7 +110,8 @@ Keys batch_keys() {
       key("batch.max_length", &Config::filter, &FilterSettings::max_length,
           OptionalInteger<Int64>{"auto", tokens(1, largest_int32)},
           "The most tokens of a sample for too_long, before alignment; auto is the smallest "
-          "micro_batch.max_tokens of the passes over a step, and is refused for too_long if it depends on "
+          "micro_batch.max_tokens of the passes over a step, or prefix.max_path_tokens if that is less, and "
+          "is refused for too_long if it depends on "
           "the mesh (mesh.cp: flexible, micro_batch.max_tokens_per_rank)."),
       key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
           "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; otherwise "

@@ -138,7 +138,8 @@ json planning_json(const PlanningPicture& planning) {
           {"cost", planning.cost},
           {"preset", planning.preset},
           {"pads", planning.pads_micro_batches},
-          {"shares", planning.shares_prefixes}};
+          {"shares", planning.shares_prefixes},
+          {"splitting_limits", splitting_limits}};
 }
 
 json profile_json(const RunPicture& run, const RunCircumstances& circumstances) {

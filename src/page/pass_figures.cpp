@@ -1,7 +1,11 @@
 #include "page/pass_figures.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
+
+#include "base/text_layout.hpp"
 
 namespace evenkeel {
 namespace {
@@ -25,6 +29,25 @@ void for_each_number(Value& into, const Value& from, const Combine& combine) {
 }
 
 }  // namespace
+
+std::string repeated_in_words(const RepeatedTokens& repeated) {
+  std::string parts;
+  for (std::size_t l = 0; l < repeated.size(); ++l) {
+    if (repeated[l] == 0) continue;
+    parts += (parts.empty() ? "" : ", ") + grouped(repeated[l]) + " to keep " + splitting_limits[l];
+  }
+  const auto limits = std::ranges::count_if(repeated, [](std::int64_t tokens) { return tokens > 0; });
+  return limits == 1 ? parts : grouped(sum_of(repeated)) + (parts.empty() ? "" : ": ") + parts;
+}
+
+nlohmann::json repeated_json(const RepeatedTokens& repeated) {
+  nlohmann::json json;
+  for (std::size_t l = 0; l < repeated.size(); ++l) {
+    const std::string_view key = splitting_limits[l];
+    json[std::string(key.substr(key.find('.') + 1))] = repeated[l];
+  }
+  return json;
+}
 
 void PassTotals::add(const PassFigures& pass) {
   if (passes_++ == 0) {

@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <numeric>
+#include <string>
 #include <tuple>
 #include <type_traits>
 
 #include "evenkeel/plan/plan_quality.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
 
 namespace evenkeel {
 
@@ -23,12 +26,12 @@ using PhaseTimes = std::array<double, phase_names.size()>;
 /// What one pass over a step's samples comes to over all ranks. `figures_of_a_pass` lists it all.
 struct PassFigures {
   std::int64_t samples = 0;
-  std::int64_t tokens = 0;                  ///< true tokens
-  std::int64_t filled = 0;                  ///< rows that hold a token; shared ones once
-  std::int64_t rows = 0;                    ///< of all micro-batches, filler left out
-  std::int64_t padded_rows = 0;             ///< of one padded batch: samples x the longest aligned length
-  std::int64_t unshared_rows = 0;           ///< with shared prefixes: what `rows` would be without sharing
-  std::int64_t tokens_repeated_by_cap = 0;  ///< shared tokens that groups above the cap repeat
+  std::int64_t tokens = 0;         ///< true tokens
+  std::int64_t filled = 0;         ///< rows that hold a token; shared ones once
+  std::int64_t rows = 0;           ///< of all micro-batches, filler left out
+  std::int64_t padded_rows = 0;    ///< of one padded batch: samples x the longest aligned length
+  std::int64_t unshared_rows = 0;  ///< with shared prefixes: what `rows` would be without sharing
+  RepeatedTokens repeated{};       ///< shared tokens that groups above a limit repeat, by limit
 
   std::int64_t micro_batches = 0;  ///< K, of each DP rank
   std::int64_t lower_bound = 0;    ///< the most any DP rank needs at the least
@@ -81,7 +84,7 @@ inline constexpr std::tuple figures_of_a_pass{
     Figure{&PassFigures::rows, Adds::as_sum, "/aligned_tokens", "rows"},
     Figure{&PassFigures::padded_rows, Adds::as_sum, "/padded_tokens", "padded_rows"},
     Figure{&PassFigures::unshared_rows, Adds::as_sum, nullptr, "unshared_rows"},
-    Figure{&PassFigures::tokens_repeated_by_cap, Adds::as_sum, nullptr, nullptr},
+    Figure{&PassFigures::repeated, Adds::as_sum, nullptr, "repeated"},
     Figure{&PassFigures::micro_batches, Adds::as_sum, "/num_micro_batches", "micro_batches"},
     Figure{&PassFigures::lower_bound, Adds::as_sum, "/micro_batches_lower_bound", "lower_bound"},
     Figure{&PassFigures::empty, Adds::as_sum, "/empty_micro_batches", "empty"},
@@ -112,6 +115,16 @@ template <typename Visit>
 constexpr void for_each_figure(Visit&& visit) {
   std::apply([&](const auto&... figure) { (visit(figure), ...); }, figures_of_a_pass);
 }
+
+[[nodiscard]] inline std::int64_t sum_of(const RepeatedTokens& repeated) noexcept {
+  return std::accumulate(repeated.begin(), repeated.end(), std::int64_t{0});
+}
+
+/// "10 to keep micro_batch.max_tokens", "12: 10 to keep micro_batch.max_tokens, 2 to keep
+/// micro_batch.max_rows", or "0".
+[[nodiscard]] std::string repeated_in_words(const RepeatedTokens& repeated);
+/// {"max_tokens": 10, "max_samples": 0, "max_rows": 2}
+[[nodiscard]] nlohmann::json repeated_json(const RepeatedTokens& repeated);
 
 /// The passes of a run together.
 class PassTotals {

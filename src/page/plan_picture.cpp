@@ -4,10 +4,13 @@
 
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
+#include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 
-StepPicture picture_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
+StepPicture picture_of(const StepProblem& problem, const StepPlan& plan) {
+  const LengthTable& table = problem.table;
+  const PlanSettings& settings = problem.settings;
   StepPicture picture;
   picture.samples = table.size();
   picture.tokens = table.num_tokens();
@@ -20,6 +23,7 @@ StepPicture picture_of(const LengthTable& table, const PlanSettings& settings, c
   }
   picture.padded_rows = padded_rows(table, settings.alignment());
   if (settings.sharing != PrefixSharing::none) {
+    picture.repeated = make_units(problem).repeated();
     for (const LengthEntry& entry : table.entries())
       picture.unshared_rows += align_up(entry.shape.length(), settings.alignment());
   }

@@ -5,9 +5,7 @@
 
 namespace evenkeel {
 
-/// The picture of a plan that nobody has carried out: no seconds, no bytes. `plan` is of this table under
-/// these settings.
-[[nodiscard]] StepPicture picture_of(const LengthTable& table, const PlanSettings& settings,
-                                     const StepPlan& plan);
+/// The picture of a plan that nobody has carried out: no seconds, no bytes. `plan` is of this problem.
+[[nodiscard]] StepPicture picture_of(const StepProblem& problem, const StepPlan& plan);
 
 }  // namespace evenkeel

@@ -175,14 +175,11 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
 
 void add_sharing(const Step& step, StepFigures& figures) {
   if (!step.record->assignment.shared()) return;
-  const std::vector<SharedGroup> whole =
-      step.record->samples->trees.empty() ? prompt_groups(step.record->table()) : step.record->samples->trees;
   const std::int64_t alignment = figures.alignment;
   for (const LengthEntry& entry : step.record->table().entries())
     figures.unshared_rows += align_up(entry.shape.length(), alignment);
   figures.sharing = savings_of(step.record->assignment.units);
-  figures.tokens_repeated_by_cap = figures.filled;
-  for (const SharedGroup& group : whole) figures.tokens_repeated_by_cap -= group.tree.num_rows();
+  figures.repeated = step.record->assignment.units.repeated();
 }
 
 void add_plans(const std::vector<PlannedDpRank>& plans, std::span<const std::int64_t> speeds,

@@ -213,7 +213,7 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
       "attention scores",
       fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries), grouped(s.repeated_score_entries),
                   percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries)));
-  table.row("tokens repeated to keep the cap", grouped(total.tokens_repeated_by_cap));
+  table.row("tokens repeated by splits", repeated_in_words(total.repeated));
 }
 
 void add_traffic_rows(const RunTotals& t, Table& table) {
@@ -318,7 +318,8 @@ nlohmann::json sharing_json(const StepFigures& f) {
           {"aligned_tokens_without", f.unshared_rows},
           {"score_entries", f.sharing->score_entries},
           {"score_entries_without", f.sharing->repeated_score_entries},
-          {"tokens_repeated_by_cap", f.tokens_repeated_by_cap}};
+          {"tokens_repeated", sum_of(f.repeated)},
+          {"repeated_to_keep", repeated_json(f.repeated)}};
 }
 
 }  // namespace

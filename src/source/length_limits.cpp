@@ -22,7 +22,9 @@ bool caps_follow_from_mesh(const Config& config, std::span<const std::string> pr
 
 std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettings> passes) {
   if (config.filter.max_length) return *config.filter.max_length;
-  const auto cap = [](const PlanSettings& pass) { return pass.micro_batch.max_tokens; };
+  const auto cap = [](const PlanSettings& pass) {
+    return std::min(pass.micro_batch.max_tokens, pass.max_path_tokens.value_or(pass.micro_batch.max_tokens));
+  };
   return cap(std::ranges::min(passes, {}, cap));
 }
 
@@ -45,6 +47,13 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
         "Set it to a number of tokens");
   }
   const std::int64_t length = longest_for_filter(config, passes);
+  if (config.max_path_tokens && length > *config.max_path_tokens) {
+    throw ConfigError("batch.max_length",
+                      "lets samples of " + number_of(length, "token") +
+                          " through, which are above prefix.max_path_tokens, " +
+                          std::to_string(*config.max_path_tokens),
+                      "Set it to " + std::to_string(*config.max_path_tokens) + " or less, or to auto");
+  }
   for (const PlanSettings& pass : passes) {
     const std::int64_t alignment = pass.alignment(pass.largest_group());
     const std::int64_t cap = pass.cap(pass.largest_group());

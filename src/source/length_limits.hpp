@@ -18,11 +18,12 @@ namespace evenkeel {
 [[nodiscard]] std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
                                                            std::span<const std::string> profiles);
 
-/// The most tokens of a sample for the filter: the smallest cap of the passes, unless it is set.
+/// The most tokens of a sample for the filter: the smallest cap of the passes, on micro-batches or paths,
+/// unless it is set.
 [[nodiscard]] std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettings> passes);
 
-/// Throws ConfigError where what the filter lets through could still exceed a cap, or where what it lets
-/// through would depend on the mesh.
+/// Throws ConfigError where what the filter lets through could still exceed a cap or that on paths, or where
+/// it would depend on the mesh.
 void require_fit(const Config& config, std::span<const PlanSettings> passes,
                  std::span<const std::string> profiles);
 

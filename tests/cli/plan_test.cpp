@@ -81,6 +81,20 @@ TEST_F(PlanWithSharedPrefixes, plans_every_sample_of_rollouts_with_what_their_to
   EXPECT_THAT(plan(lengths, "--set prefix.share=tree").out, HasSubstr("11 tokens with shared prefixes once"));
 }
 
+TEST_F(PlanWithSharedPrefixes, tells_what_splits_repeat_and_why_and_refuses_longer_paths) {
+  const std::string lengths = file("rollouts.jsonl", rollout_lines);
+  const std::string caps = "--set prefix.share=tree --set micro_batch.max_tokens=7 ";
+  EXPECT_THAT(plan(lengths, caps + "--set prefix.max_path_tokens=7").out,
+              HasSubstr("tokens repeated by splits: 5 to keep micro_batch.max_tokens"));
+  const nlohmann::json sharing = written().at("sharing");
+  EXPECT_EQ(sharing.at("tokens"), 11 + 5);
+  EXPECT_EQ(sharing.at("tokens_without"), 20);
+  EXPECT_EQ(sharing.at("repeated_to_keep").at("max_tokens"), 5);
+  const ProgramResult refused = plan(lengths, caps + "--set prefix.max_path_tokens=6");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("sample 1: has 7 tokens"));
+}
+
 TEST_F(PlanWithSharedPrefixes, counts_micro_batches_as_a_run_does) {
   ASSERT_EQ(
       run_evenkeel("synth --samples 64 --prompt-median 200 --response-median 60 --response-max 400 --out " +
@@ -135,6 +149,8 @@ TEST_F(PlanWithSharedPrefixes, refuses_lengths_that_tell_of_no_shared_prompt) {
 TEST_F(PlanWithSharedPrefixes, are_not_compared_and_that_is_said) {
   const std::string lengths = file("rollouts.jsonl", rollout_lines);
   EXPECT_THAT(plan(lengths, "--compare --set prefix.share=tree").err, HasSubstr("warning: prefix.share"));
+  EXPECT_THAT(plan(lengths, "--compare --set prefix.share=tree --set prefix.max_path_tokens=9").err,
+              AllOf(HasSubstr("warning: prefix.max_path_tokens"), Not(HasSubstr("error"))));
   EXPECT_THAT(plan(lengths, "--compare --set micro_batch.mode=padded").err,
               HasSubstr("warning: micro_batch.mode"));
   EXPECT_THAT(plan(lengths, "--compare").err, Not(HasSubstr("warning")));

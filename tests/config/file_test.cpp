@@ -280,6 +280,8 @@ TEST(ConfigYaml, shared_prefixes_round_trip) {
     config.prefix = sharing;
     EXPECT_EQ(parse(to_yaml(config)), config);
   }
+  config.max_path_tokens = 4096;
+  EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse("prefix: {share: true}").prefix, PrefixSharing::prompts);
   EXPECT_EQ(parse("prefix: {share: tree}").prefix, PrefixSharing::trees);
 }
@@ -379,7 +381,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     // These do not go with the rest of that configuration.
     const std::set<std::string> stays_off{
         "  share: false", "  speeds: equal", "  placement_tolerance: 0", "  packing: auto", "  count: fewest",
-        "  max_rows: null", "  shapes: null", "  max_cp: auto", "  overhead: auto",
+        "  max_rows: null", "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
         "  max_tokens_per_rank: null", "  communication: auto", "  context_sizes: powers-of-two",
         "  stage: last", "  read_as: null", "  spread_pads: 0",
         // Nothing arrives there.
@@ -391,7 +393,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 99u);
+  EXPECT_EQ(keys, 100u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
@@ -441,6 +443,7 @@ TEST(ConfigSettings, list_every_key_but_those_with_one_value) {
   std::set<std::string> listed{"profiles", "sources", "fields", "prefix.group_by"};
   Config shared;
   shared.prefix = PrefixSharing::trees;
+  shared.max_path_tokens = 7;
   shared.balance.strategy = Strategy::grid;
   shared.micro_batch.count = CountRule::fastest;
   for (Config config : {test::changed_config(), test::measured_config(), test::flexible_config(),

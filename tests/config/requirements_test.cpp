@@ -88,6 +88,8 @@ std::vector<std::string> broken_configurations() {
 
   add("prefix: {share: true}", {"micro_batch: {mode: padded}", "balance: {preset: verl}"});
 
+  add("prefix: {max_path_tokens: 8}", {""});
+
   add("pack: {predict_ahead: 2}", {"prefix: {share: true}"});
 
   const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";

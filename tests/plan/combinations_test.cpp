@@ -117,6 +117,7 @@ void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
   if (below(8) == 0) settings.micro_batch.max_rows["frames"] = 4 + below(6);
   if (below(6) == 0) settings.balance.cost_field = "work";
   settings.seed = random();
+  if (below(8) == 0) settings.max_path_tokens = 14;
 }
 
 /// The keys that the table of keys says do not go with the rest.
@@ -143,6 +144,8 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
   if (m.order == MicroBatchOrder::schedule && !own) keys.insert("micro_batch.order");
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
+  if (settings.max_path_tokens && settings.sharing == PrefixSharing::none)
+    keys.insert("prefix.max_path_tokens");
   const bool own_groups = packed && own && automatic && !b.equal_count && cut_first &&
                           b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
                           (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));

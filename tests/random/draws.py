@@ -290,6 +290,8 @@ class Drawing(FieldDrawing):
             self.put("batch.too_long", self.draw.choice(fates))
             self.put("batch.max_length", longest)
             self.put("batch.drop_last", False)  # or nothing might be left
+        if self.sharing:
+            self.put_one_of(0.4, "prefix.max_path_tokens", max(1, longest), longest + 3)
         need = []
         for group in groups:
             step = settings.alignment(group)
@@ -367,6 +369,7 @@ class Drawing(FieldDrawing):
         spoiled = self.draw.choice([
             {"micro_batch.mode": "padded", "prefix.share": True},
             {"balance.preset": "verl", "prefix.share": "tree"},
+            {"prefix.share": False, "prefix.max_path_tokens": 64},
             {"micro_batch.mode": "padded", "micro_batch.shapes": 2},
             {"balance.strategy": "grid", "balance.equal_count": True},
             {"balance.speeds": [1] * (self.dp + 1)},

@@ -127,6 +127,7 @@ def entries_of(job: Job) -> list[list[Entry]]:
     limit, fate = job.key("batch.max_length", "auto"), job.key("batch.too_long", "error")
     if limit == "auto" and fate != "error":
         limit = min(job.settings(profile).cap(job.key("mesh.cp", 1)) for profile in job.profiles or [""])
+        limit = min(limit, job.key("prefix.max_path_tokens", limit))
     found = []
     for source in job.sources:
         entries = []

@@ -137,6 +137,24 @@ TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_s
   EXPECT_THAT(text, HasSubstr("rows saved by sharing               600 of 1,100 (54.5 %)"));
 }
 
+TEST(RunReport, tells_what_splits_repeat_and_which_limits_forced_them) {
+  StepFigures figures = step_of(1);
+  figures.sharing = SharingSavings{480, 1000, 10, 30};
+  RunReport report{.keeps = RunReport::Steps::each};
+  report.add(figures);
+  EXPECT_THAT(to_text(report), HasSubstr("tokens repeated by splits           0\n"));
+  figures.repeated = {1500, 0, 20};
+  report.add(figures);
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("tokens repeated by splits           1,520: 1,500 to keep"));
+  EXPECT_THAT(text, HasSubstr("micro_batch.max_rows"));
+  EXPECT_THAT(text, Not(HasSubstr("micro_batch.max_samples")));
+  const nlohmann::json sharing = to_json(report).at("steps").at(1).at("sharing");
+  EXPECT_EQ(sharing.at("tokens_repeated"), 1520);
+  EXPECT_EQ(sharing.at("repeated_to_keep"),
+            (nlohmann::json{{"max_tokens", 1500}, {"max_samples", 0}, {"max_rows", 20}}));
+}
+
 TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
   StepFigures figures = step_of(1);
   figures.tokens = figures.filled = 75;

@@ -102,6 +102,18 @@ TEST_F(SampleStreams, a_filter_chooses_by_length_and_says_what_it_did) {
   EXPECT_EQ(split.num_samples(), 4);
 }
 
+TEST_F(SampleStreams, a_filter_goes_by_the_cap_of_paths_too) {
+  write("a.jsonl", three_lines);
+  const auto yaml = [](const std::string& filter) {
+    return "source: {kind: jsonl, path: FOLDER/a.jsonl}\nprefix: {share: tree, max_path_tokens: 4}\n"
+           "batch: {global_batch: 8, " +
+           filter + "}";
+  };
+  SampleStream cut = stream_of(yaml("too_long: truncate"));
+  EXPECT_EQ(tokens_of(cut, 0), (Samples{{1, 2, 3}, {11, 12, 13, 14}, {}}));
+  EXPECT_THROW((void)stream_of(yaml("too_long: truncate, max_length: 5")), ConfigError);
+}
+
 TEST_F(SampleStreams, pieces_have_the_rows_of_their_tokens_in_every_field) {
   write("a.jsonl", three_lines);
   SampleStream split = stream_of(

@@ -161,7 +161,8 @@ struct Config {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackSettings pack;
-  PrefixSharing prefix = PrefixSharing::none;  ///< the key prefix.share
+  PrefixSharing prefix = PrefixSharing::none;   ///< the key prefix.share
+  std::optional<std::int64_t> max_path_tokens;  ///< the key prefix.max_path_tokens
   LossSettings loss;
   std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
   ExchangeSettings exchange;

@@ -52,7 +52,8 @@ struct ArrivalFigures {
 struct FilterSettings {
   TooLong too_long = TooLong::error;
   EmptySample empty = EmptySample::keep;
-  /// In tokens of a sample before it is aligned; unset: the smallest cap of the passes over a step.
+  /// In tokens of a sample before it is aligned; unset: the smallest cap of the passes over a step, or
+  /// prefix.max_path_tokens if that is less.
   std::optional<std::int64_t> max_length{};
 
   friend bool operator==(const FilterSettings&, const FilterSettings&) = default;

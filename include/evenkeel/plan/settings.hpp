@@ -214,6 +214,9 @@ struct PlanSettings {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
+  /// Most tokens from the root of a tree to a leaf, with shared prefixes: the true tokens of a sample,
+  /// without pad rows, so that no position id reaches it.
+  std::optional<std::int64_t> max_path_tokens = std::nullopt;
   std::vector<int> dp_of_rank;    ///< the DP rank of each world rank; empty: no placement
   std::vector<int> node_of_rank;  ///< the node of each world rank; empty: unknown
 

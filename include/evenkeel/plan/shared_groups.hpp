@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,9 +39,23 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
 /// The work of a tree: every segment attends to the tokens before it and to itself, once.
 [[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);
 
+/// The limits of a micro-batch that split groups. Where micro-batches are fixed, the one on samples is
+/// micro_batch.size or max_samples, whichever is less.
+inline constexpr std::array<const char*, 3> splitting_limits{
+    "micro_batch.max_tokens", "micro_batch.max_samples", "micro_batch.max_rows"};
+/// Tokens that sub-groups hold beside others of their group, by the limit that forced it, in the order of
+/// `splitting_limits`: the first one that a sub-group would break together with the one before it.
+using RepeatedTokens = std::array<std::int64_t, splitting_limits.size()>;
+
+/// A group as it is packed.
+struct SplitGroup {
+  std::vector<SharedGroup> parts;  ///< the group itself where it fits
+  RepeatedTokens repeated{};
+};
+
 /// This group, or sub-groups of it that fit under the settings' alignment and limits (see make_units). Throws
 /// LimitError that names the first sample that does not fit on its own.
-[[nodiscard]] std::vector<SharedGroup> split_to_fit(const LengthTable& table, SharedGroup group,
-                                                    const PlanSettings& settings);
+[[nodiscard]] SplitGroup split_to_fit(const LengthTable& table, SharedGroup group,
+                                      const PlanSettings& settings);
 
 }  // namespace evenkeel

@@ -18,6 +18,7 @@
 #include "cli/plan/pipeline_figures.hpp"
 #include "cli/plan/plan_input.hpp"
 #include "cli/plan/shaped_plan.hpp"
+#include "cli/plan/sharing_figures.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
@@ -165,7 +166,8 @@ std::string summary(const StepProblem& problem, const StepPlan& plan, double sec
                     const TextStyle& style) {
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
-  if (settings.flexible) return flexible_summary(problem, plan, seconds, style);
+  if (settings.flexible)
+    return flexible_summary(problem, plan, seconds, style) + sharing_line(problem, style);
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   const StepBalance balance = step_balance(plan, speeds);
   const double before = max_over_mean(unbalanced_dp_costs(table, settings), speeds);
@@ -177,7 +179,7 @@ std::string summary(const StepProblem& problem, const StepPlan& plan, double sec
   ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
   ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
   return indented(heading(table, settings, plan, seconds), 0, style.width) +
-         broken_caps(settings, plan, style) + ratios.to_text(style.width) +
+         broken_caps(settings, plan, style) + sharing_line(problem, style) + ratios.to_text(style.width) +
          shapes_line(problem, plan, style) + pipeline_line(plan, settings, style);
 }
 
@@ -206,8 +208,9 @@ PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const 
 std::string page_of(PageSubject subject, const PlanInput& input, const PlanSettings& settings,
                     const StepPlan& plan, double seconds) {
   RunPicture run;
-  run.add(picture_of(input.table, settings, plan));
-  subject.text = summary({input.table, settings, 0, input.trees}, plan, seconds, {});
+  const StepProblem problem{input.table, settings, 0, input.trees};
+  run.add(picture_of(problem, plan));
+  subject.text = summary(problem, plan, seconds, {});
   return html_page(subject, std::span(&run, 1));
 }
 
@@ -215,6 +218,8 @@ std::string page_of(PageSubject subject, const PlanInput& input, const PlanSetti
 void warn_of_what_is_not_compared(const PlanSettings& settings) {
   if (settings.sharing != PrefixSharing::none)
     tell_warning("prefix.share is ignored: --compare plans every sample on its own");
+  if (settings.max_path_tokens)
+    tell_warning("prefix.max_path_tokens is ignored: --compare plans every sample on its own");
   if (settings.micro_batch.mode != MicroBatchMode::packed)
     tell_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
 }
@@ -374,6 +379,7 @@ int plan_lengths(const PlanOptions& options) {
                           {"hierarchical_end", choice->hierarchical_end},
                           {"grid_end", choice->grid_end}};
     }
+    if (settings.sharing != PrefixSharing::none) json["sharing"] = sharing_json(problem);
     if (settings.micro_batch.shapes) json["shapes"] = shapes_json(problem, plan);
     write_json(options.json, json);
   }

@@ -28,6 +28,7 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
     plain.micro_batch.order = MicroBatchOrder::pipeline;
   plain.mini_batches.keep = true;
   plain.sharing = PrefixSharing::none;
+  plain.max_path_tokens = std::nullopt;
   std::vector<Way> ways;
   const auto add = [&](std::string name, auto change) {
     ways.push_back({std::move(name), plain});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "base/narrow.hpp"
 #include "evenkeel/base/assertions.hpp"
@@ -12,38 +13,6 @@
 namespace evenkeel {
 namespace {
 
-/// The aligned rows of a growing set of samples that come depth-first: each shares a prefix with the one
-/// before it and none but that with those further back.
-class GrowingTree {
- public:
-  explicit GrowingTree(std::int64_t alignment) : alignment_(alignment) {}
-
-  [[nodiscard]] std::int64_t aligned_rows() const noexcept { return rows_; }
-
-  /// Adds a sample of `length` tokens, the first `shared` of which the sample before has too. A segment that
-  /// has been one piece so far is cut where the new sample leaves it.
-  void add(std::int64_t length, std::int64_t shared) {
-    while (!path_.empty() && path_.back().begin >= shared) path_.pop_back();
-    if (!path_.empty() && path_.back().end > shared) {
-      RowRange& cut = path_.back();
-      rows_ += aligned(shared - cut.begin) + aligned(cut.end - shared) - aligned(cut.size());
-      cut.end = shared;
-    }
-    if (length == shared) return;
-    rows_ += aligned(length - shared);
-    path_.push_back({shared, length});
-  }
-
- private:
-  [[nodiscard]] std::int64_t aligned(std::int64_t tokens) const noexcept {
-    return align_up(tokens, alignment_);
-  }
-
-  std::int64_t alignment_;
-  std::int64_t rows_ = 0;
-  std::vector<RowRange> path_;  // positions of the last sample's segments
-};
-
 /// Tokens that two samples have in common.
 std::int64_t shared_tokens(const PrefixTree& tree, std::int64_t before, std::int64_t sample) {
   std::int64_t segment = tree.sample_end(before);
@@ -52,6 +21,26 @@ std::int64_t shared_tokens(const PrefixTree& tree, std::int64_t before, std::int
     segment = tree.segment(segment).parent;
   }
   return segment == -1 ? 0 : tree.segment(segment).source().end;
+}
+
+OrderedSamples in_order(const PrefixTree& tree, std::span<const std::int64_t> order) {
+  OrderedSamples samples;
+  for (const std::int64_t sample : order) {
+    samples.shared.push_back(
+        samples.lengths.empty() ? 0 : shared_tokens(tree, order[samples.lengths.size() - 1], sample));
+    samples.lengths.push_back(tree.sample_length(sample));
+  }
+  return samples;
+}
+
+std::vector<PartLimit> in_order(std::span<const PartLimit> limits, std::span<const std::int64_t> order) {
+  std::vector<PartLimit> ordered;
+  for (const PartLimit& limit : limits) {
+    PartLimit& own = ordered.emplace_back(PartLimit{{}, limit.most});
+    for (const std::int64_t sample : order)
+      own.of_samples.push_back(limit.of_samples[static_cast<std::size_t>(sample)]);
+  }
+  return ordered;
 }
 
 void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t alignment,
@@ -76,33 +65,23 @@ std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment) {
   return rows;
 }
 
-std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, std::int64_t max_tokens) {
+std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, std::int64_t max_tokens,
+                                std::span<const PartLimit> limits) {
   if (alignment < 1) throw InputError("sequence alignment", std::to_string(alignment) + " is below 1");
   (void)narrow<std::int32_t>(alignment, "sequence alignment");  // so that rounding up cannot overflow
   if (max_tokens < 1) throw InputError("cap", std::to_string(max_tokens) + " tokens are below 1");
   for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
     require_sample_fits(i, tree.sample_length(i), alignment, max_tokens);
   }
+  const std::vector<std::int64_t> order = tree.depth_first_samples();
+  const OrderedSamples samples = in_order(tree, order);
+  const std::vector<PartLimit> ordered = in_order(limits, order);
   std::vector<SubTree> parts;
-  GrowingTree current(alignment);
-  for (const std::int64_t sample : tree.depth_first_samples()) {
-    const std::int64_t length = tree.sample_length(sample);
-    if (!parts.empty()) {
-      GrowingTree grown = current;
-      grown.add(length, shared_tokens(tree, parts.back().samples.back(), sample));
-      if (grown.aligned_rows() <= max_tokens) {
-        current = std::move(grown);
-        parts.back().samples.push_back(sample);
-        continue;
-      }
-    }
-    parts.push_back({{sample}, {}});
-    current = GrowingTree(alignment);
-    current.add(length, 0);
-  }
-  for (SubTree& part : parts) {
-    std::ranges::sort(part.samples);
-    part.tree = tree.subtree(part.samples);
+  for (const OrderedRun& run : runs_with_fewest_repeats(samples, alignment, max_tokens, ordered)) {
+    std::vector<std::int64_t> own(order.begin() + run.samples.begin, order.begin() + run.samples.end);
+    std::ranges::sort(own);
+    PrefixTree part = tree.subtree(own);
+    parts.push_back({std::move(own), std::move(part), run.repeated, run.forced_by});
   }
   return parts;
 }

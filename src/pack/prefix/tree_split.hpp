@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "evenkeel/pack/prefix/tree.hpp"
+#include "pack/prefix/fewest_repeats.hpp"
 
 namespace evenkeel {
 
@@ -14,19 +17,29 @@ namespace evenkeel {
 struct SubTree {
   std::vector<std::int64_t> samples;  ///< ascending; sample i of `tree` is samples[i]
   PrefixTree tree;                    ///< see PrefixTree::subtree
+  std::int64_t repeated = 0;          ///< of its tokens, those that parts before it hold, too
+  /// Why it is not one with the part before it: the first limit that the two would break together, 0 for
+  /// `max_tokens`, l + 1 for `limits[l]`. 0 for the first part.
+  std::size_t forced_by = 0;
 
   friend bool operator==(const SubTree&, const SubTree&) = default;
 };
 
-/// Splits a tree into trees of at most `max_tokens` aligned rows each. Every sample goes to one part, and a
-/// part repeats the tokens that its samples share with those of other parts. Samples of one part are
-/// neighbours depth-first, each part is filled before the next is begun, and no split of that order has fewer
-/// parts. A tree that fits stays whole. Deterministic; O(segments + samples * segments of a path), plus the
+/// Splits a tree into trees of at most `max_tokens` aligned rows each, whose samples break none of `limits`
+/// together. Every sample goes to one part, and a part repeats the tokens that its samples share with those
+/// of other parts. Samples of one part are neighbors depth-first. No split of that order repeats fewer
+/// tokens; of those that repeat as few, it has the fewest parts, and then fills each before the next is
+/// begun. (Another order of the samples may repeat fewer: the least of all orders is a bin packing problem.)
+/// A tree that fits stays whole. Deterministic; O(segments + samples * segments of a path), plus the
 /// subtrees'.
 ///
+/// No path from a root to a leaf gets longer or shorter: a path is a sample, and a sample is never cut.
+///
 /// Throws LimitError that names the first sample that does not fit on its own, its length, its aligned length
-/// and the cap; InputError when the alignment or the cap is below 1.
+/// and the cap; InputError when the alignment or the cap is below 1. Precondition: every sample fits under
+/// `limits`, which list the tree's samples by number.
 [[nodiscard]] std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment,
-                                              std::int64_t max_tokens);
+                                              std::int64_t max_tokens,
+                                              std::span<const PartLimit> limits = {});
 
 }  // namespace evenkeel

@@ -6,6 +6,7 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
 #include "plan/strategies/strategy.hpp"
 #include "plan/units/unit_segments.hpp"
 
@@ -66,6 +67,7 @@ StepAssignment completed(const StepProblem& problem, StepAssignment assignment) 
 void require_fitting(const StepProblem& problem) {
   problem.settings.validate();
   strategy_of(problem.settings).require_samples_fit(problem.table, problem.settings);
+  require_below_path_cap(problem.table, problem.settings);
   require_below_row_caps(problem.table, problem.settings.micro_batch);
 }
 

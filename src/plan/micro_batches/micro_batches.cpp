@@ -101,6 +101,23 @@ void require_below_cap(const LengthTable& table, const PlanSettings& settings) {
                                                          settings.micro_batch.max_tokens});
 }
 
+// Trees are split between samples, so that the paths from their roots to their leaves are the samples,
+// however they are split. Pad rows are no tokens: positions and attention pass over them.
+void require_below_path_cap(const LengthTable& table, const PlanSettings& settings) {
+  if (!settings.max_path_tokens) return;
+  const std::int64_t most = *settings.max_path_tokens;
+  const auto above = std::ranges::find_if(
+      table.entries(), [&](const LengthEntry& entry) { return entry.shape.length() > most; });
+  if (above == table.entries().end()) return;
+  const std::int64_t length = above->shape.length();
+  throw LimitError("sample " + std::to_string(above->shape.id.value()),
+                   "has " + number_of(length, "token") +
+                       " from the root of its tree to a leaf, above the cap of " + number_of(most, "token") +
+                       " of a path",
+                   "Raise prefix.max_path_tokens to at least " + std::to_string(length) +
+                       ", or shorten or drop the sample");
+}
+
 std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept {
   const std::int64_t count = std::max({std::int64_t{1}, largest_needed, settings.micro_batch.min_count});
   return align_up(count, settings.count_multiple());

@@ -37,6 +37,10 @@ struct MicroBatchFigures {
 /// that every rank throws the same. Precondition: groups are those of DP ranks.
 void require_below_cap(const LengthTable& table, const PlanSettings& settings);
 
+/// Throws LimitError that names the first sample with more tokens than a path of a tree may have, its tokens
+/// and that cap. On the replicated table, too.
+void require_below_path_cap(const LengthTable& table, const PlanSettings& settings);
+
 /// The count all DP ranks use, from the largest any of them needs: at least min_count, rounded up to the
 /// multiple that the pipeline needs, at least 1.
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;

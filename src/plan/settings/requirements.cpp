@@ -66,6 +66,8 @@ constexpr Need own_sizes{"mesh.cp", "flexible", "groups of different sizes",
                          [](C c) { return c.flexible_cp; }};
 constexpr Need alone{"prefix.share", "false", "samples that share no tokens",
                      [](C c) { return c.sharing == PrefixSharing::none; }};
+constexpr Need shared{"prefix.share", "true or tree", "samples that share prefixes",
+                      [](C c) { return c.sharing != PrefixSharing::none; }};
 constexpr Need cap_of_a_rank{"micro_batch.max_tokens_per_rank", "",
                              "Set it instead of micro_batch.max_tokens",
                              [](C c) { return c.has_cap_of_a_rank; }};
@@ -135,6 +137,8 @@ constexpr Feature shapes{"micro_batch.shapes", "", "micro_batch.shapes: null",
                          [](C c) { return c.micro_batch.shapes.has_value(); }};
 constexpr Feature sharing{"prefix.share", "true or tree", "prefix.share: false",
                           [](C c) { return c.sharing != PrefixSharing::none; }};
+constexpr Feature path_cap{"prefix.max_path_tokens", "", "prefix.max_path_tokens: null",
+                           [](C c) { return c.caps_paths; }};
 constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "another aggregation",
                                  [](C c) { return c.loss == LossAggregation::mindspeed_rl; }};
 constexpr Feature ahead{"pack.predict_ahead", "above 0", "pack.predict_ahead: 0",
@@ -233,6 +237,8 @@ constexpr Requirement table[] = {
     {sharing, back_to_back, "a padded row has one sample, and shared tokens belong to several"},
     {sharing, own_planning, "presets plan every sample separately"},
 
+    {path_cap, shared, "a sample that stands alone is no path of a tree: batch.max_length limits samples"},
+
     {ahead, alone, "a row before a branch is followed by different tokens in different samples"},
 
     {delay, outlier_length, "nothing else says which samples are outliers"},
@@ -321,6 +327,7 @@ Choices choices_of(const PlanSettings& settings) {
   choices.micro_batch = settings.micro_batch;
   choices.mini_batches = settings.mini_batches;
   choices.sharing = settings.sharing;
+  choices.caps_paths = settings.max_path_tokens.has_value();
   choices.flexible_cp = settings.flexible.has_value();
   choices.pp = settings.pp;
   choices.count_multiple = settings.count_multiple();

@@ -21,6 +21,7 @@ struct Choices {
   MicroBatchSettings micro_batch{};
   MiniBatchSettings mini_batches{};
   PrefixSharing sharing = PrefixSharing::none;
+  bool caps_paths = false;  ///< prefix.max_path_tokens
   LossAggregation loss = LossAggregation::token_mean;
   DelaySettings delay{};
   bool flexible_cp = false;          ///< mesh.cp: flexible

@@ -149,6 +149,7 @@ void PlanSettings::validate() const {
   require_size(micro_batch.size, "micro_batch.size");
   require_size(micro_batch.length_round, "micro_batch.length_round");
   require_size(mini_batches.count, "batch.mini_batches");
+  require_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
   require_few_forced(*this);
   require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
   if (!balance.speeds.empty()) require_one_a_rank(balance.speeds, dp);

@@ -108,8 +108,9 @@ PackUnits PackUnits::of_lengths(const StepProblem& problem) {
     units.first_segments_ = {SegmentId{0}};
     for (SharedGroup& group : groups_of(problem)) {
       units.first_of_group_.emplace_back(units.size());
-      for (SharedGroup& unit : split_to_fit(problem.table, std::move(group), settings))
-        units.add(std::move(unit), settings);
+      SplitGroup split = split_to_fit(problem.table, std::move(group), settings);
+      for (SharedGroup& unit : split.parts) units.add(std::move(unit), settings);
+      for (std::size_t l = 0; l < split.repeated.size(); ++l) units.repeated_[l] += split.repeated[l];
     }
     units.first_of_group_.emplace_back(units.size());
     return units;

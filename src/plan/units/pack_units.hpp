@@ -59,6 +59,9 @@ class PackUnits {
   /// The rows of capped fields, by unit.
   [[nodiscard]] std::span<const CappedRows> capped_rows() const noexcept { return capped_rows_; }
 
+  /// Tokens that sub-groups of groups above a limit repeat, by that limit.
+  [[nodiscard]] const RepeatedTokens& repeated() const noexcept { return repeated_; }
+
   /// Groups of samples that share something: what mini-batches are cut between.
   [[nodiscard]] std::int64_t num_groups() const noexcept;
   /// The first unit of a group; of num_groups(): size().
@@ -100,14 +103,16 @@ class PackUnits {
   std::vector<SharedGroup> trees_;
   std::vector<SegmentId> first_segments_;  // and all there are
   std::vector<UnitId> first_of_group_;     // by group, and all there are
+  RepeatedTokens repeated_{};
 };
 
 /// The units of a step under its settings' sharing, alignment, caps, max_samples and, where micro-batches are
-/// of a fixed size, that. A group that does not fit is split into sub-groups of neighbouring samples, each
-/// filled before the next is begun, which repeat what they share. One prompt with its responses stays in that
-/// form, however few the responses. Deterministic, O(n); with trees O(n log n). Throws InputError for trees
-/// that do not hold every entry once, LimitError that names the first sample that does not fit on its own,
-/// and as encoder_costs_of, field_costs_of and row_caps_of do. Precondition: require_below_row_caps passed.
+/// of a fixed size, that. A group that does not fit is split into sub-groups of samples that are neighbors
+/// depth-first, so that they repeat as few tokens as such sub-groups can (see split_tree). One prompt with
+/// its responses stays in that form, however few the responses. Deterministic, O(n); with trees O(n log n).
+/// Throws InputError for trees that do not hold every entry once, LimitError that names the first sample that
+/// does not fit on its own, and as encoder_costs_of, field_costs_of and row_caps_of do. Precondition:
+/// require_below_row_caps passed.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
 /// What sharing saves over all units, repeated prefixes of sub-groups counted.

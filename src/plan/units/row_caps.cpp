@@ -45,8 +45,4 @@ void RowsTogether::add(EntryId entry) noexcept {
   for (std::size_t c = 0; c < rows_.size(); ++c) rows_[c] += caps_[c].rows[entry.index()];
 }
 
-void RowsTogether::clear() noexcept {
-  std::ranges::fill(rows_, 0);
-}
-
 }  // namespace evenkeel

@@ -41,7 +41,6 @@ class RowsTogether {
   /// Whether another sample fits beside them.
   [[nodiscard]] bool have_room_for(EntryId entry) const noexcept;
   void add(EntryId entry) noexcept;
-  void clear() noexcept;
 
  private:
   std::span<const RowCap> caps_;

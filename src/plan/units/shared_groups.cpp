@@ -9,8 +9,8 @@
 
 #include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
+#include "pack/prefix/fewest_repeats.hpp"
 #include "pack/prefix/tree_split.hpp"
-#include "plan/settings/checks.hpp"
 #include "plan/units/row_caps.hpp"
 
 namespace evenkeel {
@@ -31,16 +31,6 @@ PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> ent
   return {nodes, std::move(ends)};
 }
 
-/// What a group of samples must fit under at most.
-BinLimits largest_limits(const PlanSettings& settings) {
-  BinLimits limits = settings.micro_batch.limits();
-  limits.max_size = settings.cap(settings.largest_group());
-  return limits;
-}
-std::int64_t largest_alignment(const PlanSettings& settings) {
-  return settings.alignment(settings.largest_group());
-}
-
 bool has_one_level(const LengthTable& table, const SharedGroup& group) {
   return group.tree == one_level_tree(table, group.entries);
 }
@@ -51,88 +41,68 @@ SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
   return {{entry}, PrefixTree(node, {0})};
 }
 
-/// Runs of responses that fit under the caps together with their prompt.
-std::vector<SharedGroup> split_responses(const LengthTable& table, const SharedGroup& group,
-                                         const PlanSettings& settings, RowsTogether rows_of_fields) {
-  const std::int64_t alignment = largest_alignment(settings);
-  const BinLimits limits = largest_limits(settings);
-  const std::int64_t prompt = align_up(table[group.entries.front()].shape.prompt, alignment);
-  std::vector<SharedGroup> parts;
-  Entries open;
-  std::int64_t rows = prompt;
-  const auto close = [&] {
-    if (open.empty()) return;
-    PrefixTree tree = one_level_tree(table, open);
-    parts.push_back({std::exchange(open, {}), std::move(tree)});
-    rows = prompt;
-    rows_of_fields.clear();
-  };
-  for (const EntryId entry : group.entries) {
-    const std::int64_t response = align_up(table[entry].shape.response, alignment);
-    if (rows + response > limits.max_size || std::ssize(open) == limits.max_items ||
-        !rows_of_fields.have_room_for(entry))
-      close();
-    if (prompt + response > limits.max_size) {
-      parts.push_back(whole_sample(table, entry));
-      continue;
-    }
-    open.push_back(entry);
-    rows += response;
-    rows_of_fields.add(entry);
+/// The limits on what samples of a group have together beside their tokens, in the order of
+/// `splitting_limits`: on samples, then on rows of fields.
+std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_t most_samples,
+                                   std::span<const RowCap> caps) {
+  std::vector<PartLimit> limits{{std::vector<std::int64_t>(entries.size(), 1), most_samples}};
+  for (const RowCap& cap : caps) {
+    PartLimit& of_field = limits.emplace_back(PartLimit{{}, cap.most});
+    for (const EntryId entry : entries) of_field.of_samples.push_back(cap.rows[entry.index()]);
   }
-  close();
-  return parts;
+  return limits;
 }
 
-/// These samples of a group, by their numbers in its tree.
-SharedGroup part_of(const SharedGroup& group, std::vector<std::int64_t> samples) {
-  std::ranges::sort(samples);
-  SharedGroup part{{}, group.tree.subtree(samples)};
-  for (const std::int64_t sample : samples)
-    part.entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
-  return part;
-}
-
-/// Parts of at most `most` samples whose rows fit under the caps, neighbours depth-first.
-std::vector<SharedGroup> split_by_count(const SharedGroup& group, std::int64_t most, RowsTogether rows) {
-  std::vector<SharedGroup> parts;
-  std::vector<std::int64_t> open;
-  for (const std::int64_t sample : group.tree.depth_first_samples()) {
-    const EntryId entry = group.entries[static_cast<std::size_t>(sample)];
-    if (std::ssize(open) == most || (!open.empty() && !rows.have_room_for(entry))) {
-      parts.push_back(part_of(group, std::exchange(open, {})));
-      rows.clear();
-    }
-    open.push_back(sample);
-    rows.add(entry);
-  }
-  if (parts.empty()) return {group};
-  parts.push_back(part_of(group, std::move(open)));
-  return parts;
-}
-
-std::vector<SharedGroup> split_subtrees(const SharedGroup& group, const PlanSettings& settings,
-                                        const RowsTogether& rows) {
-  const BinLimits limits = largest_limits(settings);
-  std::vector<SharedGroup> parts;
-  for (const SharedGroup& few : split_by_count(group, limits.max_items, rows)) {
-    for (SubTree& sub : split_tree(few.tree, largest_alignment(settings), limits.max_size)) {
-      SharedGroup& part = parts.emplace_back(SharedGroup{{}, std::move(sub.tree)});
-      for (const std::int64_t sample : sub.samples)
-        part.entries.push_back(few.entries[static_cast<std::size_t>(sample)]);
-    }
-  }
-  return parts;
-}
-
-bool fits(const SharedGroup& group, const PlanSettings& settings, RowsTogether rows) {
-  const BinLimits limits = largest_limits(settings);
-  for (const EntryId entry : group.entries) {
+/// Whether samples have no more of capped fields together than a micro-batch may.
+bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
+  RowsTogether rows(caps);
+  for (const EntryId entry : entries) {
     if (!rows.have_room_for(entry)) return false;
     rows.add(entry);
   }
-  return aligned_rows(group.tree, largest_alignment(settings)) <= limits.max_size &&
-         std::ssize(group.entries) <= limits.max_items;
+  return true;
+}
+
+/// Adds what a part repeats, by the limit that forced it: rows, or one of those above.
+void add_repeated(RepeatedTokens& repeated, std::int64_t tokens, std::size_t forced_by) {
+  repeated[std::min(forced_by, repeated.size() - 1)] += tokens;
+}
+
+/// One prompt with its responses, or a sample that fits under the cap only while both are aligned together.
+SharedGroup part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
+                              std::int64_t max_rows) {
+  PrefixTree tree = one_level_tree(table, entries);
+  if (aligned_rows(tree, alignment) > max_rows) return whole_sample(table, entries.front());
+  return {std::move(entries), std::move(tree)};
+}
+
+/// Runs of responses that fit under the caps together with their prompt.
+SplitGroup split_responses(const LengthTable& table, const SharedGroup& group, std::int64_t alignment,
+                           std::int64_t max_rows, std::span<const PartLimit> limits) {
+  OrderedSamples samples;
+  for (const EntryId entry : group.entries) {
+    samples.lengths.push_back(table[entry].shape.length());
+    samples.shared.push_back(samples.shared.empty() ? 0 : table[entry].shape.prompt);
+  }
+  SplitGroup split;
+  for (const OrderedRun& run : runs_with_fewest_repeats(samples, alignment, max_rows, limits)) {
+    Entries entries(group.entries.begin() + run.samples.begin, group.entries.begin() + run.samples.end);
+    split.parts.push_back(part_of_responses(table, std::move(entries), alignment, max_rows));
+    add_repeated(split.repeated, run.repeated, run.forced_by);
+  }
+  return split;
+}
+
+SplitGroup split_subtrees(const SharedGroup& group, std::int64_t alignment, std::int64_t max_rows,
+                          std::span<const PartLimit> limits) {
+  SplitGroup split;
+  for (SubTree& sub : split_tree(group.tree, alignment, max_rows, limits)) {
+    SharedGroup& part = split.parts.emplace_back(SharedGroup{{}, std::move(sub.tree)});
+    for (const std::int64_t sample : sub.samples)
+      part.entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
+    add_repeated(split.repeated, sub.repeated, sub.forced_by);
+  }
+  return split;
 }
 
 }  // namespace
@@ -206,16 +176,20 @@ Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {
   return cost;
 }
 
-std::vector<SharedGroup> split_to_fit(const LengthTable& table, SharedGroup group,
-                                      const PlanSettings& settings) {
+SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanSettings& settings) {
+  const std::int64_t alignment = settings.alignment(settings.largest_group());
+  const std::int64_t max_rows = settings.cap(settings.largest_group());
+  const std::int64_t most_samples = settings.micro_batch.limits().max_items;
   const std::vector<RowCap> caps = row_caps_of(table, settings.micro_batch);
-  const RowsTogether none(caps);
-  if (!fits(group, settings, none))
-    return has_one_level(table, group) ? split_responses(table, group, settings, none)
-                                       : split_subtrees(group, settings, none);
-  std::vector<SharedGroup> whole;
-  whole.push_back(std::move(group));
-  return whole;
+  if (aligned_rows(group.tree, alignment) <= max_rows && std::ssize(group.entries) <= most_samples &&
+      are_below(caps, group.entries)) {
+    SplitGroup whole;
+    whole.parts.push_back(std::move(group));
+    return whole;
+  }
+  const std::vector<PartLimit> limits = part_limits(group.entries, most_samples, caps);
+  return has_one_level(table, group) ? split_responses(table, group, alignment, max_rows, limits)
+                                     : split_subtrees(group, alignment, max_rows, limits);
 }
 
 }  // namespace evenkeel

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
@@ -18,6 +20,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 using testing::SizeIs;
 
 std::vector<std::vector<std::int64_t>> samples_of(const std::vector<SubTree>& parts) {
@@ -70,54 +73,130 @@ TEST(SplitTree, names_a_sample_that_does_not_fit_alone) {
   EXPECT_THROW((void)split_tree(tree, std::int64_t{1} << 40, 8), LimitError);
 }
 
-/// A tree, an alignment, and a cap that every sample fits under on its own.
+// Filled one after the other, they would be {0, 1} and {2}, which repeat 2 3 4.
+TEST(SplitTree, cuts_where_least_is_shared) {
+  const std::vector<SubTree> parts = split_tree(tree_of({{1}, {2, 3, 4, 5}, {2, 3, 4, 6}}), 1, 5);
+  EXPECT_THAT(samples_of(parts), ElementsAre(ElementsAre(0), ElementsAre(1, 2)));
+  EXPECT_EQ(parts[1].repeated, 0);
+}
+
+TEST(SplitTree, tells_what_a_part_repeats_and_which_limit_forced_it) {
+  const PrefixTree tree = tree_of({{1, 2, 3}, {1, 2, 4}, {1, 5}, {1, 6}});
+  const std::vector<PartLimit> limits{{{1, 1, 1, 1}, 3}, {{9, 0, 0, 5}, 9}};
+  const auto forced_by = [&](std::int64_t cap, std::span<const PartLimit> of_samples) {
+    std::vector<std::pair<std::int64_t, std::size_t>> told;
+    for (const SubTree& part : split_tree(tree, 1, cap, of_samples))
+      told.emplace_back(part.repeated, part.forced_by);
+    return told;
+  };
+  EXPECT_THAT(forced_by(5, limits), ElementsAre(Pair(0, 0), Pair(1, 0)));
+  EXPECT_THAT(forced_by(6, limits), ElementsAre(Pair(0, 0), Pair(1, 1)));
+  EXPECT_THAT(forced_by(6, std::span(limits).last(1)), ElementsAre(Pair(0, 0), Pair(1, 1)));
+  EXPECT_THAT(forced_by(6, {}), ElementsAre(Pair(0, 0)));
+}
+
+/// A tree, an alignment, and limits that every sample fits under on its own.
 struct Splitting {
   PrefixTree tree;
   std::int64_t alignment = 1;
   std::int64_t cap = 1;
+  std::vector<PartLimit> limits;
+
+  /// Rows and limits that samples exceed together, as split_tree numbers them; none where they fit.
+  [[nodiscard]] std::optional<std::size_t> first_broken(std::span<const std::int64_t> samples) const {
+    if (aligned_rows(tree.subtree(samples), alignment) > cap) return 0;
+    for (std::size_t l = 0; l < limits.size(); ++l) {
+      std::int64_t amount = 0;
+      for (const std::int64_t i : samples) amount += limits[l].of_samples[static_cast<std::size_t>(i)];
+      if (amount > limits[l].most) return l + 1;
+    }
+    return std::nullopt;
+  }
 };
 
 Splitting arbitrary_splitting() {
   Splitting splitting{
       *rc::gen::arbitrary<bool>() ? tree_of(arbitrary_samples()) : PrefixTree::of_groups(arbitrary_groups()),
-      *rc::gen::element<std::int64_t>(1, 2, 4, 8), 0};
-  for (std::int64_t i = 0; i < splitting.tree.num_samples(); ++i) {
+      *rc::gen::element<std::int64_t>(1, 2, 4, 8),
+      0,
+      {}};
+  const std::int64_t samples = splitting.tree.num_samples();
+  for (std::int64_t i = 0; i < samples; ++i) {
     splitting.cap = std::max(splitting.cap, align_up(splitting.tree.sample_length(i), splitting.alignment));
   }
   splitting.cap += *rc::gen::inRange<std::int64_t>(1, 20);
+  if (*rc::gen::arbitrary<bool>()) {
+    const auto most = *rc::gen::inRange<std::int64_t>(1, 8);
+    splitting.limits.push_back(
+        {*rc::gen::container<std::vector<std::int64_t>>(static_cast<std::size_t>(samples),
+                                                        rc::gen::inRange<std::int64_t>(0, most + 1)),
+         most});
+  }
   return splitting;
 }
 
-RC_GTEST_PROP(SplitTree, gives_every_sample_to_one_part_under_the_cap, ()) {
-  const auto [tree, alignment, cap] = arbitrary_splitting();
+RC_GTEST_PROP(SplitTree, gives_every_sample_to_one_part_under_all_limits_and_lengthens_no_path, ()) {
+  const Splitting splitting = arbitrary_splitting();
+  const PrefixTree& tree = splitting.tree;
   std::vector<std::int64_t> count(static_cast<std::size_t>(tree.num_samples()), 0);
-  for (const SubTree& part : split_tree(tree, alignment, cap)) {
-    RC_ASSERT(aligned_rows(part.tree, alignment) <= cap);
+  for (const SubTree& part : split_tree(tree, splitting.alignment, splitting.cap, splitting.limits)) {
+    RC_ASSERT(!splitting.first_broken(part.samples));
     RC_ASSERT(std::ranges::is_sorted(part.samples));
     RC_ASSERT(part.tree == tree.subtree(part.samples));
-    for (const std::int64_t i : part.samples) ++count[static_cast<std::size_t>(i)];
+    for (std::size_t i = 0; i < part.samples.size(); ++i) {
+      ++count[static_cast<std::size_t>(part.samples[i])];
+      RC_ASSERT(part.tree.sample_length(static_cast<std::int64_t>(i)) == tree.sample_length(part.samples[i]));
+    }
   }
   RC_ASSERT(std::ranges::all_of(count, [](std::int64_t n) { return n == 1; }));
 }
 
-/// The fewest runs of neighbours whose trees fit, by trying all of them.
-std::size_t fewest_parts(const Splitting& splitting) {
-  const std::vector<std::int64_t> order = splitting.tree.depth_first_samples();
-  std::vector<std::size_t> fewest{0};
-  for (std::size_t end = 1; end <= order.size(); ++end) {
-    fewest.push_back(order.size() + 1);
-    for (std::size_t begin = 0; begin < end; ++begin) {
-      const PrefixTree part = splitting.tree.subtree(std::span(order).subspan(begin, end - begin));
-      if (aligned_rows(part, splitting.alignment) > splitting.cap) continue;
-      fewest[end] = std::min(fewest[end], fewest[begin] + 1);
-    }
+RC_GTEST_PROP(SplitTree, counts_what_its_parts_repeat_and_names_a_limit_that_neighbors_break, ()) {
+  const Splitting splitting = arbitrary_splitting();
+  const std::vector<SubTree> parts =
+      split_tree(splitting.tree, splitting.alignment, splitting.cap, splitting.limits);
+  std::int64_t rows = 0;
+  std::int64_t repeated = 0;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    rows += parts[p].tree.num_rows();
+    repeated += parts[p].repeated;
+    if (p == 0) continue;
+    std::vector<std::int64_t> both = parts[p - 1].samples;
+    both.insert(both.end(), parts[p].samples.begin(), parts[p].samples.end());
+    RC_ASSERT(splitting.first_broken(both) == std::optional(parts[p].forced_by));
   }
-  return fewest.back();
+  RC_ASSERT(rows - splitting.tree.num_rows() == repeated);
 }
 
-RC_GTEST_PROP(SplitTree, makes_no_more_parts_than_its_order_needs, ()) {
+/// Tokens that are repeated, and parts.
+using Price = std::pair<std::int64_t, std::size_t>;
+
+/// The least of all runs of neighbors that fit, by trying all of them.
+Price least_price(const Splitting& splitting) {
+  const std::vector<std::int64_t> order = splitting.tree.depth_first_samples();
+  constexpr std::int64_t unknown = std::int64_t{1} << 40;
+  std::vector<Price> least{{0, 0}};  // rows
+  for (std::size_t end = 1; end <= order.size(); ++end) {
+    least.emplace_back(unknown, 0);
+    for (std::size_t begin = 0; begin < end; ++begin) {
+      const auto part = std::span(order).subspan(begin, end - begin);
+      if (splitting.first_broken(part)) continue;
+      const auto& [rows, parts] = least[begin];
+      least[end] = std::min(least[end], {rows + splitting.tree.subtree(part).num_rows(), parts + 1});
+    }
+  }
+  return {least.back().first - splitting.tree.num_rows(), least.back().second};
+}
+
+RC_GTEST_PROP(SplitTree, repeats_the_fewest_tokens_that_its_order_can_in_the_fewest_parts, ()) {
   const Splitting splitting = arbitrary_splitting();
-  RC_ASSERT(split_tree(splitting.tree, splitting.alignment, splitting.cap).size() == fewest_parts(splitting));
+  Price price{0, 0};
+  for (const SubTree& part :
+       split_tree(splitting.tree, splitting.alignment, splitting.cap, splitting.limits)) {
+    price.first += part.repeated;
+    ++price.second;
+  }
+  RC_ASSERT(price == least_price(splitting));
 }
 
 }  // namespace

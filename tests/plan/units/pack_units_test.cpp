@@ -5,9 +5,12 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "pack/prefix/arbitrary_tree.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "support/ids.hpp"
 
@@ -135,6 +138,7 @@ TEST(PackUnits, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) 
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
   EXPECT_THAT(savings_of(units).tokens, 4 + 2 + 2 + 4 + 3 + 1);
   EXPECT_EQ(savings_of(units).repeated_tokens, 24);
+  EXPECT_EQ(units.repeated(), (RepeatedTokens{4, 0, 0}));
 }
 
 TEST(PackUnits, hold_at_most_max_samples) {
@@ -143,6 +147,22 @@ TEST(PackUnits, hold_at_most_max_samples) {
   settings.micro_batch.max_samples = 2;
   const PackUnits units = make_units({table, settings});
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
+  EXPECT_EQ(units.repeated(), (RepeatedTokens{0, 1, 0}));
+}
+
+// Cut by samples first and then by tokens, they would be {0, 1}, {2}, {3, 4} and {5}.
+TEST(PackUnits, of_a_tree_are_cut_by_all_limits_at_once) {
+  std::vector<std::vector<std::int64_t>> tokens;
+  for (std::int64_t i = 0; i < 6; ++i) tokens.push_back({1, 2, 10 + i, 20 + i});
+  const LengthTable table = table_of(std::vector<std::array<std::int64_t, 3>>(6, {7, 1, 3}));
+  const std::vector<SharedGroup> trees =
+      prefix_trees(table, std::vector<std::span<const std::int64_t>>(tokens.begin(), tokens.end()));
+  PlanSettings settings = sharing(6);
+  settings.sharing = PrefixSharing::trees;
+  settings.micro_batch.max_samples = 3;
+  const PackUnits units = make_units({table, settings, 0, trees});
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
+  EXPECT_EQ(units.repeated(), (RepeatedTokens{2 + 2, 0, 0}));
 }
 
 TEST(PackUnits, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_not_fit) {
@@ -185,6 +205,21 @@ TEST(SharedStep, wants_micro_batches_that_are_not_padded_and_its_own_planning) {
   EXPECT_THROW((void)plan_step({{}, settings}), ConfigError);
 }
 
+TEST(SharedStep, names_a_sample_that_is_longer_than_a_path_may_be) {
+  PlanSettings settings = sharing(100);
+  settings.max_path_tokens = 9;
+  settings.align = 8;  // pad rows do not count
+  EXPECT_NO_THROW((void)plan_step({table_of({{7, 4, 2}, {7, 4, 5}}), settings}));
+  try {
+    (void)plan_step({table_of({{7, 4, 2}, {7, 4, 6}, {7, 4, 9}}), settings});
+    FAIL() << "10 tokens are above the cap of a path";
+  } catch (const LimitError& error) {
+    EXPECT_EQ(error.report().where, "sample 1");
+    EXPECT_THAT(error.what(), HasSubstr("10 tokens from the root of its tree to a leaf, above the cap of 9"));
+    EXPECT_THAT(error.what(), HasSubstr("Raise prefix.max_path_tokens to at least 10"));
+  }
+}
+
 LengthTable any_table() {
   std::vector<std::array<std::int64_t, 3>> samples;
   const auto count = *rc::gen::inRange<std::int64_t>(0, 60);
@@ -219,6 +254,64 @@ RC_GTEST_PROP(SharedStep, hands_out_every_sample_once_under_the_cap_and_the_samp
   }
   std::ranges::sort(delivered);
   RC_ASSERT(delivered == all_ids<EntryId>(table.size()));
+}
+
+/// Groups of samples that begin alike, with their tokens.
+struct Forest {
+  LengthTable table;
+  std::vector<SharedGroup> trees;
+};
+
+Forest any_forest() {
+  std::vector<std::array<std::int64_t, 3>> shapes;
+  std::vector<std::vector<std::int64_t>> tokens;
+  const auto uids = *rc::gen::inRange<std::int64_t>(1, 4);
+  for (std::int64_t uid = 0; uid < uids; ++uid) {
+    for (const Tokens& sample : arbitrary_samples(12)) {
+      const auto length = std::ssize(sample);
+      const auto prompt = *rc::gen::inRange<std::int64_t>(0, length + 1);
+      shapes.push_back({uid, prompt, length - prompt});
+      tokens.push_back(sample);
+    }
+  }
+  Forest forest{table_of(shapes), {}};
+  forest.trees =
+      prefix_trees(forest.table, std::vector<std::span<const std::int64_t>>(tokens.begin(), tokens.end()));
+  return forest;
+}
+
+RC_GTEST_PROP(SharedStep, has_no_path_above_its_cap_and_no_tree_above_its_own, ()) {
+  const Forest forest = any_forest();
+  PlanSettings settings = any_settings();
+  settings.sharing = PrefixSharing::trees;
+  settings.max_path_tokens = *rc::gen::inRange<std::int64_t>(1, 80);
+  const std::vector<std::int64_t> lengths = forest.table.sample_lengths();
+  const std::int64_t longest = lengths.empty() ? 1 : std::max<std::int64_t>(1, std::ranges::max(lengths));
+  settings.micro_batch.max_tokens =
+      align_up(longest, settings.alignment()) + *rc::gen::inRange<std::int64_t>(0, 60);
+  const auto above =
+      std::ranges::find_if(lengths, [&](std::int64_t length) { return length > *settings.max_path_tokens; });
+  const StepProblem problem{forest.table, settings, 0, forest.trees};
+  if (above != lengths.end()) {
+    try {
+      (void)plan_step(problem);
+      RC_FAIL("a path is above its cap");
+    } catch (const LimitError& error) {
+      RC_ASSERT(error.report().where == "sample " + std::to_string(above - lengths.begin()));
+    }
+    return;
+  }
+  const StepAssignment assignment = assign_step(problem);
+  const PackUnits& units = assignment.units;
+  std::int64_t rows = 0;
+  for (const UnitId unit : ids_below<UnitId>(units.size())) {
+    RC_ASSERT(units[unit].aligned_rows <= settings.micro_batch.max_tokens);
+    for (const TreeSegment& segment : units[unit].tree->segments())
+      RC_ASSERT(segment.source().end <= *settings.max_path_tokens);
+    rows += units[unit].rows;
+  }
+  for (const SharedGroup& whole : forest.trees) rows -= whole.tree.num_rows();
+  RC_ASSERT(std::accumulate(units.repeated().begin(), units.repeated().end(), std::int64_t{0}) == rows);
 }
 
 RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {

@@ -7,6 +7,7 @@
 
 #include "base/id_range.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/units/pack_units.hpp"
 #include "support/error_message.hpp"
 
 // What a plan makes of fields of the samples' own: caps on their rows, and work that they say. That caps hold
@@ -68,6 +69,7 @@ TEST(RowCaps, split_samples_that_share_a_prompt) {
   settings.sharing = PrefixSharing::prompts;
   const LengthTable table = table_of({{7, 3, 5, 2}, {7, 3, 4, 2}, {7, 3, 3, 1}});
   EXPECT_EQ(micro_batches_of(table, settings).size(), 2U);
+  EXPECT_EQ(make_units({table, settings}).repeated(), (RepeatedTokens{0, 0, 3}));
   settings.micro_batch.max_rows["patches"] = 5;
   EXPECT_EQ(micro_batches_of(table, settings).size(), 1U);
 }
