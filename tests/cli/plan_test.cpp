@@ -11,7 +11,9 @@ namespace evenkeel {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
@@ -35,6 +37,14 @@ class PlanWithSharedPrefixes : public testing::Test {
   [[nodiscard]] nlohmann::json written() const {
     return nlohmann::json::parse(read_text(scratch_ / "plan.json"));
   }
+  /// Of a comparison.
+  [[nodiscard]] std::vector<nlohmann::json> ways_to_share() const {
+    std::vector<nlohmann::json> ways;
+    for (const auto& way : written()) {
+      if (way.contains("share")) ways.push_back(way);
+    }
+    return ways;
+  }
 
   ScratchFolder scratch_;
 };
@@ -46,6 +56,12 @@ constexpr const char* rollout_lines =
 {"uid": "b", "prompt_ids": [1, 2], "response_ids": [9]}
 {"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4]}
 )";
+
+std::vector<std::string> names_of(const std::vector<nlohmann::json>& ways) {
+  std::vector<std::string> names;
+  for (const auto& way : ways) names.push_back(way.at("way"));
+  return names;
+}
 
 std::int64_t planned_tokens(const nlohmann::json& plan) {
   std::int64_t tokens = 0;
@@ -146,14 +162,59 @@ TEST_F(PlanWithSharedPrefixes, refuses_lengths_that_tell_of_no_shared_prompt) {
   }
 }
 
-TEST_F(PlanWithSharedPrefixes, are_not_compared_and_that_is_said) {
+TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_trees) {
   const std::string lengths = file("rollouts.jsonl", rollout_lines);
-  EXPECT_THAT(plan(lengths, "--compare --set prefix.share=tree").err, HasSubstr("warning: prefix.share"));
-  EXPECT_THAT(plan(lengths, "--compare --set prefix.share=tree --set prefix.max_path_tokens=9").err,
-              AllOf(HasSubstr("warning: prefix.max_path_tokens"), Not(HasSubstr("error"))));
+  const std::string cost = "--compare --set 'balance.cost={linear: 2, quadratic: 0}' ";
+  const ProgramResult result = plan(lengths, cost + "--set prefix.share=true --set micro_batch.max_tokens=7");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("warning")));
+  EXPECT_THAT(names_of(ways_to_share()), ElementsAre("paths one by one", "prompts shared", "trees packed"));
+  for (const auto& way : ways_to_share())
+    EXPECT_THAT(result.out, HasSubstr("\n" + way.at("way").get<std::string>()));
+  const auto paths = ways_to_share().at(0);
+  EXPECT_EQ(paths.at("tokens"), 6 + 7 + 3 + 4);
+  EXPECT_EQ(paths.at("score_entries"), 21 + 28 + 6 + 10);
+  EXPECT_DOUBLE_EQ(paths.at("work_over_bound"), 20.0 / 11);
+  EXPECT_EQ(ways_to_share().at(1).at("repeated_to_keep").at("max_tokens"), 6);
+  const auto trees = ways_to_share().at(2);
+  EXPECT_EQ(trees.at("tokens"), 6 + 7 + 3);
+  EXPECT_EQ(trees.at("score_entries"), 21 + 28 + 6);
+  EXPECT_EQ(trees.at("repeated_to_keep").at("max_tokens"), 5);
+  EXPECT_EQ(trees.at("largest_micro_batch"), 7);
+  EXPECT_EQ(trees.at("num_micro_batches"), 2);
+  EXPECT_DOUBLE_EQ(trees.at("work_over_bound"), 16.0 / 11);
+  // The part of 7 on one rank, those of 6 and 3 on the other; or 7 beside 6, then 3 alone.
+  EXPECT_DOUBLE_EQ(trees.at("end_over_bound_once"), 9 / 5.5);
+  EXPECT_DOUBLE_EQ(trees.at("end_over_bound_every_micro_batch"), (7 + 3) / 5.5);
+
+  ASSERT_EQ(plan(lengths, cost + "--set prefix.share=tree").status, 0);
+  EXPECT_EQ(ways_to_share().at(2).at("work_over_bound"), 1);
+  ASSERT_EQ(plan(lengths, cost + "--set prefix.share=false").status, 0);
+  EXPECT_THAT(ways_to_share(), IsEmpty());
+}
+
+TEST_F(PlanWithSharedPrefixes, are_compared_without_trees_where_there_are_no_tokens) {
+  const std::string lengths = file("lengths.csv", "uid,prompt_length,response_length\na,3,1\na,3,2\nb,3,1\n");
+  ASSERT_EQ(plan(lengths, "--compare --set prefix.share=true").status, 0);
+  EXPECT_THAT(names_of(ways_to_share()), ElementsAre("paths one by one", "prompts shared"));
+  EXPECT_EQ(ways_to_share().at(1).at("work_over_bound"), 1);
+}
+
+TEST_F(PlanWithSharedPrefixes, are_compared_under_the_caps_of_a_plan) {
+  const std::string lengths = file("rollouts.jsonl", rollout_lines);
+  EXPECT_THAT(plan(lengths, "--compare --set prefix.share=tree --set prefix.max_path_tokens=6").err,
+              HasSubstr("sample 1: has 7 tokens"));
   EXPECT_THAT(plan(lengths, "--compare --set micro_batch.mode=padded").err,
               HasSubstr("warning: micro_batch.mode"));
-  EXPECT_THAT(plan(lengths, "--compare").err, Not(HasSubstr("warning")));
+  const ProgramResult flexible =
+      plan(lengths,
+           "--compare --set prefix.share=tree --set mesh.cp=flexible --set balance.speeds=[1,0.5] "
+           "--set micro_batch.max_tokens_per_rank=5");
+  ASSERT_EQ(flexible.status, 0) << flexible.err;
+  for (const auto& way : ways_to_share()) {
+    EXPECT_LE(way.at("largest_micro_batch"), 5) << way;
+    EXPECT_GE(way.at("end_over_bound_once"), way.at("work_over_bound")) << way;
+  }
 }
 
 TEST_F(PlanWithSharedPrefixes, of_an_empty_table_is_an_error_as_every_plan_of_one) {

@@ -216,10 +216,6 @@ std::string page_of(PageSubject subject, const PlanInput& input, const PlanSetti
 
 /// The ways compared are those that all systems have.
 void warn_of_what_is_not_compared(const PlanSettings& settings) {
-  if (settings.sharing != PrefixSharing::none)
-    tell_warning("prefix.share is ignored: --compare plans every sample on its own");
-  if (settings.max_path_tokens)
-    tell_warning("prefix.max_path_tokens is ignored: --compare plans every sample on its own");
   if (settings.micro_batch.mode != MicroBatchMode::packed)
     tell_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
 }
@@ -245,10 +241,10 @@ void require_ranks_to_compare(const PlanOptions& options, const Config& config) 
                     "Give --ranks COUNT or --set mesh.dp=COUNT");
 }
 
-int compare(const PlanOptions& options, const LengthTable& table, const GridPoint& mesh,
+int compare(const PlanOptions& options, const PlanInput& input, const GridPoint& mesh,
             const PlanSettings& settings) {
   warn_of_what_is_not_compared(settings);
-  const Comparison comparison(table, settings);
+  const Comparison comparison(input, settings);
   std::cout << comparison.text(style_of(Stream::out));
   if (!options.json.empty()) write_json(options.json, comparison.json());
   if (!options.html.empty()) write_text(options.html, comparison.html(subject_of(options, mesh, settings)));
@@ -336,6 +332,12 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   return 0;
 }
 
+/// A comparison of ways to share shows all that the file tells.
+PrefixSharing sharing_to_read(const PlanOptions& options, const PlanSettings& settings) {
+  const bool all = options.compare && settings.sharing != PrefixSharing::none;
+  return all ? all_sharing_told(options.lengths, settings.sharing) : settings.sharing;
+}
+
 int plan_lengths(const PlanOptions& options) {
   require_files_of_their_own(options);
   std::vector<std::string> overrides = options.overrides;
@@ -350,10 +352,9 @@ int plan_lengths(const PlanOptions& options) {
   PlanSettings settings = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(options, settings);
   if (!options.arrivals.empty()) return plan_arrivals(options, config, settings);
-  PlanInput input =
-      read_plan_input(options.lengths, options.compare ? PrefixSharing::none : settings.sharing);
+  PlanInput input = read_plan_input(options.lengths, sharing_to_read(options, settings));
   read_fields_of_plan(options.lengths, settings, input.table);
-  if (options.compare) return compare(options, input.table, mesh, settings);
+  if (options.compare) return compare(options, input, mesh, settings);
   warn_of_what_owners_decide(settings);
   const auto start = std::chrono::steady_clock::now();
   const StepProblem problem{input.table, settings, 0, input.trees};
@@ -419,8 +420,9 @@ void add_plan_command(CLI::App& app, Action& chosen) {
           "with --compare all plans, side by side")
       ->type_name("FILE");
   command->add_flag("--compare", options->compare,
-                    "Plan in several ways, including those of other systems, and show them side by side; "
-                    "--json writes them as an array, --html draws them");
+                    "Plan in several ways, including those of other systems, and show them side by side, "
+                    "with prefix.share ways to share, too; --json writes them as an array, --html draws "
+                    "them");
   command
       ->add_option(
           "--arrivals", options->arrivals,

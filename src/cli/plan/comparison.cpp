@@ -6,11 +6,12 @@
 
 namespace evenkeel::cli {
 
-Comparison::Comparison(const LengthTable& table, const PlanSettings& settings)
-    : table_(table), settings_(settings) {
+Comparison::Comparison(const PlanInput& input, const PlanSettings& settings)
+    : table_(input.table), settings_(settings) {
   settings_.balance.cost = compared_work(settings);
-  if (!settings.flexible) plans_ = compare_plans(table, settings);
-  contexts_ = compare_contexts(table, settings);
+  if (!settings.flexible) plans_ = compare_plans(table_, settings);
+  contexts_ = compare_contexts(table_, settings);
+  sharing_ = compare_sharing(input, settings);
 }
 
 std::string Comparison::text(const TextStyle& style) const {
@@ -22,13 +23,17 @@ std::string Comparison::text(const TextStyle& style) const {
                0, style.width);
   if (!plans_.empty()) text += comparison_table(plans_, style) + "\n";
   if (contexts_) text += context_table(*contexts_, style);
+  if (!sharing_.empty()) text += "\n" + sharing_table(sharing_, style);
   return text;
 }
 
 nlohmann::json Comparison::json() const {
   nlohmann::json ways = comparison_json(plans_);
-  if (!contexts_) return ways;
-  for (nlohmann::json& way : context_json(*contexts_)) ways.push_back(std::move(way));
+  const auto add = [&](nlohmann::json more) {
+    for (nlohmann::json& way : more) ways.push_back(std::move(way));
+  };
+  if (contexts_) add(context_json(*contexts_));
+  add(sharing_ways_json(sharing_));
   return ways;
 }
 

@@ -7,15 +7,18 @@
 
 #include "cli/plan/context_comparison.hpp"
 #include "cli/plan/plan_comparison.hpp"
+#include "cli/plan/plan_input.hpp"
+#include "cli/plan/sharing_comparison.hpp"
 #include "page/html_page.hpp"
 
 namespace evenkeel::cli {
 
-/// What `evenkeel plan --compare` shows: ways to plan, where cp is fixed, and what cp could be.
+/// What `evenkeel plan --compare` shows: ways to plan every sample on its own, where cp is fixed, what cp
+/// could be, and ways to share prefixes, where the settings share any.
 class Comparison {
  public:
-  /// Throws as compare_plans and compare_contexts do. `table` outlives the comparison.
-  Comparison(const LengthTable& table, const PlanSettings& settings);
+  /// Throws as compare_plans, compare_contexts and compare_sharing do. `input` outlives the comparison.
+  Comparison(const PlanInput& input, const PlanSettings& settings);
 
   [[nodiscard]] std::string text(const TextStyle& style) const;
   /// An array, one entry a way.
@@ -29,6 +32,7 @@ class Comparison {
   PlanSettings settings_;
   std::vector<ComparedPlan> plans_;
   std::optional<ContextComparison> contexts_;
+  std::vector<ComparedSharing> sharing_;
 };
 
 }  // namespace evenkeel::cli

@@ -119,6 +119,11 @@ PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing shari
   return input;
 }
 
+PrefixSharing all_sharing_told(const std::filesystem::path& path, PrefixSharing wanted) {
+  if (names_dataset_file(path)) return wanted;
+  return has_tokens(InputFile(path)) ? PrefixSharing::trees : wanted;
+}
+
 void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& settings,
                          LengthTable& table) {
   const auto numbers = [&](const std::string& field, const std::string& key) {

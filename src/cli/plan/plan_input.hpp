@@ -21,6 +21,10 @@ struct PlanInput {
 /// read_length_table and read_samples do. Says when reading takes long.
 [[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing);
 
+/// As much as the file tells of what samples share: PrefixSharing::trees where it has their tokens, else
+/// `wanted`.
+[[nodiscard]] PrefixSharing all_sharing_told(const std::filesystem::path& path, PrefixSharing wanted);
+
 /// Adds what a plan with these settings needs to know of fields: the numbers in the columns, or keys, of
 /// their names, which are rows of a field with a cap and the work that a field says. Throws InputError where
 /// the file does not have them.

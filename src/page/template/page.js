@@ -363,7 +363,7 @@ function best(plans) {
 }
 
 function planningWays() {
-  const list = data.ways.filter((way) => !('cp' in way));
+  const list = data.ways.filter((way) => !('cp' in way) && !('share' in way));
   if (!list.length) return;
   const { box } = card('Ways to plan', 'How long a step takes, where 1 is its work divided evenly over the DP ranks, and what is beyond 1 is waiting. Below is the plan of the way that is marked; click on another one.');
   const longest = most(list.map((way) => Math.max(way.step_max_over_mean, way.dp_max_over_mean)));
@@ -386,6 +386,16 @@ function contextWays() {
     html('td', { text: way.way }), html('td', { text: whole(way.num_micro_batches) }), timeBar(way.end_over_bound, longest))));
 }
 
+function sharingWays() {
+  const list = data.ways.filter((way) => 'share' in way);
+  if (!list.length) return;
+  const { box } = card('Shared prefixes', 'How long a step takes, where 1 is the work of every token once, evenly on all DP ranks.');
+  const longest = most(list.map((way) => Math.max(way.end_over_bound_once, way.end_over_bound_every_micro_batch)));
+  table(box, ['way', 'tokens', 'attention scores', 'largest micro-batch', 'if DP ranks meet once a step', 'if they meet at each micro-batch'], list.map((way) => html('tr', {},
+    html('td', { text: way.way }), html('td', { text: whole(way.tokens) }), html('td', { text: whole(way.score_entries) }), html('td', { text: whole(way.largest_micro_batch) }),
+    timeBar(way.end_over_bound_once, longest), timeBar(way.end_over_bound_every_micro_batch, longest))));
+}
+
 function footer() {
   const notes = [];
   if (run.kept.length < run.totals.steps)
@@ -405,7 +415,7 @@ function drawAll() {
   byId('subtitle').textContent = `Evenkeel${data.version ? ' ' + data.version : ''} on tp ${m.tp} × cp ${m.cp} × dp ${m.dp} × pp ${m.pp}`
     + (isPlan ? '' : `, ${counted(m.tp * (m.cp === 'flexible' ? 1 : m.cp) * m.dp * m.pp, 'rank')}, ${seconds(data.seconds)}`);
   byId('origin').textContent = [data.date, data.sources.join(', ')].filter((text) => text).join(', from ');
-  if (data.kind === 'comparison') { planningWays(); contextWays(); }
+  if (data.kind === 'comparison') { planningWays(); contextWays(); sharingWays(); }
   else if (!run) byId('main').append(html('p', { text: 'No steps were run.' }));
   if (!run) return;
   tiles();

@@ -1,0 +1,170 @@
+#include "cli/plan/sharing_comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "cli/plan/plan_comparison.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "page/pass_figures.hpp"
+#include "plan/pipeline/simulated_step.hpp"
+#include "plan/units/pack_units.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+PlanSettings settings_for(const PlanSettings& given, PrefixSharing sharing) {
+  PlanSettings settings = given;
+  settings.balance.cost = compared_work(given);
+  settings.micro_batch.mode = MicroBatchMode::packed;
+  settings.sharing = sharing;
+  // A path alone is a sample, whose cap is that of a micro-batch.
+  if (sharing == PrefixSharing::none) settings.max_path_tokens = std::nullopt;
+  return settings;
+}
+
+/// Every token's work once.
+Cost work_of(const CostModel& cost, const std::vector<SharedGroup>& groups) {
+  return std::accumulate(groups.begin(), groups.end(), Cost{0},
+                         [&](Cost sum, const SharedGroup& g) { return sum + cost_of_tree(cost, g.tree); });
+}
+
+/// The time of so much work on all DP ranks, evenly by their speeds, in the units of a plan's end.
+double even_time(Cost work, const PlanSettings& settings) {
+  const std::vector<std::int64_t>& speeds = settings.balance.speeds;
+  if (speeds.empty()) return static_cast<double>(work) / settings.dp;
+  const auto [slowest, fastest] = std::ranges::minmax(speeds);
+  const auto all = static_cast<double>(std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0}));
+  return static_cast<double>(work) * static_cast<double>(settings.flexible ? fastest : slowest) / all;
+}
+
+void settle(PlanSettings& settings, Meeting meet) {
+  settings.balance.meet = meet;
+  // Groups of different sizes only meet in waves.
+  if (settings.flexible)
+    settings.balance.strategy = meet == Meeting::once_a_step ? Strategy::hierarchical : Strategy::grid;
+}
+
+/// As the cap counts: over a context-parallel group or, where groups have sizes of their own, a rank.
+std::int64_t largest_micro_batch(const StepPlan& plan, const PlanSettings& settings) {
+  std::int64_t largest = 0;
+  for (const DpRankPlan& rank : plan.ranks) {
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      const std::int64_t ranks = settings.flexible ? std::max(1, m.context.size) : 1;
+      largest = std::max(largest, (m.aligned_tokens + ranks - 1) / ranks);
+    }
+  }
+  return largest;
+}
+
+void count_tokens(ComparedSharing& way, const PackUnits& units) {
+  way.repeated = units.repeated();
+  if (units.shared()) {
+    const SharingSavings savings = savings_of(units);
+    way.tokens = savings.tokens;
+    way.score_entries = savings.score_entries;
+    return;
+  }
+  for (const std::int64_t length : units.rows()) {
+    way.tokens += length;
+    way.score_entries += length * (length + 1) / 2;
+  }
+}
+
+ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, std::string name, Cost once) {
+  ComparedSharing way;
+  way.name = std::move(name);
+  way.sharing = settings.sharing;
+  const StepProblem problem{input.table, settings, 0, input.trees};
+  const PackUnits units = make_units(problem);
+  count_tokens(way, units);
+  const auto over_bound = [](double amount, double bound) { return bound > 0 ? amount / bound : 1; };
+  const std::span<const Cost> costs = units.costs();
+  const Cost work = std::accumulate(costs.begin(), costs.end(), Cost{0});
+  way.work = over_bound(static_cast<double>(work), static_cast<double>(once));
+  const auto start = std::chrono::steady_clock::now();
+  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+    settle(settings, meet);
+    const StepPlan plan = plan_step(problem);
+    const auto end = static_cast<double>(planned_end(plan, settings));
+    (meet == Meeting::once_a_step ? way.end_once : way.end_meeting) =
+        over_bound(end, even_time(once, settings));
+    way.largest = std::max(way.largest, largest_micro_batch(plan, settings));
+    way.micro_batches = std::max(way.micro_batches, plan.num_micro_batches());
+  }
+  way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return way;
+}
+
+const char* word_for(PrefixSharing sharing) {
+  switch (sharing) {
+    case PrefixSharing::none:
+      return "false";
+    case PrefixSharing::prompts:
+      return "true";
+    case PrefixSharing::trees:
+      break;
+  }
+  return "tree";
+}
+
+}  // namespace
+
+std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanSettings& settings) {
+  if (settings.sharing == PrefixSharing::none) return {};
+  const bool has_trees = !input.trees.empty();
+  const Cost once = work_of(compared_work(settings), has_trees ? input.trees : prompt_groups(input.table));
+  std::vector<ComparedSharing> ways;
+  const auto add = [&](const char* name, PrefixSharing sharing) {
+    ways.push_back(plan_way(input, settings_for(settings, sharing), name, once));
+  };
+  add("paths one by one", PrefixSharing::none);
+  add("prompts shared", PrefixSharing::prompts);
+  if (has_trees) add("trees packed", PrefixSharing::trees);
+  return ways;
+}
+
+std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextStyle& style) {
+  using enum TextTable::Align;
+  TextTable table({{"shared prefixes"},
+                   {"tokens", right},
+                   {"repeated\nby splits", right},
+                   {"attention\nscores", right},
+                   {"largest\nmicro-batch", right},
+                   {"work / bound", right},
+                   {"time / bound,\nonce", right},
+                   {"time / bound,\nat each", right}});
+  for (const ComparedSharing& way : ways) {
+    table.add({kept_together(way.name), grouped(way.tokens), grouped(sum_of(way.repeated)),
+               grouped(way.score_entries), grouped(way.largest), fmt::format("{:.3f}", way.work),
+               fmt::format("{:.3f}", way.end_once), fmt::format("{:.3f}", way.end_meeting)});
+  }
+  const bool has_trees = ways.back().sharing == PrefixSharing::trees;
+  return table.to_text(style.width) +
+         indented(fmt::format("bound: every token of what {} share is computed once, evenly on all DP ranks, "
+                              "which meet once a step or at each micro-batch",
+                              has_trees ? "samples" : "prompts"),
+                  0, style.width);
+}
+
+nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const ComparedSharing& way : ways) {
+    array.push_back({{"way", way.name},
+                     {"share", word_for(way.sharing)},
+                     {"tokens", way.tokens},
+                     {"score_entries", way.score_entries},
+                     {"repeated_to_keep", repeated_json(way.repeated)},
+                     {"largest_micro_batch", way.largest},
+                     {"num_micro_batches", way.micro_batches},
+                     {"work_over_bound", way.work},
+                     {"end_over_bound_once", way.end_once},
+                     {"end_over_bound_every_micro_batch", way.end_meeting},
+                     {"plan_seconds", way.seconds}});
+  }
+  return array;
+}
+
+}  // namespace evenkeel::cli

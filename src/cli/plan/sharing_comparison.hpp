@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/text_layout.hpp"
+#include "cli/plan/plan_input.hpp"
+#include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
+
+namespace evenkeel::cli {
+
+/// What a step comes to if its samples share prefixes in one way.
+struct ComparedSharing {
+  std::string name;
+  PrefixSharing sharing = PrefixSharing::none;
+  std::int64_t tokens = 0;         ///< computed: shared ones once in each part of a group that is split
+  std::int64_t score_entries = 0;  ///< pairs of a query and a key in causal attention
+  RepeatedTokens repeated{};       ///< of `tokens`, those that splits of groups repeat, by limit
+  std::int64_t largest = 0;        ///< aligned tokens of the largest micro-batch, as the cap counts: memory
+  std::int64_t micro_batches = 0;  ///< of each DP rank, or of the one that has most
+  /// Over the bound, which is every token's work once, evenly on all DP ranks by their speeds:
+  double work = 1;         ///< of all that is computed, as if it could be shared out evenly
+  double end_once = 1;     ///< when the last rank is done, without bubbles, where ranks meet once
+  double end_meeting = 1;  ///< the same where they meet at every micro-batch
+  double seconds = 0;      ///< spent planning, for both
+};
+
+/// Plans the step path by path, with prompts shared and, where the input has trees, with these packed; all
+/// with the other settings as they are, but with packed micro-batches. The bound counts a token once that
+/// trees share or, without trees, prompts. Work is compared_work. None where the settings share nothing.
+/// Throws as plan_step does.
+[[nodiscard]] std::vector<ComparedSharing> compare_sharing(const PlanInput& input,
+                                                           const PlanSettings& settings);
+
+/// Precondition: `ways` is not empty.
+[[nodiscard]] std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextStyle& style);
+/// An array, one entry a way.
+[[nodiscard]] nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways);
+
+}  // namespace evenkeel::cli
