@@ -134,6 +134,29 @@ TEST_F(PlanWithSharedPrefixes, counts_micro_batches_as_a_run_does) {
   }
 }
 
+TEST_F(PlanWithSharedPrefixes, plans_the_tree_that_rollouts_tell) {
+  const auto lines = [](const std::string& first, const std::string& second) {
+    return R"({"uid": "a", "prompt_ids": [1], "response_ids": [4, 5, 6], "segment_ids": )" + first + "}\n" +
+           R"({"uid": "a", "prompt_ids": [1], "response_ids": [4, 5, 7, 8], "segment_ids": )" + second +
+           "}\n";
+  };
+  const auto tokens_of = [&](const std::string& first, const std::string& second,
+                             const std::string& set = "") {
+    const ProgramResult result =
+        plan(file("told.jsonl", lines(first, second)), "--set prefix.share=tree " + set);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return planned_tokens(written());
+  };
+  EXPECT_EQ(tokens_of("[0, 0, 1]", "[0, 0, 2, 2]"), 1 + 2 + 1 + 2);
+  EXPECT_EQ(tokens_of("[1, 1, 1]", "[2, 2, 2, 2]"), 1 + 3 + 4);
+  EXPECT_EQ(tokens_of("[0, 0, 0, 1]", "[0, 0, 3, 2, 2]"), 1 + 2 + 1 + 2 + 1);
+  EXPECT_EQ(tokens_of("[[0, 2], [1, 1]]", "[[0, 2], [2, 2]]", "--set fields.segment_ids.read_as=runs"), 6);
+  const std::string wrong = file("wrong.jsonl", "\n" + lines("[0, 0, 0]", "[0, 0, 0, 1]"));
+  const ProgramResult refused = plan(wrong, "--set prefix.share=tree");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr(wrong + ":3: its tokens 0 to 3 are not those of line 2"));
+}
+
 TEST_F(PlanWithSharedPrefixes, refuses_trees_where_there_are_no_tokens) {
   for (const std::string& lengths :
        {file("lengths.csv", "uid,prompt_length,response_length\na,3,1\na,3,2\n"),

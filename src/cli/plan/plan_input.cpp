@@ -1,5 +1,6 @@
 #include "cli/plan/plan_input.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "io/megatron/indexed_dataset.hpp"
 #include "io/samples/lengths_file.hpp"
 #include "plan/schedule/sample_summary.hpp"
+#include "plan/units/told_segments.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -43,28 +45,83 @@ LengthTable table_of_lengths(const InputFile& file) {
 
 bool has_tokens(const InputFile& file) {
   if (std::filesystem::path(file.path()).extension() != ".jsonl") return false;
-  const LineScan scan = scan_lines(file, {0, 1});
+  const LineScan scan = scan_lines(file);  // the first lines may be blank
   return !scan.lines.empty() && is_rollout(file, scan.lines.front());
 }
 
-std::vector<SharedGroup> trees_of(const LengthTable& table, const RaggedBatch& samples) {
-  const auto tokens = samples.at(input_ids_field).values<std::int64_t>();
+std::vector<std::span<const std::int64_t>> cut_by_sample(const RaggedBatch& samples,
+                                                         std::span<const std::int64_t> of_tokens) {
   std::vector<std::span<const std::int64_t>> sequences;
   for (std::int64_t i = 0; i < samples.size(); ++i) {
     const RowRange rows = samples.rows_of(FieldKind::token, i);
     sequences.push_back(
-        tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+        of_tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
   }
-  return prefix_trees(table, sequences);
+  return sequences;
 }
 
-PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing) {
-  const RaggedBatch samples = read_samples(file, scan_lines(file).lines, {});
+/// `entries` are numbered as the file's samples.
+void require_equal_tokens(const std::string& file, const RaggedBatch& samples, const SharedGroup& group,
+                          std::span<const std::span<const std::int64_t>> tokens) {
+  const auto number_of_sample = [&](std::int64_t sample) {
+    return group.entries[static_cast<std::size_t>(sample)].index();
+  };
+  const auto line_of = [&](std::int64_t sample) {
+    return std::to_string(samples.samples()[number_of_sample(sample)].id.value() + 1);
+  };
+  for (std::int64_t sample = 0; sample < group.tree.num_samples(); ++sample) {
+    for (const std::int64_t s : group.tree.path_to(group.tree.sample_end(sample))) {
+      const TreeSegment& segment = group.tree.segment(s);
+      const auto of_segment = [&](std::int64_t other) {
+        const auto begin = static_cast<std::size_t>(segment.source().begin);
+        return tokens[number_of_sample(other)].subspan(begin, static_cast<std::size_t>(segment.rows.size()));
+      };
+      if (std::ranges::equal(of_segment(segment.first_sample), of_segment(sample))) continue;
+      throw InputError(file + ":" + line_of(sample),
+                       "its tokens " + std::to_string(segment.source().begin) + " to " +
+                           std::to_string(segment.source().end - 1) + " are not those of line " +
+                           line_of(segment.first_sample) + ", which names the same segments there in '" +
+                           std::string(segment_ids_field) + "'",
+                       "Number segments of other tokens differently, or leave that field out");
+    }
+  }
+}
+
+/// What the schema of the file says of the field by which its samples tell their trees.
+JsonlSchema schema_of_segments(const InputFile& file, std::span<const LineRef> lines,
+                               const ToldFormats& told) {
+  JsonlSchema schema = infer_schema(file, lines, {}, told);
+  std::erase_if(schema.fields, [](const FieldSpec& field) { return field.name != segment_ids_field; });
+  schema.origins.clear();
+  return schema;
+}
+
+ToldFormats told_formats_of(const NamedFields& fields) {
+  ToldFormats told;
+  for (const auto& [name, settings] : fields)
+    if (settings.read_as) told.emplace(name, *settings.read_as);
+  return told;
+}
+
+PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const NamedFields& fields) {
+  const std::vector<LineRef> lines = scan_lines(file).lines;
+  const bool told = sharing == PrefixSharing::trees && has_key(file, lines.front(), segment_ids_field);
+  const ToldFormats formats = told ? told_formats_of(fields) : ToldFormats{};
+  const RaggedBatch samples =
+      read_samples(file, lines, told ? schema_of_segments(file, lines, formats) : JsonlSchema{}, formats);
   TableBuilder builder;
   for (const SampleSummary& sample : summaries_for_sharing(samples))
     builder.add(sample.shape, sample.prompt_hash);
   PlanInput input{std::move(builder).table(), {}};
-  if (sharing == PrefixSharing::trees) input.trees = trees_of(input.table, samples);
+  if (sharing != PrefixSharing::trees) return input;
+  const auto tokens = cut_by_sample(samples, samples.at(input_ids_field).values<std::int64_t>());
+  if (!told) {
+    input.trees = prefix_trees(input.table, tokens);
+    return input;
+  }
+  const std::vector<std::int64_t> keys = segment_keys(samples);
+  input.trees = prefix_trees(input.table, cut_by_sample(samples, keys));
+  for (const SharedGroup& group : input.trees) require_equal_tokens(file.path(), samples, group, tokens);
   return input;
 }
 
@@ -95,9 +152,10 @@ void require_shared_prompts(const std::string& path, const LengthTable& table) {
       "tokens (.jsonl), or set prefix.share: false");
 }
 
-PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing sharing) {
+PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing sharing,
+                           const NamedFields& fields) {
   const InputFile file(path);
-  if (sharing != PrefixSharing::none && has_tokens(file)) return input_with_tokens(file, sharing);
+  if (sharing != PrefixSharing::none && has_tokens(file)) return input_with_tokens(file, sharing, fields);
   if (sharing == PrefixSharing::trees) {
     throw InputError(file.path(), "has lengths and no tokens, and prefix.share: tree needs tokens",
                      "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, "
@@ -111,10 +169,11 @@ PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing shar
 
 }  // namespace
 
-PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing) {
+PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
+                          const NamedFields& fields) {
   note_reading(path.string(), std::span(&path, 1));
   PlanInput input =
-      names_dataset_file(path) ? input_of_documents(path, sharing) : input_of_samples(path, sharing);
+      names_dataset_file(path) ? input_of_documents(path, sharing) : input_of_samples(path, sharing, fields);
   if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "A plan needs at least one");
   return input;
 }

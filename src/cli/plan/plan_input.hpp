@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
@@ -16,10 +17,13 @@ struct PlanInput {
 };
 
 /// Reads `path` for a plan that shares prefixes in this way: lengths alone suffice without sharing, and for
-/// sharing by prompt where they name uids and prompt lengths; else rollouts are read with their tokens.
-/// Throws InputError for a file without samples, and where the file cannot tell what is shared; else as
-/// read_length_table and read_samples do. Says when reading takes long.
-[[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing);
+/// sharing by prompt where they name uids and prompt lengths; else rollouts are read with their tokens and,
+/// where they tell their trees (segment_ids_field), with that, written as `fields` say. Throws InputError for
+/// a file without samples, where the file cannot tell what is shared, and at the line of a sample whose
+/// tokens differ from others of the same segments; else as read_length_table, infer_schema and read_samples
+/// do. Says when reading takes long.
+[[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
+                                        const NamedFields& fields);
 
 /// As much as the file tells of what samples share: PrefixSharing::trees where it has their tokens, else
 /// `wanted`.

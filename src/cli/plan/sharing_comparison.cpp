@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/plan/step_plan.hpp"
@@ -37,7 +39,9 @@ double even_time(Cost work, const PlanSettings& settings) {
   if (speeds.empty()) return static_cast<double>(work) / settings.dp;
   const auto [slowest, fastest] = std::ranges::minmax(speeds);
   const auto all = static_cast<double>(std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0}));
-  return static_cast<double>(work) * static_cast<double>(settings.flexible ? fastest : slowest) / all;
+  // Costs that are times already are those of the fastest rank.
+  const std::int64_t unit = settings.speeds_of_costs().empty() ? fastest : slowest;
+  return static_cast<double>(work) * static_cast<double>(unit) / all;
 }
 
 void settle(PlanSettings& settings, Meeting meet) {
@@ -52,8 +56,8 @@ std::int64_t largest_micro_batch(const StepPlan& plan, const PlanSettings& setti
   std::int64_t largest = 0;
   for (const DpRankPlan& rank : plan.ranks) {
     for (const MicroBatchPlan& m : rank.micro_batches) {
-      const std::int64_t ranks = settings.flexible ? std::max(1, m.context.size) : 1;
-      largest = std::max(largest, (m.aligned_tokens + ranks - 1) / ranks);
+      const std::int64_t groups = std::max(1, m.context.size / settings.cp.size);
+      largest = std::max(largest, (m.aligned_tokens + groups - 1) / groups);
     }
   }
   return largest;

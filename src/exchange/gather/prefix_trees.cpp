@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "mesh/fail_together.hpp"
+#include "plan/units/told_segments.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
@@ -12,12 +13,15 @@ namespace {
 
 using Tokens = std::span<const std::int64_t>;
 
-/// The groups that a rank builds trees for, with their samples' tokens: its own, and those it is sent.
+/// The groups that a rank builds trees for, with their samples' tokens, or what stands for these: its own,
+/// and those it is sent.
 class TreeBuilder {
  public:
   TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,
               std::span<const std::vector<EntryId>> groups)
-      : comm_(comm), table_(table), mine_(mine), groups_(groups) {}
+      : comm_(comm), table_(table), mine_(mine), groups_(groups) {
+    if (mine.find(segment_ids_field) != nullptr) told_ = segment_keys(mine);
+  }
 
   /// Makes room for the tokens of samples that live elsewhere. Local.
   void prepare() {
@@ -65,9 +69,8 @@ class TreeBuilder {
   [[nodiscard]] WorldRank me() const { return WorldRank{comm_.rank()}; }
   [[nodiscard]] Tokens own_tokens(EntryId entry) const {
     const RowRange rows = mine_.rows_of(FieldKind::token, table_[entry].owner_index);
-    return mine_.at(input_ids_field)
-        .values<std::int64_t>()
-        .subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
+    const Tokens all = told_ ? Tokens(*told_) : mine_.at(input_ids_field).values<std::int64_t>();
+    return all.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
   }
   [[nodiscard]] Tokens tokens_of(EntryId entry) const {
     return table_[entry].owner == me() ? own_tokens(entry) : Tokens(received_.at(entry));
@@ -80,6 +83,7 @@ class TreeBuilder {
   const LengthTable& table_;
   const RaggedBatch& mine_;
   std::span<const std::vector<EntryId>> groups_;
+  std::optional<std::vector<std::int64_t>> told_;
   std::unordered_map<EntryId, std::vector<std::int64_t>> received_;
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;

@@ -13,6 +13,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
+#include "plan/units/told_segments.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
@@ -29,12 +30,19 @@ bool row_stands_once(const CarriedField& field) noexcept {
   return stands_once(field.spec.kind, field.name());
 }
 
-/// Those that samples bring, each once however many stages have layers of it.
+bool tell_segments(std::span<const CarriedField> fields) noexcept {
+  return std::ranges::any_of(fields, [](const CarriedField& f) { return f.name() == segment_ids_field; });
+}
+
+/// Those that samples bring, each once however many stages have layers of it. Tokens that were compared to
+/// find trees are equal.
 std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
+  const bool told = tell_segments(fields);
   std::vector<CarriedField> shared;
   for (const CarriedField& field : fields) {
     const bool is_there = !shared.empty() && shared.back().source == field.source;
-    if (row_stands_once(field) && !is_there) shared.push_back(field);
+    const bool is_compared = row_stands_once(field) || (told && field.name() == input_ids_field);
+    if (is_compared && !is_there) shared.push_back(field);
   }
   return shared;
 }
@@ -92,11 +100,17 @@ class SharedRows {
 
   [[noreturn]] void refuse(const CarriedField& field, SegmentId segment, EntryId one, EntryId other) const {
     const RowRange& rows = assignment_.segments[segment].rows;
+    const std::string what = "differs in rows " + std::to_string(rows.begin) + " to " +
+                             std::to_string(rows.end - 1) + " of samples " +
+                             std::to_string(table_[one].shape.id.value()) + " and " +
+                             std::to_string(table_[other].shape.id.value()) + ", which ";
+    if (field.name() == input_ids_field) {
+      throw InputError("field '" + field.name() + "'",
+                       what + "name the same segments there in '" + std::string(segment_ids_field) + "'",
+                       "Number segments of other tokens differently, or leave that field out");
+    }
     throw InputError("field '" + field.name() + "'",
-                     "differs in rows " + std::to_string(rows.begin) + " to " + std::to_string(rows.end - 1) +
-                         " of samples " + std::to_string(table_[one].shape.id.value()) + " and " +
-                         std::to_string(table_[other].shape.id.value()) +
-                         ", which have equal tokens there; with shared prefixes both have one row",
+                     what + "have equal tokens there; with shared prefixes both have one row",
                      "Bring one value a response token, or set prefix.share: false");
   }
 
@@ -109,12 +123,13 @@ class SharedRows {
 }  // namespace
 
 bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
-  return std::ranges::any_of(fields,
-                             [](const FieldSpec& field) { return stands_once(field.kind, field.name); });
+  return std::ranges::any_of(fields, [](const FieldSpec& field) {
+    return stands_once(field.kind, field.name) || field.name == segment_ids_field;
+  });
 }
 
 bool have_shared_rows(std::span<const CarriedField> fields) noexcept {
-  return std::ranges::any_of(fields, row_stands_once);
+  return tell_segments(fields) || std::ranges::any_of(fields, row_stands_once);
 }
 
 void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,

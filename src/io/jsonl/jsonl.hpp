@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -36,5 +37,8 @@ namespace evenkeel {
 /// Whether the line is a rollout, or means to be one: an object with prompt_ids or response_ids. A line that
 /// is no JSON object is an InputError at "PATH:LINE".
 [[nodiscard]] bool is_rollout(const InputFile& file, const LineRef& line);
+
+/// Whether the line's object has this key. Throws likewise.
+[[nodiscard]] bool has_key(const InputFile& file, const LineRef& line, std::string_view key);
 
 }  // namespace evenkeel

@@ -315,12 +315,16 @@ std::vector<Uid> read_uids(const LineFiles& files, std::span<const LineRef> line
 }
 
 bool is_rollout(const InputFile& file, const LineRef& line) {
-  bool is_one = false;
+  return has_key(file, line, prompt_key) || has_key(file, line, response_key);
+}
+
+bool has_key(const InputFile& file, const LineRef& line, std::string_view key) {
+  bool has = false;
   for_each_json_line(file, {&line, 1}, [&](const JsonLine& parsed) {
-    element list;
-    is_one = !parsed.object.at_key(prompt_key).get(list) || !parsed.object.at_key(response_key).get(list);
+    element value;
+    has = !parsed.object.at_key(key).get(value);
   });
-  return is_one;
+  return has;
 }
 
 }  // namespace evenkeel

@@ -1,0 +1,47 @@
+#include "plan/units/told_segments.hpp"
+
+#include <string>
+
+#include "batch/integers.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+void require_integers_of_tokens(const FieldSpec& field) {
+  const bool is_of_tokens = field.kind == FieldKind::token || field.kind == FieldKind::response_token;
+  if (is_of_tokens && is_integer(field.dtype) && field.trailing.empty()) return;
+  throw InputError("field '" + field.name + "'",
+                   "says which tree samples make, with prefix.share: tree, and is not one integer a token or "
+                   "a response token",
+                   "Bring the number of the segment of each token, or rename the field");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> segment_keys(const RaggedBatch& batch) {
+  const Column& told = batch.at(segment_ids_field);
+  require_integers_of_tokens(told.spec());
+  const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
+  std::vector<std::int64_t> keys(tokens.begin(), tokens.end());
+  with_integer_type(told.spec().dtype, [&]<typename T>(T) {
+    const auto numbers = told.values<T>();
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+      const RowRange rows = batch.rows_of(told.spec().kind, i);
+      std::int64_t row = batch.rows_of(FieldKind::token, i).end - rows.size();
+      for (std::int64_t from = rows.begin; from < rows.end; ++from, ++row) {
+        const auto number = static_cast<std::int64_t>(numbers[static_cast<std::size_t>(from)]);
+        if (number < 0) {
+          throw InputError(
+              "sample " + std::to_string(batch.samples()[static_cast<std::size_t>(i)].id.value()),
+              "its segment_ids have " + std::to_string(number), "Number segments from 0 on");
+        }
+        // No token is equal to it.
+        keys[static_cast<std::size_t>(row)] = -1 - number;
+      }
+    }
+  });
+  return keys;
+}
+
+}  // namespace evenkeel
