@@ -34,6 +34,7 @@ using nlohmann::ordered_json;
 constexpr std::chrono::milliseconds longest_wait{30'000};
 constexpr std::int64_t most_bytes_of_call = std::int64_t{16} << 20;  // but for samples
 constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t joined_bytes = std::size_t{64} << 10;  // of samples that are sent at once
 constexpr const char* lines_type = "application/x-ndjson";
 constexpr const char* tensors_type = "application/octet-stream";  // safetensors, each behind its size
 
@@ -96,10 +97,6 @@ std::int64_t told_bytes(const Request& request) {
   std::int64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
   return error == std::errc{} && end == text.data() + text.size() && bytes > 0 ? bytes : 0;
-}
-
-bool send(httplib::DataSink& sink, std::string_view bytes) {
-  return bytes.empty() || sink.write(bytes.data(), bytes.size());
 }
 
 class Answers : public std::enable_shared_from_this<Answers> {
@@ -307,13 +304,15 @@ class Answers : public std::enable_shared_from_this<Answers> {
     });
   }
 
-  /// All are looked at before the first is sent, each from where it is stored.
+  /// All are looked at before the first is sent. Small ones are joined, so that no packet holds the end of a
+  /// line alone.
   void send_samples(const json& asked, Response& response) {
     struct Sending {
       std::vector<std::int64_t> arrivals;
       std::size_t next = 0;
+      std::string joined;
     };
-    auto sending = std::make_shared<Sending>(Sending{arrivals_of(asked)});
+    auto sending = std::make_shared<Sending>(Sending{arrivals_of(asked), 0, {}});
     std::size_t bytes = 0;
     bool are_tensors = false;
     for (const std::int64_t arrival : sending->arrivals) {
@@ -328,16 +327,19 @@ class Answers : public std::enable_shared_from_this<Answers> {
     response.set_content_provider(
         bytes, type,
         [this, self = shared_from_this(), sending](std::size_t, std::size_t, httplib::DataSink& sink) {
-          bool is_sent = false;
+          std::string& joined = sending->joined;
+          joined.clear();
           try {
-            buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
-              const BodyFrame frame = frame_of(body);
-              is_sent = send(sink, frame.before) && send(sink, body) && send(sink, frame.after);
-            });
+            while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
+              buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
+                const BodyFrame frame = frame_of(body);
+                joined.append(frame.before).append(body).append(frame.after);
+              });
+            }
           } catch (const Error&) {
             return false;  // the connection ends before the last byte
           }
-          return is_sent;
+          return sink.write(joined.data(), joined.size());
         });
   }
 
