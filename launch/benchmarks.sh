@@ -39,6 +39,7 @@ measure() { # NAME COMMAND...: prints what COMMAND prints, and keeps it
 measure pack "$program" bench pack --python "$python"
 measure pack-warm "$program" bench pack --warm --python "$python"
 measure stream "$program" bench stream "${lengths[@]}"
+measure buffer "$program" bench buffer --folder "$out"
 measure plan "$program" bench plan --python "$python" "${lengths[@]}"
 for ranks in 2 4 8; do
   measure "exchange-$ranks" mpirun -n "$ranks" "$program" bench exchange
