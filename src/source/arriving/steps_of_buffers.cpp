@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "base/activity.hpp"
@@ -160,9 +161,14 @@ auto StepsOfBuffers::until_reached(Patience& patience, Call&& call) {
   while (true) {
     require_going_on();
     try {
-      auto answer = call();
-      patience.has_buffer();
-      return answer;
+      if constexpr (std::is_void_v<decltype(call())>) {
+        call();
+        return patience.has_buffer();
+      } else {
+        auto answer = call();
+        patience.has_buffer();
+        return answer;
+      }
     } catch (const IoError& error) {
       patience.lacks_buffer(error);
     }
@@ -311,10 +317,8 @@ bool StepsOfBuffers::publish_the_latest(const Parts& parts, std::span<const JobW
   bool has_published = false;
   for (std::size_t b = 0; b < parts.size(); ++b) {
     if (parts[b] || waiting[b].version == latest) continue;
-    has_published = until_reached(patience, [&] {
-      clients_[b].publish(latest);
-      return true;
-    });
+    until_reached(patience, [&] { clients_[b].publish(latest); });
+    has_published = true;
   }
   return has_published;
 }
@@ -332,10 +336,8 @@ bool StepsOfBuffers::drop_what_is_filtered(const FormingRules& rules, std::span<
       }
     }
     if (dropped.empty()) continue;
-    has_dropped = until_reached(patience, [&] {
-      clients_[b].drop_filtered(dropped);
-      return true;
-    });
+    until_reached(patience, [&] { clients_[b].drop_filtered(dropped); });
+    has_dropped = true;
   }
   return has_dropped;
 }
@@ -369,10 +371,7 @@ void StepsOfBuffers::try_to_form(std::int64_t number, const FormingRules& rules,
   try {
     for (std::size_t b = 0; b < parts.size(); ++b) {
       if (parts[b]) continue;
-      until_reached(patience, [&] {
-        clients_[b].form(of_buffers[b]);
-        return true;
-      });
+      until_reached(patience, [&] { clients_[b].form(of_buffers[b]); });
     }
   } catch (const InputError&) {
     if (++changes_ > most_changes) throw;
@@ -420,10 +419,7 @@ RaggedBatch StepsOfBuffers::read(std::span<const std::int64_t> numbers) {
 ArrivalFigures StepsOfBuffers::figures() {
   ArrivalFigures sum;
   for (std::size_t b = 0; b < clients_.size(); ++b) {
-    const auto ask = [&] {
-      figures_[b] = figures_of(nlohmann::json::parse(clients_[b].status()));
-      return true;
-    };
+    const auto ask = [&] { figures_[b] = figures_of(nlohmann::json::parse(clients_[b].status())); };
     if (!figures_[b]) {
       Patience patience = this->patience(true);
       until_reached(patience, ask);
@@ -446,12 +442,7 @@ void StepsOfBuffers::add_steps_to(ArrivalFigures& figures) const {
 
 void StepsOfBuffers::publish(std::int64_t version) {
   Patience patience = this->patience(true);
-  for (JobClient& client : clients_) {
-    until_reached(patience, [&] {
-      client.publish(version);
-      return true;
-    });
-  }
+  for (JobClient& client : clients_) until_reached(patience, [&] { client.publish(version); });
 }
 
 bool StepsOfBuffers::trained(std::int64_t step) {
@@ -462,12 +453,7 @@ bool StepsOfBuffers::trained(std::int64_t step) {
 
 void StepsOfBuffers::wait_until_told_that_trained(std::int64_t step) {
   Patience patience = this->patience(true);
-  for (JobClient& client : clients_) {
-    until_reached(patience, [&] {
-      client.trained(step);
-      return true;
-    });
-  }
+  for (JobClient& client : clients_) until_reached(patience, [&] { client.trained(step); });
 }
 
 }  // namespace evenkeel
