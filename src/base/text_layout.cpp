@@ -186,8 +186,8 @@ std::string indented(std::string_view text, std::size_t indent, std::size_t widt
 
 std::string labelled(std::string_view label, std::string_view text, std::size_t column, std::size_t width) {
   constexpr std::size_t below = 6;
-  const std::size_t left = width > column ? width - column : 0;
-  if (3 * left < width)
+  const std::size_t room = width > column ? width - column : 0;
+  if (3 * room < width)
     return without_trailing_spaces(std::string(label)) + "\n" +
            indented(text, std::min(below, column), width);
   const std::string behind = indented(text, column, width);
