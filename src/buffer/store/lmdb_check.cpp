@@ -166,7 +166,7 @@ class Check {
             "says no size of pages");
     require(file_.size() >= 2 * page_bytes_, 1, "is cut off");
     std::array<Meta, 2> metas;
-    for (const PageNumber number : {0, 1}) {
+    for (const PageNumber number : {PageNumber{0}, PageNumber{1}}) {
       const auto header = value_at<PageHeader>(file_, number * page_bytes_);
       const auto meta = value_at<Meta>(file_, number * page_bytes_ + header_bytes);
       require(header.number == number && header.flags == meta_page, number, "is not where a file begins");
