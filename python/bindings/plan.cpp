@@ -27,7 +27,8 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-std::vector<SharedGroup> trees_of(const LengthTable& table, const std::vector<Numbers>& tokens) {
+std::vector<SharedGroup> trees_of(const LengthTable& table, const std::vector<Numbers>& tokens,
+                                  std::int64_t ahead) {
   require_one_a_sample(tokens.size(), table, "tokens");
   std::vector<std::span<const std::int64_t>> views(tokens.begin(), tokens.end());
   for (std::size_t i = 0; i < views.size(); ++i) {
@@ -37,7 +38,7 @@ std::vector<SharedGroup> trees_of(const LengthTable& table, const std::vector<Nu
                                                                 " tokens; the sample's length is " +
                                                                 std::to_string(length));
   }
-  return prefix_trees(table, views);
+  return prefix_trees(table, views, ahead);
 }
 
 Grid grid_of(const Config& config, std::optional<int> ranks) {
@@ -61,7 +62,7 @@ std::shared_ptr<PlannedStep> plan_samples(const Samples& samples, const Config& 
       throw InputError("tokens",
                        "are missing: prefix.share is tree, and lengths cannot tell what samples share",
                        "Pass each sample's tokens");
-    trees = trees_of(table, samples.tokens);
+    trees = trees_of(table, samples.tokens, settings.predict_ahead);
   }
   return std::make_shared<PlannedStep>(std::move(table), std::move(settings), config.profile(profile).loss,
                                        step, std::move(trees));

@@ -31,13 +31,14 @@ PrefixTree tree_of(py::handle parents, py::handle tokens, py::handle sample_ends
   return {nodes, integers_of(sample_ends, "sample_ends")};
 }
 
-PrefixTree tree_of_tokens(const py::iterable& samples) {
+PrefixTree tree_of_tokens(const py::iterable& samples, std::int64_t ahead) {
   std::vector<Numbers> tokens;
   for (const py::handle sample : samples)
     tokens.push_back(integers_of(sample, "samples[" + std::to_string(tokens.size()) + "]"));
+  if (ahead < 0) throw InputError("ahead", std::to_string(ahead) + " is negative");
   const py::gil_scoped_release release;
   const std::vector<std::span<const std::int64_t>> views(tokens.begin(), tokens.end());
-  return PrefixTree::of_tokens(views);
+  return PrefixTree::of_tokens(views, ahead);
 }
 
 /// One number of every segment.
@@ -74,10 +75,11 @@ Segments are numbered depth-first, a parent, then the subtree of each child; the
 sample is the path of segments from a root to the one where it ends (-1 for an empty sample). The constructor takes the
 structure: each segment's parent (-1 for a root) and tokens, and the segment where each sample ends.)")
       .def(py::init(&tree_of), py::arg("parents"), py::arg("tokens"), py::arg("sample_ends"))
-      .def_static("of_tokens", &tree_of_tokens, py::arg("samples"),
+      .def_static("of_tokens", &tree_of_tokens, py::arg("samples"), py::kw_only(), py::arg("ahead") = 0,
                   "The tree of samples with these tokens, one integer array a sample: two share all tokens "
                   "up to the first "
-                  "that differs. Takes time in the order of the samples' total length.")
+                  "that differs, but for the last `ahead` of them: so many behind a shared token are equal, "
+                  "too. Takes time in the order of the samples' total length.")
       .def_static("of_groups", &PrefixTree::of_groups, py::arg("groups"),
                   "The tree of PrefixGroups, whose tokens are not looked at: samples are the suffixes.")
       .def("__len__", &PrefixTree::size)

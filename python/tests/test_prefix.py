@@ -78,6 +78,11 @@ def test_a_tree_is_told_by_its_structure():
     assert tree != PrefixTree.of_groups(PrefixGroups(GROUPS)) and tree != 3
 
 
+def test_a_tree_shares_tokens_that_are_followed_by_the_same_ones():
+    tree = PrefixTree.of_tokens(SAMPLES, ahead=1)
+    assert tree.lengths.tolist() == [1, 1, 2, 3, 2] and tree.parents.tolist() == [-1, 0, 1, 1, 0]
+
+
 def test_groups_are_a_tree_of_one_level():
     tree = PrefixTree.of_groups(PrefixGroups(GROUPS))
     assert tree.lengths.tolist() == [3, 2, 1, 2, 4] and tree.parents.tolist() == [-1, 0, 0, -1, 3]
@@ -176,6 +181,7 @@ MASK = np.ones((2, 3), bool)
         (lambda: PrefixTree([-1], [2], [1]), "1"),
         (lambda: PrefixTree([-1], [-2], [0]), "-2"),
         (lambda: PrefixTree.of_tokens([[1.5]]), r"samples\[0\]\[0\]"),
+        (lambda: PrefixTree.of_tokens(SAMPLES, ahead=-1), "ahead: -1 is negative"),
         (lambda: TREE.subtree([3]), "3"),
         (lambda: prefix.tree_rows(TREE, SAMPLES[:1]), "there are 1; the tree has 3"),
         (lambda: prefix.tree_rows(TREE, [np.zeros(4)] * 3), r"samples\[1\]: has 4 rows; the tree has 5"),

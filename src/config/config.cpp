@@ -82,6 +82,12 @@ void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
   require_countable(*per_rank, settings.flexible->max_size);
 }
 
+std::int64_t most_ahead(const Config& config) {
+  std::int64_t most = config.pack.predict_ahead;
+  for (const auto& [name, profile] : config.profiles) most = std::max(most, profile.pack.predict_ahead);
+  return most;
+}
+
 /// What a pass's settings are, whatever the groups of the mesh.
 PlanSettings settings_of(const Config& config, const Profile& pass, const GridPoint& sizes) {
   PlanSettings settings;
@@ -98,6 +104,7 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
   settings.balance = pass.balance;
   settings.micro_batch = pass.micro_batch;
   settings.sharing = config.prefix;
+  if (config.prefix != PrefixSharing::none) settings.predict_ahead = most_ahead(config);
   settings.max_path_tokens = config.max_path_tokens;
   return settings;
 }
@@ -106,7 +113,6 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
 Choices choices_of(const Config& config, const PlanSettings& settings, const Profile& pass, bool is_own) {
   Choices choices = choices_of(settings);
   choices.loss = pass.loss.aggregation;
-  choices.predict_ahead = pass.pack.predict_ahead;
   if (is_own) choices.delay = config.delay;
   choices.flexible_cp = config.mesh.flexible_cp;
   choices.names_largest_group = config.mesh.max_cp.has_value();

@@ -55,9 +55,13 @@ void add_tokens_ahead(PackedMicroBatch& micro_batch, std::string_view name, std:
     std::ranges::fill(values, pad);
     return;
   }
-  const Column& tokens = *micro_batch.find(input_ids_field);
-  derive_tokens_ahead(micro_batch.layout, micro_batch.cp_rank, tokens.values<std::int64_t>(), halo, reach,
-                      ahead, pad, values);
+  const auto tokens = std::as_const(micro_batch).find(input_ids_field)->values<std::int64_t>();
+  if (micro_batch.shared) {
+    derive_tokens_ahead(micro_batch.shared->tree, micro_batch.cp_rank, tokens, halo, reach, ahead, pad,
+                        values);
+  } else {
+    derive_tokens_ahead(micro_batch.layout, micro_batch.cp_rank, tokens, halo, reach, ahead, pad, values);
+  }
 }
 
 void add_loss_mask(PackedMicroBatch& micro_batch, std::string_view name, std::int64_t ahead) {
@@ -92,37 +96,52 @@ void add_position_ids(PackedMicroBatch& micro_batch) {
   }
 }
 
-std::vector<PredictionRun> runs_of(const PackedMicroBatch& micro_batch) {
-  return prediction_runs(micro_batch.shared->tree, prompts_of(micro_batch.samples), micro_batch.cp_rank);
-}
-
-Column& add_prediction_field(PackedMicroBatch& micro_batch, std::string_view name, DType dtype) {
-  return micro_batch.fields.emplace_back(Column::unwritten(
-      {std::string(name), dtype, FieldKind::response_token, {}}, micro_batch.shared->predictions()));
-}
-
-// Nothing predicts filler.
-void add_prediction_labels(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) {
-  const std::span<std::int64_t> labels =
-      add_prediction_field(micro_batch, labels_field, DType::int64).values<std::int64_t>();
-  if (micro_batch.has_filler()) return;
-  derive_labels(runs_of(micro_batch), micro_batch.find(input_ids_field)->values<std::int64_t>(), halo,
-                labels);
-}
-
-void add_prediction_rows(PackedMicroBatch& micro_batch, std::span<const PredictionRun> runs) {
-  auto next =
-      add_prediction_field(micro_batch, prediction_rows_field, DType::int64).values<std::int64_t>().begin();
-  for (const PredictionRun& run : runs) {
-    std::iota(next, next + run.rows.size(), run.rows.begin);
-    next += run.rows.size();
+/// Fields with one row a prediction: of a depth ahead, each sample has its own number of them.
+class PredictionFields {
+ public:
+  PredictionFields(PackedMicroBatch& micro_batch, std::int64_t ahead)
+      : micro_batch_(micro_batch),
+        ahead_(ahead),
+        runs_(prediction_runs(micro_batch.shared->tree, prompts_of(micro_batch.samples), micro_batch.cp_rank,
+                              ahead)) {
+    std::vector<std::int64_t> counts(micro_batch.samples.size());
+    for (const PredictionRun& run : runs_) counts[static_cast<std::size_t>(run.sample)] += run.rows.size();
+    samples_ = SampleRows::of_counts(counts);
   }
-}
 
-// Every prediction is of a response token.
-void add_prediction_mask(PackedMicroBatch& micro_batch) {
-  std::ranges::fill(add_prediction_field(micro_batch, loss_mask_field, DType::float32).values<float>(), 1.0F);
-}
+  [[nodiscard]] const SampleRows& samples() const noexcept { return samples_; }
+
+  void add_rows() {
+    auto next = add(prediction_rows_field, DType::int64).values<std::int64_t>().begin();
+    for (const PredictionRun& run : runs_) {
+      std::iota(next, next + run.rows.size(), run.rows.begin);
+      next += run.rows.size();
+    }
+  }
+  // Nothing predicts filler.
+  void add_labels(std::span<const std::int64_t> halo, std::int64_t reach) {
+    const std::span<std::int64_t> labels = add(labels_field, DType::int64).values<std::int64_t>();
+    if (micro_batch_.has_filler()) return;
+    derive_labels(micro_batch_.shared->tree, prompts_of(micro_batch_.samples), micro_batch_.cp_rank,
+                  micro_batch_.find(input_ids_field)->values<std::int64_t>(), halo, labels, reach, ahead_);
+  }
+  // Every prediction is of a response token.
+  void add_mask() { std::ranges::fill(add(loss_mask_field, DType::float32).values<float>(), 1.0F); }
+
+ private:
+  Column& add(std::string_view name, DType dtype) {
+    if (ahead_ == 0)
+      return micro_batch_.fields.emplace_back(
+          Column::unwritten({std::string(name), dtype, FieldKind::response_token, {}}, samples_.rows()));
+    return micro_batch_.fields.emplace_back(
+        Column::unwritten({name_ahead(name, ahead_), dtype, FieldKind::rows, {}}, samples_));
+  }
+
+  PackedMicroBatch& micro_batch_;
+  std::int64_t ahead_;
+  std::vector<PredictionRun> runs_;
+  SampleRows samples_;
+};
 
 }  // namespace
 
@@ -185,9 +204,7 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
   if (filled.num_samples() > std::ssize(samples))
     samples.push_back({filler_sample, 0, sequences.alignment, 0});
   PackedTreeLayout layout(filled, sequences.alignment, sequences.cp);
-  const std::vector<PredictionRun> runs = prediction_runs(layout, prompts_of(samples), cp_rank);
-
-  SharedSequences shared{layout, {}, {}, std::vector<std::int64_t>(samples.size() + 1)};
+  SharedSequences shared{layout, {}, {}};
   std::int64_t group = -1;
   for (std::int64_t s = 0; s < filled.size(); ++s) {
     const TreeSegment& segment = filled.segment(s);
@@ -196,11 +213,11 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
                                               : filler_sample);
     shared.segment_group.push_back(segment.parent == -1 ? ++group : group);
   }
-  std::vector<std::int64_t>& offsets = shared.prediction_offsets;
-  for (const PredictionRun& run : runs) offsets[static_cast<std::size_t>(run.sample) + 1] += run.rows.size();
-  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
   PackedMicroBatch micro_batch{layout.segments(), 0, cp_rank, std::move(samples), {}, std::move(shared)};
-  add_prediction_rows(micro_batch, runs);
+  PredictionFields predictions(micro_batch, 0);
+  const auto offsets = predictions.samples().offsets();
+  micro_batch.shared->prediction_offsets.assign(offsets.begin(), offsets.end());
+  predictions.add_rows();
   return micro_batch;
 }
 
@@ -218,20 +235,24 @@ void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> b
   if (options.padding_mask && is_missing(padding_mask_field)) add_padding_mask(micro_batch);
   if (micro_batch.find(input_ids_field) == nullptr) return;
   fill_pad_tokens(micro_batch, options.pad_token);
-  if (micro_batch.shared) {
-    if (is_missing(labels_field)) add_prediction_labels(micro_batch, halo);
-    if (is_missing(loss_mask_field)) add_prediction_mask(micro_batch);
-    return;
-  }
-  const auto add_ahead = [&](std::string_view field, std::int64_t depth, std::int64_t ahead,
-                             std::int64_t pad) {
-    const std::string name = depth == 0 ? std::string(field) : name_ahead(field, depth);
+  const auto add_ahead = [&](const std::string& name, std::int64_t ahead, std::int64_t pad) {
     if (is_missing(name)) add_tokens_ahead(micro_batch, name, ahead, halo, options.reach(), pad);
   };
   for (std::int64_t depth = 0; depth <= options.predict_ahead; ++depth) {
-    if (depth > 0) add_ahead(input_ids_field, depth, depth, options.pad_token);
-    add_ahead(labels_field, depth, depth + 1, options.label_pad);
-    const std::string mask = depth == 0 ? std::string(loss_mask_field) : name_ahead(loss_mask_field, depth);
+    const auto at_depth = [&](std::string_view field) {
+      return depth == 0 ? std::string(field) : name_ahead(field, depth);
+    };
+    if (depth > 0) add_ahead(at_depth(input_ids_field), depth, options.pad_token);
+    const std::string labels = at_depth(labels_field);
+    const std::string mask = at_depth(loss_mask_field);
+    if (micro_batch.shared) {
+      PredictionFields fields(micro_batch, depth);
+      if (is_missing(at_depth(prediction_rows_field))) fields.add_rows();
+      if (is_missing(labels)) fields.add_labels(halo, options.reach());
+      if (is_missing(mask)) fields.add_mask();
+      continue;
+    }
+    add_ahead(labels, depth + 1, options.label_pad);
     if (is_missing(mask)) add_loss_mask(micro_batch, mask, depth);
   }
 }

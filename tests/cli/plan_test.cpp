@@ -111,6 +111,13 @@ TEST_F(PlanWithSharedPrefixes, tells_what_splits_repeat_and_why_and_refuses_long
   EXPECT_THAT(refused.err, HasSubstr("sample 1: has 7 tokens"));
 }
 
+TEST_F(PlanWithSharedPrefixes, tells_what_predicting_ahead_repeats) {
+  const ProgramResult result =
+      plan(file("rollouts.jsonl", rollout_lines), "--set prefix.share=tree --set pack.predict_ahead=1");
+  EXPECT_THAT(result.out, HasSubstr("to keep pack.predict_ahead"));
+  EXPECT_EQ(written().at("sharing").at("repeated_to_keep").at("predict_ahead"), 2);
+}
+
 TEST_F(PlanWithSharedPrefixes, counts_micro_batches_as_a_run_does) {
   ASSERT_EQ(
       run_evenkeel("synth --samples 64 --prompt-median 200 --response-median 60 --response-max 400 --out " +

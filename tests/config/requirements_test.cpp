@@ -90,8 +90,6 @@ std::vector<std::string> broken_configurations() {
 
   add("prefix: {max_path_tokens: 8}", {""});
 
-  add("pack: {predict_ahead: 2}", {"prefix: {share: true}"});
-
   const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
   const std::string reads = "source: {kind: synthetic}";
   add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});

@@ -104,7 +104,9 @@ struct DerivedFieldSettings {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
   /// For modules that predict further tokens, of depths k = 1 to this: "labels@k" and "loss_mask@k" are of
-  /// the token k after the label, and "input_ids@k" has the token k after the row's own.
+  /// the token k after the label, and "input_ids@k" has the token k after the row's own. With shared prefixes
+  /// each sample has its own number of labels of a depth (FieldKind::rows), and "prediction_rows@k" beside
+  /// them; the tree is of PrefixTree::of_tokens with as many ahead.
   std::int64_t predict_ahead = 0;
   bool padding_mask = false;  ///< whether there is one
 
@@ -116,8 +118,8 @@ struct DerivedFieldSettings {
 /// Sets what no source supplies: always pad rows of the tokens and position ids; labels, loss mask and what
 /// is ahead of both if the tokens are there. Existing fields do not change, and fields that samples `brought`
 /// are not derived, even where they were not sent. `halo` has reach() tokens for each run, those after it
-/// and, with shared prefixes, one for each segment, its first (see derive_tokens_ahead, and derive_labels of
-/// predictions). Nothing is ahead with shared prefixes.
+/// and, with shared prefixes, for each segment, its first (see derive_tokens_ahead, and derive_labels of
+/// predictions).
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 

@@ -214,6 +214,9 @@ struct PlanSettings {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
+  /// With shared prefixes: samples share a row only if the tokens behind it, as many as this, are equal, too:
+  /// the most that any pass predicts ahead. A service has one tree for all passes.
+  std::int64_t predict_ahead = 0;
   /// Most tokens from the root of a tree to a leaf, with shared prefixes: the true tokens of a sample,
   /// without pad rows, so that no position id reaches it.
   std::optional<std::int64_t> max_path_tokens = std::nullopt;

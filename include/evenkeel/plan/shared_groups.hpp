@@ -22,16 +22,18 @@ struct SharedGroup {
 };
 
 /// The entries' groups by uid, prompt length and prompt (its hash), in the order of their first entries;
-/// entries that share nothing have a group each. Trees with one level, `[prompt | response 1 | ...]`.
-[[nodiscard]] std::vector<SharedGroup> prompt_groups(const LengthTable& table);
+/// entries that share nothing have a group each. Trees with one level, `[prompt | response 1 | ...]`, where
+/// the last `ahead` tokens of the prompt stand before each response.
+[[nodiscard]] std::vector<SharedGroup> prompt_groups(const LengthTable& table, std::int64_t ahead = 0);
 
 /// The entries with each uid, in the order of their first entries. O(size of the table).
 [[nodiscard]] std::vector<std::vector<EntryId>> entries_by_uid(const LengthTable& table);
 
 /// The trees of the samples with each uid, in the order of their first entries. `tokens` are those of every
-/// entry. O(total length of the samples).
+/// entry, and `ahead` as in PrefixTree::of_tokens. O(total length of the samples).
 [[nodiscard]] std::vector<SharedGroup> prefix_trees(const LengthTable& table,
-                                                    std::span<const std::span<const std::int64_t>> tokens);
+                                                    std::span<const std::span<const std::int64_t>> tokens,
+                                                    std::int64_t ahead = 0);
 
 /// Throws InputError unless every entry is a sample of exactly one group. O(size of the table).
 void require_cover(const LengthTable& table, std::span<const SharedGroup> groups);
@@ -39,13 +41,19 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
 /// The work of a tree: every segment attends to the tokens before it and to itself, once.
 [[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);
 
-/// The limits of a micro-batch that split groups. Where micro-batches are fixed, the one on samples is
-/// micro_batch.size or max_samples, whichever is less.
-inline constexpr std::array<const char*, 3> splitting_limits{
-    "micro_batch.max_tokens", "micro_batch.max_samples", "micro_batch.max_rows"};
-/// Tokens that sub-groups hold beside others of their group, by the limit that forced it, in the order of
-/// `splitting_limits`: the first one that a sub-group would break together with the one before it.
+/// Why samples repeat tokens that they could share. First the limits of a micro-batch, which split groups;
+/// where micro-batches are fixed, the one on samples is micro_batch.size or max_samples, whichever is less.
+inline constexpr std::array<const char*, 4> splitting_limits{
+    "micro_batch.max_tokens", "micro_batch.max_samples", "micro_batch.max_rows", "pack.predict_ahead"};
+/// Tokens by why they are repeated, in the order of `splitting_limits`: those that sub-groups hold beside
+/// others of their group, by the first limit that a sub-group would break together with the one before it;
+/// and those in front of branches that must be followed by one token each (see repeated_ahead).
 using RepeatedTokens = std::array<std::int64_t, splitting_limits.size()>;
+
+/// Tokens that the samples of a group repeat in front of branches, since only rows that are followed by the
+/// same `ahead` tokens are shared. Those of samples that share no row are not counted, except prompts.
+[[nodiscard]] std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,
+                                          const PlanSettings& settings);
 
 /// A group as it is packed.
 struct SplitGroup {

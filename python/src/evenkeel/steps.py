@@ -97,12 +97,13 @@ class MicroBatch(WithFields):
     def exact_loss_weights_at(self, depth: int) -> Any:
         """The same of ``loss_weights@depth``, with ``pack.predict_ahead``."""
         field = f"loss_weights@{depth}" if depth else "loss_weights"
-        rounded = next((rows for name, *_, rows in self._core.fields() if name == field), None)
+        places, rounded = next((own[-2:] for own in self._core.fields() if own[0] == field), (None, None))
         if rounded is None:
             return None
         by_sample = self._core.token_weights_ahead[depth - 1] if depth else self._core.token_weights
         weights = np.zeros(len(rounded))  # filler, behind the samples, weighs nothing
-        known = np.repeat(by_sample, self._rows_of_samples(len(rounded))[: len(by_sample)])
+        counts = self._rows_of_samples(len(rounded)) if places is None else np.diff(places)
+        known = np.repeat(by_sample, counts[: len(by_sample)])
         weights[: len(known)] = known
         weights[rounded == 0] = 0
         return handed_out(weights, "float64", self._tensors)

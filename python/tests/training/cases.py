@@ -1,6 +1,6 @@
 """Trains every case that it is told on these ranks, over Evenkeel and plainly; rank 0 prints how far they are apart.
 
-    cases.py EXAMPLES '{"sft": {NAME: SETTINGS}, "grpo": {NAME: SETTINGS}, "branching": {NAME: SETTINGS}}'"""
+    cases.py EXAMPLES '{"sft": {NAME: SETTINGS}, "grpo": {NAME: SETTINGS}, "branching": {NAME: SETTINGS}, "ahead": {...}}'"""
 
 import functools
 import json
@@ -8,6 +8,7 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 
+import ahead
 import branching
 import grpo
 import proof
@@ -23,5 +24,7 @@ for kind, prove in (("sft", proof.prove), ("grpo", grpo.prove)):
         told[f"{kind} {name}"] = prove(ranks, settings.pop("steps"), samples=samples, **settings)
 for name, settings in json.loads(sys.argv[2]).get("branching", {}).items():
     told[f"branching {name}"] = list(branching.prove(ranks, **settings))
+for name, settings in json.loads(sys.argv[2]).get("ahead", {}).items():
+    told[f"ahead {name}"] = ahead.prove(ranks, **settings)
 if ranks.rank == 0:
     print(json.dumps(told), flush=True)

@@ -22,6 +22,11 @@ REDUCTIONS = list(itertools.product(("sum", "mean"), ("mean", "sum"), ("count", 
 pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the package is tested without the repository")
 
 
+AHEAD_JOBS = [("mpi", 2), ("mpi", 4)]
+AHEAD = {
+    f"{share}, {layout}": {"share": share, "cp_layout": layout, "max_tokens": cap}
+    for share, layout, cap in ((True, "zigzag", 800), ("tree", "zigzag", 160), ("tree", "contiguous", 800))
+}
 JOBS = [("mpi", 1), ("mpi", 2), ("mpi", 4), ("torch", 4)]
 
 
@@ -32,7 +37,8 @@ def trained(over, ranks):
     grpo = GRPO if ranks == 4 else {}
     long = LONG if (over, ranks) == ("mpi", 2) else {}
     sft = {**aggregations(over, ranks), **(MODES if ranks == 4 else {}), **long}
-    cases = {"sft": sft, "grpo": grpo, "branching": branching(over, ranks)}
+    ahead = AHEAD if (over, ranks) in AHEAD_JOBS else {}
+    cases = {"sft": sft, "grpo": grpo, "branching": branching(over, ranks), "ahead": ahead}
     command = [sys.executable, str(HERE / "cases.py"), str(EXAMPLES), json.dumps(cases)]
     done = processes(command, ranks, over=over, timeout=500)
     (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
@@ -138,6 +144,15 @@ def test_packed_trees_of_a_branching_agent_train_as_its_paths_do():
     lines = [line for name in names for line in told[name]]
     assert all(line["trees"] < 0.8 * line["paths"] for line in lines)
     assert any(max(line["micro_batches"]) > 1 for line in lines)
+
+
+@pytest.mark.parametrize("over, ranks", AHEAD_JOBS)
+def test_each_depth_ahead_of_samples_that_share_prefixes_has_the_loss_and_gradients_of_separate_samples(over, ranks):
+    told = trained(over, ranks)
+    for name in AHEAD:
+        line = told[f"ahead {name}"]
+        assert line["tokens"] < line["of"] and len(line["gradients"]) == 4, name
+        assert line["loss"] < 1e-12 and max(line["gradients"]) < 1e-12, name
 
 
 def test_fifty_steps_stay_together():

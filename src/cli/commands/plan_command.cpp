@@ -352,7 +352,8 @@ int plan_lengths(const PlanOptions& options) {
   PlanSettings settings = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(options, settings);
   if (!options.arrivals.empty()) return plan_arrivals(options, config, settings);
-  PlanInput input = read_plan_input(options.lengths, sharing_to_read(options, settings), config.fields);
+  PlanInput input = read_plan_input(options.lengths, sharing_to_read(options, settings), config.fields,
+                                    settings.predict_ahead);
   read_fields_of_plan(options.lengths, settings, input.table);
   if (options.compare) return compare(options, input, mesh, settings);
   warn_of_what_owners_decide(settings);

@@ -103,7 +103,8 @@ ToldFormats told_formats_of(const NamedFields& fields) {
   return told;
 }
 
-PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const NamedFields& fields) {
+PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const NamedFields& fields,
+                            std::int64_t ahead) {
   const std::vector<LineRef> lines = scan_lines(file).lines;
   const bool told = sharing == PrefixSharing::trees && has_key(file, lines.front(), segment_ids_field);
   const ToldFormats formats = told ? told_formats_of(fields) : ToldFormats{};
@@ -116,11 +117,11 @@ PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const 
   if (sharing != PrefixSharing::trees) return input;
   const auto tokens = cut_by_sample(samples, samples.at(input_ids_field).values<std::int64_t>());
   if (!told) {
-    input.trees = prefix_trees(input.table, tokens);
+    input.trees = prefix_trees(input.table, tokens, ahead);
     return input;
   }
   const std::vector<std::int64_t> keys = segment_keys(samples);
-  input.trees = prefix_trees(input.table, cut_by_sample(samples, keys));
+  input.trees = prefix_trees(input.table, cut_by_sample(samples, keys), ahead);
   for (const SharedGroup& group : input.trees) require_equal_tokens(file.path(), samples, group, tokens);
   return input;
 }
@@ -153,9 +154,10 @@ void require_shared_prompts(const std::string& path, const LengthTable& table) {
 }
 
 PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing sharing,
-                           const NamedFields& fields) {
+                           const NamedFields& fields, std::int64_t ahead) {
   const InputFile file(path);
-  if (sharing != PrefixSharing::none && has_tokens(file)) return input_with_tokens(file, sharing, fields);
+  if (sharing != PrefixSharing::none && has_tokens(file))
+    return input_with_tokens(file, sharing, fields, ahead);
   if (sharing == PrefixSharing::trees) {
     throw InputError(file.path(), "has lengths and no tokens, and prefix.share: tree needs tokens",
                      "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, "
@@ -169,11 +171,11 @@ PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing shar
 
 }  // namespace
 
-PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
-                          const NamedFields& fields) {
+PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing, const NamedFields& fields,
+                          std::int64_t ahead) {
   note_reading(path.string(), std::span(&path, 1));
-  PlanInput input =
-      names_dataset_file(path) ? input_of_documents(path, sharing) : input_of_samples(path, sharing, fields);
+  PlanInput input = names_dataset_file(path) ? input_of_documents(path, sharing)
+                                             : input_of_samples(path, sharing, fields, ahead);
   if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "A plan needs at least one");
   return input;
 }

@@ -16,14 +16,14 @@ struct PlanInput {
   std::vector<SharedGroup> trees;  ///< with PrefixSharing::trees
 };
 
-/// Reads `path` for a plan that shares prefixes in this way: lengths alone suffice without sharing, and for
-/// sharing by prompt where they name uids and prompt lengths; else rollouts are read with their tokens and,
-/// where they tell their trees (segment_ids_field), with that, written as `fields` say. Throws InputError for
-/// a file without samples, where the file cannot tell what is shared, and at the line of a sample whose
-/// tokens differ from others of the same segments; else as read_length_table, infer_schema and read_samples
-/// do. Says when reading takes long.
+/// Reads `path` for a plan that shares prefixes in this way, with `ahead` of PrefixTree::of_tokens: lengths
+/// alone suffice without sharing, and for sharing by prompt where they name uids and prompt lengths; else
+/// rollouts are read with their tokens and, where they tell their trees (segment_ids_field), with that,
+/// written as `fields` say. Throws InputError for a file without samples, where the file cannot tell what is
+/// shared, and at the line of a sample whose tokens differ from others of the same segments; else as
+/// read_length_table, infer_schema and read_samples do. Says when reading takes long.
 [[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
-                                        const NamedFields& fields);
+                                        const NamedFields& fields, std::int64_t ahead);
 
 /// As much as the file tells of what samples share: PrefixSharing::trees where it has their tokens, else
 /// `wanted`.

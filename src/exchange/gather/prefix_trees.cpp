@@ -46,13 +46,13 @@ class TreeBuilder {
   [[nodiscard]] const std::vector<BlockList>& receives() const noexcept { return receives_; }
 
   /// This rank's trees, one after the other, as numbers: segments, (parent, tokens) each, ends of samples.
-  [[nodiscard]] std::vector<std::int64_t> structures() const {
+  [[nodiscard]] std::vector<std::int64_t> structures(std::int64_t ahead) const {
     std::vector<std::int64_t> numbers;
     for (const std::vector<EntryId>& group : groups_) {
       if (builder_of(group) != me()) continue;
       std::vector<Tokens> samples;
       for (const EntryId entry : group) samples.push_back(tokens_of(entry));
-      const PrefixTree tree = PrefixTree::of_tokens(samples);
+      const PrefixTree tree = PrefixTree::of_tokens(samples, ahead);
       numbers.push_back(tree.size());
       for (const TreeSegment& segment : tree.segments())
         numbers.insert(numbers.end(), {segment.parent, segment.rows.size()});
@@ -105,7 +105,8 @@ PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples
 }  // namespace
 
 std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const LengthTable& table,
-                                             const RaggedBatch& mine, const TransportSettings& options) {
+                                             const RaggedBatch& mine, std::int64_t ahead,
+                                             const TransportSettings& options) {
   GuardedWork work;
   std::vector<std::vector<EntryId>> groups;
   std::optional<TreeBuilder> builder;
@@ -118,7 +119,7 @@ std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const Len
   exchange_messages(comm, builder ? builder->sends() : nothing, builder ? builder->receives() : nothing,
                     options, work.error());
   std::vector<std::int64_t> structures;
-  work([&] { structures = builder->structures(); });
+  work([&] { structures = builder->structures(ahead); });
   const auto all = all_gather_lists<std::int64_t>(comm, structures, work.error(), "words of prefix trees");
 
   std::vector<SharedGroup> trees;

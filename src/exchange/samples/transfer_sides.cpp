@@ -1,5 +1,7 @@
 #include "exchange/samples/transfer_sides.hpp"
 
+#include <utility>
+
 namespace evenkeel {
 namespace {
 
@@ -25,7 +27,7 @@ RowCopies TransferFrame::branch_of(SegmentId segment, CpRank rank) const {
   for (const SegmentId s : assignment.segments.path_of(part.entry)) {
     const RowRange& rows = assignment.segments[s].rows;
     if (!rows.empty() && rows.end == part.rows.begin)
-      return branch_to_copy(cut_of(s, part.entry, rank), cut_of(segment, rank));
+      return branch_to_copy(cut_of(s, part.entry, rank), cut_of(segment, rank), reach);
   }
   return {};
 }
@@ -100,7 +102,8 @@ void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
   }
   halo_sizes_.push_back(run * frame_.reach);
   if (!frame_.assignment.shared()) return;
-  for (const SegmentId segment : segments) segment_slots_[segment].branch = halo_sizes_.back()++;
+  for (const SegmentId segment : segments)
+    segment_slots_[segment].branch = std::exchange(halo_sizes_.back(), halo_sizes_.back() + frame_.reach);
 }
 
 void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {

@@ -36,7 +36,7 @@ struct TransferFrame {
   }
   /// The tokens of a sample that member `rank` of its group has, as runs in order: over its whole path.
   [[nodiscard]] std::vector<RowRange> tokens_of(EntryId entry, CpRank rank) const;
-  /// The first token of a segment, for a CP rank that predicts it and does not have it.
+  /// The first tokens of a segment, for a CP rank that predicts them and does not have them.
   [[nodiscard]] RowCopies branch_of(SegmentId segment, CpRank rank) const;
 };
 
@@ -97,8 +97,8 @@ class PackedSide {
 
   /// Which member of its sample's group this place is. Precondition: the place has the sample.
   [[nodiscard]] CpRank rank_of(EntryId entry) const { return ranks_[sample_slots_.at(entry).micro_batch]; }
-  /// For each micro-batch the frame's reach of tokens a run of true rows and then, with shared prefixes, one
-  /// a segment.
+  /// For each micro-batch the frame's reach of tokens a run of true rows and then, with shared prefixes, a
+  /// segment.
   [[nodiscard]] std::span<const std::int64_t> halo_sizes() const noexcept { return halo_sizes_; }
 
  private:

@@ -1,14 +1,14 @@
 #include "evenkeel/pack/prefix/predictions.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <numeric>
 #include <string>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "pack/packed_walk.hpp"
 #include "pack/position_runs.hpp"
+#include "pack/prefix/segment_runs.hpp"
 #include "pack/prompt_lengths.hpp"
 
 namespace evenkeel {
@@ -36,66 +36,37 @@ std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
   return places;
 }
 
-/// The runs of one CP rank, and which of them are of each segment.
-struct SegmentRuns {
-  SegmentRuns(const PackedLayout& segments, CpRank rank) : runs(packed_runs(segments, rank)) {
-    first.resize(static_cast<std::size_t>(segments.size()) + 1);
-    for (const PackedRun& run : runs) ++first[static_cast<std::size_t>(run.index) + 1];
-    std::partial_sum(first.begin(), first.end(), first.begin());
-  }
-  [[nodiscard]] RowRange of(std::int64_t segment) const {
-    const auto s = static_cast<std::size_t>(segment);
-    return {first[s], first[s + 1]};
-  }
-  [[nodiscard]] const PackedRun& operator[](std::int64_t run) const {
-    return runs[static_cast<std::size_t>(run)];
-  }
-
-  std::vector<PackedRun> runs;
-  std::vector<std::int64_t> first;  // segments + 1
-};
-
-/// Lists what one CP rank predicts, sample by sample.
-class PredictionWalk {
- public:
-  PredictionWalk(const PackedTreeLayout& layout, CpRank rank)
-      : tree_(layout.tree()), runs_(layout.segments(), rank) {}
-
-  void add_sample(std::int64_t sample, std::int64_t prompt, std::vector<PredictionRun>& found) const {
-    const RowRange predicting{prompt - 1, tree_.sample_length(sample) - 1};  // positions
-    const std::vector<std::int64_t> path = tree_.path_to(tree_.sample_end(sample));
-    for (std::size_t p = 0; p < path.size(); ++p) {
-      const RowRange runs = runs_.of(path[p]);
-      for (std::int64_t r = runs.begin; r < runs.end; ++r) {
-        const std::int64_t shift = runs_[r].local - tree_.segment(path[p]).depth - runs_[r].sequence.begin;
-        const std::int64_t run_end = runs_[r].local + runs_[r].sequence.size();
-        const RowRange rows{std::max(runs_[r].local, predicting.begin + shift),
-                            std::min(run_end, predicting.end + shift)};
-        if (rows.begin >= rows.end) continue;
-        PredictionRun& run = found.emplace_back(PredictionRun{sample, rows, rows.end, -1});
-        if (rows.end == run_end) find_next(r, std::span(path).subspan(p), run);
-      }
+/// Calls visit(run, rows of it, path) for what one CP rank predicts of a sample, `ahead` tokens after the
+/// label: path is that of the sample from the run's segment on.
+template <typename Visit>
+void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, std::int64_t sample,
+                             std::int64_t prompt, std::int64_t ahead, Visit visit) {
+  const RowRange predicting{prompt - 1 - ahead, tree.sample_length(sample) - 1 - ahead};  // positions
+  const std::vector<std::int64_t> path = tree.path_to(tree.sample_end(sample));
+  for (std::size_t p = 0; p < path.size(); ++p) {
+    const RowRange of_segment = runs.of(path[p]);
+    for (std::int64_t r = of_segment.begin; r < of_segment.end; ++r) {
+      const std::int64_t shift = runs.shift_of(r);
+      const RowRange rows{std::max(runs[r].local, predicting.begin + shift),
+                          std::min(runs[r].local + runs[r].sequence.size(), predicting.end + shift)};
+      if (rows.begin < rows.end) visit(r, rows, std::span(path).subspan(p));
     }
   }
+}
 
- private:
-  /// The token after run r of the first segment of a path.
-  void find_next(std::int64_t r, std::span<const std::int64_t> path, PredictionRun& run) const {
-    run.next_row = -1;
-    run.halo = r;
-    if (runs_[r].sequence.end < tree_.segment(path.front()).rows.size()) return;
-    const auto has_rows = [&](std::int64_t s) { return !tree_.segment(s).rows.empty(); };
-    const std::int64_t next = *std::ranges::find_if(path.subspan(1), has_rows);
-    const RowRange runs = runs_.of(next);
-    run.halo = std::ssize(runs_.runs) + next;
-    if (runs.empty() || runs_[runs.begin].sequence.begin != 0) return;
-    run.next_row = runs_[runs.begin].local;
-    run.halo = -1;
+/// The same of all samples: visit(sample, run, rows, path).
+template <typename Visit>
+void for_each_predicting_run(const PackedTreeLayout& layout, const SegmentRuns& runs,
+                             std::span<const std::int64_t> prompt_lengths, std::int64_t ahead, Visit visit) {
+  const PrefixTree& tree = layout.tree();
+  require_entries(prompt_lengths.size(), tree.num_samples(), "prompt lengths");
+  for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
+    const std::int64_t prompt = prompt_lengths[static_cast<std::size_t>(i)];
+    require_prompt(i, prompt, tree.sample_length(i));
+    for_each_predicting_run(tree, runs, i, prompt, ahead,
+                            [&](std::int64_t r, RowRange rows, auto path) { visit(i, r, rows, path); });
   }
-
-  const PrefixTree& tree_;
-  SegmentRuns runs_;
-};
+}
 
 /// Throws unless every number is in 0..size-1.
 void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, const char* what) {
@@ -104,12 +75,6 @@ void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, co
   if (least >= 0 && most < size) return;
   throw InputError(what, "the predictions have rows " + std::to_string(least) + " to " +
                              std::to_string(most) + "; there are " + std::to_string(size));
-}
-
-std::int64_t num_predictions(std::span<const PredictionRun> runs) {
-  std::int64_t predictions = 0;
-  for (const PredictionRun& run : runs) predictions += run.rows.size();
-  return predictions;
 }
 
 /// Calls visit(first element of the local row, first element of the response row) for each prediction.
@@ -178,32 +143,50 @@ LocalPredictions predictions_on(const PredictionMap& map, CpRank rank) {
 }
 
 std::vector<PredictionRun> prediction_runs(const PackedTreeLayout& layout,
-                                           std::span<const std::int64_t> prompt_lengths, CpRank rank) {
-  const PrefixTree& tree = layout.tree();
-  require_entries(prompt_lengths.size(), tree.num_samples(), "prompt lengths");
-  const PredictionWalk walk(layout, rank);
+                                           std::span<const std::int64_t> prompt_lengths, CpRank rank,
+                                           std::int64_t ahead) {
   std::vector<PredictionRun> runs;
-  for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
-    const std::int64_t prompt = prompt_lengths[static_cast<std::size_t>(i)];
-    require_prompt(i, prompt, tree.sample_length(i));
-    walk.add_sample(i, prompt, runs);
-  }
+  for_each_predicting_run(layout, SegmentRuns(layout, rank), prompt_lengths, ahead,
+                          [&](std::int64_t sample, std::int64_t, RowRange rows, const auto&) {
+                            runs.push_back({sample, rows});
+                          });
   return runs;
 }
 
-void derive_labels(std::span<const PredictionRun> runs, std::span<const std::int64_t> local_tokens,
-                   std::span<const std::int64_t> halo, std::span<std::int64_t> out) {
-  require_entries(out.size(), num_predictions(runs), "labels");
-  auto label = out.begin();
-  for (const PredictionRun& run : runs) {
-    require_inside(std::array{run.rows.begin, run.rows.end - 1}, std::ssize(local_tokens), "local tokens");
-    label = std::ranges::copy(local_tokens.begin() + run.rows.begin + 1, local_tokens.begin() + run.rows.end,
-                              label)
-                .out;
-    const std::span<const std::int64_t> last = run.next_row >= 0 ? local_tokens : halo;
-    const std::int64_t at = run.next_row >= 0 ? run.next_row : run.halo;
-    require_inside(std::span(&at, 1), std::ssize(last), run.next_row >= 0 ? "local tokens" : "halo tokens");
-    *label++ = last[static_cast<std::size_t>(at)];
+void derive_labels(const PackedTreeLayout& layout, std::span<const std::int64_t> prompt_lengths, CpRank rank,
+                   std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,
+                   std::span<std::int64_t> out, std::int64_t reach, std::int64_t ahead) {
+  const TokensBehind tokens(layout, rank, local_tokens, halo, reach);
+  std::int64_t predictions = 0;
+  for_each_predicting_run(layout, tokens.runs(), prompt_lengths, ahead,
+                          [&](std::int64_t, std::int64_t run, RowRange rows, const auto& path) {
+                            const std::int64_t first = std::exchange(predictions, predictions + rows.size());
+                            if (predictions > std::ssize(out)) return;
+                            tokens.write(run, rows, 1 + ahead, path, -1,
+                                         out.subspan(static_cast<std::size_t>(first)));
+                          });
+  require_entries(out.size(), predictions, "labels");
+}
+
+void derive_tokens_ahead(const PackedTreeLayout& layout, CpRank rank,
+                         std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,
+                         std::int64_t reach, std::int64_t ahead, std::int64_t pad,
+                         std::span<std::int64_t> out) {
+  require_entries(out.size(), layout.segments().local_rows(), "tokens ahead");
+  std::ranges::fill(out, pad);
+  const PrefixTree& tree = layout.tree();
+  const TokensBehind tokens(layout, rank, local_tokens, halo, reach);
+  std::vector<std::int64_t> path;
+  for (std::int64_t r = 0; r < tokens.runs().size(); ++r) {
+    const PackedRun& run = tokens.runs()[r];
+    const RowRange rows{run.local, run.local + run.sequence.size()};
+    const std::int64_t end = tree.segment(run.index).depth + run.sequence.end + ahead;
+    path = {run.index};
+    for (std::int64_t s = run.index + 1; s < tree.size() && tree.segment(s).parent == path.back() &&
+                                         tree.segment(path.back()).source().end < end;
+         ++s)
+      path.push_back(s);
+    tokens.write(r, rows, ahead, path, pad, out.subspan(static_cast<std::size_t>(rows.begin)));
   }
 }
 

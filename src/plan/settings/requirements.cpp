@@ -141,8 +141,6 @@ constexpr Feature path_cap{"prefix.max_path_tokens", "", "prefix.max_path_tokens
                            [](C c) { return c.caps_paths; }};
 constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "another aggregation",
                                  [](C c) { return c.loss == LossAggregation::mindspeed_rl; }};
-constexpr Feature ahead{"pack.predict_ahead", "above 0", "pack.predict_ahead: 0",
-                        [](C c) { return c.predict_ahead > 0; }};
 constexpr Feature delay{"batch.delay_outliers", "", "batch.delay_outliers: 0",
                         [](C c) { return c.delay.is_on(); }};
 constexpr Feature arrivals{"source.kind", "stream", "another source",
@@ -238,8 +236,6 @@ constexpr Requirement table[] = {
     {sharing, own_planning, "presets plan every sample separately"},
 
     {path_cap, shared, "a sample that stands alone is no path of a tree: batch.max_length limits samples"},
-
-    {ahead, alone, "a row before a branch is followed by different tokens in different samples"},
 
     {delay, outlier_length, "nothing else says which samples are outliers"},
     {delay, companions, "nothing else says how many outliers share a step"},

@@ -28,7 +28,6 @@ struct Choices {
   bool names_largest_group = false;  ///< mesh.max_cp
   ContextSizes context_sizes = ContextSizes::powers_of_two;
   int pp = 1;
-  std::int64_t predict_ahead = 0;    ///< pack.predict_ahead
   std::int64_t count_multiple = 1;   ///< PlanSettings::count_multiple
   bool names_alignment = false;      ///< pack.align
   bool has_cap_of_a_rank = true;     ///< micro_batch.max_tokens_per_rank

@@ -106,15 +106,18 @@ RowCopies halo_to_copy(const SequenceCut& cut, std::int64_t reach) {
   return halo;
 }
 
-RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut) {
+RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut, std::int64_t reach) {
   const RowCopies here = token_moves(before);
   const RowCopies there = token_moves(cut);
-  const bool predicts =
-      std::ranges::any_of(here, [&](const RowCopy& move) { return move.source.end == before.rows.end; });
-  const bool has_token =
-      std::ranges::any_of(there, [&](const RowCopy& move) { return move.source.begin == cut.rows.begin; });
+  const RowRange first{cut.rows.begin, std::min(cut.rows.begin + reach, cut.rows.end)};
+  const bool predicts = reach > 1 || std::ranges::any_of(here, [&](const RowCopy& move) {
+                          return move.source.end == before.rows.end;
+                        });
+  const bool has_tokens = std::ranges::any_of(there, [&](const RowCopy& move) {
+    return move.source.begin == first.begin && move.source.end >= first.end;
+  });
   RowCopies halo;
-  if (predicts && !has_token) halo.push_back({{cut.rows.begin, cut.rows.begin + 1}, 0});
+  if (predicts && !has_tokens) halo.push_back({first, 0});
   return halo;
 }
 

@@ -107,9 +107,11 @@ struct SequenceCut {
 /// places of which each run has `reach`; a run that ends its sequence has no entry.
 [[nodiscard]] RowCopies halo_to_copy(const SequenceCut& cut, std::int64_t reach = 1);
 
-/// The first token of a segment, as a source row, if the CP rank holds the row in front of it but not the
-/// token: what the label of that row needs. `before` is the segment that ends there, of the same sample and
-/// on the same rank; neither is empty.
-[[nodiscard]] RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut);
+/// The first `reach` tokens of a segment, as source rows, if the CP rank does not hold them one after the
+/// other: what labels of rows in front of it need, and tokens ahead of them. With a reach of 1 only if it
+/// holds the row in front. `before` is the segment that ends there, of the same sample and on the same rank;
+/// neither is empty.
+[[nodiscard]] RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut,
+                                       std::int64_t reach = 1);
 
 }  // namespace evenkeel

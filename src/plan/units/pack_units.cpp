@@ -16,7 +16,8 @@ namespace {
 constexpr Cost most_work = Cost{1} << 62;
 
 std::vector<SharedGroup> groups_of(const StepProblem& problem) {
-  if (problem.settings.sharing == PrefixSharing::prompts) return prompt_groups(problem.table);
+  if (problem.settings.sharing == PrefixSharing::prompts)
+    return prompt_groups(problem.table, problem.settings.predict_ahead);
   require_cover(problem.table, problem.trees);
   return {problem.trees.begin(), problem.trees.end()};
 }
@@ -108,6 +109,7 @@ PackUnits PackUnits::of_lengths(const StepProblem& problem) {
     units.first_segments_ = {SegmentId{0}};
     for (SharedGroup& group : groups_of(problem)) {
       units.first_of_group_.emplace_back(units.size());
+      units.repeated_.back() += repeated_ahead(problem.table, group, settings);
       SplitGroup split = split_to_fit(problem.table, std::move(group), settings);
       for (SharedGroup& unit : split.parts) units.add(std::move(unit), settings);
       for (std::size_t l = 0; l < split.repeated.size(); ++l) units.repeated_[l] += split.repeated[l];

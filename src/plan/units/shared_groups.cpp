@@ -18,21 +18,27 @@ namespace {
 
 using Entries = std::vector<EntryId>;
 
+/// The part of a sample's prompt that is shared where as many tokens behind each row are.
+std::int64_t shared_prompt(const SampleShape& sample, std::int64_t ahead) {
+  return std::max(sample.prompt - ahead, std::int64_t{0});
+}
+
 /// One prompt and its responses; a prompt and its response stay two segments.
-PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> entries) {
-  std::vector<TreeNode> nodes{{-1, table[entries.front()].shape.prompt}};
+PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> entries, std::int64_t ahead) {
+  std::vector<TreeNode> nodes{{-1, shared_prompt(table[entries.front()].shape, ahead)}};
   nodes.reserve(entries.size() + 1);
   std::vector<std::int64_t> ends;
   ends.reserve(entries.size());
   for (const EntryId entry : entries) {
     ends.push_back(std::ssize(nodes));
-    nodes.push_back({0, table[entry].shape.response});
+    const SampleShape& sample = table[entry].shape;
+    nodes.push_back({0, sample.length() - shared_prompt(sample, ahead)});
   }
   return {nodes, std::move(ends)};
 }
 
-bool has_one_level(const LengthTable& table, const SharedGroup& group) {
-  return group.tree == one_level_tree(table, group.entries);
+bool has_one_level(const LengthTable& table, const SharedGroup& group, std::int64_t ahead) {
+  return group.tree == one_level_tree(table, group.entries, ahead);
 }
 
 /// A sample that fits under the cap only while prompt and response are aligned together.
@@ -65,29 +71,29 @@ bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
 
 /// Adds what a part repeats, by the limit that forced it: rows, or one of those above.
 void add_repeated(RepeatedTokens& repeated, std::int64_t tokens, std::size_t forced_by) {
-  repeated[std::min(forced_by, repeated.size() - 1)] += tokens;
+  repeated[std::min(forced_by, std::size_t{2})] += tokens;
 }
 
 /// One prompt with its responses, or a sample that fits under the cap only while both are aligned together.
 SharedGroup part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
-                              std::int64_t max_rows) {
-  PrefixTree tree = one_level_tree(table, entries);
+                              std::int64_t max_rows, std::int64_t ahead) {
+  PrefixTree tree = one_level_tree(table, entries, ahead);
   if (aligned_rows(tree, alignment) > max_rows) return whole_sample(table, entries.front());
   return {std::move(entries), std::move(tree)};
 }
 
 /// Runs of responses that fit under the caps together with their prompt.
 SplitGroup split_responses(const LengthTable& table, const SharedGroup& group, std::int64_t alignment,
-                           std::int64_t max_rows, std::span<const PartLimit> limits) {
+                           std::int64_t max_rows, std::int64_t ahead, std::span<const PartLimit> limits) {
   OrderedSamples samples;
   for (const EntryId entry : group.entries) {
     samples.lengths.push_back(table[entry].shape.length());
-    samples.shared.push_back(samples.shared.empty() ? 0 : table[entry].shape.prompt);
+    samples.shared.push_back(samples.shared.empty() ? 0 : shared_prompt(table[entry].shape, ahead));
   }
   SplitGroup split;
   for (const OrderedRun& run : runs_with_fewest_repeats(samples, alignment, max_rows, limits)) {
     Entries entries(group.entries.begin() + run.samples.begin, group.entries.begin() + run.samples.end);
-    split.parts.push_back(part_of_responses(table, std::move(entries), alignment, max_rows));
+    split.parts.push_back(part_of_responses(table, std::move(entries), alignment, max_rows, ahead));
     add_repeated(split.repeated, run.repeated, run.forced_by);
   }
   return split;
@@ -107,7 +113,7 @@ SplitGroup split_subtrees(const SharedGroup& group, std::int64_t alignment, std:
 
 }  // namespace
 
-std::vector<SharedGroup> prompt_groups(const LengthTable& table) {
+std::vector<SharedGroup> prompt_groups(const LengthTable& table, std::int64_t ahead) {
   std::map<std::tuple<std::uint64_t, std::int64_t, std::uint64_t>, std::size_t> numbers;
   std::vector<Entries> members;
   for (const EntryId entry : ids_below<EntryId>(table.size())) {
@@ -120,7 +126,7 @@ std::vector<SharedGroup> prompt_groups(const LengthTable& table) {
   std::vector<SharedGroup> groups;
   groups.reserve(members.size());
   for (Entries& group : members) {
-    PrefixTree tree = one_level_tree(table, group);
+    PrefixTree tree = one_level_tree(table, group, ahead);
     groups.push_back({std::move(group), std::move(tree)});
   }
   return groups;
@@ -138,12 +144,13 @@ std::vector<std::vector<EntryId>> entries_by_uid(const LengthTable& table) {
 }
 
 std::vector<SharedGroup> prefix_trees(const LengthTable& table,
-                                      std::span<const std::span<const std::int64_t>> tokens) {
+                                      std::span<const std::span<const std::int64_t>> tokens,
+                                      std::int64_t ahead) {
   std::vector<SharedGroup> trees;
   for (Entries& group : entries_by_uid(table)) {
     std::vector<std::span<const std::int64_t>> samples;
     for (const EntryId entry : group) samples.push_back(tokens[entry.index()]);
-    PrefixTree tree = PrefixTree::of_tokens(samples);
+    PrefixTree tree = PrefixTree::of_tokens(samples, ahead);
     trees.push_back({std::move(group), std::move(tree)});
   }
   return trees;
@@ -169,6 +176,19 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
       "prefix.share: tree needs the trees of the samples' tokens");
 }
 
+std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,
+                            const PlanSettings& settings) {
+  const std::span<const TreeSegment> segments = group.tree.segments();
+  // Between all children of a branch but one. Their samples have no more in common than these tokens.
+  std::int64_t branches = 0;
+  for (const TreeSegment& segment : segments) branches += segment.parent == -1 ? 0 : 1;
+  for (std::size_t s = 0; s < segments.size(); ++s)
+    branches -= segments[s].subtree_end > static_cast<std::int64_t>(s) + 1 ? 1 : 0;
+  const bool of_prompts = settings.sharing == PrefixSharing::prompts;
+  const std::int64_t prompt = table[group.entries.front()].shape.prompt;
+  return branches * (of_prompts ? std::min(settings.predict_ahead, prompt) : settings.predict_ahead);
+}
+
 Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {
   Cost cost = 0;
   for (const TreeSegment& segment : tree.segments())
@@ -188,8 +208,10 @@ SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanS
     return whole;
   }
   const std::vector<PartLimit> limits = part_limits(group.entries, most_samples, caps);
-  return has_one_level(table, group) ? split_responses(table, group, alignment, max_rows, limits)
-                                     : split_subtrees(group, alignment, max_rows, limits);
+  const std::int64_t ahead = settings.predict_ahead;
+  return has_one_level(table, group, ahead)
+             ? split_responses(table, group, alignment, max_rows, ahead, limits)
+             : split_subtrees(group, alignment, max_rows, limits);
 }
 
 }  // namespace evenkeel

@@ -90,7 +90,8 @@ std::pair<Gathered, Brought> gather_brought(const StepContext& context,
   work([&] { add_tokens_if_empty(lengths.fields); });
   use_measured_cost(context, gathered, work);
   if (config.prefix == PrefixSharing::trees)
-    samples->trees = gather_prefix_trees(context.everyone(), samples->table, *mine, context.transport());
+    samples->trees = gather_prefix_trees(context.everyone(), samples->table, *mine,
+                                         gathered.pass.settings.predict_ahead, context.transport());
   gathered.pass.seconds.read = read_seconds;
   gathered.pass.seconds.gather = gathered.pass.stopwatch.lap();
   return {std::move(gathered),

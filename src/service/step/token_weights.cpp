@@ -12,7 +12,8 @@ namespace evenkeel {
 namespace {
 
 // The rows of a sample's loss mask.
-RowRange weighed_rows(const PackedMicroBatch& micro_batch, std::size_t sample) {
+RowRange weighed_rows(const PackedMicroBatch& micro_batch, const Column& mask, std::size_t sample) {
+  if (is_counted(mask.spec().kind)) return mask.samples()[static_cast<std::int64_t>(sample)];
   if (!micro_batch.shared) return micro_batch.layout.local_range(static_cast<std::int64_t>(sample));
   return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
 }
@@ -20,11 +21,13 @@ RowRange weighed_rows(const PackedMicroBatch& micro_batch, std::size_t sample) {
 // Samples have rows one after the other; fillers, which have no loss, those behind them.
 void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string name,
                  std::span<const double> token_weights) {
-  Column weights = Column::unwritten({std::move(name), DType::float32, mask.spec().kind, {}}, mask.rows());
+  FieldSpec spec{std::move(name), DType::float32, mask.spec().kind, {}};
+  Column weights = is_counted(spec.kind) ? Column::unwritten(std::move(spec), mask.samples())
+                                         : Column::unwritten(std::move(spec), mask.rows());
   const std::span<float> values = weights.values<float>();
   std::int64_t written = 0;
   for (std::size_t i = 0; i < token_weights.size(); ++i) {
-    const RowRange rows = weighed_rows(micro_batch, i);
+    const RowRange rows = weighed_rows(micro_batch, mask, i);
     EVENKEEL_INVARIANT(cheap, rows.begin == written, rows.begin, written);
     write_where_set(
         mask, rows, static_cast<float>(token_weights[i]),

@@ -45,46 +45,40 @@ TEST(Predictions, need_a_prompt_length_for_every_sample_and_none_longer_than_it)
   EXPECT_THROW((void)predictions(layout, std::vector<std::int64_t>{-1, 1, 1}), InputError);
 }
 
-TEST(Predictions, of_one_rank_are_runs_of_rows_with_the_place_of_the_last_label) {
+TEST(Predictions, of_one_rank_are_runs_of_rows) {
   const PackedTreeLayout layout(tree_of(branching_samples()), 1, {});
   const std::vector<std::int64_t> prompts{2, 1, 0};
   EXPECT_THAT(prediction_runs(layout, prompts, CpRank{0}),
-              ElementsAre(PredictionRun{0, {1, 2}, 2, -1}, PredictionRun{0, {2, 3}, 3, -1},
-                          PredictionRun{1, {0, 2}, 2, -1}, PredictionRun{1, {2, 3}, 4, -1},
-                          PredictionRun{1, {4, 5}, 5, -1}, PredictionRun{2, {0, 2}, 6, -1}));
+              ElementsAre(PredictionRun{0, {1, 2}}, PredictionRun{0, {2, 3}}, PredictionRun{1, {0, 2}},
+                          PredictionRun{1, {2, 3}}, PredictionRun{1, {4, 5}}, PredictionRun{2, {0, 2}}));
 }
 
 // Segments 1 2 3 4, 5 6, 7: rank 0 holds 1 4, 5, 7 and rank 1 holds 2 3, 6.
 TEST(Predictions, take_a_label_from_the_halo_only_where_another_rank_has_the_token) {
   const PackedTreeLayout layout(tree_of({{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 7}}), 4, zigzag2);
   const std::vector<std::int64_t> prompts{1, 4};
-  // Three runs on rank 0 before 5 and 7, one token each.
-  EXPECT_THAT(prediction_runs(layout, prompts, CpRank{0}),
-              ElementsAre(PredictionRun{0, {0, 1}, -1, 0}, PredictionRun{0, {1, 2}, 2, -1},
-                          PredictionRun{0, {2, 3}, -1, 2}, PredictionRun{1, {1, 2}, 4, -1}));
-  EXPECT_THAT(prediction_runs(layout, prompts, CpRank{1}), ElementsAre(PredictionRun{0, {0, 2}, -1, 0}));
+  const std::vector<std::int64_t> tokens{1, 4, 5, 0, 7, 0};
+  const std::vector<std::int64_t> halo{20, 21, 22, 23, 24, 25, 26};  // behind four runs, of three segments
+  std::vector<std::int64_t> labels(4);
+  derive_labels(layout, prompts, CpRank{0}, tokens, halo, labels);
+  EXPECT_THAT(labels, ElementsAre(20, 5, 22, 7));
+  EXPECT_THROW(derive_labels(layout, prompts, CpRank{0}, std::span(tokens).first(3), halo, labels),
+               InputError);
+  EXPECT_THROW(derive_labels(layout, prompts, CpRank{0}, tokens, std::span(halo).first(2), labels),
+               InputError);
+  EXPECT_THROW(derive_labels(layout, prompts, CpRank{0}, tokens, halo, std::span(labels).first(3)),
+               InputError);
 }
 
 TEST(Predictions, take_the_first_token_behind_a_short_prompt_from_the_halo) {
   const PackedPrefixLayout layout(PrefixGroups(std::vector<std::vector<std::int64_t>>{{2, 1, 2}}),
                                   std::vector<SampleId>(2), 4, zigzag2);
   // Rank 1 holds the prompt's last row and nothing but the second token of the second response.
-  const std::vector<std::int64_t> prompts{2, 2};
-  EXPECT_THAT(prediction_runs(PackedTreeLayout(layout), prompts, CpRank{1}),
-              ElementsAre(PredictionRun{0, {0, 1}, -1, 3}, PredictionRun{1, {0, 1}, -1, 4}));
-}
-
-TEST(Predictions, derive_no_labels_from_tokens_that_are_not_there) {
-  const std::vector<PredictionRun> runs{{0, {0, 2}, 3, -1}, {1, {1, 2}, -1, 1}};
-  const std::vector<std::int64_t> tokens{10, 11, 12, 13};
-  const std::vector<std::int64_t> halo{20, 21};
-  std::vector<std::int64_t> labels(3);
-  derive_labels(runs, tokens, halo, labels);
-  EXPECT_THAT(labels, ElementsAre(11, 13, 21));
-  EXPECT_THROW(derive_labels(runs, std::span(tokens).first(3), halo, labels), InputError);
-  EXPECT_THROW(derive_labels(runs, tokens, std::span(halo).first(1), labels), InputError);
-  EXPECT_THROW(derive_labels(runs, tokens, halo, std::span(labels).first(2)), InputError);
-  EXPECT_THROW(derive_labels({{{0, {3, 5}, 0, -1}}}, tokens, halo, std::span(labels).first(2)), InputError);
+  const std::vector<std::int64_t> tokens(6);
+  const std::vector<std::int64_t> halo{20, 21, 22, 23, 24};
+  std::vector<std::int64_t> labels(2);
+  derive_labels(PackedTreeLayout(layout), std::vector<std::int64_t>{2, 2}, CpRank{1}, tokens, halo, labels);
+  EXPECT_THAT(labels, ElementsAre(23, 24));
 }
 
 TEST(Predictions, add_all_gradients_of_a_row_that_is_repeated) {
@@ -141,43 +135,96 @@ RC_GTEST_PROP(Predictions, of_one_rank_are_the_same_as_runs_and_as_a_list, ()) {
 
 /// What other ranks have to send for labels, and `unsent` for all else.
 std::vector<std::int64_t> halo_of(const PackedTreeLayout& layout, CpRank rank,
-                                  std::span<const std::int64_t> row_tokens, std::int64_t unsent) {
+                                  std::span<const std::int64_t> row_tokens, std::int64_t reach,
+                                  std::int64_t unsent) {
   std::vector<std::int64_t> halo;
-  std::vector<bool> starts_here(static_cast<std::size_t>(layout.tree().size()), false);
+  std::vector<std::int64_t> starts_here(static_cast<std::size_t>(layout.tree().size()), 0);
+  const auto add = [&](const TreeSegment& segment, std::int64_t first, bool is_sent) {
+    for (std::int64_t i = first; i < first + reach; ++i)
+      halo.push_back(is_sent && i < segment.rows.size()
+                         ? row_tokens[static_cast<std::size_t>(segment.rows.begin + i)]
+                         : unsent);
+  };
   for (const PackedRun& run : packed_runs(layout.segments(), rank)) {
-    const RowRange rows = layout.tree().segment(run.index).rows;
-    const bool goes_on = run.sequence.end < rows.size();
-    halo.push_back(goes_on ? row_tokens[static_cast<std::size_t>(rows.begin + run.sequence.end)] : unsent);
-    if (run.sequence.begin == 0) starts_here[static_cast<std::size_t>(run.index)] = true;
+    add(layout.tree().segment(run.index), run.sequence.end, true);
+    if (run.sequence.begin == 0) starts_here[static_cast<std::size_t>(run.index)] = run.sequence.end;
   }
   for (std::int64_t s = 0; s < layout.tree().size(); ++s) {
-    const auto first = static_cast<std::size_t>(layout.tree().segment(s).rows.begin);
-    halo.push_back(starts_here[static_cast<std::size_t>(s)] ? unsent : row_tokens[first]);
+    const TreeSegment& segment = layout.tree().segment(s);
+    add(segment, 0, starts_here[static_cast<std::size_t>(s)] < std::min(reach, segment.rows.size()));
   }
   return halo;
 }
 
-RC_GTEST_PROP(Predictions, have_response_tokens_as_labels_over_any_number_of_ranks, ()) {
-  const TokenLists samples = arbitrary_samples();
-  const CpGroup cp = arbitrary_cp();
-  const PackedTreeLayout layout(tree_of(samples), cp.chunks(), cp);
-  const std::vector<std::int64_t> prompts = arbitrary_prompts(samples);
-  std::vector<std::int64_t> responses;
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    responses.insert(responses.end(), samples[i].begin() + prompts[i], samples[i].end());
-  const Tokens tokens = row_tokens(layout.tree(), samples);
-  const PredictionMap map = predictions(layout, prompts);
-  for (const CpRank rank : all_ranks(cp)) {
-    Tokens local(static_cast<std::size_t>(layout.segments().local_rows()));
+/// A tree cut over ranks, whose rows are followed by as many equal tokens in all their samples.
+struct CutTree {
+  TokenLists samples = arbitrary_samples();
+  std::int64_t ahead = *rc::gen::inRange<std::int64_t>(0, 4);
+  CpGroup cp = arbitrary_cp();
+  PackedTreeLayout layout{tree_of(samples, ahead), cp.chunks(), cp};
+  Tokens tokens = row_tokens(layout.tree(), samples);
+
+  [[nodiscard]] Tokens local(CpRank rank) const {
+    Tokens rows(static_cast<std::size_t>(layout.segments().local_rows()));
     const std::int64_t pad = -9;
     pack_rows(layout.segments(), rank, std::as_bytes(std::span(tokens)), std::as_bytes(std::span(&pad, 1)),
-              std::as_writable_bytes(std::span(local)));
-    const LocalPredictions own = predictions_on(map, rank);
-    Tokens labels(own.entries.size());
-    const Tokens halo = cp.size == 1 ? Tokens{} : halo_of(layout, rank, tokens, -7);
-    derive_labels(prediction_runs(layout, prompts, rank), local, halo, labels);
-    for (std::size_t p = 0; p < labels.size(); ++p)
-      RC_ASSERT(labels[p] == responses[static_cast<std::size_t>(own.entries[p])]);
+              std::as_writable_bytes(std::span(rows)));
+    return rows;
+  }
+  [[nodiscard]] Tokens halo(CpRank rank) const {
+    return cp.size == 1 ? Tokens{} : halo_of(layout, rank, tokens, 1 + ahead, -7);
+  }
+};
+
+RC_GTEST_PROP(Predictions, have_response_tokens_as_labels_over_any_number_of_ranks, ()) {
+  const CutTree cut;
+  const std::vector<std::int64_t> prompts = arbitrary_prompts(cut.samples);
+  for (std::int64_t depth = 0; depth <= cut.ahead; ++depth) {
+    std::int64_t predicted = 0;
+    for (const CpRank rank : all_ranks(cut.cp)) {
+      // Positions in their samples of the rows that this rank has.
+      std::vector<std::int64_t> positions(static_cast<std::size_t>(cut.layout.segments().local_rows()), -1);
+      derive_position_ids(cut.layout, rank, positions);
+      std::vector<std::int64_t> expected;
+      for (const PredictionRun& run : prediction_runs(cut.layout, prompts, rank, depth)) {
+        const Tokens& sample = cut.samples[static_cast<std::size_t>(run.sample)];
+        for (std::int64_t row = run.rows.begin; row < run.rows.end; ++row) {
+          const std::int64_t t = positions[static_cast<std::size_t>(row)] + 1 + depth;
+          RC_ASSERT(t >= prompts[static_cast<std::size_t>(run.sample)]);
+          expected.push_back(sample.at(static_cast<std::size_t>(t)));
+        }
+      }
+      Tokens labels(expected.size());
+      derive_labels(cut.layout, prompts, rank, cut.local(rank), cut.halo(rank), labels, 1 + cut.ahead, depth);
+      RC_ASSERT(labels == expected);
+      predicted += std::ssize(labels);
+    }
+    for (std::size_t i = 0; i < cut.samples.size(); ++i)
+      predicted -= std::max(std::ssize(cut.samples[i]) - std::max(prompts[i], depth + 1), std::int64_t{0});
+    RC_ASSERT(predicted == 0);
+  }
+}
+
+RC_GTEST_PROP(TokensAhead, of_a_row_are_those_of_all_its_samples, ()) {
+  const CutTree cut;
+  const PrefixTree& tree = cut.layout.tree();
+  for (std::int64_t depth = 1; depth <= cut.ahead; ++depth) {
+    const std::int64_t pad = -1;
+    Tokens expected(cut.tokens.size(), pad);
+    for (std::size_t i = 0; i < cut.samples.size(); ++i) {
+      const std::vector<std::int64_t> rows = tree.rows_of(static_cast<std::int64_t>(i));
+      for (std::size_t t = 0; t + static_cast<std::size_t>(depth) < rows.size(); ++t)
+        expected[static_cast<std::size_t>(rows[t])] = cut.samples[i][t + static_cast<std::size_t>(depth)];
+    }
+    for (const CpRank rank : all_ranks(cut.cp)) {
+      Tokens ahead(static_cast<std::size_t>(cut.layout.segments().local_rows()));
+      derive_tokens_ahead(cut.layout, rank, cut.local(rank), cut.halo(rank), 1 + cut.ahead, depth, pad,
+                          ahead);
+      Tokens packed(ahead.size());
+      pack_rows(cut.layout.segments(), rank, std::as_bytes(std::span(expected)),
+                std::as_bytes(std::span(&pad, 1)), std::as_writable_bytes(std::span(packed)));
+      RC_ASSERT(ahead == packed);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -142,15 +143,32 @@ TEST(PrefixTree, subtree_drops_empty_segments) {
   EXPECT_THAT(part.sample_ends(), ElementsAre(0, 1, 2, -1));
 }
 
+// 1 2 3 is common to the first two samples, 1 2 to all.
+TEST(PrefixTree, ends_a_segment_so_much_earlier_that_the_tokens_ahead_of_its_rows_are_equal) {
+  const PrefixTree tree = tree_of(branching_samples(), 1);
+  EXPECT_THAT(lengths_of_segments(tree), ElementsAre(1, 1, 2, 3, 2));
+  EXPECT_THAT(parents_of(tree), ElementsAre(-1, 0, 1, 1, 0));
+  // The second sample has ended behind what both have: no row of it is the first one's, which goes on.
+  EXPECT_THAT(lengths_of_segments(tree_of({{1, 2, 3, 4}, {1, 2, 3}, {1, 2, 3}}, 2)), ElementsAre(1, 3, 2));
+}
+
 RC_GTEST_PROP(PrefixTree, gives_every_sample_its_tokens_and_shares_every_common_prefix, ()) {
   const TokenLists samples = arbitrary_samples();
-  const PrefixTree tree = tree_of(samples);
+  const auto ahead = *rc::gen::inRange<std::int64_t>(0, 4);
+  const PrefixTree tree = tree_of(samples, ahead);
   RC_ASSERT(std::ranges::count(row_tokens(tree, samples), -1) == 0);
-  std::set<Tokens> prefixes;
-  for (const Tokens& tokens : samples) {
-    for (auto end = tokens.begin(); end != tokens.end(); ++end) prefixes.emplace(tokens.begin(), end + 1);
+  std::map<std::pair<std::int64_t, Tokens>, std::set<std::int64_t>> rows_of_prefixes;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::vector<std::int64_t> rows = tree.rows_of(static_cast<std::int64_t>(i));
+    for (std::int64_t t = 0; t < std::ssize(rows); ++t) {
+      const std::int64_t end = std::min(t + 1 + ahead, std::ssize(rows));
+      Tokens prefix(samples[i].begin(), samples[i].begin() + end);
+      if (end < t + 1 + ahead) prefix.push_back(-1);
+      rows_of_prefixes[{t, prefix}].insert(rows[static_cast<std::size_t>(t)]);
+    }
   }
-  RC_ASSERT(tree.num_rows() == std::ssize(prefixes));
+  RC_ASSERT(tree.num_rows() == std::ssize(rows_of_prefixes));
+  for (const auto& [prefix, rows] : rows_of_prefixes) RC_ASSERT(rows.size() == 1U);
 }
 
 RC_GTEST_PROP(PrefixTree, is_rebuilt_from_its_structure, ()) {

@@ -141,6 +141,30 @@ TEST(PackUnits, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) 
   EXPECT_EQ(units.repeated(), (RepeatedTokens{4, 0, 0}));
 }
 
+TEST(PackUnits, share_no_row_of_a_prompt_that_is_followed_by_a_response_within_what_is_predicted_ahead) {
+  const LengthTable table = table_of({{7, 4, 2}, {7, 4, 0}, {8, 1, 3}, {8, 1, 3}, {9, 4, 1}});
+  PlanSettings settings = sharing(100);
+  settings.predict_ahead = 3;
+  const PackUnits units = make_units({table, settings});
+  EXPECT_EQ(units[UnitId{0}].rows, 1 + (3 + 2) + 3);
+  EXPECT_EQ(units[UnitId{1}].rows, 4 + 4);
+  EXPECT_EQ(units.repeated(), (RepeatedTokens{0, 0, 0, 3 + 1}));
+  settings.micro_batch.max_tokens = 6;
+  EXPECT_EQ(make_units({table, settings}).repeated(), (RepeatedTokens{1, 0, 0, 3 + 1}));
+}
+
+TEST(PackUnits, of_trees_repeat_what_is_predicted_ahead_in_front_of_each_branch) {
+  const std::vector<std::vector<std::int64_t>> tokens{{1, 2, 3, 4}, {1, 2, 3, 5, 6}, {1, 2, 7}};
+  const std::vector<std::span<const std::int64_t>> sequences(tokens.begin(), tokens.end());
+  const LengthTable table = table_of({{7, 1, 3}, {7, 1, 4}, {7, 1, 2}});
+  PlanSettings settings = sharing(100);
+  settings.sharing = PrefixSharing::trees;
+  settings.predict_ahead = 1;
+  const std::vector<SharedGroup> trees = prefix_trees(table, sequences, 1);
+  EXPECT_EQ(trees[0].tree.num_rows(), 7 + 2);
+  EXPECT_EQ(make_units({table, settings, 0, trees}).repeated(), (RepeatedTokens{0, 0, 0, 2}));
+}
+
 TEST(PackUnits, hold_at_most_max_samples) {
   const LengthTable table = table_of({{7, 1, 1}, {7, 1, 1}, {7, 1, 1}});
   PlanSettings settings = sharing(100);

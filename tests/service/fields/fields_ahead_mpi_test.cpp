@@ -24,6 +24,35 @@ using testing_support::made_up_token;
 constexpr std::int64_t num_samples = 45;
 constexpr std::int64_t depths = 3;
 
+/// Samples of one group have a prompt in common, and some of them a part of their responses.
+struct GroupedSamples {
+  static SampleShape shape(std::int64_t id) {
+    SampleShape sample = made_up_shape(id);
+    sample.prompt = made_up_shape(1000 + id / 4).prompt;
+    return sample;
+  }
+  static std::int64_t token(const SampleShape& sample, std::int64_t t) {
+    const std::int64_t common = sample.prompt + (sample.id.value() % 4 == 0 ? 0 : 5);
+    const auto of_group = static_cast<std::int64_t>(sample.group) + 5000;
+    return made_up_token(t < common ? SampleId{of_group} : sample.id, t);
+  }
+};
+
+RaggedBatch grouped_share_of(const boost::mpi::communicator& comm) {
+  std::vector<SampleShape> shapes;
+  for (std::int64_t id = 0; id < num_samples; ++id)
+    if (id % comm.size() == comm.rank()) shapes.push_back(GroupedSamples::shape(id));
+  RaggedBatch mine = made_up_batch(std::move(shapes), {});
+  const auto tokens = mine.find(input_ids_field)->values<std::int64_t>();
+  for (std::int64_t i = 0; i < mine.size(); ++i) {
+    const RowRange rows = mine.rows_of(FieldKind::token, i);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      tokens[static_cast<std::size_t>(row)] =
+          GroupedSamples::token(mine.samples()[static_cast<std::size_t>(i)], row - rows.begin);
+  }
+  return mine;
+}
+
 RaggedBatch share_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_samples; ++id)
@@ -36,15 +65,50 @@ double loss_of(std::int64_t label, std::int64_t position) {
 }
 
 /// The mean over all response tokens that some row is `depth` tokens and one before.
-double whole_loss(std::int64_t depth) {
+double whole_loss(std::int64_t depth, bool is_grouped) {
   double sum = 0;
   std::int64_t tokens = 0;
   for (std::int64_t id = 0; id < num_samples; ++id) {
-    const SampleShape sample = made_up_shape(id);
+    const SampleShape sample = is_grouped ? GroupedSamples::shape(id) : made_up_shape(id);
     for (std::int64_t t = std::max(sample.prompt, depth + 1); t < sample.length(); ++t, ++tokens)
-      sum += loss_of(made_up_token(sample.id, t), t - 1 - depth);
+      sum +=
+          loss_of(is_grouped ? GroupedSamples::token(sample, t) : made_up_token(sample.id, t), t - 1 - depth);
   }
   return sum / static_cast<double>(tokens);
+}
+
+/// The same as below of samples that share prefixes.
+double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
+  const PackedMicroBatch& m = micro_batch.tensors;
+  const auto positions = m.find("position_ids")->values<std::int64_t>();
+  const auto inputs = m.find(name_ahead("input_ids", depth))->values<std::int64_t>();
+  const Column& column = *m.find(name_ahead("labels", depth));
+  const auto labels = column.values<std::int64_t>();
+  const auto rows = m.find(name_ahead("prediction_rows", depth))->values<std::int64_t>();
+  const auto weights = m.find(name_ahead("loss_weights", depth))->values<float>();
+  double sum = 0;
+  for (std::size_t i = 0; i < m.samples.size() && !m.has_filler(); ++i) {
+    const SampleShape& sample = m.samples[i];
+    const double weight = micro_batch.loss.token_weights_ahead[static_cast<std::size_t>(depth) - 1][i];
+    const RowRange predictions = column.samples()[static_cast<std::int64_t>(i)];
+    for (auto p = static_cast<std::size_t>(predictions.begin); p < static_cast<std::size_t>(predictions.end);
+         ++p) {
+      const std::int64_t t = positions[static_cast<std::size_t>(rows[p])];
+      EXPECT_EQ(labels[p], GroupedSamples::token(sample, t + 1 + depth));
+      EXPECT_EQ(weights[p], static_cast<float>(weight));
+      sum += weight * loss_of(labels[p], t);
+    }
+  }
+  for (const PackedRun& run : packed_runs(m.layout, m.cp_rank)) {
+    const TreeSegment& segment = m.shared->tree.tree().segment(run.index);
+    const SampleShape& sample = m.samples[static_cast<std::size_t>(segment.first_sample)];
+    for (std::int64_t i = 0; i < run.sequence.size() && !m.has_filler(); ++i) {
+      const std::int64_t t = segment.depth + run.sequence.begin + i + depth;
+      EXPECT_EQ(inputs[static_cast<std::size_t>(run.local + i)],
+                t < sample.length() ? GroupedSamples::token(sample, t) : 0);
+    }
+  }
+  return micro_batch.loss.scale * sum;
 }
 
 /// A rank's part of a depth's loss, after a look at each of its rows.
@@ -85,17 +149,17 @@ double part_of_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   return micro_batch.loss.scale * sum;
 }
 
-void expect_whole_losses(const DataService& service, const Step& step) {
+void expect_whole_losses(const DataService& service, const Step& step, bool is_shared = false) {
   const Mesh& mesh = service.mesh();
   const bool counts = mesh.here().tp == 0 && mesh.here().pp == mesh.grid().sizes().pp - 1;
   for (std::int64_t depth = 1; depth <= depths; ++depth) {
     double sum = 0;
     for (const MicroBatch& m : step.micro_batches) {
-      const double part = part_of_loss(m, depth);
+      const double part = is_shared ? part_of_shared_loss(m, depth) : part_of_loss(m, depth);
       if (counts) sum += part;
     }
     const double total = boost::mpi::all_reduce(mesh.world(), sum, std::plus<>());
-    EXPECT_NEAR(total / mesh.grid().sizes().dp, whole_loss(depth), 1e-12);
+    EXPECT_NEAR(total / mesh.grid().sizes().dp, whole_loss(depth, is_shared), 1e-12);
   }
 }
 
@@ -137,6 +201,32 @@ TEST(FieldsAhead, are_right_in_every_row_and_each_depths_loss_is_the_whole_one) 
   }
 }
 
+// Passes that predict less have the trees of those that predict most, in other micro-batches, too.
+TEST(FieldsAhead, are_right_with_shared_prefixes) {
+  const boost::mpi::communicator world;
+  std::vector<std::string> jobs{"prefix: {share: true}",
+                                "prefix: {share: tree}\nmicro_batch: {max_tokens: 90}"};
+  if (world.size() % 2 == 0) {
+    jobs.emplace_back("prefix: {share: tree}\nmesh: {cp: 2}");
+    jobs.emplace_back("prefix: {share: true}\nmesh: {tp: 2}\nexchange: {tp_copies: shared}");
+    jobs.emplace_back(
+        "prefix: {share: tree}\nmesh: {cp: flexible}\nbalance: {meet: step, cost: flops-7b}\n"
+        "micro_batch: {max_tokens_per_rank: 64}");
+  }
+  for (const std::string& yaml : jobs) {
+    SCOPED_TRACE(yaml);
+    Config config = config_of(yaml);
+    config.profiles["again"].micro_batch.min_count = 9;
+    DataService service(world, config);
+    Step step = service.step(grouped_share_of(world));
+    expect_whole_losses(service, step, true);
+    step = service.step(std::move(step), "plain");
+    for (const MicroBatch& m : step.micro_batches) EXPECT_EQ(m.tensors.find("labels@1"), nullptr);
+    step = service.step(std::move(step), "again");
+    expect_whole_losses(service, step, true);
+  }
+}
+
 TEST(FieldsAhead, of_labels_or_masks_that_samples_bring_are_refused_on_every_rank) {
   const boost::mpi::communicator world;
   for (const char* name : {"labels", "loss_mask", "labels@1"}) {
@@ -145,6 +235,14 @@ TEST(FieldsAhead, of_labels_or_masks_that_samples_bring_are_refused_on_every_ran
     mine.add_field({name, DType::int64, FieldKind::token, {}});
     EXPECT_THROW((void)service.step(mine), InputError);
   }
+}
+
+TEST(FieldsAhead, of_samples_that_tell_their_tree_are_refused_on_every_rank) {
+  const boost::mpi::communicator world;
+  DataService service(world, config_of("prefix: {share: tree}"));
+  RaggedBatch mine = grouped_share_of(world);
+  mine.add_field({"segment_ids", DType::int64, FieldKind::token, {}});
+  EXPECT_THROW((void)service.step(mine), InputError);
 }
 
 TEST(PaddingMask, stands_on_stages_in_the_middle_too_where_tensors_are_in_common) {

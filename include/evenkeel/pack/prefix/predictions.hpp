@@ -44,29 +44,38 @@ struct LocalPredictions {
 /// All ranks together list every entry once, except those that nothing predicts. O(entries).
 [[nodiscard]] LocalPredictions predictions_on(const PredictionMap& map, CpRank rank);
 
-/// Consecutive response tokens of one sample that a CP rank predicts from consecutive local rows. The label
-/// of a row, except the last, is the token of the next row.
+/// Consecutive response tokens of one sample that a CP rank predicts from consecutive local rows.
 struct PredictionRun {
   std::int64_t sample = 0;
-  RowRange rows;               ///< local rows that predict, at least one
-  std::int64_t next_row = -1;  ///< local row of the last one's label; -1: another rank has it
-  std::int64_t halo = -1;      ///< then the label's number in the halo (see derive_labels); -1 otherwise
+  RowRange rows;  ///< local rows that predict, at least one
 
   friend constexpr bool operator==(const PredictionRun&, const PredictionRun&) = default;
 };
 /// The list of predictions_on(predictions(layout, prompt_lengths), rank) as runs in the same order, computed
-/// without other ranks' rows. Throws as `predictions` does. O(runs of all samples).
+/// without other ranks' rows. With `ahead`, what a module predicts that much further on: response token t
+/// from the row of token t - 1 - ahead. Throws as `predictions` does. O(runs of all samples).
 [[nodiscard]] std::vector<PredictionRun> prediction_runs(const PackedTreeLayout& layout,
                                                          std::span<const std::int64_t> prompt_lengths,
-                                                         CpRank rank);
+                                                         CpRank rank, std::int64_t ahead = 0);
 
-/// Labels, one a prediction: the response token itself, from this rank's rows. `halo` has the tokens that
-/// other ranks may have to send: the one after each entry of packed_runs(layout.segments(), rank), then the
-/// first one of each segment. It is read only for runs that end inside their segment, and for segments whose
-/// preceding row is on this rank while the token is not; with cp 1 for none. Throws InputError unless `out`
-/// has one element for each prediction, and if a run needs a token that is missing.
-void derive_labels(std::span<const PredictionRun> runs, std::span<const std::int64_t> local_tokens,
-                   std::span<const std::int64_t> halo, std::span<std::int64_t> out);
+/// Labels, one a prediction of prediction_runs(..., ahead): the response token itself, from this rank's rows.
+/// `halo` has the tokens that other ranks may have to send, `reach` each time: those after each entry of
+/// packed_runs(layout.segments(), rank), then the first ones of each segment. It is read only for runs that
+/// end inside their segment, and for first tokens that are not in a run of this rank that begins its segment;
+/// with cp 1 not at all. Throws InputError unless `out` has one element for each prediction, and if a token
+/// is missing. Precondition: ahead < reach.
+void derive_labels(const PackedTreeLayout& layout, std::span<const std::int64_t> prompt_lengths, CpRank rank,
+                   std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,
+                   std::span<std::int64_t> out, std::int64_t reach = 1, std::int64_t ahead = 0);
+
+/// The tokens `ahead` rows behind each row, `pad` behind the end of its samples and in pad rows: what a
+/// module that predicts further tokens embeds. All samples that share a row must have the same one: the tree
+/// is of PrefixTree::of_tokens with at least as many ahead. `out` has one element a local row; `halo` as
+/// above. Precondition: 1 <= ahead <= reach.
+void derive_tokens_ahead(const PackedTreeLayout& layout, CpRank rank,
+                         std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,
+                         std::int64_t reach, std::int64_t ahead, std::int64_t pad,
+                         std::span<std::int64_t> out);
 
 /// Copies a rank's values to the response tokens that its rows predict: local rows -> rows of a field with
 /// one row per response token. Other rows do not change, so calling it for every rank completes the field.

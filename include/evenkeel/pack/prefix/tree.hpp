@@ -53,7 +53,12 @@ class PrefixTree {
   /// segment ends where samples diverge or one of them ends, so that paths consist of whole segments, none of
   /// which is empty. Siblings are in the order of their first samples. Equal samples share all their
   /// segments. O(total length of the samples).
-  [[nodiscard]] static PrefixTree of_tokens(std::span<const std::span<const std::int64_t>> samples);
+  ///
+  /// With `ahead` they share a token only if the `ahead` tokens after it are equal, too, or the end that
+  /// comes before: what a module that predicts further tokens embeds at its row. A segment ends so much
+  /// earlier, and a sample ends where no other goes on. The example's, 1 ahead: `1 | 2 | 3 4 | 3 5 6 | 2 7`.
+  [[nodiscard]] static PrefixTree of_tokens(std::span<const std::span<const std::int64_t>> samples,
+                                            std::int64_t ahead = 0);
   /// The tree of groups, without their tokens: a root for each prefix, a child for each suffix, in the order
   /// of PackedPrefixLayout; samples are the suffixes. Empty prefixes and suffixes are segments, too.
   [[nodiscard]] static PrefixTree of_groups(const PrefixGroups& groups);
