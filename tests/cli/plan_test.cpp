@@ -261,16 +261,25 @@ TEST_F(PlanWithSharedPrefixes, of_an_empty_table_is_an_error_as_every_plan_of_on
 }
 
 #ifndef __SANITIZE_ADDRESS__  // which takes more address space than any limit leaves
-TEST(PlanOfARun, refuses_a_cost_that_lengths_do_not_tell) {
+TEST(PlanOfARun, counts_the_work_of_an_encoder_by_a_column_of_its_field) {
   const ScratchFolder scratch;
-  write_text(scratch / "lengths.csv", "length\n5\n");
-  const ProgramResult result =
-      run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() +
-                   " --set 'balance.cost={model: tokens, encoder: {field: patches, linear: 4}}'");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("balance.cost: counts the work of an encoder by the rows of 'patches'"),
-                    HasSubstr("knows only lengths")));
+  write_text(scratch / "lengths.csv", "length,patches\n5,9\n5,9\n5,1\n5,1\n");
+  const auto plan = [&](const std::string& field, const std::string& option) {
+    return run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() + option +
+                        " --set mesh.dp=2 --set 'balance.cost={model: tokens, encoder: {field: " + field +
+                        ", linear: 4}}' --json " + (scratch / "plan.json").string());
+  };
+  const ProgramResult result = plan("patches", "");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, testing::ContainsRegex("encoder, DP ranks +1\\.8000 +1\\.0000"));
+  const nlohmann::json told = nlohmann::json::parse(read_text(scratch / "plan.json"));
+  EXPECT_EQ(told.at("encoder").at("dp_max_over_mean_before"), 1.8);
+  EXPECT_EQ(told.at("encoder").at("dp_max_over_mean"), 1);
+  EXPECT_THAT(plan("frames", "").err, HasSubstr("has no numbers of 'frames', which balance.cost names"));
+  const ProgramResult compared = plan("patches", " --compare");
+  EXPECT_EQ(compared.status, 2);
+  EXPECT_THAT(compared.err,
+              HasSubstr("balance.cost: counts the work of an encoder by the rows of 'patches'"));
 }
 
 TEST(PlanOfARun, says_what_a_run_does_by_who_holds_samples) {

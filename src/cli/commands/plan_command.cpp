@@ -28,6 +28,7 @@
 #include "page/html_page.hpp"
 #include "page/plan_picture.hpp"
 #include "plan/assign/dp_assignment.hpp"
+#include "plan/settings/encoder_costs.hpp"
 #include "plan/strategies/automatic.hpp"
 
 namespace evenkeel::cli {
@@ -114,6 +115,11 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
                            {"micro_batch_max_over_mean", balance.micro_batch_max_over_mean},
                            {"step_max_over_mean", balance.step_max_over_mean}}},
                          {"plan_seconds", seconds}};
+  if (settings.balance.encoder) {
+    const EncoderWork encoder = encoder_work_of(table, settings, plan);
+    json["encoder"] = {{"dp_max_over_mean_before", max_over_mean(encoder.in_source_order)},
+                       {"dp_max_over_mean", max_over_mean(encoder.assigned)}};
+  }
   add_pipeline(json, plan, settings);
   return json;
 }
@@ -176,6 +182,11 @@ std::string summary(const StepProblem& problem, const StepPlan& plan, double sec
                     {"source order", TextTable::Align::right},
                     {"planned", TextTable::Align::right}});
   ratios.add({"DP ranks", ratio(before), ratio(balance.dp_max_over_mean)});
+  if (settings.balance.encoder) {
+    const EncoderWork encoder = encoder_work_of(table, settings, plan);
+    ratios.add({"encoder, DP ranks", ratio(max_over_mean(encoder.in_source_order)),
+                ratio(max_over_mean(encoder.assigned))});
+  }
   ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
   ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
   return indented(heading(table, settings, plan, seconds), 0, style.width) +
@@ -273,11 +284,11 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
     throw ConfigError("micro_batch.max_rows",
                       "limits rows of a field, and " + option + " goes by lengths alone",
                       "Set micro_batch.max_rows: null");
-  if (!settings.balance.encoder) return;
-  throw ConfigError("balance.cost",
-                    "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
-                        "', and a plan knows only lengths",
-                    "Plan without encoder: --set balance.cost to the model's cost");
+  if (lengths_alone && settings.balance.encoder)
+    throw ConfigError("balance.cost",
+                      "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
+                          "', and " + option + " goes by lengths alone",
+                      "Plan without encoder: --set balance.cost to the model's cost");
 }
 
 /// What a run does that depends on which rank reads what.

@@ -197,6 +197,9 @@ void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& 
   std::vector<RowCounts> rows;
   for (const auto& [field, most] : settings.micro_batch.max_rows)
     rows.push_back({field, numbers(field, "micro_batch.max_rows")});
+  const std::optional<EncoderCost>& encoder = settings.balance.encoder;
+  if (encoder && !settings.micro_batch.max_rows.contains(encoder->field))
+    rows.push_back({encoder->field, numbers(encoder->field, "balance.cost")});
   table.set_row_counts(std::move(rows));
   const std::optional<std::string>& cost = settings.balance.cost_field;
   if (cost) table.set_field_sums({{*cost, numbers(*cost, "balance.cost")}});

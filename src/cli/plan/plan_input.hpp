@@ -30,8 +30,8 @@ struct PlanInput {
 [[nodiscard]] PrefixSharing all_sharing_told(const std::filesystem::path& path, PrefixSharing wanted);
 
 /// Adds what a plan with these settings needs to know of fields: the numbers in the columns, or keys, of
-/// their names, which are rows of a field with a cap and the work that a field says. Throws InputError where
-/// the file does not have them.
+/// their names, which are rows of a field with a cap or an encoder, and the work that a field says. Throws
+/// InputError where the file does not have them.
 void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& settings, LengthTable& table);
 
 }  // namespace evenkeel::cli

@@ -35,4 +35,17 @@ EncoderWork encoder_work_of(const LengthTable& table, const PlanSettings& settin
   return work;
 }
 
+EncoderWork encoder_work_of(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
+  EVENKEEL_PRECONDITION(cheap, settings.balance.encoder.has_value());
+  const std::vector<Cost> costs = encoder_costs_of(table, *settings.balance.encoder);
+  EncoderWork work;
+  work.in_source_order = group_sums(contiguous_runs(table.size(), settings.dp), costs);
+  for (const DpRankPlan& rank : plan.ranks) {
+    Cost& sum = work.assigned.emplace_back(0);
+    for (const MicroBatchPlan& m : rank.micro_batches)
+      for (const EntryId entry : m.entries) sum += costs[entry.index()];
+  }
+  return work;
+}
+
 }  // namespace evenkeel

@@ -6,6 +6,7 @@
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
+#include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {
@@ -25,5 +26,8 @@ struct EncoderWork {
 /// Of a step that was assigned with such a cost. Precondition: settings.balance.encoder is set.
 [[nodiscard]] EncoderWork encoder_work_of(const LengthTable& table, const PlanSettings& settings,
                                           const StepAssignment& assignment);
+/// The same of a plan.
+[[nodiscard]] EncoderWork encoder_work_of(const LengthTable& table, const PlanSettings& settings,
+                                          const StepPlan& plan);
 
 }  // namespace evenkeel
