@@ -58,9 +58,14 @@ std::string text_of_event(const stream::Event& event) {
   return text;
 }
 
+// Without exceptions nlohmann::json would throw all the same for arrays of more values than can be.
 stream::Event event_of_text(std::string_view text) {
-  const json event = json::from_cbor(text, true, false);
-  if (event.is_discarded()) throw InputError("event", "is no CBOR");
+  json event;
+  try {
+    event = json::from_cbor(text);
+  } catch (const json::exception& error) {
+    throw InputError("event", std::string("is no CBOR: ") + error.what());
+  }
   return stream::event_of(event);
 }
 
