@@ -3,6 +3,7 @@ in a padded batch. Losses and gradients of both are compared at every step.
 
     mpirun -n 2 python3 examples/training/branching.py --cp 2
     mpirun -n 4 python3 examples/training/branching.py --cp 2 --aggregation prompt-mean --steps 10
+    python3 examples/training/branching.py --max-kept 16
 
 A tool names a door, one of four. The agent writes some bytes, and each pushes the door that it equals modulo 4. Where all of them
 push the right one, it opens and the next is named; otherwise the agent is asked again. Every turn is tried several times, so that
@@ -16,6 +17,7 @@ import math
 import numpy as np
 import torch
 
+from depth_first import DepthFirst
 from made_up import Sample
 from model import VOCABULARY, SmallGpt, attention
 from packed import log_probs
@@ -120,6 +122,15 @@ class TreeTrainer(Trainer):
     def token_losses(self, micro_batch, cp):
         return -log_probs(self.model, micro_batch, cp) * micro_batch["advantages"]
 
+    def backward(self, micro_batch, cp, token_losses, share):
+        if micro_batch.schedule is None:
+            return super().backward(micro_batch, cp, token_losses, share)
+
+        def loss_of(log_probs, chosen):
+            return self.weighted(micro_batch, -log_probs * micro_batch["advantages"][chosen], chosen) * share
+
+        return DepthFirst(self.model, micro_batch, cp, loss_of).run()
+
     def rows_of(self, step):
         """Tokens of all ranks, each once in its micro-batch."""
         first = self.service.mesh["cp"][0] == 0
@@ -141,13 +152,15 @@ class PathTrainer(PlainTrainer):
         return loss.item(), gradient_of(self.model)
 
 
-def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.03, **settings):
+def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.03, depth_first=False, max_kept=None, **settings):
     """Yields on rank 0 a line a step, and None on the others: mean reward, tokens of the paths and of the trees, both losses, how
     far these are apart, and how far gradients are."""
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model = SmallGpt(width=16, layers=layers).double()
     config = config_of(**{"share": "tree", "max_tokens": 512, **settings})
+    if depth_first or max_kept:
+        config["prefix"] |= {"schedule": "dfs", "max_kept_tokens": max_kept}
     loss = config["loss"]
     trees = TreeTrainer(ranks, model, config, learning_rate)
     paths = PathTrainer(model, {name: loss[name] for name in ("aggregation", "fully_masked", "norm_length")}, learning_rate)
@@ -159,10 +172,13 @@ def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.03, **settings):
             yield None
             continue
         expected, its_gradient = paths.step(rollouts, split)
+        schedules = [m.schedule for m in step.micro_batches if m.schedule]
         yield {
             "reward": sum(rollout.reward for rollout in rollouts) / len(rollouts),
             "paths": sum(map(len, rollouts)), "trees": rows, "plain": expected, "evenkeel": got,
             "micro_batches": [len(each) for each in split],
+            "kept": max((schedule["most_kept"] for schedule in schedules), default=rows),
+            "computed_again": sum(schedule["computed_again"] for schedule in schedules),
             "loss": abs(got - expected) / max(abs(expected), 1e-3),  # these losses come near 0
             "gradient": ((gradient - its_gradient).abs().max() / its_gradient.abs().max().clamp(min=1e-6)).item(),
         }
@@ -173,6 +189,8 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--cp", type=int, default=1)
     parser.add_argument("--aggregation", choices=AGGREGATIONS, default="token-mean")
+    parser.add_argument("--depth-first", action="store_true", help="with one path in memory at a time")
+    parser.add_argument("--max-kept", type=int, help="the same, with so many tokens of it between forward and backward")
     options = vars(parser.parse_args())
     lines = []
     for number, line in enumerate(prove(Ranks.of_job(), **options)):

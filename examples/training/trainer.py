@@ -68,19 +68,26 @@ class Trainer:
         """Sums ``token_losses(micro_batch, cp)`` by their weights, and updates the model."""
         self.optimizer.zero_grad(set_to_none=False)
         total = torch.zeros(1, dtype=torch.float64)
+        # of a micro-batch, before gradients flow to ranks that may have another number of them
+        share = 1 / len(step.micro_batches) if self.mean_of_micro_batches else 1
         for micro_batch, cp in self.micro_batches_of(step):
-            losses = token_losses(micro_batch, cp)
-            weights = micro_batch.exact_loss_weights if losses.dtype == torch.float64 else micro_batch["loss_weights"]
-            loss = (weights * losses).sum() * micro_batch.scale
-            if self.mean_of_micro_batches:
-                loss = loss / len(step.micro_batches)  # before gradients flow to ranks that may have another number of them
-            loss.backward()
-            total += loss.item()
+            total += self.backward(micro_batch, cp, token_losses, share)
         self._reduce(total)
         gradient = self._reduce(gradient_of(self.model))
         set_gradients(self.model, gradient)
         self.optimizer.step()
         return total.item(), gradient
+
+    def backward(self, micro_batch, cp, token_losses, share):
+        """Adds the gradients of a micro-batch's share in the loss, and returns that."""
+        loss = self.weighted(micro_batch, token_losses(micro_batch, cp)) * share
+        loss.backward()
+        return loss.item()
+
+    def weighted(self, micro_batch, losses, chosen=slice(None)):
+        """The loss of a micro-batch, or of the rows or predictions of it whose losses these are."""
+        weights = micro_batch.exact_loss_weights if losses.dtype == torch.float64 else micro_batch["loss_weights"]
+        return (weights[chosen] * losses).sum() * micro_batch.scale
 
     def _reduce(self, values):
         """As the configuration says that this trainer reduces: sums over CP ranks, sums or means over the rest."""

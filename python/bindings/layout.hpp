@@ -4,11 +4,15 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "bindings/arrays.hpp"
 #include "bindings/words.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 
 namespace evenkeel::python {
 
@@ -27,6 +31,25 @@ inline constexpr std::array cp_layouts{
 struct CpArgument {
   CpGroup group;
 };
+
+/// A schedule as a dict, by the names of the C++ struct; steps as (word, piece).
+[[nodiscard]] inline pybind11::dict dict_of(DepthFirstSchedule schedule) {
+  constexpr std::array kinds{"push", "visit", "pop"};
+  std::vector<std::int64_t> rows;
+  for (const RowRange& range : schedule.rows) rows.insert(rows.end(), {range.begin, range.end});
+  pybind11::list steps;
+  for (const auto [kind, piece] : schedule.steps)
+    steps.append(pybind11::make_tuple(kinds.at(static_cast<std::size_t>(kind)), piece));
+  pybind11::dict result;
+  result["rows"] = array_of(std::move(rows)).reshape({-1, 2});
+  result["parents"] = array_of(std::move(schedule.parents));
+  result["keys_before"] = array_of(std::move(schedule.keys_before));
+  result["steps"] = std::move(steps);
+  result["most_keys"] = schedule.most_keys;
+  result["most_kept"] = schedule.most_kept;
+  result["computed_again"] = schedule.computed_again;
+  return result;
+}
 
 }  // namespace evenkeel::python
 

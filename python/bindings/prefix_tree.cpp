@@ -270,6 +270,19 @@ Pack and merge through that, with the rows of the tree as ragged rows.)");
           "(tin, tout) of a CP rank's rows, pad rows included, numbered alike on all ranks: put the ranks' "
           "lists one after "
           "the other, as an all-gather puts their keys. No query sees a pad row.")
+      .def(
+          "depth_first",
+          [](const PackedTreeLayout& self, std::optional<std::int64_t> max_kept) {
+            return dict_of(depth_first_schedule(self, max_kept));
+          },
+          py::kw_only(), py::arg("max_kept") = py::none(),
+          "How a trainer runs it with one path in memory at a time, as a dict: ``steps``, each ('push', "
+          "'visit' or 'pop', piece), over pieces of segments, which are the local ``rows`` [pieces, 2], "
+          "below "
+          "``parents``, and attend to the keys and values of ``keys_before`` rows on their path and to their "
+          "own; and ``most_keys`` and ``most_kept``, the rows whose keys and values, and of which all else, "
+          "is there at once. With ``max_kept``, no more are kept, and the rows ``computed_again`` are pushed "
+          "and later visited.")
       .def("attention", &attention_of, py::kw_only(), py::arg("cp_rank") = 0,
            "What a varlen attention kernel needs on a CP rank, as a dict: queries are the rank's rows as "
            "they stand, keys and "

@@ -106,6 +106,8 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
   settings.sharing = config.prefix;
   if (config.prefix != PrefixSharing::none) settings.predict_ahead = most_ahead(config);
   settings.max_path_tokens = config.max_path_tokens;
+  settings.schedule = config.segment_schedule;
+  settings.max_kept_tokens = config.max_kept_tokens;
   return settings;
 }
 

@@ -295,7 +295,9 @@ Keys pack_keys() {
 Keys prefix_keys() {
   const Choice<PrefixSharing> sharing(
       {{"false", PrefixSharing::none}, {"true", PrefixSharing::prompts}, {"tree", PrefixSharing::trees}});
-  const OptionalInteger<Int64> path{"null", tokens(1, largest_int32)};
+  const OptionalInteger<Int64> cap{"null", tokens(1, largest_int32)};
+  const Choice<SegmentSchedule> schedules(
+      {{"packed", SegmentSchedule::packed}, {"dfs", SegmentSchedule::depth_first}});
   return {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
         "Samples with the same uid share tokens, which travel and are computed once: nothing, their prompt, "
@@ -304,12 +306,22 @@ Keys prefix_keys() {
         "prefix that some of them have in common."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
        [=](const Config& config) { return sharing.write(config.prefix); }},
-      {{"prefix.max_path_tokens", path.type(), path.write(Config{}.max_path_tokens), path.values(),
+      {{"prefix.max_path_tokens", cap.type(), cap.write(Config{}.max_path_tokens), cap.values(),
         "The most tokens from the root of a tree to a leaf, before alignment: what attention and positions "
         "can do, where micro_batch.max_tokens is what memory can. A path is a sample, with its prompt; one "
         "above it is an error, or what batch.too_long says. null: samples may be as long as a micro-batch."},
-       [=](const ConfigValue& value, Config& config) { config.max_path_tokens = path.read(value); },
-       [=](const Config& config) { return path.write(config.max_path_tokens); }},
+       [=](const ConfigValue& value, Config& config) { config.max_path_tokens = cap.read(value); },
+       [=](const Config& config) { return cap.write(config.max_path_tokens); }},
+      {{"prefix.schedule", schedules.type(), schedules.write(Config{}.segment_schedule), schedules.values(),
+        "How the trainer runs a micro-batch's segments: all at once (packed), or depth first, with one path "
+        "in memory at a time (dfs). Then each micro-batch has the schedule."},
+       [=](const ConfigValue& value, Config& config) { config.segment_schedule = schedules.read(value); },
+       [=](const Config& config) { return schedules.write(config.segment_schedule); }},
+      {{"prefix.max_kept_tokens", cap.type(), cap.write(Config{}.max_kept_tokens), cap.values(),
+        "The most tokens, with alignment, of which more than keys and values is kept at once, depth first. "
+        "Above it, those at the top of a tree are computed twice. null: all tokens of a path are kept."},
+       [=](const ConfigValue& value, Config& config) { config.max_kept_tokens = cap.read(value); },
+       [=](const Config& config) { return cap.write(config.max_kept_tokens); }},
       reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
   };
 }

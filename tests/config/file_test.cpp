@@ -281,6 +281,9 @@ TEST(ConfigYaml, shared_prefixes_round_trip) {
     EXPECT_EQ(parse(to_yaml(config)), config);
   }
   config.max_path_tokens = 4096;
+  config.segment_schedule = SegmentSchedule::depth_first;
+  config.max_kept_tokens = 1024;
+  config.balance.meet = Meeting::once_a_step;
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse("prefix: {share: true}").prefix, PrefixSharing::prompts);
   EXPECT_EQ(parse("prefix: {share: tree}").prefix, PrefixSharing::trees);
@@ -382,8 +385,9 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     const std::set<std::string> stays_off{
         "  share: false", "  speeds: equal", "  placement_tolerance: 0", "  packing: auto", "  count: fewest",
         "  max_rows: null", "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
-        "  max_tokens_per_rank: null", "  communication: auto", "  context_sizes: powers-of-two",
-        "  stage: last", "  read_as: null", "  spread_pads: 0",
+        "  schedule: packed", "  max_kept_tokens: null", "  max_tokens_per_rank: null",
+        "  communication: auto", "  context_sizes: powers-of-two", "  stage: last", "  read_as: null",
+        "  spread_pads: 0",
         // Nothing arrives there.
         "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
         "  redis_password_file: null", "  redis_wait_replicas: 0", "  capacity: 8GiB", "  token_file: null",
@@ -393,7 +397,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 100u);
+  EXPECT_EQ(keys, 102u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
@@ -444,6 +448,8 @@ TEST(ConfigSettings, list_every_key_but_those_with_one_value) {
   Config shared;
   shared.prefix = PrefixSharing::trees;
   shared.max_path_tokens = 7;
+  shared.segment_schedule = SegmentSchedule::depth_first;
+  shared.max_kept_tokens = 7;
   shared.balance.strategy = Strategy::grid;
   shared.micro_batch.count = CountRule::fastest;
   for (Config config : {test::changed_config(), test::measured_config(), test::flexible_config(),

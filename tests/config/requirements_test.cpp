@@ -90,6 +90,13 @@ std::vector<std::string> broken_configurations() {
 
   add("prefix: {max_path_tokens: 8}", {""});
 
+  const std::string dfs = "balance: {meet: step}, prefix: {share: tree, schedule: dfs";
+  add("balance: {meet: step}, prefix: {schedule: dfs}", {""});
+  add("prefix: {share: tree, schedule: dfs}", {""});
+  add(dfs + "}", {"mesh: {pp: 2}"});
+  add("prefix: {share: tree, max_kept_tokens: 8}", {""});
+  add(dfs + ", max_kept_tokens: 8}", {"mesh: {cp: 2}"});
+
   const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
   const std::string reads = "source: {kind: synthetic}";
   add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});
@@ -126,6 +133,14 @@ TEST(Requirements, refuse_what_does_not_go_together_with_the_key_the_reason_and_
     EXPECT_THAT(message, StartsWith("job.yaml: " + refusing_key(requirement) + ": ")) << broken[i];
     EXPECT_THAT(message, HasSubstr(", since " + std::string(requirement.why) + ". Set ")) << broken[i];
   }
+}
+
+TEST(Requirements, no_segment_is_kept_under_a_cap_below_its_alignment) {
+  EXPECT_EQ(
+      test::refusal("{balance: {meet: step}, pack: {align: 16}, "
+                    "prefix: {share: tree, schedule: dfs, max_kept_tokens: 8}}"),
+      "job.yaml: prefix.max_kept_tokens: is 8, below the alignment of one segment, 16 tokens. Raise it, or "
+      "lower pack.align, tp or pack.align_lcm");
 }
 
 TEST(Requirements, say_what_is_needed_of_which_key) {

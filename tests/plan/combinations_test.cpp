@@ -118,6 +118,10 @@ void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
   if (below(6) == 0) settings.balance.cost_field = "work";
   settings.seed = random();
   if (below(8) == 0) settings.max_path_tokens = 14;
+  if (below(8) == 0) settings.schedule = SegmentSchedule::depth_first;
+  if (settings.schedule == SegmentSchedule::depth_first && below(4) != 0)
+    settings.balance.meet = Meeting::once_a_step;
+  if (below(16) == 0) settings.max_kept_tokens = settings.alignment() + below(30);
 }
 
 /// The keys that the table of keys says do not go with the rest.
@@ -146,6 +150,12 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
   if (settings.max_path_tokens && settings.sharing == PrefixSharing::none)
     keys.insert("prefix.max_path_tokens");
+  const bool is_depth_first = settings.schedule == SegmentSchedule::depth_first;
+  if (is_depth_first &&
+      (settings.sharing == PrefixSharing::none || b.meet != Meeting::once_a_step || settings.pp > 1))
+    keys.insert("prefix.schedule");
+  if (settings.max_kept_tokens && !(is_depth_first && settings.cp.size == 1 && !settings.flexible))
+    keys.insert("prefix.max_kept_tokens");
   const bool own_groups = packed && own && automatic && !b.equal_count && cut_first &&
                           b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
                           (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));

@@ -161,8 +161,10 @@ struct Config {
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PackSettings pack;
-  PrefixSharing prefix = PrefixSharing::none;   ///< the key prefix.share
-  std::optional<std::int64_t> max_path_tokens;  ///< the key prefix.max_path_tokens
+  PrefixSharing prefix = PrefixSharing::none;                  ///< the key prefix.share
+  std::optional<std::int64_t> max_path_tokens;                 ///< the key prefix.max_path_tokens
+  SegmentSchedule segment_schedule = SegmentSchedule::packed;  ///< the key prefix.schedule
+  std::optional<std::int64_t> max_kept_tokens;                 ///< the key prefix.max_kept_tokens
   LossSettings loss;
   std::map<std::string, Profile, std::less<>> profiles;  ///< complete settings by name, overrides applied
   ExchangeSettings exchange;

@@ -43,6 +43,7 @@ struct SharedSequences {
   std::vector<SampleId> segment_sample;             ///< the sample that ends there; -1: none does
   std::vector<std::int64_t> segment_group;          ///< 0-based: segments with one root
   std::vector<std::int64_t> prediction_offsets{0};  ///< samples + 1: the predictions of sample i on this rank
+  std::optional<DepthFirstSchedule> schedule = {};  ///< with prefix.schedule: dfs
 
   /// Predictions on this rank.
   [[nodiscard]] std::int64_t predictions() const noexcept { return prediction_offsets.back(); }

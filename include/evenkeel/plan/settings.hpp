@@ -190,6 +190,12 @@ enum class PrefixSharing : std::uint8_t {
   trees,    ///< samples with the same uid share all common prefixes, and prefixes of prefixes
 };
 
+/// How a trainer runs the segments of a micro-batch whose samples share prefixes.
+enum class SegmentSchedule : std::uint8_t {
+  packed,       ///< all of them in one forward and one backward pass
+  depth_first,  ///< one path at a time, see DepthFirstSchedule
+};
+
 /// Flexible context parallelism: each micro-batch is run by a group of its own size of neighboring DP ranks.
 struct FlexibleContext {
   int max_size = 1;  ///< of a group
@@ -220,6 +226,9 @@ struct PlanSettings {
   /// Most tokens from the root of a tree to a leaf, with shared prefixes: the true tokens of a sample,
   /// without pad rows, so that no position id reaches it.
   std::optional<std::int64_t> max_path_tokens = std::nullopt;
+  SegmentSchedule schedule = SegmentSchedule::packed;
+  /// The most rows of which a trainer keeps more than keys and values, depth first.
+  std::optional<std::int64_t> max_kept_tokens = std::nullopt;
   std::vector<int> dp_of_rank;    ///< the DP rank of each world rank; empty: no placement
   std::vector<int> node_of_rank;  ///< the node of each world rank; empty: unknown
 

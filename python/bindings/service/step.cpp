@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/layout.hpp"
 #include "bindings/service/samples.hpp"
 #include "bindings/service/service.hpp"
 
@@ -61,6 +62,11 @@ py::array_t<std::int64_t> each_sample(const HeldMicroBatch& self, Part&& part) {
 std::optional<PackedTreeLayout> tree_of(const HeldMicroBatch& self) {
   const std::optional<SharedSequences>& shared = self.get().tensors.shared;
   return shared ? std::optional(shared->tree) : std::nullopt;
+}
+
+std::optional<py::dict> schedule_of(const HeldMicroBatch& self) {
+  const std::optional<SharedSequences>& shared = self.get().tensors.shared;
+  return shared && shared->schedule ? std::optional(dict_of(*shared->schedule)) : std::nullopt;
 }
 
 std::optional<py::array_t<std::int64_t>> prediction_offsets_of(const HeldMicroBatch& self) {
@@ -123,6 +129,7 @@ void bind_step(py::module_& module) {
                              })
       .def_property_readonly("layout", [](const HeldMicroBatch& self) { return self.get().tensors.layout; })
       .def_property_readonly("tree", &tree_of)
+      .def_property_readonly("schedule", &schedule_of)
       .def_property_readonly("prediction_offsets", &prediction_offsets_of)
       .def_property_readonly("padded_length",
                              [](const HeldMicroBatch& self) { return self.get().tensors.padded_length; })

@@ -142,6 +142,12 @@ class MicroBatch(WithFields):
         return self._core.tree
 
     @property
+    def schedule(self) -> dict[str, Any] | None:
+        """With ``prefix.schedule: dfs``: in which steps to run it with one path in memory at a time, as
+        ``tree.depth_first()`` says. None otherwise."""
+        return self._core.schedule
+
+    @property
     def layout(self) -> PackedLayout:
         """Where its sequences are, or with shared prefixes their segments, over the whole CP group."""
         return self._core.layout

@@ -60,12 +60,17 @@ def aggregations(over, ranks):
 
 
 def branching(over, ranks):
-    """Each aggregation over 1, 2 and 4 CP ranks."""
+    """Each aggregation over 1, 2 and 4 CP ranks in packed trees, and depth first over 2 or 4 and with a cap."""
     if (over, ranks) != ("mpi", 4):
         return {}
     small = {"tasks": 2, "layers": 2, "max_tokens": 96, "steps": 1}
-    return {f"{aggregation}, cp {cp}": {"aggregation": aggregation, "cp": cp, **small}
-            for aggregation in AGGREGATIONS for cp in (1, 2, 4)}
+    cases = {f"{aggregation}, cp {cp}": {"aggregation": aggregation, "cp": cp, **small}
+             for aggregation in AGGREGATIONS for cp in (1, 2, 4)}
+    for number, aggregation in enumerate(AGGREGATIONS):
+        cp = (2, 4)[number % 2]
+        cases[f"{aggregation}, depth first, cp {cp}"] = {**cases[f"{aggregation}, cp {cp}"], "depth_first": True}
+        cases[f"{aggregation}, depth first, capped"] = {**cases[f"{aggregation}, cp 1"], "max_kept": 6}
+    return cases
 
 
 MODES = {mode: {"mode": mode, "cp": 2, "max_tokens": 256, "steps": 2} for mode in ("padded", "fixed")} | {
@@ -137,13 +142,17 @@ def test_grpo_with_shared_prefixes_has_the_loss_and_gradients_of_separate_sample
             assert line["gradient"] + other["gradient"] <= 1e-9  # from the same plain one
 
 
-def test_packed_trees_of_a_branching_agent_train_as_its_paths_do():
+def test_trees_of_a_branching_agent_train_as_its_paths_do_packed_and_depth_first():
     told = trained("mpi", 4)
     names = [f"branching {name}" for name in branching("mpi", 4)]
     require_equal(told, names, 1e-12)
     lines = [line for name in names for line in told[name]]
     assert all(line["trees"] < 0.8 * line["paths"] for line in lines)
     assert any(max(line["micro_batches"]) > 1 for line in lines)
+    for name in names:
+        for line in told[name]:
+            assert (line["kept"] <= 6) == ("capped" in name) == (line["computed_again"] > 0), name
+            assert (line["kept"] < line["trees"]) == ("depth first" in name), name
 
 
 @pytest.mark.parametrize("over, ranks", AHEAD_JOBS)

@@ -35,7 +35,12 @@ PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assig
   std::vector<SampleShape> samples;
   for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);
   if (!assignment.shared()) return lay_out(std::move(samples), sequences, member);
-  return lay_out_shared(std::move(samples), forest_of(assignment, plan), sequences, member);
+  PackedMicroBatch micro_batch =
+      lay_out_shared(std::move(samples), forest_of(assignment, plan), sequences, member);
+  const PlanSettings& settings = problem.settings;
+  if (settings.schedule == SegmentSchedule::depth_first)
+    micro_batch.shared->schedule = depth_first_schedule(micro_batch.shared->tree, settings.max_kept_tokens);
+  return micro_batch;
 }
 
 }  // namespace evenkeel

@@ -38,6 +38,8 @@ constexpr Need assigned_first_or_flexible{"balance.strategy", "hierarchical, or 
                                           }};
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
+constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a step",
+                            [](C c) { return c.balance.meet == Meeting::once_a_step; }};
 constexpr Need equal_speeds{"balance.speeds", "equal", "equally fast ranks",
                             [](C c) { return c.balance.speeds.empty(); }};
 constexpr Need local{"balance.placement", "locality", "shares that are placed where their tokens are",
@@ -62,6 +64,11 @@ constexpr Need fewest{"micro_batch.count", "fewest", "the fewest micro-batches",
 constexpr Need own_alignment{"pack.align", "auto", "the default alignment",
                              [](C c) { return !c.names_alignment; }};
 constexpr Need one_size{"mesh.cp", "a number", "groups of one size", [](C c) { return !c.flexible_cp; }};
+constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
+                        [](C c) { return !c.flexible_cp && c.cp == 1; }};
+constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
+constexpr Need depth_first{"prefix.schedule", "dfs", "segments that are run depth first",
+                           [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
 constexpr Need own_sizes{"mesh.cp", "flexible", "groups of different sizes",
                          [](C c) { return c.flexible_cp; }};
 constexpr Need alone{"prefix.share", "false", "samples that share no tokens",
@@ -139,6 +146,10 @@ constexpr Feature sharing{"prefix.share", "true or tree", "prefix.share: false",
                           [](C c) { return c.sharing != PrefixSharing::none; }};
 constexpr Feature path_cap{"prefix.max_path_tokens", "", "prefix.max_path_tokens: null",
                            [](C c) { return c.caps_paths; }};
+constexpr Feature dfs{"prefix.schedule", "dfs", "prefix.schedule: packed",
+                      [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
+constexpr Feature kept_cap{"prefix.max_kept_tokens", "", "prefix.max_kept_tokens: null",
+                           [](C c) { return c.caps_kept; }};
 constexpr Feature mindspeed_loss{"loss.aggregation", "mindspeed-rl", "another aggregation",
                                  [](C c) { return c.loss == LossAggregation::mindspeed_rl; }};
 constexpr Feature delay{"batch.delay_outliers", "", "batch.delay_outliers: 0",
@@ -237,6 +248,13 @@ constexpr Requirement table[] = {
 
     {path_cap, shared, "a sample that stands alone is no path of a tree: batch.max_length limits samples"},
 
+    {dfs, shared, "samples that stand alone are run one after the other without a schedule"},
+    {dfs, meeting_once,
+     "DP ranks have different numbers of segments, and some that meet in every pass would wait forever"},
+    {dfs, one_stage, "segments of a path wait for each other, and a pipeline's stages would stand idle"},
+    {kept_cap, depth_first, "one pass over all segments keeps them all"},
+    {kept_cap, one_rank, "it cuts segments, and each context-parallel rank would have other rows of a part"},
+
     {delay, outlier_length, "nothing else says which samples are outliers"},
     {delay, companions, "nothing else says how many outliers share a step"},
     {delay, own_reading, "samples that a program adds to a step stay in that step"},
@@ -325,6 +343,9 @@ Choices choices_of(const PlanSettings& settings) {
   choices.sharing = settings.sharing;
   choices.caps_paths = settings.max_path_tokens.has_value();
   choices.flexible_cp = settings.flexible.has_value();
+  choices.schedule = settings.schedule;
+  choices.caps_kept = settings.max_kept_tokens.has_value();
+  choices.cp = settings.cp.size;
   choices.pp = settings.pp;
   choices.count_multiple = settings.count_multiple();
   choices.names_alignment = settings.align.has_value();

@@ -22,11 +22,14 @@ struct Choices {
   MiniBatchSettings mini_batches{};
   PrefixSharing sharing = PrefixSharing::none;
   bool caps_paths = false;  ///< prefix.max_path_tokens
+  SegmentSchedule schedule = SegmentSchedule::packed;
+  bool caps_kept = false;  ///< prefix.max_kept_tokens
   LossAggregation loss = LossAggregation::token_mean;
   DelaySettings delay{};
   bool flexible_cp = false;          ///< mesh.cp: flexible
   bool names_largest_group = false;  ///< mesh.max_cp
   ContextSizes context_sizes = ContextSizes::powers_of_two;
+  int cp = 1;
   int pp = 1;
   std::int64_t count_multiple = 1;   ///< PlanSettings::count_multiple
   bool names_alignment = false;      ///< pack.align

@@ -150,6 +150,7 @@ void PlanSettings::validate() const {
   require_size(micro_batch.length_round, "micro_batch.length_round");
   require_size(mini_batches.count, "batch.mini_batches");
   require_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
+  require_size(max_kept_tokens.value_or(1), "prefix.max_kept_tokens");
   require_few_forced(*this);
   require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
   if (!balance.speeds.empty()) require_one_a_rank(balance.speeds, dp);
@@ -166,6 +167,11 @@ void PlanSettings::validate() const {
   }
   require_together(choices_of(*this));
   require_as_configured(*this);
+  if (max_kept_tokens && *max_kept_tokens < alignment())
+    throw ConfigError("prefix.max_kept_tokens",
+                      "is " + std::to_string(*max_kept_tokens) + ", below the alignment of one segment, " +
+                          std::to_string(alignment()) + " tokens",
+                      "Raise it, or lower pack.align, tp or pack.align_lcm");
   for (const int group : {cp.size, largest_group()}) {
     if (cap(group) >= alignment(group)) continue;
     throw ConfigError(flexible ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -172,6 +173,54 @@ void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<
 /// What a varlen attention kernel needs on one CP rank; see PrefixAttentionPlan. The keys of a run are the
 /// rows of all segments before it, then those of its own segment. O(sum of the segments' path lengths).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedTreeLayout& layout, CpRank rank);
+
+/// What is done with a piece of a tree, a run of rows of one segment, while those before it on its path are
+/// open.
+struct TreeStep {
+  enum class Kind : std::uint8_t {
+    push,   ///< it opens: forward for its keys and values alone; nothing else is kept
+    visit,  ///< forward with all that the backward pass needs; it opens if it was not pushed
+    pop,    ///< backward, of its own losses and of the gradients of its keys and values; it closes
+  };
+
+  Kind kind = Kind::visit;
+  std::int64_t piece = 0;
+
+  friend constexpr bool operator==(TreeStep, TreeStep) = default;
+};
+
+/// How a trainer runs a packed tree depth first, with one path in memory at a time. Pieces are numbered in
+/// the order of their rows, which they cover without gaps. Every piece is visited and popped once. Those with
+/// descendants are pushed first where a cap leaves no room to keep what their visit would: their rows are
+/// computed again. In each step open pieces are the path to the step's piece, so their keys and values are a
+/// stack: rows attend to the keys_before[piece] first ones of it, and to those of their own piece. Every pop
+/// adds gradients to keys and values of the pieces before it, which are complete when these are popped.
+///
+/// All numbers are local rows of a CP rank, pad rows included, and the same on all ranks of the group.
+///
+/// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` with at most 2 rows kept has pieces [0,2) [2,3) [3,4) [4,6)
+/// [6,7), keys_before 0 2 3 3 2, and steps push 0, push 1, visit 2, pop 2, visit 3, pop 3, visit 1, pop 1,
+/// visit 4, pop 4, visit 0, pop 0: at most 5 keys, 2 rows kept, and 3 computed again.
+struct DepthFirstSchedule {
+  std::vector<RowRange> rows;             ///< of each piece
+  std::vector<std::int64_t> parents;      ///< the piece before it; -1: none
+  std::vector<std::int64_t> keys_before;  ///< rows of all pieces before it on its path
+  std::vector<TreeStep> steps;            ///< two or three a piece
+  std::int64_t most_keys = 0;             ///< rows whose keys and values are there at once: the longest path
+  std::int64_t most_kept = 0;             ///< rows that were visited and not yet popped, at most
+  std::int64_t computed_again = 0;        ///< rows of the pieces that are pushed
+
+  friend bool operator==(const DepthFirstSchedule&, const DepthFirstSchedule&) = default;
+};
+
+/// The schedule with at most `max_kept` rows kept between visit and pop; unset: with no limit, and then
+/// nothing is computed again. Segments above the cap are cut, at multiples of the alignment. Optimal: the
+/// last row of a path sees all of it, so no order of the segments holds fewer keys; and with one row as
+/// alignment, no choice of the rows to keep, in any order, computes fewer again. Throws InputError if
+/// max_kept is below the alignment, or set with several CP ranks, each of which would have other rows of a
+/// piece. Local and deterministic. O(segments + pieces).
+[[nodiscard]] DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,
+                                                      std::optional<std::int64_t> max_kept = std::nullopt);
 
 /// In which order the keys and values of all CP ranks stand when one rank's queries attend to them.
 enum class KeyOrder : std::uint8_t {

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// The rows of the longest path below each segment.
+std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
+  std::vector<std::int64_t> below(static_cast<std::size_t>(layout.tree().size()), 0);
+  for (std::int64_t s = layout.tree().size() - 1; s >= 0; --s) {
+    const std::int64_t parent = layout.tree().segment(s).parent;
+    if (parent < 0) continue;
+    const std::int64_t height = below[static_cast<std::size_t>(s)] + layout.segments().local_range(s).size();
+    std::int64_t& most = below[static_cast<std::size_t>(parent)];
+    most = std::max(most, height);
+  }
+  return below;
+}
+
+/// The largest multiple of the alignment that may be kept.
+std::int64_t most_kept_rows(const PackedLayout& segments, std::optional<std::int64_t> max_kept) {
+  if (!max_kept) return segments.local_rows();
+  const std::string cap = "at most " + std::to_string(*max_kept) + " rows kept";
+  if (segments.cp().size != 1)
+    throw InputError(cap, "need segments on one context-parallel rank", "Leave the cap out, or use cp 1");
+  if (*max_kept < segments.alignment())
+    throw InputError(cap, "are fewer than the alignment, " + std::to_string(segments.alignment()),
+                     "Raise the cap");
+  return *max_kept / segments.alignment() * segments.alignment();
+}
+
+class DepthFirstWalk {
+ public:
+  [[nodiscard]] std::int64_t top() const noexcept { return open_.empty() ? -1 : open_.back(); }
+
+  /// Goes on below the open piece. One that is not kept is visited when all below it is done.
+  void open(RowRange rows, bool is_kept) {
+    const std::int64_t piece = std::ssize(made_.rows);
+    made_.rows.push_back(rows);
+    made_.parents.push_back(top());
+    made_.keys_before.push_back(keys_);
+    open_.push_back(piece);
+    keys_ += rows.size();
+    made_.most_keys = std::max(made_.most_keys, keys_);
+    is_kept_.push_back(is_kept);
+    if (is_kept) {
+      visit(piece);
+    } else {
+      made_.steps.push_back({TreeStep::Kind::push, piece});
+      made_.computed_again += rows.size();
+    }
+  }
+
+  /// Closes all that is open above this piece.
+  void close_above(std::int64_t piece) {
+    while (top() != piece) {
+      const std::int64_t closing = top();
+      if (!is_kept_[static_cast<std::size_t>(closing)]) visit(closing);
+      made_.steps.push_back({TreeStep::Kind::pop, closing});
+      kept_ -= rows_of(closing);
+      keys_ -= rows_of(closing);
+      open_.pop_back();
+    }
+  }
+
+  [[nodiscard]] DepthFirstSchedule finish() && {
+    close_above(-1);
+    return std::move(made_);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t rows_of(std::int64_t piece) const noexcept {
+    return made_.rows[static_cast<std::size_t>(piece)].size();
+  }
+
+  void visit(std::int64_t piece) {
+    made_.steps.push_back({TreeStep::Kind::visit, piece});
+    kept_ += rows_of(piece);
+    made_.most_kept = std::max(made_.most_kept, kept_);
+  }
+
+  DepthFirstSchedule made_;
+  std::vector<bool> is_kept_;       // of each piece, while others come below it
+  std::vector<std::int64_t> open_;  // pieces
+  std::int64_t keys_ = 0;
+  std::int64_t kept_ = 0;
+};
+
+}  // namespace
+
+// With a cap of K, a row is kept if the longest path from it to a leaf, itself included, has at most K rows.
+// No choice keeps more. Cut the tree into chains, each going down from its first row to the deepest leaf
+// below: heights along a chain of n rows are n to 1, so min(n, K) of them are kept. And no more can be: a row
+// that is not computed again is kept until all below it is done, so when the leaf of its chain is computed,
+// all such rows of the chain are there at once. Rows that are computed again have only such ones above them:
+// when their turn comes nothing else is kept, so a piece of them may have K rows.
+DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,
+                                        std::optional<std::int64_t> max_kept) {
+  const std::int64_t most = most_kept_rows(layout.segments(), max_kept);
+  const std::vector<std::int64_t> below = rows_below(layout);
+  std::vector<std::int64_t> last_piece;  // of the path to the end of each segment
+  DepthFirstWalk walk;
+  for (std::int64_t s = 0; s < layout.tree().size(); ++s) {
+    const std::int64_t parent = layout.tree().segment(s).parent;
+    walk.close_above(parent < 0 ? -1 : last_piece[static_cast<std::size_t>(parent)]);
+    const RowRange rows = layout.segments().local_range(s);
+    const std::int64_t room = most - below[static_cast<std::size_t>(s)];
+    const std::int64_t kept_from = rows.end - std::clamp<std::int64_t>(room, 0, rows.size());
+    for (std::int64_t row = rows.begin; row < kept_from; row += most)
+      walk.open({row, std::min(row + most, kept_from)}, false);
+    if (kept_from < rows.end) walk.open({kept_from, rows.end}, true);
+    last_piece.push_back(walk.top());
+  }
+  return std::move(walk).finish();
+}
+
+}  // namespace evenkeel
