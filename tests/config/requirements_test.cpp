@@ -93,7 +93,7 @@ std::vector<std::string> broken_configurations() {
   const std::string dfs = "balance: {meet: step}, prefix: {share: tree, schedule: dfs";
   add("balance: {meet: step}, prefix: {schedule: dfs}", {""});
   add("prefix: {share: tree, schedule: dfs}", {""});
-  add(dfs + "}", {"mesh: {pp: 2}"});
+  add(dfs + "}", {"mesh: {pp: 2}", "pack: {predict_ahead: 1}"});
   add("prefix: {share: tree, max_kept_tokens: 8}", {""});
   add(dfs + ", max_kept_tokens: 8}", {"mesh: {cp: 2}"});
 

@@ -67,6 +67,8 @@ constexpr Need one_size{"mesh.cp", "a number", "groups of one size", [](C c) { r
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
 constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
+constexpr Need nothing_ahead{"pack.predict_ahead", "0", "one token ahead",
+                             [](C c) { return c.predict_ahead == 0; }};
 constexpr Need depth_first{"prefix.schedule", "dfs", "segments that are run depth first",
                            [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
 constexpr Need own_sizes{"mesh.cp", "flexible", "groups of different sizes",
@@ -252,6 +254,8 @@ constexpr Requirement table[] = {
     {dfs, meeting_once,
      "DP ranks have different numbers of segments, and some that meet in every pass would wait forever"},
     {dfs, one_stage, "segments of a path wait for each other, and a pipeline's stages would stand idle"},
+    {dfs, nothing_ahead,
+     "a module that predicts further ahead would need the keys and values of each of its depths"},
     {kept_cap, depth_first, "one pass over all segments keeps them all"},
     {kept_cap, one_rank, "it cuts segments, and each context-parallel rank would have other rows of a part"},
 
@@ -345,6 +349,7 @@ Choices choices_of(const PlanSettings& settings) {
   choices.flexible_cp = settings.flexible.has_value();
   choices.schedule = settings.schedule;
   choices.caps_kept = settings.max_kept_tokens.has_value();
+  choices.predict_ahead = settings.predict_ahead;
   choices.cp = settings.cp.size;
   choices.pp = settings.pp;
   choices.count_multiple = settings.count_multiple();

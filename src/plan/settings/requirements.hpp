@@ -23,7 +23,8 @@ struct Choices {
   PrefixSharing sharing = PrefixSharing::none;
   bool caps_paths = false;  ///< prefix.max_path_tokens
   SegmentSchedule schedule = SegmentSchedule::packed;
-  bool caps_kept = false;  ///< prefix.max_kept_tokens
+  bool caps_kept = false;          ///< prefix.max_kept_tokens
+  std::int64_t predict_ahead = 0;  ///< pack.predict_ahead
   LossAggregation loss = LossAggregation::token_mean;
   DelaySettings delay{};
   bool flexible_cp = false;          ///< mesh.cp: flexible
