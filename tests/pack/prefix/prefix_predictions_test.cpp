@@ -157,7 +157,7 @@ std::vector<std::int64_t> halo_of(const PackedTreeLayout& layout, CpRank rank,
 }
 
 /// A tree cut over ranks, whose rows are followed by as many equal tokens in all their samples.
-struct CutTree {
+struct PredictedTree {
   TokenLists samples = arbitrary_samples();
   std::int64_t ahead = *rc::gen::inRange<std::int64_t>(0, 4);
   CpGroup cp = arbitrary_cp();
@@ -177,7 +177,7 @@ struct CutTree {
 };
 
 RC_GTEST_PROP(Predictions, have_response_tokens_as_labels_over_any_number_of_ranks, ()) {
-  const CutTree cut;
+  const PredictedTree cut;
   const std::vector<std::int64_t> prompts = arbitrary_prompts(cut.samples);
   for (std::int64_t depth = 0; depth <= cut.ahead; ++depth) {
     std::int64_t predicted = 0;
@@ -206,7 +206,7 @@ RC_GTEST_PROP(Predictions, have_response_tokens_as_labels_over_any_number_of_ran
 }
 
 RC_GTEST_PROP(TokensAhead, of_a_row_are_those_of_all_its_samples, ()) {
-  const CutTree cut;
+  const PredictedTree cut;
   const PrefixTree& tree = cut.layout.tree();
   for (std::int64_t depth = 1; depth <= cut.ahead; ++depth) {
     const std::int64_t pad = -1;
