@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text_layout.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
 
 namespace evenkeel {
 namespace {
@@ -47,6 +48,15 @@ nlohmann::json repeated_json(const RepeatedTokens& repeated) {
     json[std::string(key.substr(key.find('.') + 1))] = repeated[l];
   }
   return json;
+}
+
+nlohmann::json sharing_json(const SharingSavings& savings, const RepeatedTokens& repeated) {
+  return {{"tokens", savings.tokens},
+          {"tokens_without", savings.repeated_tokens},
+          {"score_entries", savings.score_entries},
+          {"score_entries_without", savings.repeated_score_entries},
+          {"tokens_repeated", sum_of(repeated)},
+          {"repeated_to_keep", repeated_json(repeated)}};
 }
 
 void PassTotals::add(const PassFigures& pass) {

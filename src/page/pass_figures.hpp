@@ -23,6 +23,8 @@ using PhaseTimes = std::array<double, phase_names.size()>;
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
+struct SharingSavings;
+
 /// What one pass over a step's samples comes to over all ranks. `figures_of_a_pass` lists it all.
 struct PassFigures {
   std::int64_t samples = 0;
@@ -125,6 +127,8 @@ constexpr void for_each_figure(Visit&& visit) {
 [[nodiscard]] std::string repeated_in_words(const RepeatedTokens& repeated);
 /// {"max_tokens": 10, "max_samples": 0, "max_rows": 2}
 [[nodiscard]] nlohmann::json repeated_json(const RepeatedTokens& repeated);
+/// Tokens and attention scores with sharing and without, and what is repeated.
+[[nodiscard]] nlohmann::json sharing_json(const SharingSavings& savings, const RepeatedTokens& repeated);
 
 /// The passes of a run together.
 class PassTotals {

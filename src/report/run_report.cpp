@@ -313,13 +313,9 @@ nlohmann::json encoder_json(const StepFigures& f) {
 
 nlohmann::json sharing_json(const StepFigures& f) {
   if (!f.sharing) return nullptr;
-  return {{"tokens", f.filled},
-          {"tokens_without", f.sharing->repeated_tokens},
-          {"aligned_tokens_without", f.unshared_rows},
-          {"score_entries", f.sharing->score_entries},
-          {"score_entries_without", f.sharing->repeated_score_entries},
-          {"tokens_repeated", sum_of(f.repeated)},
-          {"repeated_to_keep", repeated_json(f.repeated)}};
+  nlohmann::json json = sharing_json(*f.sharing, f.repeated);
+  json["aligned_tokens_without"] = f.unshared_rows;
+  return json;
 }
 
 }  // namespace

@@ -162,6 +162,8 @@ TEST_F(PlanWithSharedPrefixes, plans_the_tree_that_rollouts_tell) {
   const ProgramResult refused = plan(wrong, "--set prefix.share=tree");
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr(wrong + ":3: its tokens 0 to 3 are not those of line 2"));
+  const std::string ahead = "--set prefix.share=tree --set pack.predict_ahead=1";
+  EXPECT_THAT(plan(wrong, ahead).err, HasSubstr("Leave it out, or set pack.predict_ahead: 0"));
 }
 
 TEST_F(PlanWithSharedPrefixes, refuses_trees_where_there_are_no_tokens) {

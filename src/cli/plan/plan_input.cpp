@@ -120,8 +120,8 @@ PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const 
     input.trees = prefix_trees(input.table, tokens, ahead);
     return input;
   }
-  const std::vector<std::int64_t> keys = segment_keys(samples);
-  input.trees = prefix_trees(input.table, cut_by_sample(samples, keys), ahead);
+  const std::vector<std::int64_t> keys = segment_keys(samples, ahead);
+  input.trees = prefix_trees(input.table, cut_by_sample(samples, keys), 0);
   for (const SharedGroup& group : input.trees) require_equal_tokens(file.path(), samples, group, tokens);
   return input;
 }

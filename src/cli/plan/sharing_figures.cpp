@@ -13,13 +13,7 @@ std::string sharing_line(const StepProblem& problem, const TextStyle& style) {
 
 nlohmann::json sharing_json(const StepProblem& problem) {
   const PackUnits units = make_units(problem);
-  const SharingSavings savings = savings_of(units);
-  return {{"tokens", savings.tokens},
-          {"tokens_without", savings.repeated_tokens},
-          {"score_entries", savings.score_entries},
-          {"score_entries_without", savings.repeated_score_entries},
-          {"tokens_repeated", sum_of(units.repeated())},
-          {"repeated_to_keep", repeated_json(units.repeated())}};
+  return sharing_json(savings_of(units), units.repeated());
 }
 
 }  // namespace evenkeel::cli

@@ -18,9 +18,9 @@ using Tokens = std::span<const std::int64_t>;
 class TreeBuilder {
  public:
   TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,
-              std::span<const std::vector<EntryId>> groups)
-      : comm_(comm), table_(table), mine_(mine), groups_(groups) {
-    if (mine.find(segment_ids_field) != nullptr) told_ = segment_keys(mine);
+              std::span<const std::vector<EntryId>> groups, std::int64_t ahead)
+      : comm_(comm), table_(table), mine_(mine), groups_(groups), ahead_(ahead) {
+    if (mine.find(segment_ids_field) != nullptr) told_ = segment_keys(mine, ahead);
   }
 
   /// Makes room for the tokens of samples that live elsewhere. Local.
@@ -46,13 +46,13 @@ class TreeBuilder {
   [[nodiscard]] const std::vector<BlockList>& receives() const noexcept { return receives_; }
 
   /// This rank's trees, one after the other, as numbers: segments, (parent, tokens) each, ends of samples.
-  [[nodiscard]] std::vector<std::int64_t> structures(std::int64_t ahead) const {
+  [[nodiscard]] std::vector<std::int64_t> structures() const {
     std::vector<std::int64_t> numbers;
     for (const std::vector<EntryId>& group : groups_) {
       if (builder_of(group) != me()) continue;
       std::vector<Tokens> samples;
       for (const EntryId entry : group) samples.push_back(tokens_of(entry));
-      const PrefixTree tree = PrefixTree::of_tokens(samples, ahead);
+      const PrefixTree tree = PrefixTree::of_tokens(samples, ahead_);
       numbers.push_back(tree.size());
       for (const TreeSegment& segment : tree.segments())
         numbers.insert(numbers.end(), {segment.parent, segment.rows.size()});
@@ -83,6 +83,7 @@ class TreeBuilder {
   const LengthTable& table_;
   const RaggedBatch& mine_;
   std::span<const std::vector<EntryId>> groups_;
+  std::int64_t ahead_;
   std::optional<std::vector<std::int64_t>> told_;
   std::unordered_map<EntryId, std::vector<std::int64_t>> received_;
   std::vector<BlockList> sends_;
@@ -112,14 +113,14 @@ std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const Len
   std::optional<TreeBuilder> builder;
   work([&] {
     groups = entries_by_uid(table);
-    builder.emplace(comm, table, mine, groups).prepare();
+    builder.emplace(comm, table, mine, groups, ahead).prepare();
   });
   // Without a builder there is an error, and nothing is exchanged.
   static const std::vector<BlockList> nothing;
   exchange_messages(comm, builder ? builder->sends() : nothing, builder ? builder->receives() : nothing,
                     options, work.error());
   std::vector<std::int64_t> structures;
-  work([&] { structures = builder->structures(ahead); });
+  work([&] { structures = builder->structures(); });
   const auto all = all_gather_lists<std::int64_t>(comm, structures, work.error(), "words of prefix trees");
 
   std::vector<SharedGroup> trees;

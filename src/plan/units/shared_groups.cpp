@@ -71,7 +71,8 @@ bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
 
 /// Adds what a part repeats, by the limit that forced it: rows, or one of those above.
 void add_repeated(RepeatedTokens& repeated, std::int64_t tokens, std::size_t forced_by) {
-  repeated[std::min(forced_by, std::size_t{2})] += tokens;
+  constexpr std::size_t rows = 2;  // of splitting_limits
+  repeated[std::min(forced_by, rows)] += tokens;
 }
 
 /// One prompt with its responses, or a sample that fits under the cap only while both are aligned together.

@@ -19,8 +19,13 @@ void require_integers_of_tokens(const FieldSpec& field) {
 
 }  // namespace
 
-std::vector<std::int64_t> segment_keys(const RaggedBatch& batch) {
+std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead) {
   const Column& told = batch.at(segment_ids_field);
+  if (ahead > 0)
+    throw InputError("field '" + told.spec().name + "'",
+                     "says which tree samples make, and with pack.predict_ahead they share tokens by those "
+                     "that follow",
+                     "Leave it out, or set pack.predict_ahead: 0");
   require_integers_of_tokens(told.spec());
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   std::vector<std::int64_t> keys(tokens.begin(), tokens.end());

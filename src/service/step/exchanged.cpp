@@ -12,7 +12,6 @@
 #include "exchange/gather/row_cut_gather.hpp"
 #include "exchange/samples/shared_rows.hpp"
 #include "plan/loss_weights.hpp"
-#include "plan/units/told_segments.hpp"
 #include "service/step/token_weights.hpp"
 
 namespace evenkeel {
@@ -37,15 +36,6 @@ void require_derived_labels(std::span<const CarriedField> fields) {
                      "is brought by samples, and pack.predict_ahead derives labels and masks from tokens",
                      "Leave it out, or set pack.predict_ahead: 0");
   }
-}
-
-// Only tokens of rows that are shared are compared, not those behind them.
-void require_trees_of_tokens(std::span<const CarriedField> fields) {
-  if (std::ranges::find(fields, segment_ids_field, &CarriedField::name) == fields.end()) return;
-  throw InputError(
-      "field '" + std::string(segment_ids_field) + "'",
-      "says which tree samples make, and with pack.predict_ahead they share tokens by those that follow",
-      "Leave it out, or set pack.predict_ahead: 0");
 }
 
 // Samples do not know which rows are pads.
@@ -77,9 +67,6 @@ std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedFi
     sent = fields_under(planned.gathered.pass.profile, fields);
     const DerivedFieldSettings& derived = planned.gathered.pass.derived;
     if (derived.predict_ahead > 0) require_derived_labels(sent);
-    const PlanSettings& settings = planned.settings();
-    if (settings.sharing == PrefixSharing::trees && settings.predict_ahead > 0)
-      require_trees_of_tokens(fields);
     if (derived.padding_mask) require_derived_padding_mask(sent);
   });
   return sent;
