@@ -29,6 +29,8 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   plain.mini_batches.keep = true;
   plain.sharing = PrefixSharing::none;
   plain.max_path_tokens = std::nullopt;
+  plain.schedule = SegmentSchedule::packed;
+  plain.max_kept_tokens = std::nullopt;
   std::vector<Way> ways;
   const auto add = [&](std::string name, auto change) {
     ways.push_back({std::move(name), plain});

@@ -9,21 +9,32 @@
 #include <utility>
 
 #include "cli/plan/plan_comparison.hpp"
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "page/pass_figures.hpp"
+#include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/pipeline/simulated_step.hpp"
 #include "plan/units/pack_units.hpp"
 
 namespace evenkeel::cli {
 namespace {
 
-PlanSettings settings_for(const PlanSettings& given, PrefixSharing sharing) {
+/// One way to share, and to run what is shared.
+struct Way {
+  const char* name;
+  PrefixSharing sharing;
+  SegmentSchedule schedule = SegmentSchedule::packed;
+};
+
+PlanSettings settings_for(const PlanSettings& given, const Way& way) {
   PlanSettings settings = given;
   settings.balance.cost = compared_work(given);
   settings.micro_batch.mode = MicroBatchMode::packed;
-  settings.sharing = sharing;
+  settings.sharing = way.sharing;
+  settings.schedule = way.schedule;
   // A path alone is a sample, whose cap is that of a micro-batch.
-  if (sharing == PrefixSharing::none) settings.max_path_tokens = std::nullopt;
+  if (way.sharing == PrefixSharing::none) settings.max_path_tokens = std::nullopt;
+  if (way.schedule == SegmentSchedule::packed) settings.max_kept_tokens = std::nullopt;
   return settings;
 }
 
@@ -77,29 +88,82 @@ void count_tokens(ComparedSharing& way, const PackUnits& units) {
   }
 }
 
-ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, std::string name, Cost once) {
+/// The work of the forward pass over the pieces that a schedule computes again.
+Cost work_again(const DepthFirstSchedule& schedule, const CostModel& cost) {
+  constexpr Cost of_both_passes = 3;  // a backward pass takes as long as two forward passes
+  Cost again = 0;
+  for (const TreeStep& step : schedule.steps) {
+    if (step.kind != TreeStep::Kind::push) continue;
+    const auto piece = static_cast<std::size_t>(step.piece);
+    const std::int64_t keys = schedule.keys_before[piece];
+    again += cost(keys + schedule.rows[piece].size()) - cost(keys);
+  }
+  return again / of_both_passes;
+}
+
+/// The plan with micro-batches that are run depth first: their work is that of all that is computed, and they
+/// hold what the schedule keeps. Returns the work that comes to it.
+Cost run_depth_first(StepPlan& plan, const StepProblem& problem, const PackUnits& units,
+                     ComparedSharing& way) {
+  StepAssignment assignment;
+  assignment.units = units;
+  Cost more = 0;
+  for (DpRankPlan& rank : plan.ranks) {
+    for (MicroBatchPlan& m : rank.micro_batches) {
+      if (m.empty()) continue;
+      const PackedMicroBatch laid_out = lay_out(problem, assignment, m, CpRank{0});
+      const DepthFirstSchedule& schedule = *laid_out.shared->schedule;
+      const Cost again = work_again(schedule, problem.settings.balance.cost);
+      m.cost += again;
+      more += again;
+      way.computed_again += schedule.computed_again;
+      way.held = std::max(way.held, schedule.most_kept * problem.settings.cp.size);
+    }
+  }
+  way.tokens += way.computed_again;
+  return more;
+}
+
+double over_bound(double amount, double bound) {
+  return bound > 0 ? amount / bound : 1;
+}
+
+ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const Way& of, Cost once) {
   ComparedSharing way;
-  way.name = std::move(name);
-  way.sharing = settings.sharing;
+  way.name = of.name;
+  way.sharing = of.sharing;
   const StepProblem problem{input.table, settings, 0, input.trees};
   const PackUnits units = make_units(problem);
   count_tokens(way, units);
-  const auto over_bound = [](double amount, double bound) { return bound > 0 ? amount / bound : 1; };
   const std::span<const Cost> costs = units.costs();
-  const Cost work = std::accumulate(costs.begin(), costs.end(), Cost{0});
-  way.work = over_bound(static_cast<double>(work), static_cast<double>(once));
+  Cost work = std::accumulate(costs.begin(), costs.end(), Cost{0});
   const auto start = std::chrono::steady_clock::now();
-  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+  const auto plan_for = [&](Meeting meet) {
     settle(settings, meet);
-    const StepPlan plan = plan_step(problem);
-    const auto end = static_cast<double>(planned_end(plan, settings));
-    (meet == Meeting::once_a_step ? way.end_once : way.end_meeting) =
-        over_bound(end, even_time(once, settings));
-    way.largest = std::max(way.largest, largest_micro_batch(plan, settings));
+    StepPlan plan = plan_step(problem);
     way.micro_batches = std::max(way.micro_batches, plan.num_micro_batches());
-  }
+    if (of.schedule == SegmentSchedule::depth_first) {
+      work += run_depth_first(plan, problem, units, way);
+    } else {
+      way.held = std::max(way.held, largest_micro_batch(plan, settings));
+    }
+    return over_bound(static_cast<double>(planned_end(plan, settings)), even_time(once, settings));
+  };
+  way.end_once = plan_for(Meeting::once_a_step);
+  if (of.schedule == SegmentSchedule::packed) way.end_meeting = plan_for(Meeting::every_micro_batch);
   way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  way.work = over_bound(static_cast<double>(work), static_cast<double>(once));
   return way;
+}
+
+/// Whether a run with these settings could take the way.
+bool is_possible(const PlanSettings& settings) {
+  try {
+    settings.validate();
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 const char* word_for(PrefixSharing sharing) {
@@ -120,13 +184,21 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   if (settings.sharing == PrefixSharing::none) return {};
   const bool has_trees = !input.trees.empty();
   const Cost once = work_of(compared_work(settings), has_trees ? input.trees : prompt_groups(input.table));
+  std::vector<Way> wanted{{"paths one by one", PrefixSharing::none},
+                          {"prompts shared", PrefixSharing::prompts}};
+  if (has_trees) {
+    wanted.push_back({"trees packed", PrefixSharing::trees});
+    wanted.push_back({"trees depth first", PrefixSharing::trees, SegmentSchedule::depth_first});
+  }
   std::vector<ComparedSharing> ways;
-  const auto add = [&](const char* name, PrefixSharing sharing) {
-    ways.push_back(plan_way(input, settings_for(settings, sharing), name, once));
-  };
-  add("paths one by one", PrefixSharing::none);
-  add("prompts shared", PrefixSharing::prompts);
-  if (has_trees) add("trees packed", PrefixSharing::trees);
+  for (const Way& way : wanted) {
+    PlanSettings of_way = settings_for(settings, way);
+    if (way.schedule == SegmentSchedule::depth_first) {
+      settle(of_way, Meeting::once_a_step);
+      if (!is_possible(of_way)) continue;
+    }
+    ways.push_back(plan_way(input, std::move(of_way), way, once));
+  }
   return ways;
 }
 
@@ -134,16 +206,17 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextSt
   using enum TextTable::Align;
   TextTable table({{"shared prefixes"},
                    {"tokens", right},
-                   {"repeated\nby splits", right},
+                   {"computed\nmore than once", right},
                    {"attention\nscores", right},
-                   {"largest\nmicro-batch", right},
+                   {"held\nat once", right},
                    {"work / bound", right},
                    {"time / bound,\nonce", right},
                    {"time / bound,\nat each", right}});
   for (const ComparedSharing& way : ways) {
-    table.add({kept_together(way.name), grouped(way.tokens), grouped(sum_of(way.repeated)),
-               grouped(way.score_entries), grouped(way.largest), fmt::format("{:.3f}", way.work),
-               fmt::format("{:.3f}", way.end_once), fmt::format("{:.3f}", way.end_meeting)});
+    table.add({kept_together(way.name), grouped(way.tokens),
+               grouped(sum_of(way.repeated) + way.computed_again), grouped(way.score_entries),
+               grouped(way.held), fmt::format("{:.3f}", way.work), fmt::format("{:.3f}", way.end_once),
+               way.end_meeting ? fmt::format("{:.3f}", *way.end_meeting) : "-"});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
   return table.to_text(style.width) +
@@ -156,17 +229,19 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextSt
 nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
   nlohmann::json array = nlohmann::json::array();
   for (const ComparedSharing& way : ways) {
-    array.push_back({{"way", way.name},
-                     {"share", word_for(way.sharing)},
-                     {"tokens", way.tokens},
-                     {"score_entries", way.score_entries},
-                     {"repeated_to_keep", repeated_json(way.repeated)},
-                     {"largest_micro_batch", way.largest},
-                     {"num_micro_batches", way.micro_batches},
-                     {"work_over_bound", way.work},
-                     {"end_over_bound_once", way.end_once},
-                     {"end_over_bound_every_micro_batch", way.end_meeting},
-                     {"plan_seconds", way.seconds}});
+    array.push_back(
+        {{"way", way.name},
+         {"share", word_for(way.sharing)},
+         {"tokens", way.tokens},
+         {"score_entries", way.score_entries},
+         {"repeated_to_keep", repeated_json(way.repeated)},
+         {"computed_again", way.computed_again},
+         {"held_at_once", way.held},
+         {"num_micro_batches", way.micro_batches},
+         {"work_over_bound", way.work},
+         {"end_over_bound_once", way.end_once},
+         {"end_over_bound_every_micro_batch", way.end_meeting ? nlohmann::json(*way.end_meeting) : nullptr},
+         {"plan_seconds", way.seconds}});
   }
   return array;
 }

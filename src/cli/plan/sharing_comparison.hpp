@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,22 +17,26 @@ namespace evenkeel::cli {
 struct ComparedSharing {
   std::string name;
   PrefixSharing sharing = PrefixSharing::none;
-  std::int64_t tokens = 0;         ///< computed: shared ones once in each part of a group that is split
-  std::int64_t score_entries = 0;  ///< pairs of a query and a key in causal attention
-  RepeatedTokens repeated{};       ///< of `tokens`, those that splits of groups repeat, by limit
-  std::int64_t largest = 0;        ///< aligned tokens of the largest micro-batch, as the cap counts: memory
+  std::int64_t tokens = 0;          ///< computed: shared ones once in each part of a group that is split
+  std::int64_t score_entries = 0;   ///< pairs of a query and a key in causal attention
+  RepeatedTokens repeated{};        ///< of `tokens`, those that splits of groups repeat, by limit
+  std::int64_t computed_again = 0;  ///< of `tokens`, those that a schedule computes a second time
+  /// Memory, in aligned tokens as the cap counts: what a micro-batch holds at once, of the one with most.
+  std::int64_t held = 0;
   std::int64_t micro_batches = 0;  ///< of each DP rank, or of the one that has most
   /// Over the bound, which is every token's work once, evenly on all DP ranks by their speeds:
-  double work = 1;         ///< of all that is computed, as if it could be shared out evenly
-  double end_once = 1;     ///< when the last rank is done, without bubbles, where ranks meet once
-  double end_meeting = 1;  ///< the same where they meet at every micro-batch
-  double seconds = 0;      ///< spent planning, for both
+  double work = 1;      ///< of all that is computed, as if it could be shared out evenly
+  double end_once = 1;  ///< when the last rank is done, without bubbles, where ranks meet once
+  /// The same where they meet at every micro-batch; none for schedules that take their own time.
+  std::optional<double> end_meeting = std::nullopt;
+  double seconds = 0;  ///< spent planning, for both
 };
 
-/// Plans the step path by path, with prompts shared and, where the input has trees, with these packed; all
-/// with the other settings as they are, but with packed micro-batches. The bound counts a token once that
-/// trees share or, without trees, prompts. Work is compared_work. None where the settings share nothing.
-/// Throws as plan_step does.
+/// Plans the step path by path, with prompts shared and, where the input has trees, with these packed and,
+/// unless the settings refuse it, run depth first; all with the other settings as they are, but with packed
+/// micro-batches. The bound counts a token once that trees share or, without trees, prompts. Work is
+/// compared_work, of which what is computed again is a third, since that is only its forward pass. None where
+/// the settings share nothing. Throws as plan_step does.
 [[nodiscard]] std::vector<ComparedSharing> compare_sharing(const PlanInput& input,
                                                            const PlanSettings& settings);
 
