@@ -162,6 +162,8 @@ TEST_F(PlanWithSharedPrefixes, plans_the_tree_that_rollouts_tell) {
   const ProgramResult refused = plan(wrong, "--set prefix.share=tree");
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr(wrong + ":3: its tokens 0 to 3 are not those of line 2"));
+  const std::string some = file("some.jsonl", rollout_lines + lines("[0, 0, 1]", "[0, 0, 2, 2]"));
+  EXPECT_THAT(plan(some, "--set prefix.share=tree").err, AllOf(HasSubstr(some), HasSubstr("segment_ids")));
   const std::string ahead = "--set prefix.share=tree --set pack.predict_ahead=1";
   EXPECT_THAT(plan(wrong, ahead).err, HasSubstr("Leave it out, or set pack.predict_ahead: 0"));
 }
@@ -200,7 +202,8 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   const ProgramResult result = plan(lengths, cost + "--set prefix.share=true --set micro_batch.max_tokens=7");
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("warning")));
-  EXPECT_THAT(names_of(ways_to_share()), ElementsAre("paths one by one", "prompts shared", "trees packed"));
+  EXPECT_THAT(names_of(ways_to_share()),
+              ElementsAre("paths one by one", "prompts shared", "trees packed", "trees depth first"));
   for (const auto& way : ways_to_share())
     EXPECT_THAT(result.out, HasSubstr("\n" + way.at("way").get<std::string>()));
   const auto paths = ways_to_share().at(0);
@@ -212,7 +215,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_EQ(trees.at("tokens"), 6 + 7 + 3);
   EXPECT_EQ(trees.at("score_entries"), 21 + 28 + 6);
   EXPECT_EQ(trees.at("repeated_to_keep").at("max_tokens"), 5);
-  EXPECT_EQ(trees.at("largest_micro_batch"), 7);
+  EXPECT_EQ(trees.at("held_at_once"), 7);
   EXPECT_EQ(trees.at("num_micro_batches"), 2);
   EXPECT_DOUBLE_EQ(trees.at("work_over_bound"), 16.0 / 11);
   // The part of 7 on one rank, those of 6 and 3 on the other; or 7 beside 6, then 3 alone.
@@ -223,6 +226,34 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_EQ(ways_to_share().at(2).at("work_over_bound"), 1);
   ASSERT_EQ(plan(lengths, cost + "--set prefix.share=false").status, 0);
   EXPECT_THAT(ways_to_share(), IsEmpty());
+}
+
+TEST_F(PlanWithSharedPrefixes, are_compared_depth_first_by_what_is_held_and_computed_again) {
+  const std::string lengths = file("rollouts.jsonl", rollout_lines);
+  const std::string trees =
+      "--compare --set 'balance.cost={linear: 3, quadratic: 0}' --set prefix.share=tree ";
+  ASSERT_EQ(plan(lengths, trees).status, 0);
+  const auto packed = ways_to_share().at(2);
+  const auto uncapped = ways_to_share().at(3);
+  EXPECT_EQ(packed.at("held_at_once"), 8);
+  EXPECT_EQ(uncapped.at("held_at_once"), 7) << "the longest path";
+  EXPECT_EQ(uncapped.at("tokens"), 11);
+  EXPECT_EQ(uncapped.at("end_over_bound_once"), packed.at("end_over_bound_once"));
+  EXPECT_TRUE(uncapped.at("end_over_bound_every_micro_batch").is_null());
+
+  const ProgramResult capped =
+      plan(lengths, trees + "--set prefix.schedule=dfs --set prefix.max_kept_tokens=2");
+  ASSERT_EQ(capped.status, 0) << capped.err;
+  EXPECT_EQ(ways_to_share().at(2).at("held_at_once"), 8) << "without a schedule there is no such cap";
+  const auto depth_first = ways_to_share().at(3);
+  EXPECT_EQ(depth_first.at("held_at_once"), 2);
+  EXPECT_EQ(depth_first.at("computed_again"), 5 + 1) << "what has more than two rows from it to a leaf";
+  EXPECT_EQ(depth_first.at("tokens"), 11 + 6);
+  EXPECT_DOUBLE_EQ(depth_first.at("work_over_bound"), (11 + 6 / 3.0) / 11);
+  EXPECT_DOUBLE_EQ(depth_first.at("end_over_bound_once"), (8 + 5 / 3.0) / 5.5);
+
+  ASSERT_EQ(plan(lengths, trees + "--set pack.predict_ahead=1").status, 0);
+  EXPECT_EQ(ways_to_share().size(), 3) << "depth first goes with no tokens ahead";
 }
 
 TEST_F(PlanWithSharedPrefixes, are_compared_without_trees_where_there_are_no_tokens) {
@@ -244,7 +275,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_under_the_caps_of_a_plan) {
            "--set micro_batch.max_tokens_per_rank=5");
   ASSERT_EQ(flexible.status, 0) << flexible.err;
   for (const auto& way : ways_to_share()) {
-    EXPECT_LE(way.at("largest_micro_batch"), 5) << way;
+    EXPECT_LE(way.at("held_at_once"), 5) << way;
     EXPECT_GE(way.at("end_over_bound_once"), way.at("work_over_bound")) << way;
   }
 }

@@ -106,7 +106,7 @@ ToldFormats told_formats_of(const NamedFields& fields) {
 PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const NamedFields& fields,
                             std::int64_t ahead) {
   const std::vector<LineRef> lines = scan_lines(file).lines;
-  const bool told = sharing == PrefixSharing::trees && has_key(file, lines.front(), segment_ids_field);
+  const bool told = sharing == PrefixSharing::trees && any_has_key(file, lines, segment_ids_field);
   const ToldFormats formats = told ? told_formats_of(fields) : ToldFormats{};
   const RaggedBatch samples =
       read_samples(file, lines, told ? schema_of_segments(file, lines, formats) : JsonlSchema{}, formats);

@@ -38,7 +38,7 @@ namespace evenkeel {
 /// is no JSON object is an InputError at "PATH:LINE".
 [[nodiscard]] bool is_rollout(const InputFile& file, const LineRef& line);
 
-/// Whether the line's object has this key. Throws likewise.
-[[nodiscard]] bool has_key(const InputFile& file, const LineRef& line, std::string_view key);
+/// Whether the object of any of the lines has this key. Throws likewise.
+[[nodiscard]] bool any_has_key(const InputFile& file, std::span<const LineRef> lines, std::string_view key);
 
 }  // namespace evenkeel

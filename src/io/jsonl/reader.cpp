@@ -315,14 +315,14 @@ std::vector<Uid> read_uids(const LineFiles& files, std::span<const LineRef> line
 }
 
 bool is_rollout(const InputFile& file, const LineRef& line) {
-  return has_key(file, line, prompt_key) || has_key(file, line, response_key);
+  return any_has_key(file, {&line, 1}, prompt_key) || any_has_key(file, {&line, 1}, response_key);
 }
 
-bool has_key(const InputFile& file, const LineRef& line, std::string_view key) {
+bool any_has_key(const InputFile& file, std::span<const LineRef> lines, std::string_view key) {
   bool has = false;
-  for_each_json_line(file, {&line, 1}, [&](const JsonLine& parsed) {
+  for_each_json_line(file, lines, [&](const JsonLine& parsed) {
     element value;
-    has = !parsed.object.at_key(key).get(value);
+    has = has || !parsed.object.at_key(key).get(value);
   });
   return has;
 }
