@@ -23,9 +23,9 @@ for version in "${wanted[@]}"; do
   fi
 done
 
-# Of another Python and its pybind11, an extension module needs no more than headers.
+# Of another Python, an extension module needs no more than headers, and of pybind11. fetch_headers FOLDER RELEASE PACKAGE...
 fetch_headers() {
-  local version="$1" folder="$build/headers-$1" release="${releases[$1]}" package
+  local folder="$1" release="$2" package
   rm -rf "$folder"
   mkdir -p "$folder"/apt/{lists,cache}/partial "$folder/packages"
   # shellcheck disable=SC2016 # apt's words
@@ -35,16 +35,19 @@ fetch_headers() {
     -o "Dir::Etc::SourceList=$folder/apt/sources.list" -o Dir::Etc::SourceParts=-
     -o "Dir::State::Lists=$folder/apt/lists" -o "Dir::Cache=$folder/apt/cache")
   "${apt[@]}" update
-  (cd "$folder/packages" && "${apt[@]}" download "libpython$version-dev" pybind11-dev)
+  (cd "$folder/packages" && "${apt[@]}" download "${@:3}")
   for package in "$folder"/packages/*.deb; do dpkg-deb --extract "$package" "$folder"; done
 }
 
 # One tree for all, so that what is no binding is compiled once.
 build_modules() {
-  local version="$1" headers="" suffix=""
+  local version="$1" pybind11="$build/headers-pybind11" python_headers="$build/headers-$1" headers suffix=""
+  # A wheel meets NumPy 2 wherever it is installed, which Debian 12's pybind11 misreads.
+  [[ -d "$pybind11/usr" ]] || fetch_headers "$pybind11" trixie pybind11-dev
+  headers="$pybind11/usr/include"
   if [[ $version != "$own" ]]; then
-    [[ -d "$build/headers-$version/usr" ]] || fetch_headers "$version"
-    headers="$build/headers-$version/usr/include/python$version;$build/headers-$version/usr/include"
+    [[ -d "$python_headers/usr" ]] || fetch_headers "$python_headers" "${releases[$version]}" "libpython$version-dev"
+    headers="$python_headers/usr/include/python$version;$python_headers/usr/include;$headers"
     suffix=".cpython-${version/./}-$(dpkg-architecture -q DEB_HOST_MULTIARCH).so"
   fi
   echo "Building the modules for Python $version"

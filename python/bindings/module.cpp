@@ -10,6 +10,7 @@
 PYBIND11_MODULE(_core, module) {
   using namespace evenkeel::python;
   module.attr("__version__") = EVENKEEL_VERSION;
+  module.attr("pybind11_version") = pybind11::make_tuple(PYBIND11_VERSION_MAJOR, PYBIND11_VERSION_MINOR);
   bind_errors(module);
   bind_balance(module);
   bind_cost_model(module);

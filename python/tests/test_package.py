@@ -14,6 +14,15 @@ def test_the_version_is_that_of_the_library():
     assert evenkeel.__version__ == (root / "VERSION").read_text(encoding="utf-8").strip()
 
 
+def test_numpy_2_is_refused_where_its_arrays_would_be_misread():
+    from evenkeel._arrays import require_known_arrays
+
+    with pytest.raises(ImportError, match="built with pybind11 2.11, which misreads arrays of NumPy 2, and this is NumPy 2.0.1"):
+        require_known_arrays("2.0.1", (2, 11))
+    for numpy, pybind11 in (("1.26.4", (2, 10)), ("2.5.2", (2, 12))):
+        require_known_arrays(numpy, pybind11)
+
+
 def test_everything_named_is_there_and_documented():
     for name in evenkeel.__all__:
         assert getattr(evenkeel, name).__doc__, name

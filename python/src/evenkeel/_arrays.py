@@ -15,6 +15,18 @@ CPU = 1  # DLPack's number of the device type
 PINNED = 3  # CUDA's page-locked memory, which the CPU reads as its own
 
 
+def require_known_arrays(numpy: str, pybind11: tuple[int, int]) -> None:
+    """NumPy 2 describes arrays differently. Where pybind11 does not know it, arrays would be handed out with wrong numbers."""
+    if int(numpy.split(".")[0]) >= 2 and pybind11 < (2, 12):
+        raise ImportError(
+            f"evenkeel was built with pybind11 {pybind11[0]}.{pybind11[1]}, which misreads arrays of NumPy 2, and this is "
+            f"NumPy {numpy}. Use a NumPy below 2, a wheel of evenkeel, or build it with pybind11 2.12 or later."
+        )
+
+
+require_known_arrays(np.__version__, _core.pybind11_version)
+
+
 def is_tensor(value: Any) -> bool:
     """Whether it is a torch.Tensor."""
     torch = sys.modules.get("torch")

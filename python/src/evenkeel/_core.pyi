@@ -12,6 +12,7 @@ Booleans = npt.NDArray[np.bool_]
 Array = npt.NDArray[Any]
 
 __version__: str
+pybind11_version: tuple[int, int]
 _drop_in: Any  # what the modules of evenkeel.drop_in call
 
 class Partition:
