@@ -59,7 +59,10 @@ void require_countable(std::int64_t per_rank, std::int64_t ranks) {
 void limit_samples_to_cap(PlanSettings& settings) {
   MicroBatchSettings& micro_batch = settings.micro_batch;
   if (!micro_batch.shapes || micro_batch.max_samples) return;
-  micro_batch.max_samples = std::max<std::int64_t>(1, micro_batch.max_tokens / settings.alignment());
+  std::int64_t most = 1;
+  for (const int size : settings.group_sizes())
+    most = std::max(most, settings.cap(size) / settings.alignment(size));
+  micro_batch.max_samples = most;
 }
 
 /// What depends on how many ranks run a micro-batch together.

@@ -259,9 +259,11 @@ Keys micro_batch_keys() {
           "The cap holds at every count."),
       key("micro_batch.shapes", m, &MicroBatchSettings::shapes,
           OptionalInteger<Int64>{"null", {1, most_shapes}},
-          "Most shapes (rows, sequences, max_seqlen) that micro-batches of the whole run are padded to, for "
-          "CUDA graphs and batch-invariant kernels; the same in all profiles; null is a shape of its own for "
-          "each. Without max_samples, there may be as many samples as alignments fit into the cap."),
+          "Most shapes (rows, sequences, max_seqlen and, with mesh.cp: flexible, ranks of the group) that "
+          "micro-batches of the whole run are padded to, for CUDA graphs and batch-invariant kernels; the "
+          "same "
+          "in all profiles; null is a shape of its own for each. Without max_samples, there may be as many "
+          "samples as alignments fit into the cap."),
       key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
           "Shuffle a DP rank's samples before fixed micro-batches are cut."),
   };

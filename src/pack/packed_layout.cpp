@@ -38,7 +38,8 @@ std::int32_t checked_rows(std::int64_t rows) {
 
 std::string text_of(const PackedShape& shape) {
   return std::to_string(shape.rows) + " rows on a rank in " + std::to_string(shape.sequences) +
-         " sequences of at most " + std::to_string(shape.max_seqlen);
+         " sequences of at most " + std::to_string(shape.max_seqlen) + " over " + std::to_string(shape.cp) +
+         " context-parallel ranks";
 }
 
 }  // namespace
@@ -97,10 +98,11 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
 }
 
 PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
-  if (!shape.holds({local_rows(), size(), max_seqlen_}, alignment_, cp_.size)) {
+  const PackedShape needed{local_rows(), size(), max_seqlen_, cp_.size};
+  if (!shape.holds(needed, alignment_)) {
     throw InputError("packed micro-batch",
-                     "of " + text_of({local_rows(), size(), max_seqlen_}) + " cannot be padded to " +
-                         text_of(shape) + " with an alignment of " + std::to_string(alignment_),
+                     "of " + text_of(needed) + " cannot be padded to " + text_of(shape) +
+                         " with an alignment of " + std::to_string(alignment_),
                      "Choose a shape that is at least as large, with a sequence for the added rows");
   }
   PackedLayout padded = *this;

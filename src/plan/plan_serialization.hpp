@@ -17,7 +17,7 @@
 BOOST_CLASS_VERSION(evenkeel::SampleShape, 1)
 BOOST_CLASS_VERSION(evenkeel::LengthEntry, 1)
 BOOST_CLASS_VERSION(evenkeel::FieldSpec, 1)
-BOOST_CLASS_VERSION(evenkeel::MicroBatchPlan, 3)
+BOOST_CLASS_VERSION(evenkeel::MicroBatchPlan, 4)
 BOOST_CLASS_VERSION(evenkeel::DpRankPlan, 1)
 BOOST_CLASS_VERSION(evenkeel::StepPlan, 1)
 
@@ -78,6 +78,7 @@ void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned versio
   archive& has_shape;
   evenkeel::PackedShape shape = plan.shape.value_or(evenkeel::PackedShape{});
   archive& shape.rows& shape.sequences& shape.max_seqlen;
+  if (version >= 4) archive& shape.cp;
   plan.shape = has_shape ? std::optional(shape) : std::nullopt;
 }
 

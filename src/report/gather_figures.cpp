@@ -125,7 +125,7 @@ std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const
     const MicroBatchPicture m = picture_of(step.record->table(), plan_of_one, settings, DpRank{here.dp});
     const PackedShape shape = plan_of_one.shape.value_or(PackedShape{});
     numbers.insert(numbers.end(), {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch, m.first_rank,
-                                   m.ranks, shape.rows, shape.sequences, shape.max_seqlen});
+                                   m.ranks, shape.rows, shape.sequences, shape.max_seqlen, shape.cp});
   }
   return numbers;
 }
@@ -143,10 +143,10 @@ std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::i
     const std::span<const std::int64_t> numbers = gathered.of(rank.index());
     PlannedDpRank& plan = plans.emplace_back();
     plan.lower_bound = numbers[0];
-    for (std::size_t i = 1; i < numbers.size(); i += 11) {
+    for (std::size_t i = 1; i < numbers.size(); i += 12) {
       plan.micro_batches.push_back({numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3],
                                     numbers[i + 4], numbers[i + 5], numbers[i + 6], numbers[i + 7]});
-      plan.shapes.push_back({numbers[i + 8], numbers[i + 9], numbers[i + 10]});
+      plan.shapes.push_back({numbers[i + 8], numbers[i + 9], numbers[i + 10], numbers[i + 11]});
     }
   }
   return plans;

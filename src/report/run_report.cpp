@@ -189,8 +189,10 @@ nlohmann::json shapes_json(const std::optional<ShapeFigures>& shapes) {
   if (!shapes) return nullptr;
   nlohmann::json handed_out = nlohmann::json::array();
   for (const PackedShape& shape : shapes->handed_out) {
-    handed_out.push_back(
-        {{"rows", shape.rows}, {"sequences", shape.sequences}, {"max_seqlen", shape.max_seqlen}});
+    handed_out.push_back({{"rows", shape.rows},
+                          {"sequences", shape.sequences},
+                          {"max_seqlen", shape.max_seqlen},
+                          {"cp", shape.cp}});
   }
   return {{"most", shapes->most},
           {"chosen", shapes->chosen},

@@ -84,7 +84,6 @@ std::vector<std::string> broken_configurations() {
 
   add("micro_batch: {shapes: 8, mode: padded}", {""});
   add("micro_batch: {shapes: 8}", {"balance: {preset: verl}", "prefix: {share: true}"});
-  add("mesh: {cp: flexible}", {per_rank + ", shapes: 8}"});
 
   add("prefix: {share: true}", {"micro_batch: {mode: padded}", "balance: {preset: verl}"});
 

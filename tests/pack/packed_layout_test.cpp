@@ -47,7 +47,7 @@ TEST(PackedLayout, an_empty_sequence_takes_no_row) {
 }
 
 TEST(PackedLayout, padded_to_a_shape_has_its_rows_sequences_and_max_seqlen_behind_what_was_there) {
-  const PackedLayout layout = PackedLayout(Lengths{2, 4, 6, 1}, 4, zigzag2).with_shape({12, 7, 16});
+  const PackedLayout layout = PackedLayout(Lengths{2, 4, 6, 1}, 4, zigzag2).with_shape({12, 7, 16, 2});
   EXPECT_THAT(layout.cu_seqlens(), ElementsAre(0, 2, 6, 12, 13, 13, 13, 13));
   EXPECT_THAT(layout.cu_seqlens_padded(), ElementsAre(0, 4, 8, 16, 20, 24, 24, 24));
   EXPECT_EQ(layout.max_seqlen(), 16);
@@ -56,19 +56,20 @@ TEST(PackedLayout, padded_to_a_shape_has_its_rows_sequences_and_max_seqlen_behin
 }
 
 TEST(PackedLayout, has_padding_in_as_many_sequences_as_max_seqlen_asks_for) {
-  const PackedLayout layout = PackedLayout(Lengths{3}, 4, zigzag2).with_shape({16, 5, 11});
+  const PackedLayout layout = PackedLayout(Lengths{3}, 4, zigzag2).with_shape({16, 5, 11, 2});
   EXPECT_THAT(layout.cu_seqlens_padded(), ElementsAre(0, 4, 12, 20, 28, 32));
   EXPECT_THAT(layout.cu_seqlens(), ElementsAre(0, 3, 3, 3, 3, 3));
 }
 
 TEST(PackedLayout, keeps_what_it_is_when_its_shape_is_its_own) {
   const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);
-  EXPECT_EQ(layout.with_shape({6, 2, 8}), layout);
+  EXPECT_EQ(layout.with_shape({6, 2, 8, 2}), layout);
 }
 
 TEST(PackedLayout, cannot_be_padded_to_less_or_where_the_padding_finds_no_sequence) {
   const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);  // 12 rows, 6 on each rank
-  for (const PackedShape& shape : {PackedShape{5, 3, 8}, {6, 1, 8}, {6, 2, 7}, {8, 2, 8}, {7, 3, 8}})
+  for (const PackedShape& shape :
+       {PackedShape{5, 3, 8, 2}, {6, 1, 8, 2}, {6, 2, 7, 2}, {8, 2, 8, 2}, {7, 3, 8, 2}, {6, 2, 8, 1}})
     EXPECT_THROW((void)layout.with_shape(shape), InputError);
 }
 

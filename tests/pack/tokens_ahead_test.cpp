@@ -172,7 +172,7 @@ RC_GTEST_PROP(SpreadPadRows, give_all_experts_of_a_rank_as_many_to_within_one, (
 TEST(PackedLayoutLengths, the_longest_true_length_is_not_that_of_padded_rows) {
   const PackedLayout layout(Lengths{2, 5, 0}, 4, zigzag2);
   EXPECT_EQ(layout.max_length(), 5);
-  EXPECT_EQ(layout.with_shape({10, 7, 16}).max_length(), 5);
+  EXPECT_EQ(layout.with_shape({10, 7, 16, 2}).max_length(), 5);
   EXPECT_EQ(PackedLayout().max_length(), 0);
 }
 

@@ -162,7 +162,7 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
   if (b.cost_field && !own) keys.insert("balance.cost");
   if (!m.max_rows.empty() && !own) keys.insert("micro_batch.max_rows");
-  if (m.shapes && !(own && !padded && settings.sharing == PrefixSharing::none && !settings.flexible))
+  if (m.shapes && !(own && !padded && settings.sharing == PrefixSharing::none))
     keys.insert("micro_batch.shapes");
   return keys;
 }

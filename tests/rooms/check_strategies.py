@@ -17,7 +17,7 @@ ANSWERS = ["src/plan/strategies/", "src/plan/settings/requirements.cpp"]
 # Who else may ask, how often, and why.
 ALLOWED = {
     "include/evenkeel/plan/settings.hpp": (7, "sizes, limits and speeds follow from settings alone, before there is a plan"),
-    "src/plan/settings/settings.cpp": (8, "so do alignments, and what is in range"),
+    "src/plan/settings/settings.cpp": (10, "so do alignments, sizes of groups, and what is in range"),
     "src/plan/settings/measured_cost.cpp": (1, "a time is a group's where groups have their own sizes"),
     "src/service/step/time_reports.cpp": (1, "and communication is measured there"),
     "src/config/config.cpp": (3, "a configuration becomes settings: its cap is one of a rank"),

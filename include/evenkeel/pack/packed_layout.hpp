@@ -16,14 +16,15 @@ struct PackedShape {
   std::int64_t rows = 0;        ///< of the token tensors, on each CP rank
   std::int64_t sequences = 0;   ///< cu_seqlens has one entry more
   std::int64_t max_seqlen = 0;  ///< no sequence is longer, over the whole CP group
+  std::int64_t cp = 1;          ///< ranks of that group
 
-  /// Whether a micro-batch that needs `needed` can be padded to this shape: it has no more rows and no longer
-  /// sequence, and the added rows fit into the remaining sequences, each a multiple of `alignment` and at
-  /// most max_seqlen. Precondition: alignment >= 1, cp >= 1.
-  [[nodiscard]] constexpr bool holds(const PackedShape& needed, std::int64_t alignment,
-                                     std::int64_t cp) const noexcept {
+  /// Whether a micro-batch that needs `needed` can be padded to this shape: it is on as many ranks, has no
+  /// more rows and no longer sequence, and the added rows fit into the remaining sequences, each a multiple
+  /// of `alignment` and at most max_seqlen. Precondition: alignment >= 1, cp >= 1.
+  [[nodiscard]] constexpr bool holds(const PackedShape& needed, std::int64_t alignment) const noexcept {
     EVENKEEL_PRECONDITION(cheap, alignment >= 1 && cp >= 1, alignment, cp);
-    if (needed.rows > rows || needed.max_seqlen > max_seqlen || rows * cp % alignment != 0) return false;
+    if (needed.cp != cp || needed.rows > rows || needed.max_seqlen > max_seqlen || rows * cp % alignment != 0)
+      return false;
     const std::int64_t padding = (rows - needed.rows) * cp;
     const std::int64_t longest = max_seqlen / alignment * alignment;
     if (padding > 0 && longest == 0) return false;
@@ -59,9 +60,9 @@ class PackedLayout {
 
   /// This layout with exactly the shape that a kernel was made for: missing rows are appended as sequences of
   /// padding without tokens, as few as max_seqlen allows, and then empty sequences are appended. max_seqlen()
-  /// is the shape's. Existing rows do not move. The example above in the shape {12, 7, 16} has cu_seqlens {0,
-  /// 2, 6, 12, 13, 13, 13, 13} and cu_seqlens_padded {0, 4, 8, 16, 20, 24, 24, 24}. Throws InputError unless
-  /// shape.holds() this layout; LimitError as the constructor does. O(shape.sequences).
+  /// is the shape's. Existing rows do not move. The example above in the shape {12, 7, 16, 2} has cu_seqlens
+  /// {0, 2, 6, 12, 13, 13, 13, 13} and cu_seqlens_padded {0, 4, 8, 16, 20, 24, 24, 24}. Throws InputError
+  /// unless shape.holds() this layout; LimitError as the constructor does. O(shape.sequences).
   [[nodiscard]] PackedLayout with_shape(const PackedShape& shape) const;
 
   /// b

@@ -201,6 +201,9 @@ struct FlexibleContext {
   int max_size = 1;  ///< of a group
   ContextSizes sizes = ContextSizes::powers_of_two;
 
+  /// Ranks that a group may have, rising.
+  [[nodiscard]] std::vector<int> group_sizes() const;
+
   friend bool operator==(const FlexibleContext&, const FlexibleContext&) = default;
 };
 
@@ -243,6 +246,8 @@ struct PlanSettings {
   }
   /// The most ranks that a micro-batch's sequences may be cut over.
   [[nodiscard]] int largest_group() const noexcept { return flexible ? flexible->max_size : cp.size; }
+  /// The numbers of ranks that they may be cut over, rising.
+  [[nodiscard]] std::vector<int> group_sizes() const;
   /// The cap of a micro-batch on a group of that size, in tokens.
   [[nodiscard]] std::int64_t cap(int group_size) const noexcept {
     return micro_batch.max_tokens * (group_size / cp.size);

@@ -75,10 +75,11 @@ std::optional<py::array_t<std::int64_t>> prediction_offsets_of(const HeldMicroBa
   return copy_of(std::span<const std::int64_t>(shared->prediction_offsets));
 }
 
-std::optional<std::tuple<std::int64_t, std::int64_t, std::int64_t>> shape_of(const HeldMicroBatch& self) {
+std::optional<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>> shape_of(
+    const HeldMicroBatch& self) {
   const std::optional<PackedShape>& shape = self.get().tensors.shape;
   if (!shape) return std::nullopt;
-  return std::tuple(shape->rows, shape->sequences, shape->max_seqlen);
+  return std::tuple(shape->rows, shape->sequences, shape->max_seqlen, shape->cp);
 }
 
 py::array_t<std::int32_t> small(std::span<const std::int32_t> values) {

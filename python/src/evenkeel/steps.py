@@ -207,9 +207,9 @@ class MicroBatch(WithFields):
         return self._core.max_length
 
     @property
-    def shape(self) -> tuple[int, int, int] | None:
-        """With ``micro_batch.shapes``: rows of token fields on this rank, sequences and ``max_seqlen``, of which a run has few:
-        the key of a CUDA graph (docs/few-shapes.md). None without."""
+    def shape(self) -> tuple[int, int, int, int] | None:
+        """With ``micro_batch.shapes``: rows of token fields on this rank, sequences, ``max_seqlen``, and the ranks of
+        its context-parallel group. A run has few: the key of a CUDA graph (docs/few-shapes.md). None without."""
         return self._core.shape
 
     def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:

@@ -205,8 +205,8 @@ def test_tensors_are_views_that_keep_their_memory():
         assert "cu_seqlens_q_padded" in told["megatron"] and "cp_group" not in told["megatron"] and told["flash"]
         assert told["megatron's group"] == ["a group", 1]
         assert told["no shape"] is None
-        rows, sequences, longest = told["shape of a graph"]
-        assert told["what has it"] == [[rows], sequences + 1, longest, [sequences]]
+        rows, sequences, longest, cp = told["shape of a graph"]
+        assert told["what has it"] == [[rows], sequences + 1, longest, [sequences]] and cp == 1
         assert told["loader"] == [0, 1, 2]
         assert "has delivered steps of configured sources" in told["mixed"]
 

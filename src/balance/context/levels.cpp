@@ -14,16 +14,20 @@ std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size) {
   return sizes;
 }
 
-std::vector<std::int64_t> sizes_of(const Problem& problem) {
-  if (problem.sizes == ContextSizes::powers_of_two) return powers_of_two_up_to(problem.max_size);
+std::vector<std::int64_t> sizes_up_to(std::int64_t max_size, ContextSizes which) {
+  if (which == ContextSizes::powers_of_two) return powers_of_two_up_to(max_size);
   std::vector<std::int64_t> sizes;
   std::int64_t step = 1;
-  for (std::int64_t size = 1; size < problem.max_size; size += step) {
+  for (std::int64_t size = 1; size < max_size; size += step) {
     if (size == 16 * step) step *= 2;
     sizes.push_back(size);
   }
-  sizes.push_back(problem.max_size);
+  sizes.push_back(max_size);
   return sizes;
+}
+
+std::vector<std::int64_t> sizes_of(const Problem& problem) {
+  return sizes_up_to(problem.max_size, problem.sizes);
 }
 
 bool fits_all(const Problem& problem, std::span<const std::int64_t> sizes) {

@@ -93,6 +93,7 @@ class Levels {
 [[nodiscard]] Cost lower_bound_on(const Levels& levels);
 
 /// Sizes that groups may have, ascending.
+[[nodiscard]] std::vector<std::int64_t> sizes_up_to(std::int64_t max_size, ContextSizes which);
 [[nodiscard]] std::vector<std::int64_t> sizes_of(const Problem& problem);
 
 /// Powers of two up to `max_size`.

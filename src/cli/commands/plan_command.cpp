@@ -163,8 +163,10 @@ nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
   if (!shaped) return nullptr;
   nlohmann::json shapes = nlohmann::json::array();
   for (const PackedShape& shape : shaped->shapes)
-    shapes.push_back(
-        {{"rows", shape.rows}, {"sequences", shape.sequences}, {"max_seqlen", shape.max_seqlen}});
+    shapes.push_back({{"rows", shape.rows},
+                      {"sequences", shape.sequences},
+                      {"max_seqlen", shape.max_seqlen},
+                      {"cp", shape.cp}});
   return {{"chosen", std::move(shapes)}, {"rows", shaped->rows}, {"padding", shaped->padding}};
 }
 

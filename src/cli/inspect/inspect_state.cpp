@@ -31,8 +31,9 @@ std::string told(const SavedCost& cost) {
 }
 
 std::string told(const PackedShape& shape) {
-  return fmt::format("{} rows, {}, max_seqlen {}", grouped(shape.rows),
-                     number_of(shape.sequences, "sequence"), grouped(shape.max_seqlen));
+  return fmt::format("{} rows, {}, max_seqlen {}{}", grouped(shape.rows),
+                     number_of(shape.sequences, "sequence"), grouped(shape.max_seqlen),
+                     shape.cp > 1 ? fmt::format(", cp {}", shape.cp) : "");
 }
 
 /// The settings that are not what they are where nobody says anything.

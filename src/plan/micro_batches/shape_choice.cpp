@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -30,18 +31,19 @@ std::int64_t divided_up(std::int64_t number, std::int64_t by) {
   return (number + by - 1) / by;
 }
 
-std::int64_t aligned_cap(const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment();
-  return settings.micro_batch.max_tokens / alignment * alignment;
+std::int64_t aligned_cap(const PlanSettings& settings, int group_size) {
+  const std::int64_t alignment = settings.alignment(group_size);
+  return settings.cap(group_size) / alignment * alignment;
 }
 
-/// What all passes' micro-batches are aligned to over their CP group; nothing where that is above a cap.
-std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes) {
+/// What all passes' micro-batches are aligned to over a CP group of that size; nothing where that is above a
+/// cap.
+std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, int group_size) {
   std::int64_t common = 1;
   for (const PassNeeds& pass : passes) {
-    const std::int64_t alignment = pass.settings->alignment();
+    const std::int64_t alignment = pass.settings->alignment(group_size);
     const std::int64_t factor = alignment / std::gcd(common, alignment);
-    if (factor > pass.settings->micro_batch.max_tokens / common) return std::nullopt;
+    if (factor > pass.settings->cap(group_size) / common) return std::nullopt;
     common *= factor;
   }
   return common;
@@ -56,27 +58,26 @@ struct Alike {
   std::int64_t count = 0;
 };
 
-/// What a choice of new shapes goes by.
+/// What a choice of new shapes for groups of one size goes by. Rows are those of each of its ranks.
 class Candidates {
  public:
-  Candidates(std::span<const PassNeeds> passes, std::span<const PackedShape> shapes, std::int64_t alignment)
-      : alignment_(alignment) {
+  Candidates(std::span<const PassNeeds> passes, std::span<const PackedShape> shapes, std::int64_t alignment,
+             int group_size)
+      : alignment_(alignment), cp_(group_size) {
     using Key = std::array<std::int64_t, 3>;
     std::map<Key, std::int64_t> counts;
     for (const PassNeeds& pass : passes) {
-      const std::int64_t cp = pass.settings->cp.size;
-      const std::int64_t most = aligned_cap(*pass.settings) / cp;
-      const std::int64_t unit = alignment / cp;
+      const std::int64_t most = aligned_cap(*pass.settings, group_size) / cp_;
+      const std::int64_t unit = alignment / cp_;
       const std::int64_t grid = std::max(unit, most / steps_of_rows / unit * unit);
       for (const PackedShape& needed : pass.needed) {
+        if (needed.cp != cp_) continue;
         const std::int64_t level = align_up(needed.rows, grid);
         const std::int64_t rows = smallest_shape(needed, shapes, *pass.settings).rows;
         ++counts[{level <= most ? level : no_rows, rows, most}];
-        needed_ += needed.rows;
         sequences_ = std::max(sequences_, needed.sequences);
         most_samples_ = std::max(most_samples_, pass.settings->micro_batch.limits().max_items);
         max_seqlen_ = std::max(max_seqlen_, needed.max_seqlen);
-        cp_ = cp;
       }
     }
     for (const auto& [key, count] : counts) {
@@ -87,8 +88,7 @@ class Candidates {
 
   /// Rising.
   [[nodiscard]] std::span<const std::int64_t> levels() const noexcept { return levels_; }
-  /// Rows that are needed.
-  [[nodiscard]] std::int64_t needed() const noexcept { return needed_; }
+  [[nodiscard]] std::int64_t cp() const noexcept { return cp_; }
 
   /// The rows of micro-batches whose level is of the first n, for each n, with a new shape of `rows`.
   [[nodiscard]] std::vector<std::int64_t> rows_with(std::int64_t rows) const {
@@ -114,13 +114,12 @@ class Candidates {
     const std::int64_t longest = std::min(rows * cp_, align_up(margin * max_seqlen_, alignment_));
     // Filler may stand beside as many samples as there can be.
     const std::int64_t sequences = std::min(margin * sequences_ - 1, most_samples_) + 1;
-    return {rows, sequences + divided_up(rows * cp_, longest) + 1, longest};
+    return {rows, sequences + divided_up(rows * cp_, longest) + 1, longest, cp_};
   }
 
  private:
   std::int64_t alignment_;
-  std::int64_t cp_ = 1;
-  std::int64_t needed_ = 0;
+  std::int64_t cp_;
   std::int64_t sequences_ = 1;
   std::int64_t most_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
@@ -191,21 +190,71 @@ class LevelChoice {
   std::vector<std::size_t> top_;
 };
 
+/// How many shapes groups of each size get, of a number for all.
+class SizeChoice {
+ public:
+  SizeChoice(std::span<const Candidates> sizes, std::int64_t most) {
+    rows_.push_back(0);
+    for (const Candidates& size : sizes) add(size.cp(), choices_.emplace_back(size, most), most);
+  }
+
+  /// The most shapes that can be chosen.
+  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows_) - 1; }
+  /// All rows over the ranks of all groups, with so many new shapes.
+  [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
+    return rows_[static_cast<std::size_t>(shapes)];
+  }
+  /// The levels of each size, rising.
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> chosen(std::int64_t shapes) const {
+    std::vector<std::vector<std::int64_t>> levels(choices_.size());
+    for (std::size_t i = choices_.size(); i-- > 0;) {
+      const std::int64_t own = own_[i][static_cast<std::size_t>(shapes)];
+      levels[i] = choices_[i].chosen(own);
+      shapes -= own;
+    }
+    return levels;
+  }
+
+ private:
+  void add(std::int64_t cp, const LevelChoice& choice, std::int64_t most) {
+    const std::int64_t together = std::min(most, size() + choice.size());
+    std::vector<std::int64_t> fewest(static_cast<std::size_t>(together) + 1, no_rows);
+    std::vector<std::int64_t>& own = own_.emplace_back(fewest.size(), 0);
+    for (std::int64_t shapes = 0; shapes <= together; ++shapes) {
+      const auto at = static_cast<std::size_t>(shapes);
+      for (std::int64_t n = std::max<std::int64_t>(0, shapes - size()); n <= std::min(shapes, choice.size());
+           ++n) {
+        const std::int64_t with_n = rows(shapes - n) + cp * choice.rows(n);
+        if (with_n >= fewest[at]) continue;
+        fewest[at] = with_n;
+        own[at] = n;
+      }
+    }
+    rows_ = std::move(fewest);
+  }
+
+  std::vector<LevelChoice> choices_;
+  // Of the sizes so far, by number of shapes: the last one's part of them, and all rows.
+  std::vector<std::vector<std::int64_t>> own_;
+  std::vector<std::int64_t> rows_;
+};
+
 }  // namespace
 
 PackedShape needed_shape(const LengthTable& table, const MicroBatchPlan& plan, const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment(plan.context.size);
   if (plan.aligned_tokens == 0)
-    return {alignment / plan.context.size, std::ssize(plan.entries) + 1, alignment};
+    return {alignment / plan.context.size, std::ssize(plan.entries) + 1, alignment, plan.context.size};
   std::int64_t longest = 0;
   for (const EntryId entry : plan.entries) longest = std::max(longest, table[entry].shape.length());
-  return {plan.aligned_tokens / plan.context.size, std::ssize(plan.entries), align_up(longest, alignment)};
+  return {plan.aligned_tokens / plan.context.size, std::ssize(plan.entries), align_up(longest, alignment),
+          plan.context.size};
 }
 
-PackedShape largest_shape(const PlanSettings& settings) {
+PackedShape largest_shape(const PlanSettings& settings, int group_size) {
   EVENKEEL_PRECONDITION(cheap, settings.micro_batch.shapes && settings.micro_batch.max_samples);
-  const std::int64_t cap = aligned_cap(settings);
-  return {cap / settings.cp.size, settings.micro_batch.limits().max_items + 2, cap};
+  const std::int64_t cap = aligned_cap(settings, group_size);
+  return {cap / group_size, settings.micro_batch.limits().max_items + 2, cap, group_size};
 }
 
 std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
@@ -216,7 +265,8 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
                         "differs between profiles, and the passes of a step share their shapes",
                         "Set it once, in the job's micro_batch");
     }
-    if (pass.micro_batch.shapes) shapes.push_back(largest_shape(pass));
+    if (!pass.micro_batch.shapes) continue;
+    for (const int size : pass.group_sizes()) shapes.push_back(largest_shape(pass, size));
   }
   std::ranges::sort(shapes, std::ranges::greater{});
   shapes.erase(std::ranges::unique(shapes).begin(), shapes.end());
@@ -225,17 +275,18 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
       "micro_batch.shapes",
       std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
           number_of(std::ssize(shapes), "shape") +
-          " that profiles with different caps, alignments or max_samples need: a largest one each",
-      "Raise it, or give all profiles the same cap, alignment and max_samples");
+          " that profiles with different caps, alignments or max_samples, and context-parallel groups of "
+          "different sizes need: a largest one each",
+      "Raise it, or give all profiles the same cap, alignment and max_samples, or groups fewer sizes");
 }
 
 PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,
                            const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment();
-  const std::int64_t cp = settings.cp.size;
+  const std::int64_t alignment = settings.alignment(static_cast<int>(needed.cp));
+  const std::int64_t most = settings.micro_batch.max_tokens / settings.cp.size;
   std::optional<PackedShape> best;
   for (const PackedShape& shape : shapes) {
-    if (shape.rows > settings.micro_batch.max_tokens / cp || !shape.holds(needed, alignment, cp)) continue;
+    if (shape.rows > most || !shape.holds(needed, alignment)) continue;
     if (!best || shape < *best) best = shape;
   }
   if (best) return *best;
@@ -248,20 +299,29 @@ PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShap
 
 std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
                                        std::span<const PackedShape> shapes) {
-  const std::optional<std::int64_t> alignment = common_alignment(passes);
-  if (passes.empty() || !alignment) return {};
+  if (passes.empty()) return {};
   const std::int64_t free = *passes.front().settings->micro_batch.shapes - std::ssize(shapes);
   if (free <= 0) return {};
-  const Candidates candidates(passes, shapes, *alignment);
-  const LevelChoice choice(candidates, divided_up(free, part_at_once));
-  const auto saves = [&](std::int64_t one_more) {
-    return choice.rows(one_more - 1) - choice.rows(one_more) >=
-           divided_up(candidates.needed(), rows_saved_at_least);
-  };
+  std::set<int> sizes;
+  std::int64_t needed = 0;
+  for (const PassNeeds& pass : passes) {
+    for (const PackedShape& shape : pass.needed) {
+      sizes.insert(static_cast<int>(shape.cp));
+      needed += shape.rows * shape.cp;
+    }
+  }
+  std::vector<Candidates> candidates;
+  for (const int size : sizes)
+    if (const auto alignment = common_alignment(passes, size))
+      candidates.emplace_back(passes, shapes, *alignment, size);
+  const SizeChoice choice(candidates, divided_up(free, part_at_once));
+  const std::int64_t worth_it = divided_up(needed, rows_saved_at_least);
   std::int64_t number = 0;
-  while (number < choice.size() && saves(number + 1)) ++number;
+  while (number < choice.size() && choice.rows(number) - choice.rows(number + 1) >= worth_it) ++number;
   std::vector<PackedShape> added;
-  for (const std::int64_t rows : choice.chosen(number)) added.push_back(candidates.shape_of(rows));
+  const std::vector<std::vector<std::int64_t>> levels = choice.chosen(number);
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    for (const std::int64_t rows : levels[i]) added.push_back(candidates[i].shape_of(rows));
   return added;
 }
 

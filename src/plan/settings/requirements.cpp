@@ -243,7 +243,6 @@ constexpr Requirement table[] = {
     {shapes, back_to_back, "padded micro-batches have their own shapes"},
     {shapes, own_planning, "presets may exceed the cap"},
     {shapes, alone, "the number of segments of shared prefixes has no bound"},
-    {shapes, one_size, "the shape of a rank's tensors depends on the size of its group"},
 
     {sharing, back_to_back, "a padded row has one sample, and shared tokens belong to several"},
     {sharing, own_planning, "presets plan every sample separately"},

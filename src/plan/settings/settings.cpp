@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "balance/bins/choose_count.hpp"
+#include "balance/context/levels.hpp"
 #include "base/text_layout.hpp"
 #include "cost/default_communication.hpp"
 #include "evenkeel/base/assertions.hpp"
@@ -96,6 +97,15 @@ std::int64_t PlanSettings::alignment(int group_size) const {
                       "Use a multiple of " + std::to_string(group.chunks()) + ", or auto");
   }
   return common_multiple(*align, rounding);
+}
+
+std::vector<int> FlexibleContext::group_sizes() const {
+  const std::vector<std::int64_t> all = context::sizes_up_to(max_size, sizes);
+  return {all.begin(), all.end()};
+}
+
+std::vector<int> PlanSettings::group_sizes() const {
+  return flexible ? flexible->group_sizes() : std::vector<int>{cp.size};
 }
 
 CommunicationCost PlanSettings::communication_cost() const noexcept {

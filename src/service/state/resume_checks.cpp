@@ -48,7 +48,8 @@ std::uint64_t hash_of(const ServiceState& state) {
     hash.add(cost.observations);
   }
   for (const PackedShape& shape : state.shapes)
-    for (const std::int64_t number : {shape.rows, shape.sequences, shape.max_seqlen}) hash.add(number);
+    for (const std::int64_t number : {shape.rows, shape.sequences, shape.max_seqlen, shape.cp})
+      hash.add(number);
   return hash.value();
 }
 

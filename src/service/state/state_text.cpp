@@ -50,7 +50,10 @@ Json json_of(const SavedCost& cost) {
 }
 
 Json json_of(const PackedShape& shape) {
-  return {{"rows", shape.rows}, {"sequences", shape.sequences}, {"max_seqlen", shape.max_seqlen}};
+  return {{"rows", shape.rows},
+          {"sequences", shape.sequences},
+          {"max_seqlen", shape.max_seqlen},
+          {"cp", shape.cp}};
 }
 
 Json json_of(const ServiceState& state) {
@@ -163,7 +166,7 @@ PackedShape shape_of(const Json& json) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const Reader reader(json, "a shape");
   return {reader.integer("rows", 1, most), reader.integer("sequences", 1, most),
-          reader.integer("max_seqlen", 1, most)};
+          reader.integer("max_seqlen", 1, most), reader.integer("cp", 1, largest_axis)};
 }
 
 std::string job_of(std::string name) {

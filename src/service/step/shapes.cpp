@@ -31,10 +31,12 @@ struct PlannedPass {
   std::vector<PackedShape> needed;  // of this rank's DP rank
 };
 
-std::vector<PackedShape> needs_of(const LengthTable& table, std::span<const MicroBatchPlan> plans,
-                                  const PlanSettings& settings) {
+// Of the micro-batches of a DP rank that no DP rank before it has.
+std::vector<PackedShape> needs_of(const LengthTable& table, DpRank rank,
+                                  std::span<const MicroBatchPlan> plans, const PlanSettings& settings) {
   std::vector<PackedShape> needed;
-  for (const MicroBatchPlan& plan : plans) needed.push_back(needed_shape(table, plan, settings));
+  for (const MicroBatchPlan& plan : plans)
+    if (plan.is_led_by(rank)) needed.push_back(needed_shape(table, plan, settings));
   return needed;
 }
 
@@ -77,24 +79,26 @@ std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& pl
 void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work) {
   const Mesh& mesh = context.mesh;
   const LengthTable& table = planned.samples().table;
+  const DpRank here{mesh.here().dp};
   std::vector<PlannedPass> passes;
   work.on_replicated_data([&] { passes = passes_of(context, planned); });
-  work([&] { passes.front().needed = needs_of(table, planned.plan.micro_batches, planned.settings()); });
+  work(
+      [&] { passes.front().needed = needs_of(table, here, planned.plan.micro_batches, planned.settings()); });
   work.agree(mesh.everyone());
   for (PlannedPass& pass : std::span(passes).subspan(1)) {
     const StepProblem problem{table, pass.settings, planned.gathered.index, planned.samples().trees};
     decide_strategy(context, problem, pass.settings, work);
     assign(context, problem, pass.assignment, work);
     if (!mesh.has_place()) continue;
-    const std::array own{DpRank{mesh.here().dp}};
+    const std::array own{here};
     RankPeers peers(mesh.along(Axis::dp), work);
     const StepPlan plan = plan_dp_ranks(problem, pass.assignment, own, peers);
-    work([&] { pass.needed = needs_of(table, plan.ranks.front().micro_batches, pass.settings); });
+    work([&] { pass.needed = needs_of(table, here, plan.ranks.front().micro_batches, pass.settings); });
   }
   std::vector<Need> mine;
   work([&] {
-    const GridPoint here = mesh.here();
-    if (!mesh.has_place() || here.tp != 0 || here.cp != 0 || here.pp != 0) return;
+    const GridPoint place = mesh.here();
+    if (!mesh.has_place() || place.tp != 0 || place.cp != 0 || place.pp != 0) return;
     for (std::size_t p = 0; p < passes.size(); ++p)
       for (const PackedShape& shape : passes[p].needed) mine.push_back({static_cast<std::int64_t>(p), shape});
   });

@@ -97,7 +97,7 @@ inline CutLayout arbitrary_cut_layout() {
       break;
     case 1:
       return {layout.with_shape({layout.local_rows() + 3 * alignment / cp.size, layout.size() + 5,
-                                 std::max<std::int64_t>(layout.max_seqlen(), alignment)}),
+                                 std::max<std::int64_t>(layout.max_seqlen(), alignment), cp.size}),
               tp};
     case 2:
       return {PackedLayout(lengths, Lengths(lengths.size(), align_up(80, alignment)), alignment, cp), tp};

@@ -25,11 +25,12 @@ PlanSettings settings_of(std::int64_t cap, std::int64_t shapes, std::int64_t max
   return settings;
 }
 
-/// The rows that micro-batches have in the smallest shapes that hold them.
+/// The rows that micro-batches have in the smallest shapes that hold them, over all ranks of their groups.
 std::int64_t rows_in(std::span<const PackedShape> shapes, std::span<const PassNeeds> passes) {
   std::int64_t rows = 0;
   for (const PassNeeds& pass : passes)
-    for (const PackedShape& needed : pass.needed) rows += smallest_shape(needed, shapes, *pass.settings).rows;
+    for (const PackedShape& needed : pass.needed)
+      rows += smallest_shape(needed, shapes, *pass.settings).rows * needed.cp;
   return rows;
 }
 
@@ -38,14 +39,18 @@ std::vector<PackedShape> with(std::vector<PackedShape> shapes, std::span<const P
   return shapes;
 }
 
-/// Fewest rows with so many new shapes of any number of rows, which hold all that have no more.
+/// Fewest rows with so many new shapes of any number of rows, for groups of any size, which hold all that
+/// have no more.
 std::int64_t fewest_rows(const std::vector<PackedShape>& shapes, std::span<const PassNeeds> passes,
-                         std::int64_t number, std::int64_t above, std::int64_t cap) {
-  if (number == 0) return rows_in(shapes, passes);
+                         std::int64_t number, std::int64_t cap, std::int64_t above = 1, std::int64_t cp = 1) {
   std::int64_t fewest = rows_in(shapes, passes);
-  for (std::int64_t rows = above; rows <= cap; ++rows) {
-    const std::vector<PackedShape> more = with(shapes, std::vector<PackedShape>{{rows, 1000, rows}});
-    fewest = std::min(fewest, fewest_rows(more, passes, number - 1, rows + 1, cap));
+  if (number == 0) return fewest;
+  for (; cp <= passes.front().settings->largest_group(); cp *= 2, above = 1) {
+    for (std::int64_t rows = above; rows <= cap; ++rows) {
+      const std::vector<PackedShape> more =
+          with(shapes, std::vector<PackedShape>{{rows, 1000, cp * rows, cp}});
+      fewest = std::min(fewest, fewest_rows(more, passes, number - 1, cap, rows + 1, cp));
+    }
   }
   return fewest;
 }
@@ -74,21 +79,46 @@ TEST(ShapeChoice, leaves_as_little_padding_as_any_choice_of_so_many_shapes) {
     const PlanSettings wide = settings_of(cap + 4, most);
     std::vector<PassNeeds> passes{{&wide, random_needs(random, cap + 4, 1 + random() % 6)}};
     if (trial % 2 == 0 && most > 1) passes.push_back({&narrow, random_needs(random, cap, 1 + random() % 6)});
-    std::vector<PackedShape> shapes{largest_shape(wide)};
-    if (passes.size() > 1) shapes.push_back(largest_shape(narrow));
+    std::vector<PackedShape> shapes{largest_shape(wide, 1)};
+    if (passes.size() > 1) shapes.push_back(largest_shape(narrow, 1));
     while (true) {
       const std::vector<PackedShape> added = shapes_to_add(passes, shapes);
       const std::int64_t free = most - std::ssize(shapes);
       EXPECT_LE(std::ssize(added), (free + 2) / 3);
       EXPECT_EQ(rows_in(with(shapes, added), passes),
-                fewest_rows(shapes, passes, std::ssize(added), 1, cap + 4));
+                fewest_rows(shapes, passes, std::ssize(added), cap + 4));
       if (added.empty()) break;
       shapes = with(shapes, added);
     }
     // Small as rows are here, each that saves one is worth it.
     if (std::ssize(shapes) < most) {
-      EXPECT_EQ(rows_in(shapes, passes), fewest_rows(shapes, passes, 1, 1, cap + 4));
+      EXPECT_EQ(rows_in(shapes, passes), fewest_rows(shapes, passes, 1, cap + 4));
     }
+  }
+}
+
+TEST(ShapeChoice, gives_groups_of_each_size_shapes_of_their_own_where_these_save_most_on_all_ranks) {
+  std::mt19937_64 random(7);
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto cap = static_cast<std::int64_t>(6 + random() % 4);
+    const auto most = static_cast<std::int64_t>(3 + random() % 5);
+    PlanSettings settings = settings_of(cap, most);
+    settings.dp = 4;
+    settings.flexible = FlexibleContext{4};
+    settings.cp.layout = CpLayout::contiguous;
+    std::vector<PassNeeds> passes{{&settings, {}}};
+    for (const std::int64_t cp : {1, 2, 4}) {
+      for (PackedShape needed : random_needs(random, cap, random() % 4)) {
+        needed.cp = cp;
+        needed.max_seqlen *= cp;
+        passes.front().needed.push_back(needed);
+      }
+    }
+    if (passes.front().needed.empty()) continue;
+    std::vector<PackedShape> shapes = first_shapes(std::vector{settings});
+    EXPECT_EQ(shapes.size(), 3U);
+    const std::vector<PackedShape> added = shapes_to_add(passes, shapes);
+    EXPECT_EQ(rows_in(with(shapes, added), passes), fewest_rows(shapes, passes, std::ssize(added), cap));
   }
 }
 
@@ -96,7 +126,7 @@ TEST(ShapeChoice, does_not_depend_on_the_order_of_micro_batches) {
   std::mt19937_64 random(5);
   for (int trial = 0; trial < 50; ++trial) {
     const PlanSettings settings = settings_of(1 << 15, 8);
-    const std::vector<PackedShape> shapes{largest_shape(settings)};
+    const std::vector<PackedShape> shapes{largest_shape(settings, 1)};
     std::vector<PassNeeds> passes{{&settings, random_needs(random, 1 << 15, 40)}};
     const std::vector<PackedShape> chosen = shapes_to_add(passes, shapes);
     EXPECT_FALSE(chosen.empty());
@@ -108,7 +138,7 @@ TEST(ShapeChoice, does_not_depend_on_the_order_of_micro_batches) {
 TEST(ShapeChoice, has_multiples_of_a_128th_of_the_cap_with_room_for_twice_as_many_and_as_long_sequences) {
   const PlanSettings settings = settings_of(1 << 14, 4, 1000);
   const std::vector<PassNeeds> passes{{&settings, {{5000, 10, 3000}, {5100, 12, 900}}}};
-  const std::vector<PackedShape> largest{largest_shape(settings)};
+  const std::vector<PackedShape> largest{largest_shape(settings, 1)};
   EXPECT_THAT(largest, ElementsAre(PackedShape{1 << 14, 1002, 1 << 14}));
   // 40 * 128 rows; two sequences of at most 5120 could make up for all of them.
   EXPECT_THAT(shapes_to_add(passes, largest), ElementsAre(PackedShape{5120, 2 * 12 + 1 + 1, 5120}));
@@ -118,7 +148,7 @@ TEST(ShapeChoice, has_no_more_sequences_than_a_fixed_micro_batch_has_samples_fil
   PlanSettings settings = settings_of(300, 4, 300);
   settings.micro_batch.mode = MicroBatchMode::fixed;
   settings.micro_batch.size = 3;
-  const std::vector<PackedShape> largest{largest_shape(settings)};
+  const std::vector<PackedShape> largest{largest_shape(settings, 1)};
   EXPECT_THAT(largest, ElementsAre(PackedShape{300, 3 + 1 + 1, 300}));
   const std::vector<PassNeeds> passes{{&settings, {{100, 3, 60}, {90, 2, 80}}}};
   EXPECT_THAT(shapes_to_add(passes, largest), ElementsAre(PackedShape{100, 3 + 1 + 1 + 1, 100}));
@@ -126,7 +156,7 @@ TEST(ShapeChoice, has_no_more_sequences_than_a_fixed_micro_batch_has_samples_fil
 
 TEST(ShapeChoice, keeps_shapes_for_later_that_save_less_than_a_400th_of_the_rows) {
   const PlanSettings settings = settings_of(1 << 14, 8);
-  const std::vector<PackedShape> largest{largest_shape(settings)};
+  const std::vector<PackedShape> largest{largest_shape(settings, 1)};
   const auto added = [&](std::int64_t rows) {
     const std::vector<PassNeeds> passes{{&settings, {{rows, 1, rows}, {1 << 14, 1, 1 << 14}}}};
     return shapes_to_add(passes, largest).size();
@@ -142,7 +172,7 @@ TEST(ShapeChoice, of_passes_whose_alignments_have_no_multiple_below_the_cap_adds
   PlanSettings other = settings_of(100, 8);
   other.align_lcm = 16;
   const std::vector<PassNeeds> passes{{&settings, {{9, 1, 9}}}, {&other, {{16, 1, 16}}}};
-  const std::vector<PackedShape> shapes{largest_shape(settings), largest_shape(other)};
+  const std::vector<PackedShape> shapes{largest_shape(settings, 1), largest_shape(other, 1)};
   EXPECT_THAT(shapes_to_add(passes, shapes), IsEmpty());
 }
 
@@ -191,28 +221,38 @@ TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_sh
     settings.micro_batch.mode = run % 3 == 0 ? MicroBatchMode::fixed : MicroBatchMode::packed;
     settings.micro_batch.size = 1 + static_cast<std::int64_t>(random() % 9);
     if (run % 3 == 1) settings.balance.strategy = Strategy::grid;
+    if (run % 6 == 5) {
+      settings.dp = 4;
+      settings.cp.size = 1;
+      settings.flexible = FlexibleContext{4, run % 4 == 3 ? ContextSizes::any : ContextSizes::powers_of_two};
+      settings.balance.strategy = run % 12 == 5 ? Strategy::hierarchical : Strategy::grid;
+      settings.balance.meet = run % 12 == 5 ? Meeting::once_a_step : Meeting::every_micro_batch;
+      *settings.micro_batch.shapes += 3;
+    }
     settings.validate();
     std::vector<PackedShape> shapes = first_shapes(std::vector{settings});
-    const std::int64_t longest =
-        settings.micro_batch.max_tokens / settings.alignment() * settings.alignment();
-    for (std::int64_t step = 0; step < 12; ++step) {
-      const LengthTable table = table_of(random, longest * (step + 1) / 12);
+    const std::int64_t alignment = settings.alignment(settings.largest_group());
+    const std::int64_t longest = settings.cap(settings.largest_group()) / alignment * alignment;
+    const std::int64_t steps = settings.flexible ? 3 : 12;  // whose plans take longer
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const LengthTable table = table_of(random, longest * (step + 1) / steps);
       const StepPlan plan = plan_step({table, settings, step, {}});
       PassNeeds pass{&settings, {}};
       for (const DpRankPlan& rank : plan.ranks)
         for (const MicroBatchPlan& m : rank.micro_batches)
-          pass.needed.push_back(needed_shape(table, m, settings));
+          pass.needed.push_back(
+              needed_shape(table, m, settings));  // once a rank: the same for all of a group
       const std::vector<PackedShape> added = shapes_to_add(std::span(&pass, 1), shapes);
       for (const PackedShape& shape : added)
         for (const PackedShape& needed : pass.needed)
-          if (needed.rows <= shape.rows) {
-            EXPECT_TRUE(shape.holds(needed, settings.alignment(), settings.cp.size));
+          if (needed.rows <= shape.rows && needed.cp == shape.cp) {
+            EXPECT_TRUE(shape.holds(needed, settings.alignment(static_cast<int>(needed.cp))));
           }
       shapes = with(shapes, added);
       ASSERT_LE(std::ssize(shapes), *settings.micro_batch.shapes);
       for (const PackedShape& needed : pass.needed) {
         const PackedShape shape = smallest_shape(needed, shapes, settings);
-        EXPECT_TRUE(shape.holds(needed, settings.alignment(), settings.cp.size));
+        EXPECT_TRUE(shape.holds(needed, settings.alignment(static_cast<int>(needed.cp))));
         EXPECT_LE(shape.rows * settings.cp.size, settings.micro_batch.max_tokens);
         EXPECT_NE(std::ranges::find(shapes, shape), shapes.end());
       }
