@@ -1,5 +1,7 @@
 #include "buffer/ledger_notes.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "evenkeel/base/error.hpp"
@@ -13,8 +15,17 @@ json json_of(const stream::Amount& amount) {
   return {amount.samples, amount.prompt, amount.response};
 }
 
+/// Far below what would overflow when it is added up.
+std::int64_t count_of(const json& number) {
+  const auto count = number.get<std::int64_t>();
+  constexpr std::int64_t most = std::int64_t{1} << 53;
+  if (count > most || count < -most)
+    throw InputError("totals", "have " + std::to_string(count) + ", more than there can be");
+  return count;
+}
+
 stream::Amount amount_of(const json& list) {
-  return {list.at(0), list.at(1), list.at(2)};
+  return {count_of(list.at(0)), count_of(list.at(1)), count_of(list.at(2))};
 }
 
 }  // namespace
@@ -36,16 +47,27 @@ std::string text_of_totals(const stream::Totals& totals) {
 stream::Totals totals_of(const std::string& text) {
   try {
     const json in = json::parse(text);
-    stream::Totals totals{
-        in.at("last_event"), in.at("version"), in.at("ended"), in.at("duplicates"), {}, {}, {}, {}};
-    if (in.contains("trained_step")) totals.trained_step = in["trained_step"].get<std::int64_t>();
+    stream::Totals totals{count_of(in.at("last_event")),
+                          std::max<std::int64_t>(in.at("version").get<std::int64_t>(), 0),
+                          in.at("ended"),
+                          count_of(in.at("duplicates")),
+                          {},
+                          {},
+                          {},
+                          {}};
+    if (in.contains("trained_step")) totals.trained_step = count_of(in["trained_step"]);
     totals.trained = amount_of(in.at("trained"));
     for (std::size_t i = 0; i < totals.dropped.size(); ++i)
       totals.dropped[i] = amount_of(in.at("dropped").at(i));
-    for (const json& open : in.at("tickets")) totals.tickets.push_back({open.at(0), open.at(1)});
+    std::int64_t room = stream::most_tickets;
+    for (const json& open : in.at("tickets")) {
+      const std::int64_t groups = std::min(count_of(open.at(1)), room);
+      if (groups > 0) totals.tickets.push_back({open.at(0), groups});
+      room -= std::max<std::int64_t>(groups, 0);
+    }
     // Not in stores of earlier versions.
     for (const json& behind : in.value("staleness", json::array()))
-      totals.staleness[behind.at(0).get<std::int64_t>()] = behind.at(1);
+      totals.staleness[behind.at(0).get<std::int64_t>()] = count_of(behind.at(1));
     return totals;
   } catch (const json::exception& error) {
     throw InputError("totals", std::string("cannot be read: ") + error.what());
@@ -67,6 +89,14 @@ stream::Event event_of_text(std::string_view text) {
     throw InputError("event", std::string("is no CBOR: ") + error.what());
   }
   return stream::event_of(event);
+}
+
+std::int64_t groups_of_text(std::string_view text) {
+  std::int64_t groups = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), groups);
+  if (error != std::errc{} || end != text.data() + text.size() || groups < 1)
+    throw InputError("groups of a step", "are '" + std::string(text) + "', which is no number of them");
+  return groups;
 }
 
 }  // namespace evenkeel

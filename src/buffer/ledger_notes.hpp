@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,7 @@ namespace evenkeel {
 [[nodiscard]] stream::Totals totals_of(const std::string& text);
 [[nodiscard]] std::string text_of_event(const stream::Event& event);
 [[nodiscard]] stream::Event event_of_text(std::string_view text);
+/// How many groups a job's step has, at least one.
+[[nodiscard]] std::int64_t groups_of_text(std::string_view text);
 
 }  // namespace evenkeel

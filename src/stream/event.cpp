@@ -10,6 +10,9 @@ namespace {
 
 using nlohmann::json;
 
+/// What is counted stays far below, so that sums of what is read cannot overflow.
+constexpr std::int64_t most_counted = std::int64_t{1} << 53;
+
 constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "aborted", "too_small", "late",
                                                                       "filtered"};
 
@@ -38,6 +41,12 @@ class Reader {
   }
   [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
   [[nodiscard]] std::int64_t integer(const char* key) const { return integer(at(key), key); }
+  [[nodiscard]] std::int64_t count(const char* key) const {
+    const std::int64_t count = integer(key);
+    if (count > most_counted || count < -most_counted)
+      refuse(std::string("'") + key + "' is " + std::to_string(count) + ", more than there can be");
+    return count;
+  }
   [[nodiscard]] std::string text(const char* key) const {
     if (!at(key).is_string()) refuse(std::string("'") + key + "' is not a text");
     return at(key).get<std::string>();
@@ -126,14 +135,14 @@ json body_of(const StreamEnded& /*e*/) {
 }
 
 StepFormed step_formed(const Reader& from) {
-  StepFormed step{from.integer("step"), from.integer("version"), {}, from.integers("masked"), {}};
+  StepFormed step{from.count("step"), from.integer("version"), {}, from.integers("masked"), {}};
   for (const json& element : from.list("groups")) {
     const Reader group(element);
-    step.groups.push_back({group.uid(), group.integer("samples")});
+    step.groups.push_back({group.uid(), group.count("samples")});
   }
   for (const json& element : from.list("passed")) {
     const Reader group(element);
-    step.passed.push_back({group.uid(), group.integer("count")});
+    step.passed.push_back({group.uid(), group.count("count")});
   }
   return step;
 }
@@ -142,12 +151,12 @@ Event::What what_of(const Reader& from) {
   const std::string kind = from.text("event");
   if (kind == "accepted") {
     return SampleAccepted{{from.uid(), from.integer("index")},
-                          from.integer("prompt"),
-                          from.integer("response"),
+                          from.count("prompt"),
+                          from.count("response"),
                           from.integer("version"),
-                          from.integer("bytes")};
+                          from.count("bytes")};
   }
-  if (kind == "duplicates") return DuplicatesTold{from.integer("count")};
+  if (kind == "duplicates") return DuplicatesTold{from.count("count")};
   if (kind == "closed") return GroupClosed{from.uid(), from.flag("by_deadline")};
   if (kind == "aborted") {
     const auto index = from.has("index") ? std::optional(from.integer("index")) : std::nullopt;
@@ -155,10 +164,10 @@ Event::What what_of(const Reader& from) {
   }
   if (kind == "published") return VersionPublished{from.integer("version")};
   if (kind == "dropped") return SamplesDropped{from.integers("arrivals"), reason_of(from.text("reason"))};
-  if (kind == "granted") return TicketsGranted{from.integer("groups")};
-  if (kind == "expired") return TicketsExpired{from.integer("groups")};
+  if (kind == "granted") return TicketsGranted{from.count("groups")};
+  if (kind == "expired") return TicketsExpired{from.count("groups")};
   if (kind == "formed") return step_formed(from);
-  if (kind == "trained") return StepTrained{from.integer("step")};
+  if (kind == "trained") return StepTrained{from.count("step")};
   if (kind == "ended") return StreamEnded{};
   refuse("is of an unknown kind, '" + kind + "'");
 }
@@ -177,7 +186,7 @@ nlohmann::json to_json(const Event& event) {
 
 Event event_of(const nlohmann::json& from) {
   const Reader reader(from);
-  return {reader.integer("number"), what_of(reader)};
+  return {reader.count("number"), what_of(reader)};
 }
 
 }  // namespace evenkeel::stream

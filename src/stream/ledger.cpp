@@ -112,7 +112,11 @@ void Ledger::require(std::int64_t number, const SampleAccepted& sample) const {
   if (is_known(sample.key))
     refuse(number, "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) +
                        " came before. Tell its sender that it is a duplicate");
-  if (is_replay(number)) return;
+  if (is_replay(number)) {
+    if (std::min({sample.key.index, sample.prompt, sample.response, sample.version, sample.bytes}) < 0)
+      refuse(number, "a sample of " + to_text(sample.key.uid) + " has a negative number");
+    return;
+  }
   if (const std::string why = refusal(sample); !why.empty())
     refuse(number,
            "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) + " " + why);
@@ -137,19 +141,21 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
   const std::string step = "step " + std::to_string(formed.step);
   if (!steps_.empty() && formed.step != steps_.rbegin()->first + 1)
     refuse(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
-  if (is_replay(number)) return;
-  if (steps_.empty() && totals_.trained_step && formed.step != *totals_.trained_step + 1)
+  const bool is_old = is_replay(number);
+  if (is_old && totals_.trained_step && formed.step <= *totals_.trained_step) return;  // its groups are gone
+  if (!is_old && steps_.empty() && totals_.trained_step && formed.step != *totals_.trained_step + 1)
     refuse(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
-  if (formed.version != totals_.version)
+  if (!is_old && formed.version != totals_.version)
     refuse(number, step + " was formed at version " + std::to_string(formed.version) +
                        ", and the version is " + std::to_string(totals_.version));
   std::set<GroupKey> all;
   for (const FormedGroup& group : formed.groups) {
     const GroupKey key = group_key(group.uid);
     const GroupState* state = find(key);
-    if (state == nullptr || !state->place || !all.insert(key).second)
+    const bool waits = state != nullptr && !state->step && (state->place || is_old);
+    if (!waits || !all.insert(key).second)
       refuse(number, step + " has group " + to_text(group.uid) + ", which does not wait for a step");
-    if (std::ssize(state->samples) != group.samples)
+    if (!is_old && std::ssize(state->samples) != group.samples)
       refuse(number, step + " has group " + to_text(group.uid) + " with " + std::to_string(group.samples) +
                          " samples, and it has " + std::to_string(state->samples.size()));
   }
@@ -288,8 +294,12 @@ void Ledger::enter(std::int64_t number, const TicketsGranted& granted, Changes& 
   changes.superseded.push_back(number);
   if (is_replay(number) || granted.groups <= 0) return;
   std::vector<OpenTickets>& tickets = totals_.tickets;
+  std::int64_t room = most_tickets;
+  for (const OpenTickets& open : tickets) room -= open.groups;
+  const std::int64_t known = std::min(room, granted.groups);
+  if (known <= 0) return;
   if (tickets.empty() || tickets.back().version != totals_.version) tickets.push_back({totals_.version, 0});
-  tickets.back().groups += granted.groups;
+  tickets.back().groups += known;
 }
 
 void Ledger::enter(std::int64_t number, const TicketsExpired& expired, Changes& changes) {

@@ -80,6 +80,10 @@ struct Changes {
   std::vector<SeenSlot> seen;  ///< to be stored, one of a slot
 };
 
+/// So many groups that were granted and have not begun are known. More may be granted where staleness has no
+/// bound.
+inline constexpr std::int64_t most_tickets = std::int64_t{1} << 20;
+
 /// How many are where. At any time, and for the amounts of tokens as well:
 /// received = trained + formed + waiting + dropped.
 struct Status {

@@ -1,19 +1,53 @@
-// Records of a buffer's store: what is not damaged may still be anything.
+// What a buffer's store holds: what is not damaged may still be anything.
+#include <algorithm>
+#include <chrono>
 #include <string>
+#include <string_view>
 
+#include "buffer/buffer.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "buffer/store/record.hpp"
+#include "buffer/store/store.hpp"
 #include "fuzz/target.hpp"
 #include "stream/ledger.hpp"
 
 namespace evenkeel::fuzz {
+namespace {
+
+/// The next part of a text, and leaves what is behind its 0x1e.
+std::string next_part(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\x1e'), text.size());
+  const std::string part(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return part;
+}
+
+/// A buffer goes on with notes and events, and says what it has.
+void go_on_with(std::string_view text) {
+  StoreChange change;
+  for (const char* const name : {"totals", "schema", "formats", "settings", "groups_per_step"}) {
+    if (std::string note = next_part(text); !note.empty()) change.notes[name] = std::move(note);
+  }
+  for (std::int64_t number = 1; !text.empty(); ++number) change.events.emplace_back(number, next_part(text));
+  auto store = make_memory_store(1 << 20);
+  store->commit(change);
+  stream::StreamSettings settings;
+  settings.group_size = 4;
+  settings.max_staleness = 2;
+  Buffer buffer(std::move(store), settings);
+  static_cast<void>(buffer.status());
+  static_cast<void>(buffer.wait_for(0, 10, std::chrono::milliseconds{0}));
+  static_cast<void>(buffer.formed(0));
+}
+
+}  // namespace
 
 /// The first byte says what is read.
 void run(Bytes input) {
   if (input.empty()) return;
   const std::string text = text_of(input.subspan(1));
-  switch (input.front() % 4) {
+  switch (input.front() % 6) {
     case 0:
       static_cast<void>(record_content(RecordKind::event, 1, text, "store"));
       break;
@@ -29,8 +63,19 @@ void run(Bytes input) {
       require(totals_of(text_of_totals(totals)) == totals, "totals are read as they were written");
       break;
     }
+    case 3: {
+      const JsonlSchema schema = schema_of(text);
+      require(schema_of(text_of_schema(schema, form_of_schema(text))).fields == schema.fields,
+              "fields are read as they were written");
+      break;
+    }
+    case 4: {
+      const ToldFormats formats = formats_of_text(text);
+      require(formats_of_text(text_of_formats(formats)) == formats, "formats are read as they were written");
+      break;
+    }
     default:
-      static_cast<void>(schema_of(text));
+      go_on_with(text);
   }
 }
 

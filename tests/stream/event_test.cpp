@@ -43,6 +43,8 @@ TEST(StreamEvent, says_what_is_wrong_with_json) {
             "event of a stream: 'number' is not a 64-bit integer");
   EXPECT_EQ(why(R"({"number": 9223372036854775808, "event": "ended"})"),
             "event of a stream: 'number' is not a 64-bit integer");
+  EXPECT_EQ(why(R"({"number": 1, "event": "granted", "groups": 9223372036854775807})"),
+            "event of a stream: 'groups' is 9223372036854775807, more than there can be");
   EXPECT_EQ(why(R"({"number": 1, "event": "begun"})"), "event of a stream: is of an unknown kind, 'begun'");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": null, "by_deadline": 0})"),
             "event of a stream: 'uid' is not a 64-bit integer");

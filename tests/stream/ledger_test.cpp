@@ -1,5 +1,6 @@
 #include "stream/ledger.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -11,6 +12,7 @@ namespace evenkeel::stream {
 namespace {
 
 using Names = std::vector<std::string>;
+using testing::HasSubstr;
 using testing_support::message_of;
 
 const Uid a = std::string("a");
@@ -289,6 +291,31 @@ TEST(Ledger, does_not_limit_tickets_unless_stale_groups_are_to_be_avoided) {
   settings.max_staleness = 1;
   settings.on_stale = OnStale::drop;
   EXPECT_EQ(Ledger(settings).grantable(2), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST(Ledger, knows_no_more_tickets_than_it_can_tell_a_job) {
+  Keeper keeper(groups_of(1));
+  keeper.tell(TicketsGranted{5});
+  keeper.tell(TicketsGranted{std::int64_t{1} << 50});
+  keeper.tell(VersionPublished{1});
+  keeper.tell(TicketsGranted{5});
+  EXPECT_EQ(keeper.ledger.status().tickets, most_tickets);
+  EXPECT_EQ(std::ssize(keeper.ledger.coming()), most_tickets);
+}
+
+TEST(Ledger, refuses_stored_events_that_no_ledger_has_written) {
+  Totals totals;
+  totals.last_event = 9;
+  Ledger ledger(groups_of(2), totals, {});
+  const auto why = [&](std::int64_t number, Event::What what) {
+    return message_of([&] { static_cast<void>(ledger.apply({number, std::move(what)})); });
+  };
+  EXPECT_THAT(why(1, StepFormed{0, 0, {{a, 2}}, {}, {}}), HasSubstr("'a', which does not wait for a step"));
+  EXPECT_THAT(why(1, sample(a, -1)), HasSubstr("a sample of 'a' has a negative number"));
+  ledger.apply({1, sample(a, 0)});
+  ledger.apply({2, sample(a, 1)});
+  ledger.apply({3, StepFormed{0, 0, {{a, 2}}, {}, {}}});
+  EXPECT_THAT(why(4, StepFormed{1, 0, {{a, 2}}, {}, {}}), HasSubstr("'a', which does not wait for a step"));
 }
 
 TEST(StreamSettings, names_the_key_that_is_out_of_range) {
