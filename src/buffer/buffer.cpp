@@ -140,12 +140,17 @@ void Buffer::load() {
   const std::optional<std::string> schema = store_->note(schema_note);
   schema_ = schema ? schema_of(*schema) : JsonlSchema{};
   form_ = schema ? form_of_schema(*schema) : SampleForm::lines;
-  if (const auto groups = store_->note(job_note)) groups_per_step_ = std::stoll(*groups);
+  if (const auto groups = store_->note(job_note)) groups_per_step_ = groups_of_text(*groups);
   ledger_ = std::move(ledger);
   opened_.clear();
   is_opened_.clear();
   for (const Uid& uid : ledger_->open_groups()) note_opened(uid);
   must_load_ = false;
+}
+
+/// What nobody will find in the store is told to nobody.
+void Buffer::require_loaded() const {
+  if (must_load_) throw IoError(store_->name(), "could not be written, and cannot be read yet", "Try again");
 }
 
 /// Returns whether the store has something new.
@@ -154,6 +159,7 @@ bool Buffer::commit(const std::vector<Request*>& requests) {
   Change change{*this};
   try {
     if (must_load_) load();
+    stored_ = ledger_->status();
     for (Request* request : requests) {
       const std::int64_t applied = change.applied;
       try {
@@ -368,9 +374,10 @@ WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chro
   const Clock::time_point begun = Clock::now();
   changed_.wait_for(lock, time, [&] {
     const stream::Status status = ledger_->status();
-    return status.ready_groups >= enough || status.ended || is_stopping_;
+    return is_stopping_ || (!must_load_ && (status.ready_groups >= enough || status.ended));
   });
   waited_ += Clock::now() - begun;
+  require_loaded();
   WaitingGroups waiting{ledger_->ready(), ledger_->coming(), ledger_->status(), since_last_sample(),
                         is_stopping_};
   if (std::ssize(waiting.groups) > most) waiting.groups.resize(static_cast<std::size_t>(most));
@@ -388,6 +395,7 @@ void Buffer::give_up(std::int64_t step, const std::string& why) {
 StepToCome Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds time) {
   StepToCome come;
   const auto look = [&] {
+    if (must_load_) return is_stopping_;
     for (stream::FormedStep& formed : ledger_->formed(step)) {
       if (formed.step == step) come.step = std::move(formed);
     }
@@ -399,6 +407,7 @@ StepToCome Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds ti
   {
     std::unique_lock lock(state_mutex_);
     changed_.wait_for(lock, time, look);
+    require_loaded();
     come.since_last_sample = since_last_sample();
   }
   if (come.step) wait_until_settled();
@@ -424,6 +433,7 @@ std::vector<stream::FormedStep> Buffer::formed(std::int64_t from_step) {
   std::vector<stream::FormedStep> steps;
   {
     const std::lock_guard lock(state_mutex_);
+    require_loaded();
     steps = ledger_->formed(from_step);
   }
   if (!steps.empty()) wait_until_settled();
@@ -436,14 +446,21 @@ void Buffer::read_body(std::int64_t arrival, const std::function<void(std::strin
 
 JsonlSchema Buffer::schema() const {
   const std::lock_guard lock(state_mutex_);
+  require_loaded();
   return schema_;
 }
 
 BufferStatus Buffer::status() const {
   const std::lock_guard lock(state_mutex_);
-  return {ledger_->status(),  store_->name(), store_->risk(),
-          store_->capacity(), store_->used(), since_last_sample(),
-          groups_per_step_,   identity_,      std::chrono::duration<double>(waited_).count()};
+  return {must_load_ ? stored_ : ledger_->status(),
+          store_->name(),
+          store_->risk(),
+          store_->capacity(),
+          store_->used(),
+          since_last_sample(),
+          groups_per_step_,
+          identity_,
+          std::chrono::duration<double>(waited_).count()};
 }
 
 std::optional<double> Buffer::since_last_sample() const {

@@ -72,7 +72,8 @@ struct StepToCome {
 /// the call returns. Calls may come from any thread: one writer commits those that wait together.
 ///
 /// Each call throws IoError if the store cannot be written: then nothing has changed, or the same call again
-/// will say what has.
+/// will say what has. Until the store can be read again, whatever asks for groups, steps or fields throws
+/// IoError, and status() says what was in the store before.
 class Buffer {
  public:
   /// Takes up what the store has. `told`: how lines write fields; without, as the store's samples do. Throws
@@ -151,6 +152,7 @@ class Buffer {
   };
 
   void load();
+  void require_loaded() const;
   void describe_store();
   void keep_group_size() const;
   void choose_formats(const std::optional<ToldFormats>& told);
@@ -176,7 +178,8 @@ class Buffer {
   mutable std::mutex state_mutex_;  // what follows; the writer holds it until its commit is done
   std::condition_variable changed_;
   std::unique_ptr<stream::Ledger> ledger_;
-  bool must_load_ = false;
+  bool must_load_ = false;  // the ledger may be ahead of the store
+  stream::Status stored_;   // what the ledger said before it was
   bool is_settled_ = true;  // what the ledger says is durable
   JsonlSchema schema_;
   std::string identity_;

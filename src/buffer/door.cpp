@@ -108,7 +108,9 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
   void answer_to(const Request& request, Response& response, const ContentReader* reader) {
     if (table_.answer(request, response, reader)) return;
-    response.status = 404;
+    answer(response, 404,
+           {ErrorKind::input, request.method + " " + request.path, "is no call of a buffer",
+            "Samples are sent with POST /v1/samples, and GET /v1/status says what there is", -1});
     if (reader == nullptr) return;
     take_as_it_is(request);
     static_cast<void>(

@@ -251,6 +251,34 @@ TEST(Buffer, whose_store_is_gone_asks_for_it_now_and_then_and_goes_on_by_itself)
   expect_balance(buffer);
 }
 
+TEST(Buffer, whose_store_is_gone_tells_nothing_that_the_store_may_not_have) {
+  auto made = std::make_unique<StoreThatGoes>();
+  StoreThatGoes& store = *made;
+  Buffer buffer(std::move(made), groups_of(1));
+  buffer.take(received(rollout_line("a", 0)));
+  buffer.form(step_of(buffer, 0, 1));
+  store.is_gone = true;
+  EXPECT_THROW(buffer.take(received(rollout_line("b", 0))), IoError);
+  const stream::Status status = buffer.status().stream;
+  EXPECT_EQ(status.received.samples, 1);
+  EXPECT_EQ(status.formed.samples, 1);
+  expect_balance(buffer);
+  EXPECT_THROW(ready_in(buffer), IoError);
+  EXPECT_THROW(static_cast<void>(buffer.wait_for_step(0, 0ms)), IoError);
+  EXPECT_THROW(static_cast<void>(buffer.formed(0)), IoError);
+  EXPECT_THROW(static_cast<void>(buffer.schema()), IoError);
+}
+
+TEST(Buffer, refuses_a_store_that_says_no_number_of_groups) {
+  for (const char* const groups : {"", "many", "0", "12 groups", "99999999999999999999"}) {
+    auto store = make_memory_store(1 << 20);
+    StoreChange change;
+    change.notes["groups_per_step"] = groups;
+    store->commit(change);
+    EXPECT_THROW(Buffer(std::move(store), groups_of(4)), InputError) << groups;
+  }
+}
+
 TEST(Buffer, closes_and_aborts_groups_and_ends) {
   stream::StreamSettings settings = groups_of(3);
   settings.min_group = 2;

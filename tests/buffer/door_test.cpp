@@ -120,7 +120,9 @@ TEST(Door, answers_each_refusal_with_its_status) {
               HasSubstr("body: has 1 bytes; the header's length alone takes 8"));
   EXPECT_EQ(door.post("/v1/tickets", "{}")->status, 422);
   EXPECT_EQ(door.post("/v1/tickets", "[")->status, 422);
-  EXPECT_EQ(door.post("/v1/nonsense", "")->status, 404);
+  const auto no_call = door.post("/v1/nonsense", "");
+  EXPECT_EQ(no_call->status, 404);
+  EXPECT_THAT(no_call->body, HasSubstr("POST /v1/nonsense: is no call of a buffer"));
 }
 
 TEST(Door, of_one_of_several_buffers_counts_tickets_by_its_share_of_a_step) {
