@@ -55,7 +55,7 @@ def generate_group(model, number):
 
 def share_of(rollouts, rank, size):
     """The samples of a step that a rank brings: the same as it would read from a buffer."""
-    first, last = (len(rollouts) * r // size for r in (rank, rank + 1))
+    first, last = (r * (len(rollouts) // size) + min(r, len(rollouts) % size) for r in (rank, rank + 1))
     own = rollouts[first:last]
     together = {name: torch.cat([r[name] for r in own]) for name in ("advantages", "rollout_log_probs")} if own else {}
     return evenkeel.Samples(

@@ -45,6 +45,15 @@ TEST_F(Arriving, steps_have_whole_groups_in_the_order_in_which_they_were_complet
   EXPECT_THROW(static_cast<void>(stream.read(3)), EndOfSamples);
 }
 
+TEST_F(Arriving, ranks_have_equal_shares_of_which_the_first_are_larger_as_those_of_files) {
+  open_groups_of(2);
+  send_groups(0, 3);
+  end();
+  SampleStream stream(world_, config_of({"batch.global_batch=6"}));
+  EXPECT_EQ(stream.read(0).size(), 6 / world_.size() + (world_.rank() < 6 % world_.size() ? 1 : 0))
+      << "which data ranks place samples by, too";
+}
+
 TEST_F(Arriving, waiting_that_was_stopped_goes_on_for_another_prefetcher) {
   open_groups_of(2);
   send_groups(0, 2);

@@ -210,14 +210,17 @@ stream::FormedStep ArrivingStream::Parts::formed(std::int64_t step) {
   }
 }
 
-/// An equal, contiguous share of its samples.
+/// An equal, contiguous share of its samples, and the first ones larger, as those of files are: whoever
+/// reads, a step is placed alike.
 std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedStep& step) const {
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingGroup& group : step.groups) {
     for (const stream::WaitingSample& sample : group.samples) arrivals.push_back(sample.arrival);
   }
   const std::int64_t all = std::ssize(arrivals);
-  const auto end_of = [&](int rank) { return arrivals.begin() + all * rank / num_readers; };
+  const auto end_of = [&](int rank) {
+    return arrivals.begin() + rank * (all / num_readers) + std::min<std::int64_t>(rank, all % num_readers);
+  };
   return {end_of(reader), end_of(reader + 1)};
 }
 
