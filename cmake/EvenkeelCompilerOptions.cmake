@@ -21,7 +21,7 @@ endfunction()
 # evenkeel_computes(TARGET): for what loops over tokens, pairs of samples or rows. With sanitizers its tests run many times
 # faster with -O1, which takes twice as long to compile as -O0, which all else has then.
 function(evenkeel_computes target)
-  if(EVENKEEL_SANITIZE STREQUAL "address")
+  if(EVENKEEL_SANITIZE STREQUAL "address" AND NOT EVENKEEL_FUZZ)
     target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
@@ -52,9 +52,10 @@ endif()
 # Sanitizers must reach every object that is linked together, so they are set directory-wide.
 if(EVENKEEL_SANITIZE STREQUAL "address")
   # Half as long to compile: stacks have lines (-g1) and no variables, and null pointers and the ends of objects are left to
-  # AddressSanitizer, which sees them when they are used, where the other sanitizer asks before each use.
+  # AddressSanitizer, which sees them when they are used, where the other sanitizer asks before each use. What is tried a
+  # million times is compiled for as long as that takes.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=null,object-size -fno-sanitize-recover=all
-                      -fno-omit-frame-pointer -O0 -g1)
+                      -fno-omit-frame-pointer $<IF:$<BOOL:${EVENKEEL_FUZZ}>,-O2,-O0> -g1)
   add_link_options(-fsanitize=address,undefined)
   # What the sanitizers add makes GCC 12 warn of std::regex.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
