@@ -4,7 +4,7 @@ producer, the buffer, a rank or mpirun at random moments. What died is started a
 all samples are acknowledged and the end was told, the job must end by itself, and every sample must be in one step, or dropped
 for a reason that the buffer tells. Each round draws the mesh, data ranks, prefetching, look-ahead, the bound on staleness and the
 groups' deadline; in some the job has the buffer itself. With --store redis, two doors share a Redis, which is killed like
-all else; with --buffers 2, the job has two buffers."""
+all else; with --store memory, the buffer is spared, which would lose its samples; with --buffers 2, the job has two buffers."""
 import argparse
 import collections
 import concurrent.futures
@@ -57,7 +57,7 @@ class Settings:
 
     def __init__(self, draw, store, buffers):
         self.store, self.buffers = store, buffers
-        self.is_embedded = draw.random() < 0.25 and buffers == 1
+        self.is_embedded = draw.random() < 0.25 and buffers == 1 and store != 'memory'
         self.max_staleness, self.on_stale = draw.choice([(None, 'wait'), (2, 'drop'), (2, 'mask')])
         self.deadline, self.min_group = draw.choice([(None, GROUP_SIZE), (None, GROUP_SIZE), (1, 2)])
         self.look_ahead = draw.choice([0, 2])
@@ -143,6 +143,8 @@ class Round:
         """Where the buffer of a door keeps samples: keys of a job, and options of a program."""
         if self._redis:
             return {'store': self._redis.url, 'name': 'rounds'}
+        if self.settings.store == 'memory':
+            return {'store': 'memory'}
         return {'store': self.settings.store, 'dir': str(self._folder / f'buffer{number}')}
 
     def _start_door(self, number):
@@ -176,8 +178,11 @@ class Round:
 
     # Killing.
 
+    def _may_kill_buffer(self):
+        return not self.settings.is_embedded and self.settings.store != 'memory'
+
     def _kill_one(self):
-        who = self._draw.choice(['producer', 'rank', 'mpirun'] + ['buffer'] * (not self.settings.is_embedded) +
+        who = self._draw.choice(['producer', 'rank', 'mpirun'] + ['buffer'] * self._may_kill_buffer() +
                                 ['redis'] * bool(self._redis))
         if who == 'producer':
             number = self._draw.randrange(PRODUCERS)
@@ -394,7 +399,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=100)
     parser.add_argument('--first', type=int, default=1, help='number of the first round, which is its seed')
     parser.add_argument('--at-once', type=int, default=2)
-    parser.add_argument('--store', choices=['lmdb', 'redis'], default='lmdb')
+    parser.add_argument('--store', choices=['lmdb', 'redis', 'memory'], default='lmdb')
     parser.add_argument('--buffers', type=int, default=1, help='of the job, each with a store of its own')
     parser.add_argument('--keep', help='a folder in which what rounds leave is kept')
     parser.add_argument('--launcher', type=shlex.split, default='mpirun --oversubscribe')
