@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/memory.hpp"
+#include "batch/block_pool.hpp"
 
 namespace evenkeel {
 namespace {
@@ -45,7 +46,9 @@ std::pmr::memory_resource* column_memory() noexcept {
 }
 
 std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept {
-  return current().exchange(&memory);
+  std::pmr::memory_resource* const before = current().exchange(&memory);
+  BlockPool::of_process().keep_only(memory);
+  return before;
 }
 
 }  // namespace evenkeel

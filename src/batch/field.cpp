@@ -90,6 +90,31 @@ std::size_t FieldSpec::row_bytes() const {
   return static_cast<std::size_t>(row_elements()) * size_of(dtype);
 }
 
+std::size_t FieldSpec::bytes_of(std::int64_t rows) const {
+  const std::size_t bytes = row_bytes();
+  if (rows < 0 || (rows > 0 && bytes > static_cast<std::size_t>(max_bytes / rows))) {
+    throw InputError("field '" + name + "'",
+                     "cannot have " + std::to_string(rows) + " rows of " + std::to_string(bytes) +
+                         " bytes: a column cannot have a negative number of rows, or 2^63 bytes or more");
+  }
+  return static_cast<std::size_t>(rows) * bytes;
+}
+
+Column::Column(const Column& other)
+    : spec_(other.spec_),
+      row_bytes_(other.row_bytes_),
+      rows_(other.rows_),
+      samples_(other.samples_),
+      own_(other.own_),
+      elsewhere_(other.elsewhere_) {
+  if (other.elsewhere_ && other.is_placed_) take_home();
+}
+
+Column& Column::operator=(const Column& other) {
+  if (this != &other) *this = Column(other);
+  return *this;
+}
+
 Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_bytes_(spec_.row_bytes()) {
   EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec_.kind), spec_.name, rows);
   grow_to(rows);
@@ -101,34 +126,39 @@ Column::Column(FieldSpec spec, SampleRows samples)
   grow_to(samples_.rows());
 }
 
-std::size_t Column::checked_bytes(std::int64_t rows) const {
-  if (rows < 0 || (rows > 0 && row_bytes_ > static_cast<std::size_t>(max_bytes / rows))) {
-    throw InputError("field '" + spec_.name + "'",
-                     "cannot have " + std::to_string(rows) + " rows of " + std::to_string(row_bytes_) +
-                         " bytes: a column cannot have a negative number of rows, or 2^63 bytes or more");
-  }
-  return offset_of(rows);
-}
-
 Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
-  EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec.kind), spec.name, rows);
-  return unwritten_rows(std::move(spec), rows);
+  return unwritten(std::move(spec), rows, nullptr);
 }
 
 Column Column::unwritten(FieldSpec spec, SampleRows samples) {
+  return unwritten(std::move(spec), std::move(samples), nullptr);
+}
+
+Column Column::unwritten(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place) {
+  EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec.kind), spec.name, rows);
+  return unwritten_rows(std::move(spec), rows, std::move(place));
+}
+
+Column Column::unwritten(FieldSpec spec, SampleRows samples, std::shared_ptr<std::byte> place) {
   EVENKEEL_PRECONDITION(cheap, is_counted(spec.kind), spec.name, name_of(spec.kind));
-  Column column = unwritten_rows(std::move(spec), samples.rows());
+  Column column = unwritten_rows(std::move(spec), samples.rows(), std::move(place));
   column.samples_ = std::move(samples);
   return column;
 }
 
-Column Column::unwritten_rows(FieldSpec spec, std::int64_t rows) {
+Column Column::unwritten_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place) {
   Column column(std::move(spec), 0);
-  column.own_.resize(column.checked_bytes(rows));
+  const std::size_t bytes = column.spec_.bytes_of(rows);
+  if (place) {
+    column.elsewhere_ = std::move(place);
+    column.is_placed_ = true;
+  } else {
+    column.own_.resize(bytes);
+  }
   column.rows_ = rows;
   if constexpr (EVENKEEL_ASSERTS(thorough)) {
     // New memory is zero more often than not, which would hide rows that nobody wrote.
-    if (!column.own_.empty()) std::memset(column.own_.data(), 0xA5, column.own_.size());
+    std::ranges::fill(column.bytes(), std::byte{0xA5});
   }
   return column;
 }
@@ -147,9 +177,9 @@ Column Column::borrowing(FieldSpec spec, SampleRows samples, std::shared_ptr<con
 
 Column Column::borrowing_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr<const std::byte> first) {
   Column column(std::move(spec), 0);
-  (void)column.checked_bytes(rows);
+  static_cast<void>(column.spec_.bytes_of(rows));
   column.rows_ = rows;
-  column.borrowed_ = std::move(first);
+  column.elsewhere_ = std::move(first);
   return column;
 }
 
@@ -171,20 +201,22 @@ void Column::resize(std::int64_t rows) {
 }
 
 void Column::grow_to(std::int64_t rows) {
-  own();
+  const std::size_t bytes = spec_.bytes_of(rows);
+  if (is_borrowed() || (elsewhere_ && rows > rows_)) take_home();
   const std::size_t before = own_.size();
-  own_.resize(checked_bytes(rows));
+  if (!elsewhere_) own_.resize(bytes);  // else there is room for what is left
   rows_ = rows;
   if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);
 }
 
 std::shared_ptr<const std::byte> Column::lend() {
-  if (!borrowed_) {
+  if (!elsewhere_) {
     const auto lent = std::make_shared<decltype(own_)>();
     *lent = std::exchange(own_, {});  // takes no memory
-    borrowed_ = {lent, lent->data()};
+    elsewhere_ = {lent, lent->data()};
   }
-  return borrowed_;
+  is_placed_ = false;
+  return elsewhere_;
 }
 
 Column Column::lent() {
@@ -198,9 +230,10 @@ Column Column::lent_to(SampleRows samples) {
   return borrowing(spec_, std::move(samples), lend());
 }
 
-void Column::copy_borrowed() {
-  own_.assign(borrowed_.get(), borrowed_.get() + offset_of(rows_));
-  borrowed_.reset();
+void Column::take_home() {
+  own_.assign(elsewhere_.get(), elsewhere_.get() + offset_of(rows_));
+  elsewhere_.reset();
+  is_placed_ = false;
 }
 
 bool operator==(const Column& a, const Column& b) noexcept {

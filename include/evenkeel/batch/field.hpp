@@ -27,14 +27,15 @@ namespace evenkeel {
 [[nodiscard]] std::pmr::memory_resource* column_memory() noexcept;
 
 /// Makes new columns of this process allocate from `memory`, which must outlive all of them; returns the
-/// previous resource. Existing columns keep their memory. Safe to call from any thread.
+/// previous resource. Existing columns keep their memory; blocks that were kept for the next micro-batches go
+/// back to where they came from. Safe to call from any thread.
 ///
 /// With it, an embedding program gets its tensors in memory of its own, for example pinned for copies to a
 /// device: packed micro-batches, received data and collected results, except tensors that tensor-parallel
 /// ranks of a node share. The threads that make steps call `memory`, which should keep freed blocks: a step
-/// needs as many as the one before. What it throws, all ranks throw. By default, the first service or
-/// exchange sets a heap that the other ranks of the node can read; from other memory, samples reach them with
-/// one more copy.
+/// needs as many as the one before. (Those of micro-batches are kept here: see MicroBatchArena.) What it
+/// throws, all ranks throw. By default, the first service or exchange sets a heap that the other ranks of the
+/// node can read; from other memory, samples reach them with one more copy.
 std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept;
 
 /// Allocates from the column_memory() of the time when the container was made or copied, aligned for values
@@ -174,13 +175,17 @@ struct FieldSpec {
   [[nodiscard]] std::int64_t row_elements() const;
   /// Bytes of one row. Throws likewise.
   [[nodiscard]] std::size_t row_bytes() const;
+  /// Bytes of so many rows. Throws InputError for a shape that row_elements() refuses, a negative number of
+  /// rows, and 2^63 bytes or more.
+  [[nodiscard]] std::size_t bytes_of(std::int64_t rows) const;
 
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
 };
 
 /// One field's rows, contiguous, row after row. Owns its bytes, which are in column_memory(), or borrows
 /// read-only bytes: non-const access first copies these. Use const access (`std::as_const`) to avoid that
-/// copy.
+/// copy. Bytes that it owns may be a part of a block in which other columns stand, too (MicroBatchArena): a
+/// copy of the column, and the column itself once it grows, have memory of their own.
 ///
 /// The column of a counted field knows which rows belong to which sample: samples() has exactly its rows,
 /// shared or not. Other columns have none.
@@ -190,6 +195,11 @@ struct FieldSpec {
 class Column {
  public:
   Column() = default;
+  Column(const Column& other);
+  Column(Column&& other) noexcept = default;
+  Column& operator=(const Column& other);
+  Column& operator=(Column&& other) noexcept = default;
+  ~Column() = default;
   /// `rows` rows of zero bytes. Here and below, of a field that is not counted, or without rows and samples.
   Column(FieldSpec spec, std::int64_t rows);
   /// Rows of zero bytes, of samples. Here and below, of a counted field.
@@ -198,6 +208,10 @@ class Column {
   /// memory.
   [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows);
   [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples);
+  /// The same at `place`, which has room for them, that this column alone reads and writes for as long as it
+  /// keeps it; in memory of their own where `place` is null.
+  [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place);
+  [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples, std::shared_ptr<std::byte> place);
   /// `rows` rows at `first`, which keeps them alive. They must not be written while a column borrows them.
   [[nodiscard]] static Column borrowing(FieldSpec spec, std::int64_t rows,
                                         std::shared_ptr<const std::byte> first);
@@ -215,7 +229,7 @@ class Column {
   [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
   [[nodiscard]] std::span<std::byte> bytes() {
     own();
-    return own_;
+    return {const_cast<std::byte*>(data()), offset_of(rows_)};
   }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data(), offset_of(rows_)}; }
   /// The address of row `row`. Precondition: 0 <= row <= rows(); `rows()` gives the end.
@@ -251,13 +265,14 @@ class Column {
   [[nodiscard]] Column lent();
   /// The same of a counted field, as those of other samples. Precondition: samples.rows() == rows().
   [[nodiscard]] Column lent_to(SampleRows samples);
-  [[nodiscard]] bool is_borrowed() const noexcept { return borrowed_ != nullptr; }
+  [[nodiscard]] bool is_borrowed() const noexcept { return elsewhere_ && !is_placed_; }
 
   /// Equal fields with equal bytes of the same samples, whoever owns them.
   friend bool operator==(const Column& a, const Column& b) noexcept;
 
  private:
-  [[nodiscard]] static Column unwritten_rows(FieldSpec spec, std::int64_t rows);
+  [[nodiscard]] static Column unwritten_rows(FieldSpec spec, std::int64_t rows,
+                                             std::shared_ptr<std::byte> place);
   [[nodiscard]] static Column borrowing_rows(FieldSpec spec, std::int64_t rows,
                                              std::shared_ptr<const std::byte> first);
   void grow_to(std::int64_t rows);
@@ -265,19 +280,19 @@ class Column {
     return static_cast<std::size_t>(row) * row_bytes_;
   }
   void require_dtype(DType dtype) const;
-  [[nodiscard]] std::size_t checked_bytes(std::int64_t rows) const;
-  [[nodiscard]] const std::byte* data() const noexcept { return borrowed_ ? borrowed_.get() : own_.data(); }
+  [[nodiscard]] const std::byte* data() const noexcept { return elsewhere_ ? elsewhere_.get() : own_.data(); }
   void own() {
-    if (borrowed_) copy_borrowed();
+    if (is_borrowed()) take_home();
   }
-  void copy_borrowed();
+  void take_home();
 
   FieldSpec spec_;
   std::size_t row_bytes_ = 0;
   std::int64_t rows_ = 0;
   SampleRows samples_;                                      // of no samples but in counted fields
-  std::vector<std::byte, ColumnAllocator<std::byte>> own_;  // empty while bytes are borrowed
-  std::shared_ptr<const std::byte> borrowed_;
+  std::vector<std::byte, ColumnAllocator<std::byte>> own_;  // empty while bytes are elsewhere
+  std::shared_ptr<const std::byte> elsewhere_;              // borrowed, or placed
+  bool is_placed_ = false;                                  // this column's alone
 };
 
 }  // namespace evenkeel
