@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -30,6 +32,8 @@ inline constexpr std::string_view padding_mask_field = "padding_mask";
 /// The name of a field for what is `ahead` tokens further on than the field itself says: "labels@1" has the
 /// token after the label.
 [[nodiscard]] std::string name_ahead(std::string_view field, std::int64_t ahead);
+/// The same, and the field's own name for 0 ahead.
+[[nodiscard]] std::string name_at(std::string_view field, std::int64_t ahead);
 
 /// With shared prefixes: the row of each response token that this CP rank predicts.
 inline constexpr std::string_view prediction_rows_field = "prediction_rows";
@@ -47,6 +51,63 @@ struct SharedSequences {
 
   /// Predictions on this rank.
   [[nodiscard]] std::int64_t predictions() const noexcept { return prediction_offsets.back(); }
+};
+
+/// One block of column_memory() for all tensors of a micro-batch, so that one copy brings them to a device: a
+/// tensor's place there is its offset here. Blocks are used again from step to step, once the last column
+/// that stands in one, and whoever it was lent to, has let go.
+///
+/// The index says where each part was laid out. What a trainer adds, columns that grew, and columns that are
+/// borrowed from elsewhere stand apart; offset_of() tells. Bytes between parts are of any value.
+///
+/// A copy has no block, since columns that are copied have memory of their own.
+class MicroBatchArena {
+ public:
+  /// Of each part, and of the block's size: as devices like it.
+  static constexpr std::size_t alignment = 256;
+
+  struct Part {
+    std::string name;
+    std::size_t bytes = 0;
+    std::size_t offset = 0;  ///< from the first byte of the block
+    bool taken = false;      ///< whether there is something in it
+  };
+
+  /// No block.
+  MicroBatchArena() = default;
+  /// Parts of these names and bytes one after the other, uninitialized. Throws what column_memory() throws.
+  explicit MicroBatchArena(std::vector<Part> parts);
+  MicroBatchArena(const MicroBatchArena& /*other*/) noexcept {}
+  MicroBatchArena(MicroBatchArena&& other) noexcept = default;
+  MicroBatchArena& operator=(const MicroBatchArena& other) noexcept;
+  MicroBatchArena& operator=(MicroBatchArena&& other) noexcept = default;
+  ~MicroBatchArena() = default;
+
+  /// The whole block; empty where there is none.
+  [[nodiscard]] std::span<std::byte> bytes() noexcept { return {block_.get(), block_ ? bytes_ : 0}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return {block_.get(), block_ ? bytes_ : 0};
+  }
+  /// In the order of offsets.
+  [[nodiscard]] std::span<const Part> index() const noexcept { return parts_; }
+  /// Where in the block these bytes begin; nothing unless they lie in it.
+  [[nodiscard]] std::optional<std::size_t> offset_of(std::span<const std::byte> bytes) const noexcept;
+  /// The place of the part of that name where it has exactly these bytes, else nullptr.
+  [[nodiscard]] const std::byte* find_copy(std::string_view name,
+                                           std::span<const std::byte> bytes) const noexcept;
+  /// Keeps the block as long as the pointer stands.
+  [[nodiscard]] std::shared_ptr<const std::byte> lend() const noexcept { return block_; }
+
+  /// For who lays out: the place of a part that nobody has taken yet; nullptr where there is none of this
+  /// name with so many bytes.
+  [[nodiscard]] std::shared_ptr<std::byte> take(std::string_view name, std::size_t bytes) noexcept;
+  /// Takes a part and writes it.
+  void write(std::string_view name, std::span<const std::byte> bytes) noexcept;
+
+ private:
+  std::shared_ptr<std::byte> block_;
+  std::size_t bytes_ = 0;
+  std::vector<Part> parts_;
 };
 
 /// What one consumer gets for one forward-backward pass: sequences packed, aligned and cut for its CP rank.
@@ -67,6 +128,9 @@ struct PackedMicroBatch {
   std::vector<Column> fields;
   std::optional<SharedSequences> shared;  ///< with shared prefixes: the layout's sequences are segments
   std::optional<PackedShape> shape = {};  ///< with micro_batch.shapes: what the layout was padded to
+  /// The block in which `fields` stand as they were made, with what else a device needs of the micro-batch:
+  /// each under its own name, cu_seqlens and cu_seqlens_padded, and offsets_name() of fields of kind `rows`.
+  MicroBatchArena arena = {};
 
   /// It has no real sample: its weight in the loss is 0.
   [[nodiscard]] bool empty() const noexcept;
@@ -97,7 +161,7 @@ struct SequenceLayout {
                                        CpRank cp_rank);
 
 /// The same for samples that share the segments of a tree, whose sample i is samples[i]. A tree without rows
-/// gets a filler root. Throws as PackedTreeLayout does.
+/// gets a filler root. complete_fields adds the rows of predictions. Throws as PackedTreeLayout does.
 [[nodiscard]] PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
                                               const SequenceLayout& sequences, CpRank cp_rank);
 
@@ -116,11 +180,11 @@ struct DerivedFieldSettings {
 
   friend constexpr bool operator==(const DerivedFieldSettings&, const DerivedFieldSettings&) = default;
 };
-/// Sets what no source supplies: always pad rows of the tokens and position ids; labels, loss mask and what
-/// is ahead of both if the tokens are there. Existing fields do not change, and fields that samples `brought`
-/// are not derived, even where they were not sent. `halo` has reach() tokens for each run, those after it
-/// and, with shared prefixes, for each segment, its first (see derive_tokens_ahead, and derive_labels of
-/// predictions).
+/// Sets what no source supplies: always pad rows of the tokens, position ids and, with shared prefixes, the
+/// rows of predictions; labels, loss mask and what is ahead of both if the tokens are there. Existing fields
+/// do not change, and fields that samples `brought` are not derived, even where they were not sent. `halo`
+/// has reach() tokens for each run, those after it and, with shared prefixes, for each segment, its first
+/// (see derive_tokens_ahead, and derive_labels of predictions).
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 

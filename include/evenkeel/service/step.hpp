@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,12 @@ struct MicroBatch {
   MicroBatchLoss loss;        ///< the weights of its tokens in the loss of its mini-batch
   MiniBatchId mini_batch{0};  ///< the optimizer update it belongs to, 0-based; never decreases within a step
   ContextGroup context;       ///< the places that run it together; Mesh::context() has their communicator
+
+  /// The block in which its tensors stand, for one copy to a device; empty where it has none. A column's
+  /// place in the copy is `tensors.arena.offset_of(column.bytes())`: see MicroBatchArena for what stands
+  /// apart.
+  [[nodiscard]] std::span<std::byte> arena() noexcept { return tensors.arena.bytes(); }
+  [[nodiscard]] std::span<const std::byte> arena() const noexcept { return tensors.arena.bytes(); }
 
   /// For layers that need its rows in another cut: how they move over Mesh::context(context), or with `tp`
   /// over all its ranks along tp, too, numbered as RowMember says. Integer: int32 or int64. Local; throws as

@@ -36,13 +36,14 @@ struct OutgoingPlan {
 /// belong.
 class Consumer {
  public:
-  /// `fields` are what owners send to this rank.
+  /// `fields` are what owners send to this rank, `derived` what no sample brings, by micro-batch.
   Consumer(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
-           std::vector<FieldTransfer> fields, std::vector<PackedMicroBatch>& packed)
+           std::vector<FieldTransfer> fields, std::vector<PackedMicroBatch>& packed,
+           std::vector<DerivedColumns> derived)
       : side_(frame, step.micro_batches, mesh.data_place()),
         fields_(std::move(fields)),
         packed_(packed),
-        brought_(handed_out_fields(step.fields)),
+        derived_(std::move(derived)),
         carried_(step.fields),
         received_(fields_.size()) {
     for (const std::int64_t size : side_.halo_sizes()) halos_.emplace_back(static_cast<std::size_t>(size));
@@ -92,9 +93,8 @@ class Consumer {
   }
 
   /// Fields that no sample brings.
-  void derive(const DerivedFieldSettings& options) {
-    for (std::size_t m = 0; m < packed_.size(); ++m)
-      complete_fields(packed_[m], brought_, halos_[m], options);
+  void derive() {
+    for (std::size_t m = 0; m < packed_.size(); ++m) derived_[m].add_to(packed_[m], halos_[m]);
   }
 
  private:
@@ -113,7 +113,7 @@ class Consumer {
   PackedSide side_;
   std::vector<FieldTransfer> fields_;
   std::vector<PackedMicroBatch>& packed_;
-  std::vector<FieldSpec> brought_;  // as consumers have them
+  std::vector<DerivedColumns> derived_;  // by micro-batch
   std::span<const CarriedField> carried_;
   std::vector<RowView> views_;                       // by field
   std::vector<std::int64_t> received_;               // by field, in bytes
@@ -308,7 +308,7 @@ class RunningExchange {
       work_.add(to_twins_->error());
     }
     work_([&] {
-      if (consumer_ && !borrows_place()) consumer_->derive(derived_);
+      if (consumer_ && !borrows_place()) consumer_->derive();
     });
     for (const Loan& loan : loans_) {
       const auto chosen = [&](const FieldSpec& column) { return loan.concerns(step_, column); };
@@ -355,9 +355,8 @@ class RunningExchange {
     peers_.emplace(mesh_, *receivers_);
     const OutgoingPlan outgoing_plan(mesh_, step_);
     std::vector<FieldTransfer> received = receivers_->fields_for(mesh_.rank().value(), mesh_.rank().value());
-    lay_out_tensors(in_common_ != nullptr ? received
-                                          : fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes()));
-    consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_);
+    std::vector<DerivedColumns> to_derive = lay_out_tensors(received);
+    consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_, std::move(to_derive));
     prepare_sends(outgoing_plan);
     receives_ = incoming(mesh_, outgoing_plan, *consumer_);
     consumer_->add_received(moved_.volumes);
@@ -371,14 +370,18 @@ class RunningExchange {
     if (in_common_ != nullptr) prepare_loans();
   }
 
-  /// With columns for these fields.
-  void lay_out_tensors(std::span<const FieldTransfer> fields) {
+  /// With columns for what comes to this rank's own tensors; returns what is derived beside them.
+  std::vector<DerivedColumns> lay_out_tensors(std::span<const FieldTransfer> received) {
+    const std::vector<FieldTransfer> of_place = fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes());
+    const std::vector<FieldSpec> brought = handed_out_fields(step_.fields);
+    const OwnTensors own{in_common_ != nullptr ? received : of_place, of_place, brought, !borrows_place()};
     packed_.clear();
+    std::vector<DerivedColumns> derived;
     for (const MicroBatchPlan& plan : step_.micro_batches) {
       PackedMicroBatch& m = packed_.emplace_back(lay_out_rows(mesh_, step_, plan));
-      for (const FieldTransfer& field : fields)
-        m.fields.push_back(column_for(step_, field, m, plan, derived_));
+      derived.push_back(add_tensors(step_, own, plan, derived_, m));
     }
+    return derived;
   }
 
   /// What this rank owns; it receives nothing so far.

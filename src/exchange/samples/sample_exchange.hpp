@@ -41,12 +41,15 @@ struct ExchangedSamples {
   ExchangeFigures moved;
 };
 
-/// A micro-batch as this rank's place in the mesh holds it, with a column for each of the step's fields that
-/// its pipeline stage is sent, of the elements that are handed out: zero in the rows that no sample brings,
-/// labels `label_pad`; the others are left to be written. Without columns of counted fields. Local.
-[[nodiscard]] PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step,
-                                                   const MicroBatchPlan& plan,
-                                                   const DerivedFieldSettings& derived);
+/// A micro-batch as this rank's place in the mesh holds it, without columns. Local.
+[[nodiscard]] PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step,
+                                            const MicroBatchPlan& plan);
+
+/// Adds a column for each of the step's fields that this rank's pipeline stage is sent, except counted ones,
+/// of the elements that are handed out: zero in the rows that no sample brings, labels `label_pad`; the
+/// others are left to be written. They stand in its arena where this has room for them. Local.
+void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
+                           const DerivedFieldSettings& derived, PackedMicroBatch& micro_batch);
 
 /// An exchange: every owner sends each place (dp, cp) only the rows that it holds, out of its columns
 /// straight into the consumer's packed tensors, each field only to the pipeline stages that need it; nobody

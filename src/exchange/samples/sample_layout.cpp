@@ -44,28 +44,24 @@ void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts
   });
 }
 
-}  // namespace
-
-// Empty where samples bring nothing: everything else is overwritten.
-Column column_for(const StepTransfer& step, const FieldTransfer& field, const PackedMicroBatch& m,
-                  const MicroBatchPlan& plan, const DerivedFieldSettings& derived) {
+// Zero where samples bring nothing: everything else is overwritten.
+Column filled_for(const StepTransfer& step, const FieldTransfer& field, const ColumnToCome& to_come,
+                  PackedMicroBatch& m, const DerivedFieldSettings& derived) {
   const FieldSpec& spec = field.spec;
-  // Every row comes.
-  if (is_counted(spec.kind))
-    return Column::unwritten(spec, SampleRows::of_counts(rows_of_samples(step, field, m, plan)));
-  const std::int64_t rows = m.rows_of(spec.kind);
+  Column column = to_come.made_in(m.arena);
+  if (is_counted(spec.kind)) return column;  // every row comes
   const bool is_labels = spec.name == labels_field;
   const std::int64_t experts = step.fields[field.source].spread_pads;
   const bool every_row_comes = spec.kind == field.moved_as;
   const bool has_rows_of_padding = m.shape && spec.kind != FieldKind::token;
   if (!every_row_comes || m.has_filler() || has_rows_of_padding) {
-    Column column(spec, rows);
-    if (is_labels) std::ranges::fill(column.values<std::int64_t>(), derived.label_pad);
+    if (is_labels) {
+      std::ranges::fill(column.values<std::int64_t>(), derived.label_pad);
+    } else {
+      std::ranges::fill(column.bytes(), std::byte{0});
+    }
     if (experts > 0) spread_pads(column, m, experts);
-    return column;
-  }
-  Column column = Column::unwritten(spec, rows);
-  if (spec.kind == FieldKind::token) {
+  } else if (spec.kind == FieldKind::token) {
     std::vector<std::byte> pad_row(column.row_bytes());
     if (is_labels) std::ranges::copy(std::as_bytes(std::span(&derived.label_pad, 1)), pad_row.begin());
     fill_pad_rows(m.layout, m.cp_rank, pad_row, column.bytes());
@@ -73,6 +69,41 @@ Column column_for(const StepTransfer& step, const FieldTransfer& field, const Pa
   }
   return column;
 }
+
+/// The columns of fields that samples bring to a micro-batch that is laid out.
+std::vector<ColumnToCome> columns_to_come(const StepTransfer& step, std::span<const FieldTransfer> fields,
+                                          const PackedMicroBatch& m, const MicroBatchPlan& plan) {
+  std::vector<ColumnToCome> columns;
+  columns.reserve(fields.size());
+  for (const FieldTransfer& field : fields) {
+    const FieldSpec& spec = field.spec;
+    columns.push_back(
+        is_counted(spec.kind)
+            ? ColumnToCome::counted(spec, SampleRows::of_counts(rows_of_samples(step, field, m, plan)))
+            : ColumnToCome{spec, m.rows_of(spec.kind)});
+  }
+  return columns;
+}
+
+void add_columns(const StepTransfer& step, std::span<const FieldTransfer> fields,
+                 std::span<const ColumnToCome> columns, const DerivedFieldSettings& derived,
+                 PackedMicroBatch& m) {
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    m.fields.push_back(filled_for(step, fields[f], columns[f], m, derived));
+}
+
+/// Adds what other ranks lend to this one's micro-batch.
+void add_lent(const StepTransfer& step, const OwnTensors& own, const PackedMicroBatch& m,
+              const MicroBatchPlan& plan, const DerivedFieldSettings& options,
+              std::vector<ColumnToCome>& columns) {
+  std::vector<ColumnToCome> of_place = columns_to_come(step, own.of_place, m, plan);
+  const DerivedColumns derived(m, of_place, own.brought, options);
+  of_place.insert(of_place.end(), derived.columns().begin(), derived.columns().end());
+  for (ColumnToCome& column : of_place)
+    if (find(columns, column.spec.name) == nullptr) columns.push_back(std::move(column));
+}
+
+}  // namespace
 
 std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                           const GridPoint& sizes) {
@@ -83,14 +114,29 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
   return lay_out({step.table, step.settings}, step.assignment, plan, plan.context.rank_of(mesh.data_place()));
 }
 
-PackedMicroBatch lay_out_micro_batch(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
-                                     const DerivedFieldSettings& derived) {
-  PackedMicroBatch m = lay_out_rows(mesh, step, plan);
-  for (const FieldTransfer& field : fields_sent_to(step, mesh.here(), mesh.grid().sizes())) {
-    if (is_counted(field.spec.kind)) continue;
-    m.fields.push_back(column_for(step, field, m, plan, derived));
-  }
-  return m;
+DerivedColumns add_tensors(const StepTransfer& step, const OwnTensors& own, const MicroBatchPlan& plan,
+                           const DerivedFieldSettings& options, PackedMicroBatch& m) {
+  const std::vector<ColumnToCome> brought = columns_to_come(step, own.fields, m, plan);
+  DerivedColumns derived(m, brought, own.brought, options);
+  std::vector<ColumnToCome> columns = brought;
+  const std::span<const ColumnToCome> made_here = own.derives ? derived.columns() : derived.of_layout();
+  columns.insert(columns.end(), made_here.begin(), made_here.end());
+  // Masks that are lent have weights here.
+  std::vector<ColumnToCome> all = columns;
+  if (own.fields.size() != own.of_place.size() || !own.derives) add_lent(step, own, m, plan, options, all);
+  for (ColumnToCome& weights : weights_to_come(all, options.predict_ahead))
+    columns.push_back(std::move(weights));
+  m.arena = arena_for(m.layout, columns);
+  derived.add_prediction_rows(m);
+  add_columns(step, own.fields, brought, options, m);
+  return derived;
+}
+
+void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
+                           const DerivedFieldSettings& derived, PackedMicroBatch& micro_batch) {
+  std::vector<FieldTransfer> fields = fields_sent_to(step, mesh.here(), mesh.grid().sizes());
+  std::erase_if(fields, [](const FieldTransfer& field) { return is_counted(field.spec.kind); });
+  add_columns(step, fields, columns_to_come(step, fields, micro_batch, plan), derived, micro_batch);
 }
 
 }  // namespace evenkeel

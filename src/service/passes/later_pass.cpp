@@ -176,9 +176,13 @@ std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<Pa
   const StepTransfer transfer =
       transfer_of(context, planned, fields, pass.no_samples, planned.samples().table.row_counts());
   std::vector<PackedMicroBatch> micro_batches;
-  for (const MicroBatchPlan& plan : plans) {
-    PackedMicroBatch& m =
-        micro_batches.emplace_back(lay_out_micro_batch(context.mesh, transfer, plan, pass.derived));
+  for (const MicroBatchPlan& plan : plans)
+    micro_batches.push_back(lay_out_rows(context.mesh, transfer, plan));
+  add_arenas(from, from_plan, micro_batches, plans);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    PackedMicroBatch& m = micro_batches[i];
+    const MicroBatchPlan& plan = plans[i];
+    add_uncounted_columns(context.mesh, transfer, plan, pass.derived, m);
     // Only filler and padding have nothing to copy their rows from. They get no fields that others have not:
     // an earlier pass may have added them, for the last pipeline stage alone.
     if (plan.tokens > 0 && !plan.shape) continue;

@@ -1,12 +1,14 @@
 #include "service/passes/regroup.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "evenkeel/base/assertions.hpp"
+#include "pack/micro_batch/columns_to_come.hpp"
 
 namespace evenkeel {
 namespace {
@@ -49,17 +51,17 @@ RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std:
   return micro_batch.layout.local_range(sequence);
 }
 
-/// Room for what the samples of a micro-batch have in a counted field of `from`: the trainer may have left
-/// other numbers of rows than samples brought.
-Column counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
-                      const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
-                      const MicroBatchPlan& to_plan) {
+/// What the samples of a micro-batch have in a counted field of `from`: the trainer may have left other
+/// numbers of rows than samples brought.
+ColumnToCome counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
+                            const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
+                            const MicroBatchPlan& to_plan) {
   std::vector<std::int64_t> counts(to.samples.size());
   for (std::size_t i = 0; i < to_plan.entries.size(); ++i) {
     const Place& place = places.at(to_plan.entries[i]);
     counts[i] = from[place.micro_batch].find(spec.name)->samples()[place.sequence].size();
   }
-  return Column::unwritten(spec, SampleRows::of_counts(counts));
+  return ColumnToCome::counted(spec, SampleRows::of_counts(counts));
 }
 
 /// Rows in common, of which the samples of a micro-batch keep theirs.
@@ -81,21 +83,35 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
   return first.lent_to(SampleRows::in_common(std::move(ranges), first.rows()));
 }
 
+/// The columns that a micro-batch will have, of the fields that micro-batches of `from` have: those with rows
+/// in common are borrowed.
+std::vector<ColumnToCome> columns_of(std::span<const PackedMicroBatch> from,
+                                     const std::unordered_map<EntryId, Place>& places,
+                                     const PackedMicroBatch& to, const MicroBatchPlan& plan) {
+  std::vector<ColumnToCome> columns;
+  for (const Column& column : from.front().fields) {
+    const FieldSpec& spec = column.spec();
+    if (column.samples().are_in_common()) continue;
+    if (is_counted(spec.kind)) {
+      columns.push_back(counted_column(from, spec, places, to, plan));
+    } else {
+      columns.push_back({spec, spec.kind == FieldKind::sample ? to.layout.size() : to.layout.local_rows()});
+    }
+  }
+  return columns;
+}
+
 void make_room_for_fields(std::span<PackedMicroBatch> from, const std::unordered_map<EntryId, Place>& places,
                           PackedMicroBatch& micro_batch, const MicroBatchPlan& plan) {
+  const std::vector<ColumnToCome> columns = columns_of(from, places, micro_batch, plan);
   for (const Column& column : std::as_const(from.front().fields)) {
     const std::string& name = column.spec().name;
-    Column* const found = micro_batch.find(name);
-    if (is_counted(column.spec().kind)) {
-      (found != nullptr ? *found : micro_batch.fields.emplace_back()) =
-          column.samples().are_in_common() ? lent_column(from, name, places, micro_batch, plan)
-                                           : counted_column(from, column.spec(), places, micro_batch, plan);
-      continue;
+    if (column.samples().are_in_common()) {
+      micro_batch.fields.push_back(lent_column(from, name, places, micro_batch, plan));
+    } else if (micro_batch.find(name) == nullptr) {
+      Column& added = micro_batch.fields.emplace_back(find(columns, name)->made_in(micro_batch.arena));
+      if (!is_counted(column.spec().kind)) std::ranges::fill(added.bytes(), std::byte{0});
     }
-    if (found != nullptr) continue;
-    const bool per_sample = column.spec().kind == FieldKind::sample;
-    micro_batch.fields.emplace_back(column.spec(),
-                                    per_sample ? micro_batch.layout.size() : micro_batch.layout.local_rows());
   }
 }
 
@@ -110,6 +126,13 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
 }
 
 }  // namespace
+
+void add_arenas(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+                std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan) {
+  const auto places = places_of(from_plan);
+  for (std::size_t m = 0; m < to.size(); ++m)
+    to[m].arena = arena_for(to[m].layout, columns_of(from, places, to[m], to_plan[m]));
+}
 
 void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan) {

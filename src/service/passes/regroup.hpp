@@ -8,6 +8,10 @@
 
 namespace evenkeel {
 
+/// Gives micro-batches `to`, laid out and without columns, arenas with room for what regroup() makes of them.
+void add_arenas(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
+                std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
+
 /// Puts the sequences that a rank holds together to other micro-batches, without any communication. Every
 /// sequence keeps its rows, padding included, in every field of `from`.
 ///

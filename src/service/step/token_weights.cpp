@@ -7,6 +7,7 @@
 
 #include "batch/mask.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "pack/micro_batch/columns_to_come.hpp"
 
 namespace evenkeel {
 namespace {
@@ -18,12 +19,19 @@ RowRange weighed_rows(const PackedMicroBatch& micro_batch, const Column& mask, s
   return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
 }
 
+// That of an earlier pass is written over, unless others may still read it.
+Column column_for_weights(Column* before, const ColumnToCome& weights, MicroBatchArena& arena) {
+  const bool is_as_it_was = before != nullptr && !before->is_borrowed() && before->spec() == weights.spec &&
+                            before->rows() == weights.rows && before->samples() == weights.samples;
+  return is_as_it_was ? std::move(*before) : weights.made_in(arena);
+}
+
 // Samples have rows one after the other; fillers, which have no loss, those behind them.
 void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string name,
                  std::span<const double> token_weights) {
-  FieldSpec spec{std::move(name), DType::float32, mask.spec().kind, {}};
-  Column weights = is_counted(spec.kind) ? Column::unwritten(std::move(spec), mask.samples())
-                                         : Column::unwritten(std::move(spec), mask.rows());
+  Column* const before = micro_batch.find(name);
+  Column weights =
+      column_for_weights(before, weights_of(ColumnToCome::like(mask), std::move(name)), micro_batch.arena);
   const std::span<float> values = weights.values<float>();
   std::int64_t written = 0;
   for (std::size_t i = 0; i < token_weights.size(); ++i) {
@@ -35,7 +43,8 @@ void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string 
     written = rows.end;
   }
   std::ranges::fill(values.subspan(static_cast<std::size_t>(written)), 0.0F);
-  std::erase_if(micro_batch.fields, [&](const Column& c) { return c.spec().name == weights.spec().name; });
+  if (before != nullptr)
+    micro_batch.fields.erase(micro_batch.fields.begin() + (before - micro_batch.fields.data()));
   micro_batch.fields.push_back(std::move(weights));
 }
 

@@ -1,0 +1,185 @@
+#include "pack/micro_batch/derived_columns.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "pack/derived_fields.hpp"
+#include "pack/pack_rows.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::vector<std::int64_t> prompts_of(std::span<const SampleShape> samples) {
+  std::vector<std::int64_t> prompts;
+  for (const SampleShape& sample : samples) prompts.push_back(sample.prompt);
+  return prompts;
+}
+
+std::span<const std::int64_t> local_tokens(const PackedMicroBatch& micro_batch) {
+  return micro_batch.find(input_ids_field)->values<std::int64_t>();
+}
+
+ColumnToCome token_column(const PackedMicroBatch& micro_batch, std::string_view name, DType dtype) {
+  return {{std::string(name), dtype, FieldKind::token, {}}, micro_batch.layout.local_rows()};
+}
+
+/// With one row a prediction: of a depth ahead, each sample has its own number of them.
+ColumnToCome prediction_column(const Predictions& predictions, std::string_view field, std::int64_t depth,
+                               DType dtype) {
+  const bool is_counted = depth > 0;
+  FieldSpec spec{name_at(field, depth), dtype, is_counted ? FieldKind::rows : FieldKind::response_token, {}};
+  if (is_counted) return ColumnToCome::counted(std::move(spec), predictions.samples);
+  return {std::move(spec), predictions.samples.rows()};
+}
+
+void fill_pad_tokens(PackedMicroBatch& micro_batch, std::int64_t pad_token) {
+  Column& tokens = *micro_batch.find(input_ids_field);
+  if (micro_batch.has_filler()) {
+    std::ranges::fill(tokens.values<std::int64_t>(), pad_token);
+  } else {
+    fill_pad_rows(micro_batch.layout, micro_batch.cp_rank, std::as_bytes(std::span(&pad_token, 1)),
+                  tokens.bytes());
+  }
+}
+
+void set_position_ids(const PackedMicroBatch& micro_batch, std::span<const std::int64_t>, Column& column) {
+  const std::span<std::int64_t> positions = column.values<std::int64_t>();
+  if (micro_batch.shared) {
+    derive_position_ids(micro_batch.shared->tree, micro_batch.cp_rank, positions);
+  } else {
+    derive_position_ids(micro_batch.layout, micro_batch.cp_rank, positions);
+  }
+}
+
+void set_padding_mask(const PackedMicroBatch& micro_batch, std::span<const std::int64_t>, Column& column) {
+  std::vector<std::uint8_t> values(static_cast<std::size_t>(column.rows()), 1);
+  if (!micro_batch.has_filler()) derive_padding_mask(micro_batch.layout, micro_batch.cp_rank, values);
+  std::ranges::copy(std::as_bytes(std::span(values)), column.bytes().begin());
+}
+
+auto tokens_ahead(std::int64_t ahead, std::int64_t reach, std::int64_t pad) {
+  return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, Column& column) {
+    const std::span<std::int64_t> values = column.values<std::int64_t>();
+    if (micro_batch.has_filler()) {
+      std::ranges::fill(values, pad);
+    } else if (micro_batch.shared) {
+      derive_tokens_ahead(micro_batch.shared->tree, micro_batch.cp_rank, local_tokens(micro_batch), halo,
+                          reach, ahead, pad, values);
+    } else {
+      derive_tokens_ahead(micro_batch.layout, micro_batch.cp_rank, local_tokens(micro_batch), halo, reach,
+                          ahead, pad, values);
+    }
+  };
+}
+
+auto loss_mask(std::int64_t ahead) {
+  return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t>, Column& column) {
+    derive_loss_mask(micro_batch.layout, micro_batch.cp_rank, prompts_of(micro_batch.samples),
+                     column.values<float>(), ahead);
+  };
+}
+
+auto prediction_rows(std::shared_ptr<const Predictions> predictions) {
+  return [predictions = std::move(predictions)](const PackedMicroBatch&, std::span<const std::int64_t>,
+                                                Column& column) {
+    auto next = column.values<std::int64_t>().begin();
+    for (const PredictionRun& run : predictions->runs) {
+      std::iota(next, next + run.rows.size(), run.rows.begin);
+      next += run.rows.size();
+    }
+  };
+}
+
+// Nothing predicts filler.
+auto prediction_labels(std::int64_t ahead, std::int64_t reach) {
+  return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, Column& column) {
+    if (micro_batch.has_filler()) return;
+    derive_labels(micro_batch.shared->tree, prompts_of(micro_batch.samples), micro_batch.cp_rank,
+                  local_tokens(micro_batch), halo, column.values<std::int64_t>(), reach, ahead);
+  };
+}
+
+// Every prediction is of a response token.
+void set_prediction_mask(const PackedMicroBatch&, std::span<const std::int64_t>, Column& column) {
+  std::ranges::fill(column.values<float>(), 1.0F);
+}
+
+}  // namespace
+
+Predictions::Predictions(const PackedMicroBatch& micro_batch, std::int64_t ahead)
+    : runs(prediction_runs(micro_batch.shared->tree, prompts_of(micro_batch.samples), micro_batch.cp_rank,
+                           ahead)) {
+  std::vector<std::int64_t> counts(micro_batch.samples.size());
+  for (const PredictionRun& run : runs) counts[static_cast<std::size_t>(run.sample)] += run.rows.size();
+  samples = SampleRows::of_counts(counts);
+}
+
+DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch, std::span<const ColumnToCome> present,
+                               std::span<const FieldSpec> brought, const DerivedFieldSettings& options)
+    : options_(options), has_tokens_(find(present, input_ids_field) != nullptr) {
+  const auto add_if_missing = [&](ColumnToCome column, Fill fill) {
+    const std::string& name = column.spec.name;
+    if (find(present, name) == nullptr && find(columns_, name) == nullptr &&
+        std::ranges::find(brought, name, &FieldSpec::name) == brought.end())
+      add(std::move(column), std::move(fill));
+  };
+  std::shared_ptr<const Predictions> predictions;
+  const auto add_rows = [&](std::int64_t depth) {
+    add_if_missing(prediction_column(*predictions, prediction_rows_field, depth, DType::int64),
+                   prediction_rows(predictions));
+  };
+  if (micro_batch.shared) {
+    predictions = std::make_shared<const Predictions>(micro_batch, 0);
+    add_rows(0);
+    of_layout_ = columns_.size();
+  }
+  add_if_missing(token_column(micro_batch, position_ids_field, DType::int64), set_position_ids);
+  if (options.padding_mask)
+    add_if_missing(token_column(micro_batch, padding_mask_field, DType::boolean), set_padding_mask);
+  if (!has_tokens_) return;
+  for (std::int64_t depth = 0; depth <= options.predict_ahead; ++depth) {
+    if (depth > 0) {
+      add_if_missing(token_column(micro_batch, name_at(input_ids_field, depth), DType::int64),
+                     tokens_ahead(depth, options.reach(), options.pad_token));
+    }
+    if (!micro_batch.shared) {
+      add_if_missing(token_column(micro_batch, name_at(labels_field, depth), DType::int64),
+                     tokens_ahead(depth + 1, options.reach(), options.label_pad));
+      add_if_missing(token_column(micro_batch, name_at(loss_mask_field, depth), DType::float32),
+                     loss_mask(depth));
+      continue;
+    }
+    if (depth > 0) predictions = std::make_shared<const Predictions>(micro_batch, depth);
+    add_rows(depth);
+    add_if_missing(prediction_column(*predictions, labels_field, depth, DType::int64),
+                   prediction_labels(depth, options.reach()));
+    add_if_missing(prediction_column(*predictions, loss_mask_field, depth, DType::float32),
+                   set_prediction_mask);
+  }
+}
+
+void DerivedColumns::add_prediction_rows(PackedMicroBatch& micro_batch) const {
+  for (std::size_t i = 0; i < of_layout_; ++i) make(i, micro_batch, {});
+}
+
+void DerivedColumns::add_to(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const {
+  if (has_tokens_) fill_pad_tokens(micro_batch, options_.pad_token);
+  for (std::size_t i = of_layout_; i < columns_.size(); ++i) make(i, micro_batch, halo);
+}
+
+void DerivedColumns::add(ColumnToCome column, Fill fill) {
+  columns_.push_back(std::move(column));
+  fills_.push_back(std::move(fill));
+}
+
+void DerivedColumns::make(std::size_t index, PackedMicroBatch& micro_batch,
+                          std::span<const std::int64_t> halo) const {
+  Column column = columns_[index].made_in(micro_batch.arena);
+  fills_[index](micro_batch, halo, column);
+  micro_batch.fields.push_back(std::move(column));
+}
+
+}  // namespace evenkeel
