@@ -1,6 +1,8 @@
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,9 +14,23 @@
 namespace evenkeel::c {
 namespace {
 
-std::span<const Column> fields_of(const evenkeel_step* step, std::int64_t micro_batch) {
-  const std::size_t m = micro_batch_index(step, micro_batch);
-  return step->step.micro_batches[m].tensors.fields;
+const PackedMicroBatch& tensors_of(const evenkeel_step* step, std::int64_t micro_batch) {
+  return step->step.micro_batches[micro_batch_index(step, micro_batch)].tensors;
+}
+
+/// These values where the arena has a copy of them.
+template <typename Integer>
+const Integer* in_arena(const MicroBatchArena& arena, std::string_view name,
+                        std::span<const Integer> values) {
+  const std::byte* const copy = arena.find_copy(name, std::as_bytes(values));
+  return copy == nullptr ? values.data() : reinterpret_cast<const Integer*>(copy);
+}
+
+evenkeel_field with_offsets_in_arena(evenkeel_field field, const MicroBatchArena& arena) {
+  if (field.offsets == nullptr) return field;
+  const std::span offsets(field.offsets, static_cast<std::size_t>(field.num_samples) + 1);
+  field.offsets = in_arena(arena, offsets_name(field.name), offsets);
+  return field;
 }
 
 std::span<const evenkeel_sample> samples_of(const evenkeel_step& step, std::size_t micro_batch) {
@@ -39,8 +55,8 @@ evenkeel_micro_batch view_of(const evenkeel_step& step, std::size_t index) {
   view.num_samples = std::ssize(samples);
   view.samples = samples.data();
   view.num_sequences = tensors.layout.size();
-  view.cu_seqlens = tensors.layout.cu_seqlens().data();
-  view.cu_seqlens_padded = tensors.layout.cu_seqlens_padded().data();
+  view.cu_seqlens = in_arena(tensors.arena, "cu_seqlens", tensors.layout.cu_seqlens());
+  view.cu_seqlens_padded = in_arena(tensors.arena, "cu_seqlens_padded", tensors.layout.cu_seqlens_padded());
   view.max_seqlen = tensors.layout.max_seqlen();
   view.empty = tensors.empty() ? 1 : 0;
   view.mini_batch = micro_batch.mini_batch.value();
@@ -124,7 +140,8 @@ evenkeel_status evenkeel_step_field(const evenkeel_step* step, int64_t micro_bat
                                     evenkeel_field* field) {
   return guarded([&] {
     require(field, "field");
-    *field = field_at(fields_of(step, micro_batch), index);
+    const PackedMicroBatch& tensors = tensors_of(step, micro_batch);
+    *field = with_offsets_in_arena(field_at(tensors.fields, index), tensors.arena);
   });
 }
 
@@ -132,8 +149,31 @@ evenkeel_status evenkeel_step_find_field(const evenkeel_step* step, int64_t micr
                                          evenkeel_field* field) {
   return guarded([&] {
     require(field, "field");
-    *field = field_named(fields_of(step, micro_batch), name, "micro-batch " + std::to_string(micro_batch));
+    const PackedMicroBatch& tensors = tensors_of(step, micro_batch);
+    *field = with_offsets_in_arena(
+        field_named(tensors.fields, name, "micro-batch " + std::to_string(micro_batch)), tensors.arena);
   });
+}
+
+evenkeel_status evenkeel_step_arena(const evenkeel_step* step, int64_t micro_batch, const void** data,
+                                    int64_t* bytes) {
+  return guarded([&] {
+    require(data, "data");
+    require(bytes, "bytes");
+    const std::span<const std::byte> block = tensors_of(step, micro_batch).arena.bytes();
+    *data = block.data();
+    *bytes = std::ssize(block);
+  });
+}
+
+int64_t evenkeel_step_arena_offset(const evenkeel_step* step, int64_t micro_batch, const void* data,
+                                   int64_t bytes) {
+  if (data == nullptr || bytes < 0 || micro_batch < 0 || micro_batch >= evenkeel_step_num_micro_batches(step))
+    return -1;
+  const MicroBatchArena& arena =
+      step->step.micro_batches[static_cast<std::size_t>(micro_batch)].tensors.arena;
+  const auto offset = arena.offset_of({static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)});
+  return offset ? static_cast<std::int64_t>(*offset) : -1;
 }
 
 void evenkeel_step_destroy(evenkeel_step* step) {

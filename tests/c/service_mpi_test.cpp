@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/mpi/communicator.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,11 +98,30 @@ void expect_equal_cuts(const evenkeel_step* step, std::int64_t m, const MicroBat
   }
 }
 
+/// Where in the block that a device is sent.
+void expect_equal_place(const evenkeel_step* step, std::int64_t m, const evenkeel_field& field,
+                        const MicroBatchArena& expected_arena, const Column& expected) {
+  const std::optional<std::size_t> offset = expected_arena.offset_of(expected.bytes());
+  EXPECT_EQ(evenkeel_step_arena_offset(step, m, field.data, field.bytes),
+            offset ? static_cast<std::int64_t>(*offset) : -1)
+      << field.name;
+  if (offset && expected.spec().kind == FieldKind::rows) {
+    const std::int64_t bytes = 8 * (field.num_samples + 1);
+    EXPECT_EQ(evenkeel_step_arena_offset(step, m, field.offsets, bytes) % 256, 0) << field.name;
+  }
+}
+
 void expect_equal_micro_batch(const evenkeel_step* step, std::int64_t m, const MicroBatch& expected) {
   evenkeel_micro_batch view{};
   ASSERT_EQ(evenkeel_step_micro_batch(step, m, &view), EVENKEEL_OK);
   const PackedMicroBatch& tensors = expected.tensors;
   ASSERT_EQ(view.num_fields, std::ssize(tensors.fields));
+  const void* block = nullptr;
+  std::int64_t block_bytes = 0;
+  ASSERT_EQ(evenkeel_step_arena(step, m, &block, &block_bytes), EVENKEEL_OK);
+  EXPECT_EQ(block_bytes, std::ssize(tensors.arena.bytes()));
+  EXPECT_EQ(evenkeel_step_arena_offset(step, m, block, block_bytes), block_bytes > 0 ? 0 : -1);
+  EXPECT_EQ(evenkeel_step_arena_offset(step, m, block, block_bytes + 1), -1);
   for (std::int64_t f = 0; f < view.num_fields; ++f) {
     evenkeel_field field{};
     ASSERT_EQ(evenkeel_step_field(step, m, f, &field), EVENKEEL_OK);
@@ -109,6 +129,7 @@ void expect_equal_micro_batch(const evenkeel_step* step, std::int64_t m, const M
     evenkeel_field named{};
     ASSERT_EQ(evenkeel_step_find_field(step, m, field.name, &named), EVENKEEL_OK);
     EXPECT_EQ(named.data, field.data);  // both are the packed memory
+    expect_equal_place(step, m, field, tensors.arena, tensors.fields[static_cast<std::size_t>(f)]);
   }
   ASSERT_EQ(view.num_samples, std::ssize(tensors.samples));
   for (std::size_t i = 0; i < tensors.samples.size(); ++i) expect_equal(view.samples[i], tensors.samples[i]);
@@ -117,6 +138,11 @@ void expect_equal_micro_batch(const evenkeel_step* step, std::int64_t m, const M
   const auto sums = static_cast<std::size_t>(layout.size()) + 1;
   EXPECT_TRUE(std::ranges::equal(std::span(view.cu_seqlens, sums), layout.cu_seqlens()));
   EXPECT_TRUE(std::ranges::equal(std::span(view.cu_seqlens_padded, sums), layout.cu_seqlens_padded()));
+  if (block_bytes > 0) {
+    const std::int64_t bytes = std::ssize(layout.cu_seqlens()) * 4;
+    EXPECT_EQ(evenkeel_step_arena_offset(step, m, view.cu_seqlens, bytes) % 256, 0);
+    EXPECT_EQ(evenkeel_step_arena_offset(step, m, view.cu_seqlens_padded, bytes) % 256, 0);
+  }
   EXPECT_EQ(view.max_seqlen, layout.max_seqlen());
   EXPECT_EQ(view.local_rows, layout.local_rows());
   EXPECT_EQ(view.padded_length, tensors.padded_length);

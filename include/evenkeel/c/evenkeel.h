@@ -175,8 +175,7 @@ typedef struct evenkeel_sample {
 typedef struct evenkeel_samples evenkeel_samples;
 
 /* Makes `count` samples without fields; arrays have `count` entries, and may be NULL if that is 0. `groups`
- * may be NULL: then each sample is a group of its own, with a number from 2^63 on. Local. INPUT for a
- * negative length. */
+ * may be NULL: each sample is then a group of its own, from 2^63 on. Local. INPUT for a negative length. */
 EVENKEEL_API evenkeel_status evenkeel_samples_create(int64_t count, const int64_t* ids,
                                                      const uint64_t* groups, const int64_t* prompt_lengths,
                                                      const int64_t* response_lengths,
@@ -251,8 +250,7 @@ EVENKEEL_API int64_t evenkeel_step_num_micro_batches(const evenkeel_step* step);
 EVENKEEL_API evenkeel_status evenkeel_step_micro_batch(const evenkeel_step* step, int64_t micro_batch,
                                                        evenkeel_micro_batch* view);
 /* The data-parallel and context-parallel places that run a micro-batch together, and this rank's number among
- * them, which says which part of the sequences it has. With `mesh.cp: flexible` each micro-batch has its own.
- */
+ * them: which part of the sequences it has. With `mesh.cp: flexible` each micro-batch has its own. */
 typedef struct evenkeel_context_group {
   int32_t first; /* the first place */
   int32_t size;  /* neighboring places */
@@ -267,6 +265,13 @@ EVENKEEL_API evenkeel_status evenkeel_step_field(const evenkeel_step* step, int6
                                                  int64_t index, evenkeel_field* field);
 EVENKEEL_API evenkeel_status evenkeel_step_find_field(const evenkeel_step* step, int64_t micro_batch,
                                                       const char* name, evenkeel_field* field);
+/* The one block in which a micro-batch's tensors stand, so that one copy brings them to a device: rows of
+ * fields and their offsets, cu_seqlens and cu_seqlens_padded, each at a multiple of 256 bytes, text and bytes
+ * last. NULL and 0 for none. And where in it such bytes begin: -1 where they lie apart, as shared ones do. */
+EVENKEEL_API evenkeel_status evenkeel_step_arena(const evenkeel_step* step, int64_t micro_batch,
+                                                 const void** data, int64_t* bytes);
+EVENKEEL_API int64_t evenkeel_step_arena_offset(const evenkeel_step* step, int64_t micro_batch,
+                                                const void* data, int64_t bytes);
 EVENKEEL_API void evenkeel_step_destroy(evenkeel_step* step);
 
 /* ---- rows in another cut (docs/hybrid-models.md) ---- */
