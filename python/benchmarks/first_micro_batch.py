@@ -28,10 +28,15 @@ def on_device(micro_batch):
 
 
 def copied(micro_batch, tensors):
-    """Tensors that were copied to the device, and their bytes: none where they are the packed memory itself."""
-    sizes = [moved.numel() * moved.element_size() for name, moved in tensors.items()
-             if torch.is_tensor(moved) and moved.data_ptr() != micro_batch[name].data_ptr()]
-    return len(sizes), sum(sizes)
+    """Copies to the device and their bytes, in tensors of how many: none where they are the packed memory itself."""
+    moved = [tensor for name, tensor in tensors.items()
+             if torch.is_tensor(tensor) and tensor.data_ptr() != micro_batch[name].data_ptr()]
+    blocks = {storage.data_ptr(): storage.nbytes() for storage in map(storage_of, moved)}
+    return len(blocks), sum(blocks.values()), len(moved)
+
+
+def storage_of(tensor):
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
 
 
 def waits(prefetch, computing):
@@ -40,7 +45,7 @@ def waits(prefetch, computing):
         "source": {"kind": "synthetic", "samples": SAMPLES * STEPS}, "batch": {"global_batch": SAMPLES},
         "micro_batch": {"max_tokens": TOKENS}, "exchange": {"prefetch": prefetch},
     }, tensors="torch")
-    steps, took, copies = iter(service), [], (0, 0)
+    steps, took, copies = iter(service), [], (0, 0, 0)
     for _ in range(len(service)):
         MPI.COMM_WORLD.Barrier()
         start = time.perf_counter()
@@ -59,13 +64,13 @@ def main():
         evenkeel.memory.supply(evenkeel.memory.pinned)
     alone, _ = waits(0, 0.0)
     computing = 1.2 * statistics.median(alone)
-    ahead, (tensors, size) = waits(2, computing)
+    ahead, (copies, size, tensors) = waits(2, computing)
     if MPI.COMM_WORLD.rank:
         return
     print(f"{SAMPLES} samples a step, micro-batches of {TOKENS} tokens, {DEVICE}, {STEPS - 2} steps, the slowest rank:")
     for name, took in (("made when it is asked for", alone), (f"made ahead, {computing * 1e3:.1f} ms of computing a step", ahead)):
         print(f"  {name}: {statistics.median(took) * 1e3:.2f} ms (median), {max(took) * 1e3:.2f} ms (worst)")
-    print(f"  copied to the device: {tensors} tensors, {size / 1024:.0f} KiB a micro-batch")
+    print(f"  copied to the device: {tensors} tensors in {copies} copies, {size / 1024:.0f} KiB a micro-batch")
 
 
 main()

@@ -7,7 +7,9 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -45,10 +47,48 @@ void put(HeldStep& self, std::size_t m, const std::string& name, const std::stri
   self.results.put(m, std::move(spec), bytes_of(rows, name));
 }
 
+// Over the block, which they keep.
+template <typename Element>
+py::array_t<Element> array_in(const MicroBatchArena& arena, const std::byte* first, std::size_t elements) {
+  auto keeper = std::make_unique<std::shared_ptr<const std::byte>>(arena.lend());
+  const py::capsule release(keeper.release(),
+                            [](void* kept) { delete static_cast<std::shared_ptr<const std::byte>*>(kept); });
+  return py::array_t<Element>(static_cast<py::ssize_t>(elements), reinterpret_cast<const Element*>(first),
+                              release);
+}
+
+// The arena's copy of these values, or one more.
+template <typename Element>
+py::array_t<Element> in_arena(const MicroBatchArena& arena, std::string_view name,
+                              std::span<const Element> values) {
+  const std::byte* const copy = arena.find_copy(name, std::as_bytes(values));
+  return copy == nullptr ? py::array_t<Element>(copy_of(values))
+                         : array_in<Element>(arena, copy, values.size());
+}
+
+py::object arena_of(const HeldMicroBatch& self) {
+  const MicroBatchArena& arena = self.get().tensors.arena;
+  if (arena.bytes().empty()) return py::none();
+  return array_in<std::uint8_t>(arena, arena.bytes().data(), arena.bytes().size());
+}
+
+// Fields as they are handed out, offsets where one copy brings them along.
 py::list packed_fields(const HeldMicroBatch& self) {
+  PackedMicroBatch& tensors = self.get().tensors;
   py::list fields;
-  for (Column& column : self.get().tensors.fields) fields.append(description_of(column));
+  for (Column& column : tensors.fields) {
+    py::tuple description = description_of(column);
+    if (column.spec().kind == FieldKind::rows && !column.samples().are_in_common())
+      description[3] = in_arena(tensors.arena, offsets_name(column.spec().name), column.samples().offsets());
+    fields.append(std::move(description));
+  }
   return fields;
+}
+
+py::tuple packed_offsets(const HeldMicroBatch& self) {
+  const PackedMicroBatch& tensors = self.get().tensors;
+  return py::make_tuple(in_arena(tensors.arena, "cu_seqlens", tensors.layout.cu_seqlens()),
+                        in_arena(tensors.arena, "cu_seqlens_padded", tensors.layout.cu_seqlens_padded()));
 }
 
 template <typename Part>
@@ -91,6 +131,8 @@ py::array_t<std::int32_t> small(std::span<const std::int32_t> values) {
 void bind_step(py::module_& module) {
   py::class_<HeldMicroBatch>(module, "MicroBatch")
       .def("fields", &packed_fields)
+      .def("offsets", &packed_offsets)
+      .def("arena", &arena_of)
       .def_property_readonly("samples",
                              [](const HeldMicroBatch& self) {
                                return each_sample(self, [](auto& shape) { return shape.id.value(); });

@@ -14,6 +14,7 @@ from evenkeel.errors import MissingFieldError
 
 # What tensors of dtypes have that torch knows from 2.3 on only: the same numbers, copied.
 WIDER = {"uint16": "int32", "uint32": "int64"}
+_ALIGNMENT = 256  # of what stands in an arena, and of its size: MicroBatchArena::alignment
 
 
 class WithFields:
@@ -207,3 +208,77 @@ def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
         rows = rows.astype(WIDER[dtype])
     tensor = torch.from_numpy(rows)
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
+
+
+def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8] | None, device: Any, non_blocking: bool) -> dict[str, Any]:
+    """Tensors on a device, also those in tuples; all else as it is.
+
+    What lies in the arena is copied at once, from the first to the last byte that is needed, and looked at there: it has the
+    same dtypes and shapes. Other tensors are copied apart: those that ranks of a node share or that came in a later pass, a
+    trainer's own, and those with gradients or strides.
+    """
+    import torch
+
+    is_elsewhere = torch.device(device).type != "cpu"
+    block = _Block(torch.from_numpy(arena)) if arena is not None and is_elsewhere else None
+
+    def every(value: Any, function: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(every(part, function) for part in value)
+        return function(value) if torch.is_tensor(value) else value
+
+    if block is not None:
+        for value in values.values():
+            every(value, block.add)
+        block.copy(device, non_blocking)
+
+    def moved(tensor: Any) -> Any:
+        found = None if block is None else block.find(tensor)
+        return tensor.to(device, non_blocking=non_blocking) if found is None else found
+
+    return {name: every(value, moved) for name, value in values.items()}
+
+
+class _Block:
+    """What is copied of an arena: all that tensors have of it, and what lies between them."""
+
+    def __init__(self, arena: Any) -> None:
+        self._arena = arena
+        self._first, self._bytes = arena.data_ptr(), len(arena)
+        self._begin, self._end = self._bytes, 0
+        self._by_dtype: dict[Any, Any] = {}  # the copy, as elements of each
+
+    def add(self, tensor: Any) -> None:
+        place = self._place(tensor)
+        if place is not None:
+            self._begin, self._end = min(self._begin, place), max(self._end, place + _bytes_of(tensor))
+
+    def copy(self, device: Any, non_blocking: bool) -> None:
+        self._begin -= self._begin % _ALIGNMENT
+        self._end += -self._end % _ALIGNMENT
+        if self._begin < self._end:
+            part = self._arena[self._begin : self._end]
+            self._by_dtype[part.dtype] = part.to(device, non_blocking=non_blocking)
+
+    def find(self, tensor: Any) -> Any:
+        """The tensor in the copy, or None."""
+        place = self._place(tensor)
+        if place is None:
+            return None
+        elements = self._by_dtype.get(tensor.dtype)
+        if elements is None:
+            elements = self._by_dtype[tensor.dtype] = self._by_dtype[self._arena.dtype].view(tensor.dtype)
+        first = elements.storage_offset() + (place - self._begin) // tensor.element_size()
+        return elements.as_strided(tensor.shape, tensor.stride(), first)
+
+    def _place(self, tensor: Any) -> int | None:
+        if tensor.device.type != "cpu" or tensor.requires_grad or not tensor.is_contiguous():
+            return None
+        place: int = tensor.data_ptr() - self._first
+        if tensor.numel() == 0 or place < 0 or place + _bytes_of(tensor) > self._bytes or place % tensor.element_size():
+            return None
+        return place
+
+
+def _bytes_of(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evenkeel import _arrays, _core, routes
 from evenkeel._core import PackedLayout, PackedTreeLayout
-from evenkeel._fields import WithFields, counted, dtype_word, handed_out
+from evenkeel._fields import WithFields, counted, dtype_word, handed_out, on_device
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -43,10 +43,11 @@ class MicroBatch(WithFields):
         return self._by_name()
 
     def _made(self, tensors: bool) -> dict[str, Any]:
+        true, padded = self._core.offsets()
         return {
             **super()._made(tensors),
-            "cu_seqlens": handed_out(self._core.cu_seqlens, "int32", tensors),
-            "cu_seqlens_padded": handed_out(self._core.cu_seqlens_padded, "int32", tensors),
+            "cu_seqlens": handed_out(true, "int32", tensors),
+            "cu_seqlens_padded": handed_out(padded, "int32", tensors),
             "max_seqlen": self.max_seqlen,
         }
 
@@ -213,18 +214,12 @@ class MicroBatch(WithFields):
         return self._core.shape
 
     def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:
-        """All tensors on a device, ``cu_seqlens`` too; text, bytes and ``max_seqlen`` as they are. Copies of pinned memory (``evenkeel.memory``) with ``non_blocking`` go on while the
-        program does: the step must live until they are done, as it does inside ``for step in service``."""
-        tensors = self._as_tensors()
-
-        def moved(value: Any) -> Any:
-            if isinstance(value, (list, int)):  # text, bytes and numbers stay with the program
-                return value
-            if isinstance(value, tuple):
-                return tuple(moved(part) for part in value)
-            return value.to(device, non_blocking=non_blocking)
-
-        return {name: moved(value) for name, value in tensors.items()}
+        """All tensors on a device, ``cu_seqlens`` too; text, bytes and ``max_seqlen`` as they are. To another device than the
+        CPU one copy brings all that lies in the micro-batch's one block (docs/micro-batches.md): they are views of one block there,
+        which any of them keeps, so clone what is to stay longer than the others. Copies of pinned memory (``evenkeel.memory``) with
+        ``non_blocking`` go on while the program does: the step must live until they are done, as it does inside
+        ``for step in service``."""
+        return on_device(self._as_tensors(), self._core.arena(), device, non_blocking)
 
     def nested(self, name: str) -> Any:
         """A token field as a nested tensor, one true sequence a part, without pad. Copied. Raises InputError where this rank

@@ -198,6 +198,7 @@ def test_tensors_are_views_that_keep_their_memory():
         assert told["same memory each time"] and told["the trainer may write"] and told["views live on"]
         assert (told["dtype"], told["shape"]) == ("torch.bfloat16", [3])
         assert told["passed over"] == 0
+        assert told["copies to a device"] == 1 and told["as they were"]
         for name in ("int8", "int16", "uint16", "uint32"):
             assert told[name] == [True, True, True], name
         assert told["arrays to tensors"] == "torch.bfloat16"  # which arrays have as bits

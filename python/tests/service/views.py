@@ -47,6 +47,16 @@ of_group = parameters.packed_seq_params("a group")
 told["megatron's group"] = [of_group["cp_group"], of_group["local_cp_size"]]
 told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == torch.int32
 
+moves, to = [], torch.Tensor.to
+torch.Tensor.to = lambda tensor, *args, **kwargs: moves.append(tensor) or to(tensor, *args, **kwargs)
+on_device = parameters.to("meta")
+torch.Tensor.to = to
+told["copies to a device"] = len(moves)
+told["as they were"] = all(
+    part == parameters[name] if name == "max_seqlen"
+    else part.is_meta and (part.dtype, part.shape, part.stride()) == (parameters[name].dtype, parameters[name].shape, parameters[name].stride())
+    for name, part in on_device.items()) and on_device.keys() == parameters.keys()
+
 for dtype in (np.int8, np.int16, np.uint16, np.uint32):
     numbers = np.arange(10).astype(dtype)
     mine = evenkeel.Samples(

@@ -1,0 +1,119 @@
+"""How long the tensors of a micro-batch take to a device: in one copy (MicroBatch.to) and one by one, in turn, from pinned and
+from pageable memory. One process, over mpi4py or else torch.distributed:
+
+    python3 python/benchmarks/to_device.py [device] [repeats]
+
+The device is the GPU where there is one, else ``meta``: nothing is copied then, and the figures are of the calls alone.
+"""
+
+import statistics
+import sys
+import time
+
+import numpy as np
+import torch
+
+import evenkeel
+import evenkeel.memory
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "meta"
+REPEATS = int(sys.argv[2]) if len(sys.argv) > 2 else 101
+
+
+def finished():
+    if torch.device(DEVICE).type == "cuda":
+        torch.cuda.synchronize()
+
+
+def one_by_one(micro_batch):
+    """As without an arena: a copy for each tensor."""
+    def moved(value):
+        if isinstance(value, tuple):
+            return tuple(moved(part) for part in value)
+        return value.to(DEVICE, non_blocking=True) if torch.is_tensor(value) else value
+
+    return {name: moved(value) for name, value in micro_batch.tensors.items()}
+
+
+def at_once(micro_batch):
+    return micro_batch.to(DEVICE, non_blocking=True)
+
+
+def seconds(move, micro_batch):
+    """Of the program, until it goes on; and until all is there."""
+    finished()
+    start = time.perf_counter()
+    tensors = move(micro_batch)
+    called = time.perf_counter()
+    finished()
+    return called - start, time.perf_counter() - start, tensors
+
+
+def copies_of(tensors):
+    parts = [part for value in tensors.values() for part in (value if isinstance(value, tuple) else (value,))]
+    storages = [part.untyped_storage() if hasattr(part, "untyped_storage") else part.storage()
+                for part in parts if torch.is_tensor(part)]
+    if torch.device(DEVICE).type == "meta":
+        return "no"
+    return f"{len({storage.data_ptr() for storage in storages})} of {sum({s.data_ptr(): s.nbytes() for s in storages}.values()) / 2**20:.2f} MiB"
+
+
+def micro_batch_of(service, tokens, patches):
+    """One of so many tokens in samples of 1024, with as many patches of 1176 half floats a sample."""
+    count = tokens // 1024
+    fields = {"token": {"input_ids": torch.arange(tokens), "old_log_probs": torch.zeros(tokens)},
+              "sample": {"rewards": torch.zeros(count)}}
+    if patches:
+        fields["rows"] = {"patches": [torch.zeros(patches, 1176, dtype=torch.float16) for _ in range(count)]}
+    samples = evenkeel.Samples(ids=np.arange(count), prompt_lengths=[256] * count, response_lengths=[768] * count, **fields)
+    step = service.step(samples)
+    return step, step.micro_batches[0]
+
+
+def equal(one, other):
+    if isinstance(one, tuple):
+        return all(map(equal, one, other))
+    if not torch.is_tensor(one):
+        return one == other
+    return one.dtype == other.dtype and one.stride() == other.stride() and (one.is_meta or torch.equal(one, other))
+
+
+def alone():
+    """A group of this process."""
+    try:
+        from mpi4py import MPI
+
+        return MPI.COMM_SELF
+    except ImportError:
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        return torch.distributed.group.WORLD
+
+
+def main():
+    torch.set_num_threads(1)
+    group = alone()
+    memories = [("pageable", None)]
+    if torch.device(DEVICE).type == "cuda":
+        print(torch.cuda.get_device_name())
+        memories.append(("pinned", evenkeel.memory.pinned))
+    for memory, allocate in memories:
+        evenkeel.memory.supply(allocate)
+        for tokens, patches in ((4096, 0), (16384, 0), (65536, 0), (16384, 1024)):
+            service = evenkeel.DataService(group, {"micro_batch": {"max_tokens": tokens}}, tensors="torch")
+            step, micro_batch = micro_batch_of(service, tokens, patches)
+            took = {one_by_one: [], at_once: []}
+            tensors = {}
+            for _ in range(REPEATS):
+                for move, times in took.items():
+                    called, there, tensors[move] = seconds(move, micro_batch)
+                    times.append((called, there))
+            assert all(equal(tensors[at_once][name], value) for name, value in tensors[one_by_one].items())
+            print(f"{memory}, {tokens} tokens{f', {patches} patches a sample' if patches else ''}:")
+            for move, times in took.items():
+                called, there = (statistics.median(t[i] for t in times[3:]) * 1e6 for i in (0, 1))
+                print(f"  {move.__name__}: {copies_of(tensors[move])} copies, the program goes on after {called:.0f} us,"
+                      f" all is there after {there:.0f} us")
+            del step, micro_batch, tensors
+
+
+main()
