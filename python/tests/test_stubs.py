@@ -26,6 +26,10 @@ def stubbed_functions(body):
     return {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
 
 
+def stubbed_values():
+    return {node.target.id for node in STUBS.body if isinstance(node, ast.AnnAssign)}
+
+
 def parameters_of_stub(node):
     arguments = node.args
     names = [argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)]
@@ -41,7 +45,7 @@ def parameters_of(function):
 
 def test_they_have_every_name_of_the_module_and_no_other():
     names = public(dir(_core))
-    assert names == set(stubbed_classes()) | set(stubbed_functions(STUBS.body))
+    assert names == public(set(stubbed_classes()) | set(stubbed_functions(STUBS.body)) | stubbed_values())
 
 
 @pytest.mark.parametrize("name", sorted(stubbed_classes()))
