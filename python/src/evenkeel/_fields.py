@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, KeysView, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -219,66 +219,47 @@ def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8] | None, devic
     """
     import torch
 
-    is_elsewhere = torch.device(device).type != "cpu"
-    block = _Block(torch.from_numpy(arena)) if arena is not None and is_elsewhere else None
+    places: dict[int, int] = {}  # of tensors that lie in the arena, by id
+    begin, end = 0, 0
+    if arena is not None and torch.device(device).type != "cpu":
+        first, size = arena.ctypes.data, len(arena)
+        begin = size
+        for tensor in _tensors_of(values.values(), torch.Tensor):
+            if not tensor.is_contiguous() or tensor.requires_grad or tensor.device.type != "cpu":
+                continue
+            place = tensor.data_ptr() - first
+            item = tensor.element_size()
+            last = place + item * tensor.numel()
+            if 0 <= place < last <= size and place % item == 0:
+                places[id(tensor)] = place
+                begin, end = min(begin, place), max(end, last)
+    copies: dict[Any, Any] = {}  # what is copied, as elements of each dtype
+    if places:
+        begin -= begin % _ALIGNMENT
+        part = torch.from_numpy(arena)[begin : end + -end % _ALIGNMENT]
+        copies[part.dtype] = part.to(device, non_blocking=non_blocking)
 
-    def every(value: Any, function: Any) -> Any:
+    def moved(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(every(part, function) for part in value)
-        return function(value) if torch.is_tensor(value) else value
-
-    if block is not None:
-        for value in values.values():
-            every(value, block.add)
-        block.copy(device, non_blocking)
-
-    def moved(tensor: Any) -> Any:
-        found = None if block is None else block.find(tensor)
-        return tensor.to(device, non_blocking=non_blocking) if found is None else found
-
-    return {name: every(value, moved) for name, value in values.items()}
-
-
-class _Block:
-    """What is copied of an arena: all that tensors have of it, and what lies between them."""
-
-    def __init__(self, arena: Any) -> None:
-        self._arena = arena
-        self._first, self._bytes = arena.data_ptr(), len(arena)
-        self._begin, self._end = self._bytes, 0
-        self._by_dtype: dict[Any, Any] = {}  # the copy, as elements of each
-
-    def add(self, tensor: Any) -> None:
-        place = self._place(tensor)
-        if place is not None:
-            self._begin, self._end = min(self._begin, place), max(self._end, place + _bytes_of(tensor))
-
-    def copy(self, device: Any, non_blocking: bool) -> None:
-        self._begin -= self._begin % _ALIGNMENT
-        self._end += -self._end % _ALIGNMENT
-        if self._begin < self._end:
-            part = self._arena[self._begin : self._end]
-            self._by_dtype[part.dtype] = part.to(device, non_blocking=non_blocking)
-
-    def find(self, tensor: Any) -> Any:
-        """The tensor in the copy, or None."""
-        place = self._place(tensor)
+            return tuple(map(moved, value))
+        if not isinstance(value, torch.Tensor):
+            return value
+        place = places.get(id(value))
         if place is None:
-            return None
-        elements = self._by_dtype.get(tensor.dtype)
+            return value.to(device, non_blocking=non_blocking)
+        dtype = value.dtype
+        elements = copies.get(dtype)
         if elements is None:
-            elements = self._by_dtype[tensor.dtype] = self._by_dtype[self._arena.dtype].view(tensor.dtype)
-        first = elements.storage_offset() + (place - self._begin) // tensor.element_size()
-        return elements.as_strided(tensor.shape, tensor.stride(), first)
+            elements = copies[dtype] = copies[torch.uint8].view(dtype)
+        at = elements.storage_offset() + (place - begin) // value.element_size()
+        return elements.as_strided(value.shape, value.stride(), at)
 
-    def _place(self, tensor: Any) -> int | None:
-        if tensor.device.type != "cpu" or tensor.requires_grad or not tensor.is_contiguous():
-            return None
-        place: int = tensor.data_ptr() - self._first
-        if tensor.numel() == 0 or place < 0 or place + _bytes_of(tensor) > self._bytes or place % tensor.element_size():
-            return None
-        return place
+    return {name: moved(value) for name, value in values.items()}
 
 
-def _bytes_of(tensor: Any) -> int:
-    return int(tensor.numel() * tensor.element_size())
+def _tensors_of(values: Iterable[Any], tensor: type) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tensor):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _tensors_of(value, tensor)
