@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <random>
 #include <string>
 
@@ -92,9 +93,22 @@ void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
   }
 }
 
+namespace {
+
+/// Never given back: a lender may look whether its columns are returned when the service that borrowed them,
+/// and its communicator, have gone, and must not find what stands there next.
+std::shared_ptr<SharedBuffer> kept_words(std::size_t bytes) {
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<SharedBuffer>>& kept = *new std::vector<std::shared_ptr<SharedBuffer>>;
+  const std::lock_guard lock(mutex);
+  return kept.emplace_back(std::make_shared<SharedBuffer>(bytes));
+}
+
+}  // namespace
+
 NodeMemory::Introduction NodeMemory::introduce(int rank) {
   Introduction mine{rank, getpid(), {}, secret_number()};
-  words_ = std::make_shared<SharedBuffer>(num_words * sizeof mine.secret);
+  words_ = kept_words(num_words * sizeof mine.secret);
   std::memset(words_->data(), 0, num_words * sizeof mine.secret);
   std::memcpy(words_->data(), &mine.secret, sizeof mine.secret);
   mine.place = words_->place();
