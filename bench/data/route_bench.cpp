@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "bench/measurement.hpp"
 #include "bench/plan/lengths.hpp"
@@ -37,11 +38,18 @@ void add_routes(const PackOptions& options, Report& report) {
   const PackedLayout layout(lengths, group.chunks(), group);
   RowRoute<std::int64_t> wide;
   RowRoute<std::int32_t> narrow_rows;
+  RowRoute<std::int64_t> fresh;
   const std::vector<Case> cases{
-      {"int64", [&](std::size_t) { wide = row_route(layout, RowCut::zigzag, RowCut::contiguous, member); }},
-      {"int32", [&](std::size_t) {
-         narrow_rows = row_route<std::int32_t>(layout, RowCut::zigzag, RowCut::contiguous, member);
-       }}};
+      {"int64",
+       [&](std::size_t) {
+         wide = row_route(layout, RowCut::zigzag, RowCut::contiguous, member, std::move(wide));
+       }},
+      {"int32",
+       [&](std::size_t) {
+         narrow_rows = row_route(layout, RowCut::zigzag, RowCut::contiguous, member, std::move(narrow_rows));
+       }},
+      {"int64, in fresh memory",
+       [&](std::size_t) { fresh = row_route(layout, RowCut::zigzag, RowCut::contiguous, member); }}};
   const std::vector<Samples> ours = measure_in_turn(cases, std::max(options.rounds, 5));
   const bool asks_torch = options.row_bytes == sizeof(std::int64_t);  // as the other loops
   const PythonAnswer answer = !asks_torch ? PythonAnswer{nullptr, "rows are not of 8 bytes"}

@@ -66,12 +66,15 @@ struct RowRoute {
 /// local_rows(), or if a sequence cannot be cut into equal chunks (align to 2*cp*tp for zigzag). O(b * cp *
 /// tp + rows of the member).
 ///
+/// `spare` is any route that is no longer needed, whose memory is used again: that of 20,000 rows is fresh
+/// pages from the operating system otherwise, which take several times as long as the route.
+///
 /// Example: sequences of 8 rows and of 4, cp 2. In zigzag, rank 0 has rows 0 1 6 7 of the first and 0 3 of
 /// the second. To flat, rank 0 sends its rows 0 1 to itself and 2 3 4 5 to rank 1; it receives rows 2 3 4 5
 /// from rank 1 and has 0 1 2 3 4 5.
 template <typename Integer = std::int64_t>
 [[nodiscard]] RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to,
-                                          RowMember member);
+                                          RowMember member, RowRoute<Integer> spare = {});
 
 /// Rows of one sequence (or segment of a tree) that follow each other in it and on one member, as many as
 /// possible. In a recurrent layer it needs the state after the last token before it.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evenkeel/base/grid.hpp"
@@ -45,11 +46,12 @@ struct MicroBatch {
   [[nodiscard]] std::span<const std::byte> arena() const noexcept { return tensors.arena.bytes(); }
 
   /// For layers that need its rows in another cut: how they move over Mesh::context(context), or with `tp`
-  /// over all its ranks along tp, too, numbered as RowMember says. Integer: int32 or int64. Local; throws as
-  /// row_route does.
+  /// over all its ranks along tp, too, numbered as RowMember says. Integer: int32 or int64. `spare` is a
+  /// route that is no longer needed, whose memory is used again. Local; throws as row_route does.
   template <typename Integer = std::int64_t>
-  [[nodiscard]] RowRoute<Integer> route(RowCut from, RowCut to, SequenceParallel tp = {}) const {
-    return row_route<Integer>(tensors.layout, from, to, {tensors.cp_rank, tp});
+  [[nodiscard]] RowRoute<Integer> route(RowCut from, RowCut to, SequenceParallel tp = {},
+                                        RowRoute<Integer> spare = {}) const {
+    return row_route<Integer>(tensors.layout, from, to, {tensors.cp_rank, tp}, std::move(spare));
   }
   /// For recurrent layers: this rank's runs of sequences in a cut, and whose states they begin with. With
   /// shared prefixes these are segments.

@@ -8,7 +8,8 @@
 namespace evenkeel {
 
 template <typename Integer>
-RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, RowMember member) {
+RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, RowMember member,
+                            RowRoute<Integer> spare) {
   const CutRows before(layout, from, member);
   const CutRows after(layout, to, member);
   const int here = member.number();
@@ -26,13 +27,14 @@ RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, 
     if (b->rows.end == end) ++b;
     if (ends_a) ++a;
   }
-  RowRoute<Integer> route;
-  sent.list(route.send_rows, route.send_counts);
-  received.list(route.receive_rows, route.receive_counts);
-  return route;
+  sent.list(spare.send_rows, spare.send_counts);
+  received.list(spare.receive_rows, spare.receive_counts);
+  return spare;
 }
 
-template RowRoute<std::int32_t> row_route(const PackedLayout&, RowCut, RowCut, RowMember);
-template RowRoute<std::int64_t> row_route(const PackedLayout&, RowCut, RowCut, RowMember);
+template RowRoute<std::int32_t> row_route(const PackedLayout&, RowCut, RowCut, RowMember,
+                                          RowRoute<std::int32_t>);
+template RowRoute<std::int64_t> row_route(const PackedLayout&, RowCut, RowCut, RowMember,
+                                          RowRoute<std::int64_t>);
 
 }  // namespace evenkeel

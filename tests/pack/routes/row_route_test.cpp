@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
+#include <utility>
+#include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/row_routes.hpp"
@@ -90,6 +92,15 @@ RC_GTEST_PROP(RowRoute, in_int32_is_that_in_int64, ()) {
   RC_ASSERT(std::ranges::equal(small.receive_rows, large.receive_rows));
   RC_ASSERT(std::ranges::equal(small.send_counts, large.send_counts));
   RC_ASSERT(std::ranges::equal(small.receive_counts, large.receive_counts));
+}
+
+TEST(RowRoute, takes_the_memory_of_one_that_is_no_longer_needed_and_nothing_else_of_it) {
+  RowRoute<> spare{std::vector<std::int64_t>(100, 7), {7}, std::vector<std::int64_t>(100, 7), {7, 7, 7}};
+  const std::int64_t* const memory = spare.send_rows.data();
+  const RowRoute<> route =
+      row_route(eight_and_four, RowCut::zigzag, RowCut::flat, {CpRank{0}}, std::move(spare));
+  EXPECT_EQ(route, row_route(eight_and_four, RowCut::zigzag, RowCut::flat, {CpRank{0}}));
+  EXPECT_EQ(route.send_rows.data(), memory);
 }
 
 TEST(RowRoute, of_a_cut_that_is_impossible_is_an_error_that_names_the_sequence) {
