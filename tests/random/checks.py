@@ -159,7 +159,7 @@ class PassChecks:
             rows = sum(len(entry.rows(field)) for entry in entries if entry is not None)
             require(rows <= most, m.place, "has", rows, "rows of", name, "above", most)
 
-    def shapes(self) -> set[tuple[int, int, int]]:
+    def shapes(self) -> set[tuple[int, int, int, int]]:
         return {m.shape for step in self.steps for m in step.micro_batches}
 
 

@@ -1,6 +1,7 @@
 """Fields drawn by chance, and what samples have in them."""
 
 import math
+import os
 
 from jobs import Field, Sample, Source
 
@@ -23,6 +24,7 @@ class FieldDrawing:
 
     def _draw_fields(self) -> None:
         self.fields: list[Field] = []
+        self.segments_told = 0
         if not self.has_fields:
             return
         # A dtype that all sources can hold.
@@ -49,12 +51,15 @@ class FieldDrawing:
                   self.draw.choice([small, real]), written="plain"),
             Field("thumb", "bytes", "U8", written="bytes", settings=dict(stage)),
             Field("pictures", "rows", real, (2,), written="rows", settings={"cut_by": "spans"}),
+            Field("segment_ids", self.draw.choice(["token", "response_token"]), "I64", written="runs", settings=dict(narrow)),
             Field("loss_mask", self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"]), mask),
             Field("labels", self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"]), "I64"),
             self.draw.choice([Field("position_ids", "token", "I64"), Field("position_ids", "token", "I64", (3,), "axes")]),
         ]
         # NumPy's files do not tell text and bytes from rows.
         pool = [field for field in pool if field.kind not in ("text", "bytes") or "numpy" not in self.kinds]
+        if self.get("prefix.share") != "tree":
+            pool = [field for field in pool if field.name != "segment_ids"]
         needed = ["patches"] * (self.has_encoder or self.has_row_caps) + ["work"] * self.has_work
         self.fields = [field for field in pool if field.name in needed or self.chance(0.22)]
         for field in self.fields:
@@ -67,6 +72,7 @@ class FieldDrawing:
                 for field in self.fields:
                     sample.values[field.name] = self._values(field, sample, number == 0)
                 self._fit_pictures(sample, number == 0)
+            self._tell_segments(source)
             if source.kind in ("safetensors", "numpy") and not any(field.is_counted for field in self.fields):
                 source.is_padded = self.chance(0.4)
             if source.kind == "numpy" and not source.is_padded and not self._rows_tell_kinds(source):
@@ -148,3 +154,21 @@ class FieldDrawing:
             ends.append(last)
         sample.values["spans"] = [[begin, end] for begin, end in zip(begins, ends)]
         sample.values["pictures"] = [[eighths(begin), eighths(end)] for begin, end in zip(begins, ends)]
+
+    def _tell_segments(self, source: Source) -> None:
+        """Samples of a uid name the same segments for a part of what they begin alike with."""
+        field = next((field for field in self.fields if field.name == "segment_ids"), None)
+        told: dict = {}
+        for number, sample in enumerate(source.samples if field else []):
+            others = told.setdefault(number if sample.uid is None else repr(sample.uid), [])
+            names: list[int] = []
+            if others and self.chance(0.8):
+                other, own = self.draw.choice(others)
+                names = own[:self.draw.randint(0, len(os.path.commonprefix([sample.tokens, other.tokens])))]
+            while len(names) < len(sample.tokens):
+                self.segments_told += 1
+                names = names + [self.segments_told] * self.draw.randint(1, 9)
+            names = names[:len(sample.tokens)]
+            others.append((sample, names))
+            begin = 0 if field.kind == "token" else len(sample.prompt)
+            sample.values["segment_ids"] = [[name] for name in names[begin:]]

@@ -40,7 +40,8 @@ class Drawing(FieldDrawing):
         self._draw_pack_and_loss()
         self._draw_exchange()
         self._draw_fields()
-        if not self.sharing and not any(field.name in ("labels", "loss_mask") for field in self.fields):
+        fixed = ("labels", "loss_mask") + ("segment_ids",) * self.sharing
+        if self.get("prefix.schedule") != "dfs" and not any(field.name in fixed for field in self.fields):
             self.put_one_of(0.25, "pack.predict_ahead", 1, 3)
         self._draw_cap()
         profiles = self._draw_profiles()
@@ -97,6 +98,11 @@ class Drawing(FieldDrawing):
         if self.flexible and kind != "grid":
             self.put(*self.draw.choice([("balance.strategy", "hierarchical"), ("balance.meet", "step")]))
         self.put_one_of(0 if self.flexible else 0.3, "balance.meet", "step", "micro-batch")
+        if self.sharing and self.pp == 1 and self.chance(0.3):
+            self.put("prefix.schedule", "dfs")
+            self.put("balance.meet", "step")
+            if self.cp == 1 and not self.flexible:
+                self.put_one_of(0.5, "prefix.max_kept_tokens", 1, 16, 200)
         self.cost_kind = self.draw.choice(["tokens", "flops-7b", "numbers", "model", "measured"])
         if kind == "preset" and self.cost_kind == "measured":
             self.cost_kind = "tokens"
@@ -165,7 +171,7 @@ class Drawing(FieldDrawing):
         self.put_one_of(0.2, "micro_batch.shuffle", True)
         orders = ["pipeline", "plan", "cost"] + ["schedule"] * (kind != "preset")
         self.put_one_of(0.5, "micro_batch.order", *orders)
-        fits = not (self.sharing or self.flexible or kind == "preset" or self.get("micro_batch.mode") == "padded")
+        fits = not (self.sharing or kind == "preset" or self.get("micro_batch.mode") == "padded")
         if fits:
             self.put_one_of(0.3, "micro_batch.shapes", 1, 2, 4)
 

@@ -46,10 +46,10 @@ class MicroBatch:
         return all(sample < 0 for sample in self.samples)
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, int, int, int]:
         """What a graph is captured for."""
         padded = self.structure("cu_seqlens_padded")
-        return padded[-1] // self.size, len(padded) - 1, int(self.metadata["max_seqlen"])
+        return padded[-1] // self.size, len(padded) - 1, int(self.metadata["max_seqlen"]), self.size
 
 
 @dataclasses.dataclass

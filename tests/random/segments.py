@@ -1,9 +1,11 @@
 """Micro-batches whose samples share prefixes: segments, each once, and predictions."""
 
 import math
+import os
 
 from dumps import MicroBatch, require
-from expected import Entry, Pass
+from expected import Entry, Pass, PassAhead
+from jobs import Field
 from sequences import FieldOfStage, of_these_tokens, require_counted, require_rows, require_weights, rows_of_rank
 
 
@@ -60,7 +62,10 @@ class Segments:
         self._taken.add(path[-1])
         return path
 
-    def check(self, weights: list[float], _of_depths: list) -> None:
+    def check(self, weights: list[float], of_depths: list[list[float]]) -> None:
+        self._check_sharing()
+        for ahead, own in zip(self._pass.depths, of_depths):
+            self._check_ahead(ahead, own)
         for stage, parts in enumerate(self._m.parts):
             predicted: list[list[int]] = [[] for _ in self._entries]
             is_last = stage == len(self._m.parts) - 1
@@ -78,6 +83,71 @@ class Segments:
                     if entry is not None:
                         expected = list(range(max(entry.prompt, 1) - 1, entry.length - 1))
                         require(sorted(rows) == expected, self._m.place, "sample", entry.number, "is predicted in", rows)
+
+    def _check_sharing(self) -> None:
+        """Entries of a group have the rows in common that they begin alike with, or none: parts of a tree stand apart."""
+        if self._job.key("prefix.share") != "tree" or self._pass.depths:
+            return
+        named = next((field for field in self._job.fields if field.name == "segment_ids"), None)
+        of_group: dict = {}
+        for entry, path in zip(self._entries, self._path_of):
+            if entry is not None and path is not None:
+                names = entry.tokens if named is None else self._names(entry, named)
+                rows = [(s, row) for s in path for row in range(self._lengths[s])]
+                of_group.setdefault(entry.group, []).append((entry, names, rows))
+        for members in of_group.values():
+            for at, (entry, names, rows) in enumerate(members):
+                for other, their_names, their_rows in members[:at]:
+                    alike, shared = (len(os.path.commonprefix(pair)) for pair in ([names, their_names], [rows, their_rows]))
+                    require(shared in (alike, 0), self._m.place, "samples", entry.number, "and", other.number, "share", shared,
+                            "rows, and begin with", alike, "alike")
+
+    @staticmethod
+    def _names(entry: Entry, named: Field) -> list:
+        rows = [tuple(row) for row in entry.rows(named)]
+        return entry.tokens[:entry.length - len(rows)] + rows
+
+    def _check_ahead(self, ahead: PassAhead, weights: list[float]) -> None:
+        """What module k embeds and predicts, in rows that several entries may share."""
+        k = ahead.ahead
+        for stage, parts in enumerate(self._m.parts):
+            predicted: list[list[int]] = [[] for _ in self._entries]
+            is_last = stage == len(self._m.parts) - 1
+            for rank, part in enumerate(parts):
+                where = f"{self._m.place}, stage {stage}, cp {rank}:"
+                require(not is_last or {f"input_ids@{k}", f"labels@{k}", f"loss_weights@{k}"} <= part.keys(), where, "lacks depth", k)
+                if f"input_ids@{k}" in part:
+                    self._check_inputs_ahead(part[f"input_ids@{k}"].values, ahead, rank, where)
+                if f"labels@{k}" in part:
+                    self._check_predictions_ahead(part, ahead, rank, weights, predicted, where)
+            if is_last:
+                for entry, rows in zip(self._entries, predicted):
+                    expected = [] if entry is None else [t for t, mask in enumerate(ahead.mask(entry)) if mask]
+                    require(sorted(rows) == expected, self._m.place, "depth", k, "is predicted in", rows, "not", expected)
+
+    def _check_inputs_ahead(self, found: list[int], ahead: PassAhead, rank: int, where) -> None:
+        expected = [ahead.pad_token] * len(found)
+        for entry, path in zip(self._entries, self._path_of):
+            own = ahead.inputs(entry) if entry is not None else []
+            for s in path or []:
+                for i, row in zip(*self._rows(s, rank)):
+                    if row < self._lengths[s]:
+                        expected[i] = own[self._starts[s] + row]
+        require(found == expected, where, "tokens", ahead.ahead, "ahead are", found, "not", expected)
+
+    def _check_predictions_ahead(self, part: dict, ahead: PassAhead, rank: int, weights: list, predicted: list, where) -> None:
+        name = f"@{ahead.ahead}"
+        rows, offsets = part["prediction_rows" + name].values, part["prediction_rows" + name + "_offsets"].values
+        place = {i: (s, row) for s in range(len(self._lengths)) for i, row in zip(*self._rows(s, rank))}
+        for k, entry in enumerate(self._entries):
+            for p in range(offsets[k], offsets[k + 1]):
+                s, row = place[rows[p]]
+                require(entry is not None and s in self._path_of[k], where, "prediction", p, name, "is in another's segment")
+                at = self._starts[s] + row
+                predicted[k].append(at)
+                require(part["labels" + name].values[p] == ahead.labels(entry)[at], where, "label", name, "of prediction", p)
+                require(part["loss_mask" + name].values[p] == 1, where, "mask", name, "of prediction", p)
+                require_weights([part["loss_weights" + name].values[p]], [weights[k]], where)
 
     def _check_rows(self, part: dict, rank: int, where) -> None:
         positions = {}
