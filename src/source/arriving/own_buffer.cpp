@@ -157,6 +157,7 @@ OwnBuffer::OwnBuffer(const Config& config, const std::string& token) {
   } else {
     parts_ = std::make_unique<AloneParts>(config.stream, formats, token);
   }
+  note_waiting("the job's own buffer listens on " + url());
   if (spool_) spool_->begin(JobClient(url(), token));
 }
 
