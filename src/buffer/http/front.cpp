@@ -67,11 +67,18 @@ void Front::use(std::int64_t most_body_bytes, const HttpAnswer& answer, Argument
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  server->Get(".*", [answer](const httplib::Request& request, httplib::Response& response) {
-    answer(request, response, nullptr);
+  const auto reply = [this, answer](const httplib::Request& request, httplib::Response& response,
+                                    const httplib::ContentReader* reader) {
+    answer(request, response, reader);
+    // With cpp-httplib 0.18 (Debian 13), a connection on which requests follow each other without a pause
+    // outlives stop().
+    if (is_stopped_) response.set_header("Connection", "close");
+  };
+  server->Get(".*", [reply](const httplib::Request& request, httplib::Response& response) {
+    reply(request, response, nullptr);
   });
-  server->Post(".*", [answer](const httplib::Request& request, httplib::Response& response,
-                              const httplib::ContentReader& reader) { answer(request, response, &reader); });
+  server->Post(".*", [reply](const httplib::Request& request, httplib::Response& response,
+                             const httplib::ContentReader& reader) { reply(request, response, &reader); });
   port_ = settings_.port;
   if (port_ == 0) {
     port_ = server->bind_to_any_port(settings_.address);

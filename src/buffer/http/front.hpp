@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -20,7 +21,8 @@ class Front {
   [[nodiscard]] int port() const noexcept { return port_; }
   /// "http://127.0.0.1:8710"
   [[nodiscard]] std::string url() const;
-  /// Until it is stopped, which may have happened before.
+  /// Until it is stopped, which may have happened before. What is being answered then is, and ends its
+  /// connection.
   void serve();
   void stop();
 
@@ -31,9 +33,9 @@ class Front {
   DoorSettings settings_;
   std::unique_ptr<httplib::Server> server_;
   int port_ = -1;
-  std::mutex mutex_;  // what follows
+  std::mutex mutex_;  // is_serving_, and changes of is_stopped_
   bool is_serving_ = false;
-  bool is_stopped_ = false;
+  std::atomic<bool> is_stopped_ = false;
 };
 
 }  // namespace evenkeel
