@@ -175,7 +175,7 @@ TEST(CommandLineUnderALauncher, that_asks_for_help_or_the_version_is_answered_on
 
 TEST(CommandLineUnderALauncher, that_another_rank_alone_has_wrong_is_told_too) {
   const ProgramResult result =
-      run_command(EVENKEEL_MPIRUN " -np 1 sleep 30 : -np 1 " EVENKEEL_PROGRAM " fly");
+      run_command(testing_support::mpirun_programs + " -np 1 sleep 30 : -np 1 " EVENKEEL_PROGRAM " fly");
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("unknown command 'fly'"));
 }

@@ -54,8 +54,8 @@ class JobsWithDataRanks : public testing::Test {
   [[nodiscard]] ProgramResult launch(const std::string& programs) const {
     write_text(scratch_ / "script.sh", "run='" EVENKEEL_PROGRAM " run'\nserve='" EVENKEEL_PROGRAM
                                        " serve'\ncd " +
-                                           scratch_.path().string() +
-                                           "\nexec timeout -k 5 180 " EVENKEEL_MPIRUN " " + programs + "\n");
+                                           scratch_.path().string() + "\nexec timeout -k 5 180 " +
+                                           testing_support::mpirun_programs + " " + programs + "\n");
     return run_command("bash " + (scratch_ / "script.sh").string());
   }
   /// Without data ranks. `settings` are --set options, `options` those of run alone.

@@ -111,7 +111,7 @@ TEST_F(RunConfiguration, passes_over_a_step_have_a_profile_each) {
 TEST_F(RunConfiguration, that_differs_between_ranks_is_everybodys_error) {
   const std::string one = " -np 1 " + program + " run " + job();
   for (const char* options : {" --steps 1 --set batch.epochs=2", " --profiles a"}) {
-    const std::string command = std::string(EVENKEEL_MPIRUN) + one +
+    const std::string command = testing_support::mpirun_programs + one +
                                 " --set batch.epochs=2 --set profiles.a.micro_batch.min_count=2 :" + one +
                                 options;
     const ProgramResult result = in_bash(command);

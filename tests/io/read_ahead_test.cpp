@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,7 +52,7 @@ class UncachedFile {
   }
   [[nodiscard]] bool is_cached_in_the_end(ByteRange range) const {
     const std::int64_t pages = (range.end + page - 1) / page - range.begin / page;
-    for (int i = 0; i < 2000 && pages_cached(range) < pages; ++i)
+    for (int i = 0; i < 200 && pages_cached(range) < pages; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return pages_cached(range) == pages;
   }
@@ -102,24 +103,31 @@ TEST(ReadAhead, starts_anew_after_each_start) {
   }
 }
 
+/// Whether it comes true within some tries: a busy system may leave a hint aside.
+bool comes_true(const std::function<bool()>& attempt) {
+  for (int i = 0; i < 5; ++i)
+    if (attempt()) return true;
+  return false;
+}
+
 TEST(ReadAhead, brings_ranges_of_several_files_in_any_order) {
   if (!follows_hints())
     GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
-  const UncachedFile first(4 * read_unit);
-  const UncachedFile second(4 * read_unit);
-  const ByteRange late{3 * read_unit + 5, 3 * read_unit + 5000};
-  const ByteRange early{10, 200};
-  const ByteRange end{4 * read_unit - 7, 4 * read_unit};
-  ReadAhead ahead;
-  ahead.add(first.input(), late);
-  ahead.add(second.input(), end);
-  ahead.add(first.input(), early);
-  ahead.add(second.input(), early);
-  ahead.start();
-  EXPECT_TRUE(first.is_cached_in_the_end(late));
-  EXPECT_TRUE(first.is_cached_in_the_end(early));
-  EXPECT_TRUE(second.is_cached_in_the_end(end));
-  EXPECT_TRUE(second.is_cached_in_the_end(early));
+  EXPECT_TRUE(comes_true([] {
+    const UncachedFile first(4 * read_unit);
+    const UncachedFile second(4 * read_unit);
+    const ByteRange late{3 * read_unit + 5, 3 * read_unit + 5000};
+    const ByteRange early{10, 200};
+    const ByteRange end{4 * read_unit - 7, 4 * read_unit};
+    ReadAhead ahead;
+    ahead.add(first.input(), late);
+    ahead.add(second.input(), end);
+    ahead.add(first.input(), early);
+    ahead.add(second.input(), early);
+    ahead.start();
+    return first.is_cached_in_the_end(late) && first.is_cached_in_the_end(early) &&
+           second.is_cached_in_the_end(end) && second.is_cached_in_the_end(early);
+  }));
 }
 
 TEST(ReadAhead, brings_what_lies_between_ranges_that_are_close) {
@@ -127,13 +135,15 @@ TEST(ReadAhead, brings_what_lies_between_ranges_that_are_close) {
     GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
   constexpr std::int64_t size = 4096;
   constexpr std::int64_t apart = std::int64_t{64} << 10;
-  const UncachedFile file(4 * read_unit);
-  ReadAhead ahead;
-  for (std::int64_t begin = read_unit; begin < 2 * read_unit; begin += apart)
-    ahead.add(file.input(), {begin, begin + size});
-  ahead.add(file.input(), {read_unit, read_unit + 2 * size});  // the same once more, and longer
-  ahead.start();
-  EXPECT_TRUE(file.is_cached_in_the_end({read_unit, 2 * read_unit - apart + size}));
+  EXPECT_TRUE(comes_true([&] {
+    const UncachedFile file(4 * read_unit);
+    ReadAhead ahead;
+    for (std::int64_t begin = read_unit; begin < 2 * read_unit; begin += apart)
+      ahead.add(file.input(), {begin, begin + size});
+    ahead.add(file.input(), {read_unit, read_unit + 2 * size});  // the same once more, and longer
+    ahead.start();
+    return file.is_cached_in_the_end({read_unit, 2 * read_unit - apart + size});
+  }));
 }
 
 }  // namespace
