@@ -133,13 +133,15 @@ json totals_json(const RunPicture& run) {
 }
 
 json planning_json(const PlanningPicture& planning) {
+  json reasons = json::array();
+  for (const RepeatReason& reason : repeat_reasons) reasons.push_back(reason.words);
   return {{"cap", planning.cap},
           {"alignment", planning.alignment},
           {"cost", planning.cost},
           {"preset", planning.preset},
           {"pads", planning.pads_micro_batches},
           {"shares", planning.shares_prefixes},
-          {"splitting_limits", splitting_limits}};
+          {"repeat_reasons", reasons}};
 }
 
 json profile_json(const RunPicture& run, const RunCircumstances& circumstances) {

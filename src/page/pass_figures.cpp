@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "base/text_layout.hpp"
@@ -35,7 +34,7 @@ std::string repeated_in_words(const RepeatedTokens& repeated) {
   std::string parts;
   for (std::size_t l = 0; l < repeated.size(); ++l) {
     if (repeated[l] == 0) continue;
-    parts += (parts.empty() ? "" : ", ") + grouped(repeated[l]) + " to keep " + splitting_limits[l];
+    parts += (parts.empty() ? "" : ", ") + grouped(repeated[l]) + " " + repeat_reasons[l].words;
   }
   const auto limits = std::ranges::count_if(repeated, [](std::int64_t tokens) { return tokens > 0; });
   return limits == 1 ? parts : grouped(sum_of(repeated)) + (parts.empty() ? "" : ": ") + parts;
@@ -43,10 +42,7 @@ std::string repeated_in_words(const RepeatedTokens& repeated) {
 
 nlohmann::json repeated_json(const RepeatedTokens& repeated) {
   nlohmann::json json;
-  for (std::size_t l = 0; l < repeated.size(); ++l) {
-    const std::string_view key = splitting_limits[l];
-    json[std::string(key.substr(key.find('.') + 1))] = repeated[l];
-  }
+  for (std::size_t l = 0; l < repeated.size(); ++l) json[repeat_reasons[l].key] = repeated[l];
   return json;
 }
 

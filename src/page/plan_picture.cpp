@@ -4,7 +4,7 @@
 
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
-#include "plan/units/pack_units.hpp"
+#include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {
 
@@ -23,7 +23,7 @@ StepPicture picture_of(const StepProblem& problem, const StepPlan& plan) {
   }
   picture.padded_rows = padded_rows(table, settings.alignment());
   if (settings.sharing != PrefixSharing::none) {
-    picture.repeated = make_units(problem).repeated();
+    picture.repeated = planned_units(problem).repeated();
     for (const LengthEntry& entry : table.entries())
       picture.unshared_rows += align_up(entry.shape.length(), settings.alignment());
   }

@@ -41,14 +41,25 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
 /// The work of a tree: every segment attends to the tokens before it and to itself, once.
 [[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);
 
-/// Why samples repeat tokens that they could share. First the limits of a micro-batch, which split groups;
-/// where micro-batches are fixed, the one on samples is micro_batch.size or max_samples, whichever is less.
-inline constexpr std::array<const char*, 4> splitting_limits{
-    "micro_batch.max_tokens", "micro_batch.max_samples", "micro_batch.max_rows", "pack.predict_ahead"};
-/// Tokens by why they are repeated, in the order of `splitting_limits`: those that sub-groups hold beside
+/// Why samples repeat tokens that they could share.
+struct RepeatReason {
+  const char* key;    ///< in reports
+  const char* words;  ///< what they are repeated for
+};
+/// First the limits of a micro-batch, which split groups; where micro-batches are fixed, the one on samples
+/// is micro_batch.size or max_samples, whichever is less.
+inline constexpr std::array<RepeatReason, 5> repeat_reasons{{
+    {"max_tokens", "to keep micro_batch.max_tokens"},
+    {"max_samples", "to keep micro_batch.max_samples"},
+    {"max_rows", "to keep micro_batch.max_rows"},
+    {"predict_ahead", "to keep pack.predict_ahead"},
+    {"equal_work", "for micro-batches of equal work"},
+}};
+/// Tokens by why they are repeated, in the order of `repeat_reasons`: those that sub-groups hold beside
 /// others of their group, by the first limit that a sub-group would break together with the one before it;
-/// and those in front of branches that must be followed by one token each (see repeated_ahead).
-using RepeatedTokens = std::array<std::int64_t, splitting_limits.size()>;
+/// those in front of branches that must be followed by one token each (see repeated_ahead); and those that
+/// ranks compute in place of waiting for each other at a micro-batch.
+using RepeatedTokens = std::array<std::int64_t, repeat_reasons.size()>;
 
 /// Tokens that the samples of a group repeat in front of branches, since only rows that are followed by the
 /// same `ahead` tokens are shared. Those of samples that share no row are not counted, except prompts.
@@ -65,5 +76,12 @@ struct SplitGroup {
 /// LimitError that names the first sample that does not fit on its own.
 [[nodiscard]] SplitGroup split_to_fit(const LengthTable& table, SharedGroup group,
                                       const PlanSettings& settings);
+
+/// The group in sub-groups of samples that are neighbors depth-first. `begins` are the places in that order
+/// at which a sub-group begins, ascending, 0 first. One prompt with its responses stays in that form.
+/// Precondition: the group is one that split_to_fit made.
+[[nodiscard]] std::vector<SharedGroup> cut_group(const LengthTable& table, const SharedGroup& group,
+                                                 std::span<const std::int64_t> begins,
+                                                 const PlanSettings& settings);
 
 }  // namespace evenkeel

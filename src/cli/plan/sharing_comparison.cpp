@@ -143,7 +143,7 @@ ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const Wa
     StepPlan plan = plan_step(problem);
     way.micro_batches = std::max(way.micro_batches, plan.num_micro_batches());
     if (of.schedule == SegmentSchedule::depth_first) {
-      work += run_depth_first(plan, problem, units, way);
+      work += run_depth_first(plan, problem, planned_units(problem), way);
     } else {
       way.held = std::max(way.held, largest_micro_batch(plan, settings));
     }

@@ -23,16 +23,6 @@ std::int64_t shared_tokens(const PrefixTree& tree, std::int64_t before, std::int
   return segment == -1 ? 0 : tree.segment(segment).source().end;
 }
 
-OrderedSamples in_order(const PrefixTree& tree, std::span<const std::int64_t> order) {
-  OrderedSamples samples;
-  for (const std::int64_t sample : order) {
-    samples.shared.push_back(
-        samples.lengths.empty() ? 0 : shared_tokens(tree, order[samples.lengths.size() - 1], sample));
-    samples.lengths.push_back(tree.sample_length(sample));
-  }
-  return samples;
-}
-
 std::vector<PartLimit> in_order(std::span<const PartLimit> limits, std::span<const std::int64_t> order) {
   std::vector<PartLimit> ordered;
   for (const PartLimit& limit : limits) {
@@ -58,6 +48,16 @@ void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t 
 
 }  // namespace
 
+OrderedSamples ordered_samples(const PrefixTree& tree) {
+  const std::vector<std::int64_t> order = tree.depth_first_samples();
+  OrderedSamples samples;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    samples.shared.push_back(i == 0 ? 0 : shared_tokens(tree, order[i - 1], order[i]));
+    samples.lengths.push_back(tree.sample_length(order[i]));
+  }
+  return samples;
+}
+
 std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment) {
   EVENKEEL_PRECONDITION(cheap, alignment >= 1, alignment);
   std::int64_t rows = 0;
@@ -74,7 +74,7 @@ std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, 
     require_sample_fits(i, tree.sample_length(i), alignment, max_tokens);
   }
   const std::vector<std::int64_t> order = tree.depth_first_samples();
-  const OrderedSamples samples = in_order(tree, order);
+  const OrderedSamples samples = ordered_samples(tree);
   const std::vector<PartLimit> ordered = in_order(limits, order);
   std::vector<SubTree> parts;
   for (const OrderedRun& run : runs_with_fewest_repeats(samples, alignment, max_tokens, ordered)) {

@@ -13,6 +13,10 @@ namespace evenkeel {
 /// Rows a tree takes when each segment is aligned on its own. Precondition: alignment >= 1.
 [[nodiscard]] std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment);
 
+/// The samples of a tree in the order of depth_first_samples(), and what each shares with the one before it.
+/// O(samples * segments of a path).
+[[nodiscard]] OrderedSamples ordered_samples(const PrefixTree& tree);
+
 /// Some samples of a tree, and the tree they make.
 struct SubTree {
   std::vector<std::int64_t> samples;  ///< ascending; sample i of `tree` is samples[i]

@@ -30,8 +30,8 @@ function tiles() {
   if (run.planning.shares)
     tile('rows saved by sharing', t.unshared_rows ? percent((t.unshared_rows - t.rows) / t.unshared_rows) : '0 %', '', `${short(t.unshared_rows - t.rows)} of ${short(t.unshared_rows)}`);
   if (run.planning.shares && sum(t.repeated))
-    tile('tokens repeated by splits', short(sum(t.repeated)), '', 'to keep ' + run.planning.splitting_limits.map((limit, i) => [t.repeated[i], limit])
-      .filter(([n]) => n > 0).map(([n, limit]) => `${limit} (${short(n)})`).join(', '));
+    tile('tokens repeated by splits', short(sum(t.repeated)), '', run.planning.repeat_reasons.map((reason, i) => [t.repeated[i], reason])
+      .filter(([n]) => n > 0).map(([n, reason]) => `${reason} (${short(n)})`).join(', '));
   if (isPlan) return byId('main').append(box);
   tile('making steps', seconds(sum(t.seconds)), '', `${seconds(t.waited)} of it waited for`);
   tile('bytes between ranks', bytes(t.sent_bytes), '', t.node_bytes ? `${bytes(t.node_bytes)} of it between nodes` : `${bytes(t.kept_bytes)} stayed on a rank`);

@@ -1,9 +1,12 @@
 #include "plan/units/pack_units.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "pack/prefix/tree_split.hpp"
@@ -14,6 +17,8 @@ namespace evenkeel {
 namespace {
 
 constexpr Cost most_work = Cost{1} << 62;
+constexpr std::size_t ahead_reason = 3;       // of repeat_reasons
+constexpr std::size_t equal_work_reason = 4;  // likewise
 
 std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   if (problem.settings.sharing == PrefixSharing::prompts)
@@ -101,22 +106,9 @@ void PackUnits::limit(std::span<const RowCap> caps, const MicroBatchSettings& se
   limits_.max_items = parts_.most;
 }
 
-PackUnits PackUnits::of_lengths(const StepProblem& problem) {
+PackUnits PackUnits::of_samples(const StepProblem& problem) {
   const PlanSettings& settings = problem.settings;
   PackUnits units;
-  units.shared_ = settings.sharing != PrefixSharing::none;
-  if (units.shared_) {
-    units.first_segments_ = {SegmentId{0}};
-    for (SharedGroup& group : groups_of(problem)) {
-      units.first_of_group_.emplace_back(units.size());
-      units.repeated_.back() += repeated_ahead(problem.table, group, settings);
-      SplitGroup split = split_to_fit(problem.table, std::move(group), settings);
-      for (SharedGroup& unit : split.parts) units.add(std::move(unit), settings);
-      for (std::size_t l = 0; l < split.repeated.size(); ++l) units.repeated_[l] += split.repeated[l];
-    }
-    units.first_of_group_.emplace_back(units.size());
-    return units;
-  }
   const std::int64_t alignment = settings.alignment();
   units.rows_ = problem.table.sample_lengths();
   units.aligned_rows_.reserve(units.rows_.size());
@@ -130,14 +122,67 @@ PackUnits PackUnits::of_lengths(const StepProblem& problem) {
   return units;
 }
 
-PackUnits make_units(const StepProblem& problem) {
-  PackUnits units = PackUnits::of_lengths(problem);
-  const BalanceSettings& balance = problem.settings.balance;
-  if (balance.cost_field) units.take_costs(field_costs_of(problem.table, *balance.cost_field));
-  if (balance.encoder) units.add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
-  const MicroBatchSettings& micro_batch = problem.settings.micro_batch;
-  units.limit(row_caps_of(problem.table, micro_batch), micro_batch);
+PackUnits PackUnits::of_no_group() {
+  PackUnits units;
+  units.shared_ = true;
+  units.first_segments_ = {SegmentId{0}};
+  units.first_of_group_ = {UnitId{0}};
   return units;
+}
+
+void PackUnits::add_group(std::vector<SharedGroup> parts, const PlanSettings& settings) {
+  for (SharedGroup& unit : parts) add(std::move(unit), settings);
+  first_of_group_.emplace_back(size());
+}
+
+void PackUnits::complete(const StepProblem& problem) {
+  const BalanceSettings& balance = problem.settings.balance;
+  if (balance.cost_field) take_costs(field_costs_of(problem.table, *balance.cost_field));
+  if (balance.encoder) add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
+  const MicroBatchSettings& micro_batch = problem.settings.micro_batch;
+  limit(row_caps_of(problem.table, micro_batch), micro_batch);
+}
+
+PackUnits make_units(const StepProblem& problem) {
+  const PlanSettings& settings = problem.settings;
+  if (settings.sharing == PrefixSharing::none) {
+    PackUnits units = PackUnits::of_samples(problem);
+    units.complete(problem);
+    return units;
+  }
+  PackUnits units = PackUnits::of_no_group();
+  for (SharedGroup& group : groups_of(problem)) {
+    units.repeated_[ahead_reason] += repeated_ahead(problem.table, group, settings);
+    SplitGroup split = split_to_fit(problem.table, std::move(group), settings);
+    units.add_group(std::move(split.parts), settings);
+    for (std::size_t l = 0; l < split.repeated.size(); ++l) units.repeated_[l] += split.repeated[l];
+  }
+  units.complete(problem);
+  return units;
+}
+
+PackUnits cut_units(const StepProblem& problem, const PackUnits& units, const UnitCuts& cuts) {
+  EVENKEEL_PRECONDITION(cheap, units.shared() && std::ssize(cuts) == units.size(), cuts.size(), units.size());
+  PackUnits cut = PackUnits::of_no_group();
+  for (std::int64_t g = 0; g < units.num_groups(); ++g) {
+    std::vector<SharedGroup> parts;
+    for (const UnitId unit : units.units_of_group(g)) {
+      const SharedGroup& whole = units.trees_[unit.index()];
+      const std::vector<std::int64_t>& begins = cuts[unit.index()];
+      if (begins.size() < 2) {
+        parts.push_back(whole);
+      } else {
+        std::ranges::move(cut_group(problem.table, whole, begins, problem.settings),
+                          std::back_inserter(parts));
+      }
+    }
+    cut.add_group(std::move(parts), problem.settings);
+  }
+  cut.repeated_ = units.repeated_;
+  cut.repeated_[equal_work_reason] +=
+      std::reduce(cut.rows_.begin(), cut.rows_.end()) - std::reduce(units.rows_.begin(), units.rows_.end());
+  cut.complete(problem);
+  return cut;
 }
 
 SharingSavings savings_of(const PackUnits& units) {

@@ -24,6 +24,10 @@ struct PackUnit {
   const PrefixTree* tree = nullptr;  ///< what its samples share; none where it is one sample alone
 };
 
+/// For each unit where parts of it begin: places in the depth-first order of its samples, ascending, 0 first.
+/// Nothing behind the 0 where it stays whole.
+using UnitCuts = std::vector<std::vector<std::int64_t>>;
+
 /// The units of a step, numbered 0..n-1. Where nothing is shared every sample is a unit of the same number as
 /// its entry. Else groups of samples that share prefixes are, or as much of a group as fits under the limits:
 /// the units of one group follow each other. Replicated. A value type, 32 bytes a sample that stands alone.
@@ -80,8 +84,14 @@ class PackUnits {
 
  private:
   friend PackUnits make_units(const StepProblem& problem);
+  friend PackUnits cut_units(const StepProblem& problem, const PackUnits& units, const UnitCuts& cuts);
+  [[nodiscard]] static PackUnits of_samples(const StepProblem& problem);
+  /// None, where units share.
+  [[nodiscard]] static PackUnits of_no_group();
+  void add_group(std::vector<SharedGroup> parts, const PlanSettings& settings);
   void add(SharedGroup unit, const PlanSettings& settings);
-  [[nodiscard]] static PackUnits of_lengths(const StepProblem& problem);
+  /// Adds what fields of the samples say, and the limits.
+  void complete(const StepProblem& problem);
   void take_costs(std::span<const Cost> of_entries);
   void add_encoder_costs(std::span<const Cost> of_entries);
   void limit(std::span<const RowCap> caps, const MicroBatchSettings& settings);
@@ -114,6 +124,10 @@ class PackUnits {
 /// does not fit on its own, and as encoder_costs_of, field_costs_of and row_caps_of do. Precondition:
 /// require_below_row_caps passed.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
+
+/// The units with some of them cut further: each part is a unit, in the place of the one that was cut. What
+/// parts repeat counts as repeated for equal work. Precondition: units share, and cuts has one list for each.
+[[nodiscard]] PackUnits cut_units(const StepProblem& problem, const PackUnits& units, const UnitCuts& cuts);
 
 /// What sharing saves over all units, repeated prefixes of sub-groups counted.
 [[nodiscard]] SharingSavings savings_of(const PackUnits& units);

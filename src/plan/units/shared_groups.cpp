@@ -48,7 +48,7 @@ SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
 }
 
 /// The limits on what samples of a group have together beside their tokens, in the order of
-/// `splitting_limits`: on samples, then on rows of fields.
+/// `repeat_reasons`: on samples, then on rows of fields.
 std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_t most_samples,
                                    std::span<const RowCap> caps) {
   std::vector<PartLimit> limits{{std::vector<std::int64_t>(entries.size(), 1), most_samples}};
@@ -71,7 +71,7 @@ bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
 
 /// Adds what a part repeats, by the limit that forced it: rows, or one of those above.
 void add_repeated(RepeatedTokens& repeated, std::int64_t tokens, std::size_t forced_by) {
-  constexpr std::size_t rows = 2;  // of splitting_limits
+  constexpr std::size_t rows = 2;  // of repeat_reasons
   repeated[std::min(forced_by, rows)] += tokens;
 }
 
@@ -213,6 +213,26 @@ SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanS
   return has_one_level(table, group, ahead)
              ? split_responses(table, group, alignment, max_rows, ahead, limits)
              : split_subtrees(group, alignment, max_rows, limits);
+}
+
+std::vector<SharedGroup> cut_group(const LengthTable& table, const SharedGroup& group,
+                                   std::span<const std::int64_t> begins, const PlanSettings& settings) {
+  const int largest = settings.largest_group();
+  const bool has_prompt = has_one_level(table, group, settings.predict_ahead);
+  const std::vector<std::int64_t> order = group.tree.depth_first_samples();
+  std::vector<SharedGroup> parts;
+  for (std::size_t b = 0; b < begins.size(); ++b) {
+    const std::int64_t end = b + 1 < begins.size() ? begins[b + 1] : std::ssize(order);
+    std::vector<std::int64_t> samples(order.begin() + begins[b], order.begin() + end);
+    std::ranges::sort(samples);
+    Entries entries;
+    for (const std::int64_t sample : samples)
+      entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
+    parts.push_back(has_prompt ? part_of_responses(table, std::move(entries), settings.alignment(largest),
+                                                   settings.cap(largest), settings.predict_ahead)
+                               : SharedGroup{std::move(entries), group.tree.subtree(samples)});
+  }
+  return parts;
 }
 
 }  // namespace evenkeel

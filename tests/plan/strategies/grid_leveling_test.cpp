@@ -1,0 +1,200 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/id_range.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/plan/step_plan.hpp"
+#include "plan/assign/step_assignment.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
+#include "plan/strategies/grid_leveling.hpp"
+#include "support/ids.hpp"
+
+namespace evenkeel {
+namespace {
+
+using testing::UnorderedElementsAre;
+using testing_support::all_ids;
+
+using Tokens = std::vector<std::int64_t>;
+
+/// Samples without prompts, and the trees of those with one uid.
+struct BranchingStep {
+  LengthTable table;
+  std::vector<SharedGroup> trees;
+};
+
+BranchingStep branching_step(const std::vector<std::pair<std::uint64_t, Tokens>>& samples) {
+  std::vector<LengthEntry> entries;
+  std::vector<std::span<const std::int64_t>> tokens;
+  for (const auto& [uid, own] : samples) {
+    const auto id = static_cast<int>(entries.size());
+    entries.push_back({{SampleId{id}, uid, 0, std::ssize(own)}, WorldRank{0}, id});
+    tokens.emplace_back(own);
+  }
+  BranchingStep step{LengthTable(std::move(entries)), {}};
+  step.trees = prefix_trees(step.table, tokens);
+  return step;
+}
+
+/// `length` tokens, the first of which are 0, 1, 2, ... and the others nobody else's.
+Tokens path(std::int64_t length, std::int64_t shared) {
+  static std::int64_t next = 1000;
+  Tokens tokens(static_cast<std::size_t>(length));
+  std::iota(tokens.begin(), tokens.begin() + shared, 0);
+  std::iota(tokens.begin() + shared, tokens.end(), next);
+  next += length;
+  return tokens;
+}
+
+PlanSettings grid_of_trees(int dp, std::int64_t cap) {
+  PlanSettings settings;
+  settings.dp = dp;
+  settings.sharing = PrefixSharing::trees;
+  settings.balance.strategy = Strategy::grid;
+  settings.micro_batch.max_tokens = cap;
+  settings.micro_batch.order = MicroBatchOrder::plan;
+  return settings;
+}
+
+std::vector<std::int64_t> rows_of_ranks(const StepPlan& plan) {
+  std::vector<std::int64_t> rows;
+  for (const DpRankPlan& rank : plan.ranks) rows.push_back(rank.tokens());
+  return rows;
+}
+
+TEST(LevelGrids, moves_a_path_to_a_rank_that_would_wait_though_its_beginning_is_then_computed_twice) {
+  const BranchingStep step =
+      branching_step({{1, path(14, 4)}, {1, path(14, 4)}, {1, path(14, 4)}, {2, path(12, 0)}});
+  const StepProblem problem{step.table, grid_of_trees(2, 40), 0, step.trees};
+  EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(24, 26));
+  EXPECT_EQ(planned_units(problem).repeated(), (RepeatedTokens{0, 0, 0, 0, 4}));
+}
+
+TEST(LevelGrids, leaves_paths_where_the_cap_has_no_room_for_what_is_repeated) {
+  const BranchingStep step =
+      branching_step({{1, path(14, 4)}, {1, path(14, 4)}, {1, path(14, 4)}, {2, path(21, 0)}});
+  const StepProblem problem{step.table, grid_of_trees(2, 34), 0, step.trees};
+  EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(34, 21));
+}
+
+TEST(LevelGrids, moves_responses_with_their_prompt_where_prompts_alone_are_shared) {
+  std::vector<LengthEntry> entries;
+  for (int i = 0; i < 4; ++i)
+    entries.push_back({{SampleId{i}, i < 3 ? 1U : 2U, i < 3 ? 4 : 0, i < 3 ? 10 : 12}, WorldRank{0}, i});
+  const LengthTable table(std::move(entries));
+  PlanSettings settings = grid_of_trees(2, 40);
+  settings.sharing = PrefixSharing::prompts;
+  const StepProblem problem{table, settings};
+  EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(24, 26));
+  const PackUnits units = planned_units(problem);
+  for (const UnitId unit : ids_below<UnitId>(units.size()))
+    EXPECT_EQ(units[unit].tree->size(), 1 + std::ssize(units[unit].entries)) << "a prompt and its responses";
+}
+
+TEST(LevelGrids, go_by_the_work_of_a_field_where_that_is_what_is_balanced) {
+  BranchingStep step =
+      branching_step({{1, path(14, 4)}, {1, path(14, 4)}, {1, path(14, 4)}, {2, path(12, 0)}});
+  step.table.set_field_sums({{"work", {5, 5, 5, 30}}});
+  PlanSettings settings = grid_of_trees(2, 40);
+  settings.balance.cost_field = "work";
+  const StepProblem problem{step.table, settings, 0, step.trees};
+  EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(34, 12));
+}
+
+/// Trees of up to seven paths; each keeps a part of an earlier one.
+BranchingStep any_branching_step() {
+  std::vector<std::pair<std::uint64_t, Tokens>> samples;
+  const auto trees = *rc::gen::inRange<std::uint64_t>(1, 9);
+  for (std::uint64_t uid = 0; uid < trees; ++uid) {
+    const std::size_t first = samples.size();
+    const auto paths = *rc::gen::inRange<std::size_t>(1, 8);
+    for (std::size_t p = 0; p < paths; ++p) {
+      Tokens tokens;
+      if (p > 0) {
+        tokens = samples[first + *rc::gen::inRange<std::size_t>(0, p)].second;
+        tokens.resize(*rc::gen::inRange<std::size_t>(0, tokens.size() + 1));
+      }
+      const Tokens own = path(*rc::gen::inRange<std::int64_t>(1, 20), 0);
+      tokens.insert(tokens.end(), own.begin(), own.end());
+      samples.emplace_back(uid, std::move(tokens));
+    }
+  }
+  return branching_step(samples);
+}
+
+PlanSettings any_grid(const LengthTable& table) {
+  PlanSettings settings = grid_of_trees(*rc::gen::inRange(1, 6), 1);
+  settings.tp = *rc::gen::inRange(1, 4);
+  settings.balance.cost = *rc::gen::element(CostModel::tokens(), CostModel::flops_7b());
+  settings.mini_batches.count = *rc::gen::inRange(1, 3);
+  if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 6);
+  const std::int64_t longest = std::ranges::max(table.sample_lengths());
+  settings.micro_batch.max_tokens =
+      align_up(longest, settings.alignment()) * *rc::gen::inRange<std::int64_t>(1, 4);
+  return settings;
+}
+
+/// What ranks take that meet at every column.
+Cost end_of(const PackUnits& units, const PlannedGrid& grid) {
+  Cost end = 0;
+  for (std::int64_t j = 0; j < grid.shape.columns; ++j) {
+    Cost most = 0;
+    for (std::int64_t row = 0; row < grid.shape.rows; ++row)
+      most = std::max(most, figures_of(units, grid.at(row, j)).cost);
+    end += most;
+  }
+  return end;
+}
+
+RC_GTEST_PROP(LevelGrids, never_end_later_and_keep_every_sample_and_limit, ()) {
+  const BranchingStep step = any_branching_step();
+  const PlanSettings settings = any_grid(step.table);
+  const StepProblem problem{step.table, settings, 0, step.trees};
+  PackUnits units = make_units(problem);
+  const std::int64_t columns = (units.size() + settings.dp - 1) / settings.dp;
+  PlannedGrid grid{{settings.dp, columns}, {}, {}};
+  grid.cells.resize(static_cast<std::size_t>(settings.dp * columns));
+  for (const UnitId unit : ids_below<UnitId>(units.size()))
+    grid.cells[unit.index() % grid.cells.size()].push_back(unit);
+  const Cost before = end_of(units, grid);
+  level_grids(problem, units, std::span(&grid, 1));
+  RC_ASSERT(end_of(units, grid) <= before);
+  std::vector<UnitId> placed;
+  std::vector<EntryId> entries;
+  for (const std::vector<UnitId>& cell : grid.cells) {
+    const MicroBatchFigures figures = figures_of(units, cell);
+    RC_ASSERT(figures.aligned_tokens <= settings.micro_batch.max_tokens);
+    std::int64_t samples = 0;
+    for (const UnitId unit : cell) {
+      placed.push_back(unit);
+      samples += std::ssize(units[unit].entries);
+      entries.insert(entries.end(), units[unit].entries.begin(), units[unit].entries.end());
+    }
+    RC_ASSERT(samples <= settings.micro_batch.limits().max_items);
+  }
+  std::ranges::sort(placed);
+  std::ranges::sort(entries);
+  RC_ASSERT(placed == all_ids<UnitId>(units.size()));
+  RC_ASSERT(entries == all_ids<EntryId>(step.table.size()));
+}
+
+RC_GTEST_PROP(LevelGrids, count_what_their_parts_repeat, ()) {
+  const BranchingStep step = any_branching_step();
+  const PlanSettings settings = any_grid(step.table);
+  const StepProblem problem{step.table, settings, 0, step.trees};
+  const StepPlan plan = plan_step(problem);
+  std::int64_t rows = 0;
+  for (const DpRankPlan& rank : plan.ranks) rows += rank.tokens();
+  for (const SharedGroup& whole : step.trees) rows -= whole.tree.num_rows();
+  const RepeatedTokens repeated = planned_units(problem).repeated();
+  RC_ASSERT(std::reduce(repeated.begin(), repeated.end()) == rows);
+  RC_ASSERT(plan == plan_step(problem));
+}
+
+}  // namespace
+}  // namespace evenkeel
