@@ -67,7 +67,7 @@ FirstMeeting meeting_of(std::span<const OwnWords> words) {
                       "is " + std::to_string(*data) + ", so that " + data_ranks_in_words(*data) + ", but " +
                           who + (should_serve ? " trains" : " serves"),
                       "Start exactly the first ranks with serve: mpirun -n " + std::to_string(*data) +
-                          " evenkeel serve CONFIG : -n ... trainer");
+                          " evenkeel serve CONFIG : -n ... trainer (with Open MPI 5, --rank-by slot)");
   }
   return meeting;
 }
