@@ -151,9 +151,11 @@ TEST(RunReport, tells_what_splits_repeat_and_which_limits_forced_them) {
   EXPECT_THAT(text, Not(HasSubstr("micro_batch.max_samples")));
   const nlohmann::json sharing = to_json(report).at("steps").at(1).at("sharing");
   EXPECT_EQ(sharing.at("tokens_repeated"), 1520);
-  EXPECT_EQ(
-      sharing.at("repeated_to_keep"),
-      (nlohmann::json{{"max_tokens", 1500}, {"max_samples", 0}, {"max_rows", 20}, {"predict_ahead", 0}}));
+  EXPECT_EQ(sharing.at("repeated_to_keep"), (nlohmann::json{{"max_tokens", 1500},
+                                                            {"max_samples", 0},
+                                                            {"max_rows", 20},
+                                                            {"predict_ahead", 0},
+                                                            {"equal_work", 0}}));
 }
 
 TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
