@@ -131,13 +131,17 @@ class SeveralDoors:
         self.redis.wait()
 
 
-def patient_call(url):
-    """Waits until somebody has taken over."""
+def patient_call(url, content=None):
+    """Waits until somebody has taken over, and the store that was gone was read again."""
     for _ in range(600):
         try:
-            return call(url)
+            return call(url, content)
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                sys.exit(f'{url} is answered with {error.code} {error.read()!r}')
         except OSError:
-            time.sleep(0.05)
+            pass
+        time.sleep(0.05)
     sys.exit(f'{url} does not answer within 30 seconds')
 
 
@@ -180,13 +184,13 @@ class Producer(threading.Thread):
 
 def check(url, acknowledged, sent):
     """Everything acknowledged is there once, as it was sent; nothing is there that was never sent."""
-    status = json.loads(call(url + '/v1/status'))
+    waiting = json.loads(patient_call(url + '/v1/job/waiting?groups=0&most=1000000'))
+    status = json.loads(patient_call(url + '/v1/status'))
     samples = status['samples']
     if samples['received'] != samples['trained'] + samples['formed'] + samples['waiting'] + sum(samples['dropped'].values()):
         return f'the sums are wrong: {samples}'
-    waiting = json.loads(call(url + '/v1/job/waiting?groups=0&most=1000000'))
     arrivals = [sample[0] for group in waiting['groups'] for sample in group['samples']]
-    lines = call(url + '/v1/job/samples', {'arrivals': arrivals}).decode().splitlines()
+    lines = patient_call(url + '/v1/job/samples', {'arrivals': arrivals}).decode().splitlines()
     keys = [json.loads(line)['key'] for line in lines]
     if len(keys) != len(set(keys)):
         return 'a sample is there twice'

@@ -52,7 +52,8 @@ def check_plan(program: str, job: Job, passes: list, folder: pathlib.Path) -> No
             continue
         if "data_ranks" in plan:
             planned = collections.Counter((m["first_rank"], m["size"], *m["samples"]) for m in plan["micro_batches"])
-            ran = collections.Counter((m.first, m.size, *m.samples) for m in step.micro_batches if not m.is_empty)
+            ran = collections.Counter((m.first, m.size, *(sample for sample in m.samples if sample >= 0))
+                                      for m in step.micro_batches if not m.is_empty)
         else:
             planned = collections.Counter(tuple(tuple(m["samples"]) for m in rank["micro_batches"]) for rank in plan["ranks"])
             of_ranks = [[] for _ in step.counts]
