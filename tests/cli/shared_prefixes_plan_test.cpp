@@ -204,8 +204,11 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_THAT(result.err, Not(HasSubstr("warning")));
   EXPECT_THAT(names_of(ways_to_share()),
               ElementsAre("paths one by one", "prompts shared", "trees packed", "trees depth first"));
-  for (const auto& way : ways_to_share())
+  for (const auto& way : ways_to_share()) {
     EXPECT_THAT(result.out, HasSubstr("\n" + way.at("way").get<std::string>()));
+    const auto& least = way.at("least_work_over_bound");
+    EXPECT_TRUE(least.is_null() || least <= way.at("work_over_bound")) << way;
+  }
   const auto paths = ways_to_share().at(0);
   EXPECT_EQ(paths.at("tokens"), 6 + 7 + 3 + 4);
   EXPECT_EQ(paths.at("score_entries"), 21 + 28 + 6 + 10);
@@ -218,12 +221,16 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_EQ(trees.at("held_at_once"), 7);
   EXPECT_EQ(trees.at("num_micro_batches"), 2);
   EXPECT_DOUBLE_EQ(trees.at("work_over_bound"), 16.0 / 11);
+  EXPECT_EQ(trees.at("least_work_over_bound"), trees.at("work_over_bound"))
+      << "`4` and `5` in front of `6` and `7 8`, with 7 rows for both";
+  EXPECT_THAT(result.out, HasSubstr("work is 1.455 or more"));
   // The part of 7 on one rank, those of 6 and 3 on the other; or 7 beside 6, then 3 alone.
   EXPECT_DOUBLE_EQ(trees.at("end_over_bound_once"), 9 / 5.5);
   EXPECT_DOUBLE_EQ(trees.at("end_over_bound_every_micro_batch"), (7 + 3) / 5.5);
 
   ASSERT_EQ(plan(lengths, cost + "--set prefix.share=tree").status, 0);
   EXPECT_EQ(ways_to_share().at(2).at("work_over_bound"), 1);
+  EXPECT_EQ(ways_to_share().at(2).at("least_work_over_bound"), 1);
   ASSERT_EQ(plan(lengths, cost + "--set prefix.share=false").status, 0);
   EXPECT_THAT(ways_to_share(), IsEmpty());
 }

@@ -11,6 +11,7 @@
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "pack/prefix/tree_split.hpp"
 #include "page/pass_figures.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/pipeline/simulated_step.hpp"
@@ -42,6 +43,20 @@ PlanSettings settings_for(const PlanSettings& given, const Way& way) {
 Cost work_of(const CostModel& cost, const std::vector<SharedGroup>& groups) {
   return std::accumulate(groups.begin(), groups.end(), Cost{0},
                          [&](Cost sum, const SharedGroup& g) { return sum + cost_of_tree(cost, g.tree); });
+}
+
+/// The least work of packed micro-batches that keep the cap, however groups are split.
+/// Precondition: every sample is below it.
+Cost least_work(const CostModel& cost, const std::vector<SharedGroup>& groups, std::int64_t cap) {
+  Cost work = 0;
+  for (const SharedGroup& group : groups) {
+    const std::vector<std::int64_t> parts = least_parts(group.tree, cap);
+    for (std::int64_t s = 0; s < group.tree.size(); ++s) {
+      const RowRange source = group.tree.segment(s).source();
+      work += parts[static_cast<std::size_t>(s)] * (cost(source.end) - cost(source.begin));
+    }
+  }
+  return work;
 }
 
 /// The time of so much work on all DP ranks, evenly by their speeds, in the units of a plan's end.
@@ -183,7 +198,9 @@ const char* word_for(PrefixSharing sharing) {
 std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanSettings& settings) {
   if (settings.sharing == PrefixSharing::none) return {};
   const bool has_trees = !input.trees.empty();
-  const Cost once = work_of(compared_work(settings), has_trees ? input.trees : prompt_groups(input.table));
+  const std::vector<SharedGroup> groups = has_trees ? input.trees : prompt_groups(input.table);
+  const CostModel cost = compared_work(settings);
+  const Cost once = work_of(cost, groups);
   std::vector<Way> wanted{{"paths one by one", PrefixSharing::none},
                           {"prompts shared", PrefixSharing::prompts}};
   if (has_trees) {
@@ -198,6 +215,11 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
       if (!is_possible(of_way)) continue;
     }
     ways.push_back(plan_way(input, std::move(of_way), way, once));
+  }
+  // A sample above the cap has been told.
+  const Cost least = least_work(cost, groups, settings.cap(settings.largest_group()));
+  for (ComparedSharing& way : ways) {
+    if (way.end_meeting) way.least_work = over_bound(static_cast<double>(least), static_cast<double>(once));
   }
   return ways;
 }
@@ -219,11 +241,15 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextSt
                way.end_meeting ? fmt::format("{:.3f}", *way.end_meeting) : "-"});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
-  return table.to_text(style.width) +
-         indented(fmt::format("bound: every token of what {} share is computed once, evenly on all DP ranks, "
-                              "which meet once a step or at each micro-batch",
-                              has_trees ? "samples" : "prompts"),
-                  0, style.width);
+  std::string bound = fmt::format(
+      "bound: every token of what {} share is computed once, evenly on all DP ranks, "
+      "which meet once a step or at each micro-batch",
+      has_trees ? "samples" : "prompts");
+  constexpr double shown = 1.0005;
+  if (const auto& least = ways.front().least_work; least && *least >= shown)
+    bound += fmt::format(
+        "; the cap makes parts repeat tokens: work is {:.3f} or more, however they are split", *least);
+  return table.to_text(style.width) + indented(bound, 0, style.width);
 }
 
 nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
@@ -239,6 +265,7 @@ nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
          {"held_at_once", way.held},
          {"num_micro_batches", way.micro_batches},
          {"work_over_bound", way.work},
+         {"least_work_over_bound", way.least_work ? nlohmann::json(*way.least_work) : nullptr},
          {"end_over_bound_once", way.end_once},
          {"end_over_bound_every_micro_batch", way.end_meeting ? nlohmann::json(*way.end_meeting) : nullptr},
          {"plan_seconds", way.seconds}});

@@ -25,7 +25,10 @@ struct ComparedSharing {
   std::int64_t held = 0;
   std::int64_t micro_batches = 0;  ///< of each DP rank, or of the one that has most
   /// Over the bound, which is every token's work once, evenly on all DP ranks by their speeds:
-  double work = 1;      ///< of all that is computed, as if it could be shared out evenly
+  double work = 1;  ///< of all that is computed, as if it could be shared out evenly
+  /// The least that `work` can be where rows of a micro-batch are below the cap, in whatever way groups are
+  /// split; none for schedules that keep fewer rows than they compute.
+  std::optional<double> least_work = std::nullopt;
   double end_once = 1;  ///< when the last rank is done, without bubbles, where ranks meet once
   /// The same where they meet at every micro-batch; none for schedules that take their own time.
   std::optional<double> end_meeting = std::nullopt;

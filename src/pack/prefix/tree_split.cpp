@@ -86,4 +86,19 @@ std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, 
   return parts;
 }
 
+std::vector<std::int64_t> least_parts(const PrefixTree& tree, std::int64_t max_tokens) {
+  std::vector<std::int64_t> parts(static_cast<std::size_t>(tree.size()), 1);
+  std::vector<std::int64_t> below(parts.size(), 0);  // rows, those that must be repeated among them
+  for (std::int64_t s = tree.size() - 1; s >= 0; --s) {
+    const TreeSegment& segment = tree.segment(s);
+    const std::int64_t room = max_tokens - segment.source().end;
+    EVENKEEL_PRECONDITION(cheap, room >= 0, max_tokens);
+    const auto at = static_cast<std::size_t>(s);
+    if (below[at] > room) parts[at] = (below[at] + room - 1) / room;
+    if (segment.parent >= 0)
+      below[static_cast<std::size_t>(segment.parent)] += below[at] + parts[at] * segment.rows.size();
+  }
+  return parts;
+}
+
 }  // namespace evenkeel

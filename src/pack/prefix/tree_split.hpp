@@ -46,4 +46,10 @@ struct SubTree {
                                               std::int64_t max_tokens,
                                               std::span<const PartLimit> limits = {});
 
+/// For each segment, parts that have it in any split of the tree into parts of at most `max_tokens` tokens,
+/// at the least: in whatever order samples are taken, and however they are aligned. What is below a segment,
+/// with what it repeats in turn, is in parts that have no more room below it than the cap without the tokens
+/// up to it. Precondition: every sample fits on its own. O(segments).
+[[nodiscard]] std::vector<std::int64_t> least_parts(const PrefixTree& tree, std::int64_t max_tokens);
+
 }  // namespace evenkeel

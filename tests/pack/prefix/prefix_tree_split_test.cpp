@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -197,6 +198,53 @@ RC_GTEST_PROP(SplitTree, repeats_the_fewest_tokens_that_its_order_can_in_the_few
     ++price.second;
   }
   RC_ASSERT(price == least_price(splitting));
+}
+
+TEST(LeastParts, are_as_many_as_what_is_below_a_segment_needs) {
+  // 4 tokens, then four branches of 2: a part of 8 has room for two of them.
+  const PrefixTree tree = PrefixTree::of_groups(PrefixGroups(GroupInfo{{4, 2, 2, 2, 2}}));
+  EXPECT_THAT(least_parts(tree, 8), ElementsAre(2, 1, 1, 1, 1));
+  EXPECT_THAT(least_parts(tree, 7), ElementsAre(3, 1, 1, 1, 1));
+  EXPECT_THAT(least_parts(tree, 12), ElementsAre(1, 1, 1, 1, 1));
+}
+
+TEST(LeastParts, count_what_is_repeated_below) {
+  // `1 | 2 | 3 3 | 4 4 | 5`: the branches behind `1 2` are in two parts of 4, which have `2` twice: with `5`,
+  // these are 7 rows, and a part has room for 3 of them behind `1`.
+  const PrefixTree tree = tree_of({{1, 2, 3, 3}, {1, 2, 4, 4}, {1, 5}});
+  EXPECT_THAT(least_parts(tree, 4), ElementsAre(3, 2, 1, 1, 1));
+}
+
+/// The least tokens of parts that fit, of any samples, by trying all of them.
+std::int64_t least_tokens(const PrefixTree& tree, std::int64_t cap) {
+  const std::size_t sets = std::size_t{1} << tree.num_samples();
+  std::vector<std::int64_t> rows_of_set(sets, 0);
+  std::vector<std::int64_t> least(sets, 0);
+  for (std::size_t set = 1; set < sets; ++set) {
+    std::vector<std::int64_t> samples;
+    for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
+      if ((set >> i & 1) != 0) samples.push_back(i);
+    }
+    rows_of_set[set] = tree.subtree(samples).num_rows();
+    least[set] = std::int64_t{1} << 40;
+    for (std::size_t part = set; part != 0; part = (part - 1) & set) {
+      if (rows_of_set[part] <= cap) least[set] = std::min(least[set], rows_of_set[part] + least[set - part]);
+    }
+  }
+  return least.back();
+}
+
+RC_GTEST_PROP(LeastParts, have_no_more_tokens_than_any_split_has, ()) {
+  const Splitting splitting = arbitrary_splitting();
+  std::vector<std::int64_t> some(
+      static_cast<std::size_t>(std::min<std::int64_t>(splitting.tree.num_samples(), 8)));
+  std::iota(some.begin(), some.end(), std::int64_t{0});
+  const PrefixTree tree = splitting.tree.subtree(some);
+  const std::vector<std::int64_t> parts = least_parts(tree, splitting.cap);
+  std::int64_t tokens = 0;
+  for (std::int64_t s = 0; s < tree.size(); ++s)
+    tokens += parts[static_cast<std::size_t>(s)] * tree.segment(s).rows.size();
+  RC_ASSERT(tokens <= least_tokens(tree, splitting.cap));
 }
 
 }  // namespace
