@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "buffer/http/call_table.hpp"
 #include "buffer/http/front.hpp"
 #include "evenkeel/base/error.hpp"
+#include "stream/json_integer.hpp"
 
 namespace evenkeel {
 namespace {
@@ -39,12 +41,12 @@ constexpr const char* lines_type = "application/x-ndjson";
 constexpr const char* tensors_type = "application/octet-stream";  // safetensors, each behind its size
 
 std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
-  const bool is_there = in.contains(name) && in[name].is_number_integer();
-  if (!is_there || in[name].get<std::int64_t>() < least) {
+  const std::optional<std::int64_t> number = in.contains(name) ? stream::integer_of(in[name]) : std::nullopt;
+  if (!number || *number < least) {
     throw InputError("body", "has no '" + std::string(name) + "' from " + std::to_string(least) + " on",
                      "Send {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
   }
-  return in[name].get<std::int64_t>();
+  return *number;
 }
 
 std::int64_t parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
@@ -78,8 +80,9 @@ std::vector<std::int64_t> arrivals_of(const json& asked) {
     throw InputError("body", "has no list 'arrivals'");
   std::vector<std::int64_t> arrivals;
   for (const json& arrival : asked["arrivals"]) {
-    if (!arrival.is_number_integer()) throw InputError("body", "has arrivals that are no integers");
-    arrivals.push_back(arrival);
+    const std::optional<std::int64_t> number = stream::integer_of(arrival);
+    if (!number) throw InputError("body", "has arrivals that are no integers");
+    arrivals.push_back(*number);
   }
   return arrivals;
 }

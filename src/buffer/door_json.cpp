@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "stream/json_integer.hpp"
 
 namespace evenkeel {
 namespace {
@@ -17,10 +18,19 @@ void put(ordered_json& out, const char* name, const std::optional<Value>& value)
   out[name] = value ? ordered_json(*value) : ordered_json();
 }
 
-template <typename Value>
-std::optional<Value> get(const json& in, const char* name) {
-  if (!in.contains(name) || in[name].is_null()) return std::nullopt;
-  return in[name].get<Value>();
+std::int64_t number_of(const json& value) {
+  return stream::require_integer(value, "a number");
+}
+
+/// None where there is no such key, or it is null.
+const json* value_in(const json& in, const char* name) {
+  const auto found = in.find(name);
+  return found == in.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::int64_t> integer_in(const json& in, const char* name) {
+  const json* const value = value_in(in, name);
+  return value == nullptr ? std::nullopt : std::optional(number_of(*value));
 }
 
 ordered_json drops_of(const stream::Status& status) {
@@ -118,10 +128,11 @@ ordered_json json_of(const stream::WaitingGroup& group) {
 
 stream::WaitingGroup group_of_json(const json& in) {
   return reading("group", [&] {
-    stream::WaitingGroup group{uid_of_json(in.at("uid")), in.at("ready"), in.at("passed"), {}};
+    stream::WaitingGroup group{
+        uid_of_json(in.at("uid")), number_of(in.at("ready")), number_of(in.at("passed")), {}};
     for (const json& sample : in.at("samples")) {
-      group.samples.push_back(
-          {sample.at(0), sample.at(1), sample.at(2), sample.at(3), sample.at(4), sample.at(5)});
+      const auto number = [&](std::size_t at) { return number_of(sample.at(at)); };
+      group.samples.push_back({number(0), number(1), number(2), number(3), number(4), number(5)});
     }
     return group;
   });
@@ -138,8 +149,8 @@ ordered_json json_of(const stream::FormedStep& step) {
 
 stream::FormedStep step_of_json(const json& in) {
   return reading("step", [&] {
-    stream::FormedStep step{
-        in.at("step"), in.at("version"), {}, in.at("masked").get<std::vector<std::int64_t>>()};
+    stream::FormedStep step{number_of(in.at("step")), number_of(in.at("version")), {}, {}};
+    for (const json& arrival : in.at("masked")) step.masked.push_back(number_of(arrival));
     for (const json& group : in.at("groups")) step.groups.push_back(group_of_json(group));
     return step;
   });
@@ -157,10 +168,10 @@ ordered_json json_of(const stream::StreamSettings& settings) {
 stream::StreamSettings settings_of_json(const json& in) {
   return reading("settings", [&] {
     stream::StreamSettings settings;
-    settings.group_size = in.at("group_size");
-    settings.min_group = get<std::int64_t>(in, "min_group");
-    settings.deadline = get<double>(in, "deadline");
-    settings.max_staleness = get<std::int64_t>(in, "max_staleness");
+    settings.group_size = number_of(in.at("group_size"));
+    settings.min_group = integer_in(in, "min_group");
+    if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
+    settings.max_staleness = integer_in(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
     settings.on_stale = stream::on_stale_of(on_stale).value_or(settings.on_stale);
     return settings;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evenkeel/base/error.hpp"
+#include "stream/json_integer.hpp"
 
 namespace evenkeel {
 namespace {
@@ -15,9 +16,13 @@ json json_of(const stream::Amount& amount) {
   return {amount.samples, amount.prompt, amount.response};
 }
 
+std::int64_t integer_at(const json& value) {
+  return stream::require_integer(value, "totals");
+}
+
 /// Far below what would overflow when it is added up.
 std::int64_t count_of(const json& number) {
-  const auto count = number.get<std::int64_t>();
+  const std::int64_t count = integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
     throw InputError("totals", "have " + std::to_string(count) + ", more than there can be");
@@ -48,7 +53,7 @@ stream::Totals totals_of(const std::string& text) {
   try {
     const json in = json::parse(text);
     stream::Totals totals{count_of(in.at("last_event")),
-                          std::max<std::int64_t>(in.at("version").get<std::int64_t>(), 0),
+                          std::max<std::int64_t>(integer_at(in.at("version")), 0),
                           in.at("ended"),
                           count_of(in.at("duplicates")),
                           {},
@@ -62,12 +67,12 @@ stream::Totals totals_of(const std::string& text) {
     std::int64_t room = stream::most_tickets;
     for (const json& open : in.at("tickets")) {
       const std::int64_t groups = std::min(count_of(open.at(1)), room);
-      if (groups > 0) totals.tickets.push_back({open.at(0), groups});
+      if (groups > 0) totals.tickets.push_back({integer_at(open.at(0)), groups});
       room -= std::max<std::int64_t>(groups, 0);
     }
     // Not in stores of earlier versions.
     for (const json& behind : in.value("staleness", json::array()))
-      totals.staleness[behind.at(0).get<std::int64_t>()] = count_of(behind.at(1));
+      totals.staleness[integer_at(behind.at(0))] = count_of(behind.at(1));
     return totals;
   } catch (const json::exception& error) {
     throw InputError("totals", std::string("cannot be read: ") + error.what());

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evenkeel/base/error.hpp"
+#include "stream/json_integer.hpp"
 
 namespace evenkeel::stream {
 namespace {
@@ -73,10 +74,9 @@ class Reader {
 
  private:
   static std::int64_t integer(const json& value, const char* key) {
-    const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
-    if (!value.is_number_integer() || is_too_large)
-      refuse(std::string("'") + key + "' is not a 64-bit integer");
-    return value.get<std::int64_t>();
+    const std::optional<std::int64_t> integer = integer_of(value);
+    if (!integer) refuse(std::string("'") + key + "' is not a 64-bit integer");
+    return *integer;
   }
 
   const json& object_;

@@ -149,6 +149,14 @@ TEST_F(JoinedSchema, is_the_same_after_it_was_stored) {
   }
   EXPECT_THROW(static_cast<void>(schema_of("{}")), InputError);
   EXPECT_THROW(static_cast<void>(schema_of("nonsense")), InputError);
+  const auto with_extent = [](const std::string& extent) {
+    return R"({"empty": false, "fields": [{"name": "x", "dtype": "float32", "kind": "sample", "kind_open": false,
+               "element_open": false, "trailing": [)" +
+           extent + "]}]}";
+  };
+  EXPECT_EQ(schema_of(with_extent("3")).fields.front().trailing, std::vector<std::int64_t>{3});
+  for (const char* const extent : {"1e67", "2.5", "9223372036854775808", "true"})
+    EXPECT_THROW(static_cast<void>(schema_of(with_extent(extent))), InputError) << extent;
 }
 
 }  // namespace

@@ -12,10 +12,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "buffer/door_json.hpp"
+#include "buffer/ledger_notes.hpp"
 #include "buffer/redis/redis_store.hpp"
 #include "buffer/redis_server.hpp"
 #include "buffer/store/record.hpp"
@@ -382,6 +385,20 @@ TEST(Record, in_the_place_of_another_is_damaged) {
   EXPECT_THROW(static_cast<void>(record_content(RecordKind::event, 8, record, "store")), InputError);
   EXPECT_THROW(static_cast<void>(record_content(RecordKind::body, 7, record, "store")), InputError);
   EXPECT_THROW(static_cast<void>(record_content(RecordKind::event, 7, "abc", "store")), InputError);
+}
+
+TEST(StoredNumbers, are_refused_where_they_are_no_64_bit_integers) {
+  nlohmann::json totals = nlohmann::json::parse(text_of_totals(stream::Totals{}));
+  EXPECT_EQ(totals_of(totals.dump()), stream::Totals{});
+  const stream::WaitingGroup group{std::int64_t{5}, 1, 0, {{7, 0, 3, 4, 0, 90}}};
+  for (const char* const number : {"1e67", "2.5", "9223372036854775808", "true"}) {
+    totals["version"] = nlohmann::json::parse(number);
+    EXPECT_THROW(static_cast<void>(totals_of(totals.dump())), InputError) << number;
+    nlohmann::json told = nlohmann::json::parse(json_of(group).dump());
+    EXPECT_EQ(group_of_json(told), group);
+    told["samples"][0][3] = nlohmann::json::parse(number);
+    EXPECT_THROW(static_cast<void>(group_of_json(told)), InputError) << number;
+  }
 }
 
 }  // namespace

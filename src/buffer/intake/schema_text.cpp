@@ -7,6 +7,7 @@
 
 #include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
+#include "stream/json_integer.hpp"
 
 namespace evenkeel {
 namespace {
@@ -24,6 +25,13 @@ Value one_of(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
   if (found == all.end()) throw InputError("fields", "have the unknown word " + name);
   return *found;
+}
+
+std::vector<std::int64_t> extents_of(const nlohmann::json& list) {
+  std::vector<std::int64_t> extents;
+  for (const nlohmann::json& extent : list)
+    extents.push_back(stream::require_integer(extent, "extent of a field"));
+  return extents;
 }
 
 }  // namespace
@@ -50,8 +58,7 @@ JsonlSchema schema_of(const std::string& text) {
     schema.empty = in.at("empty");
     for (const nlohmann::json& field : in.at("fields")) {
       const FieldSpec spec{field.at("name"), one_of<DType>(all_dtypes, field.at("dtype")),
-                           one_of<FieldKind>(all_kinds, field.at("kind")),
-                           field.at("trailing").get<std::vector<std::int64_t>>()};
+                           one_of<FieldKind>(all_kinds, field.at("kind")), extents_of(field.at("trailing"))};
       if (field.at("kind_open").get<bool>()) schema.kind_open.insert(spec.name);
       if (field.at("element_open").get<bool>()) schema.element_open.insert(spec.name);
       schema.fields.push_back(spec);
