@@ -71,7 +71,12 @@ void CutRows::cut_sequences(const PackedLayout& layout, CpLayout cut, int tp) {
       const bool both = !mirrored && chunks > cp.size && c + 1 == cp.size;
       const auto rank = static_cast<int>(mirrored ? chunks - 1 - c : c);
       const RowRange rows{c * chunk, (both ? c + 2 : c + 1) * chunk};
-      add({s, rows, rank * tp, local + (mirrored ? chunk : 0)}, window, tp);
+      const std::int64_t first = local + (mirrored ? chunk : 0);
+      if (tp == 1) {
+        runs_.push_back({s, rows, rank, first});
+      } else {
+        add({s, rows, rank * tp, first}, window);
+      }
       if (both) ++c;
     }
     first_run_.push_back(std::ssize(runs_));
@@ -94,11 +99,7 @@ void CutRows::cut_flat(const PackedLayout& layout) {
 }
 
 // A run of a CP rank, whose `window` rows each go to the next of its TP ranks.
-void CutRows::add(PlacedRun run, std::int64_t window, int tp) {
-  if (tp == 1) {
-    runs_.push_back(run);
-    return;
-  }
+void CutRows::add(const PlacedRun& run, std::int64_t window) {
   for (std::int64_t at = 0; at < run.rows.size();) {
     const std::int64_t local = run.local + at;
     const std::int64_t part = local / window;

@@ -35,7 +35,7 @@ class CutRows {
  private:
   void cut_sequences(const PackedLayout& layout, CpLayout cut, int tp);
   void cut_flat(const PackedLayout& layout);
-  void add(PlacedRun run, std::int64_t window, int tp);
+  void add(const PlacedRun& run, std::int64_t window);
 
   int members_ = 1;
   std::vector<PlacedRun> runs_;
