@@ -15,7 +15,7 @@ constexpr int largest_axis = 1 << 20;
 constexpr Int64 most_prefetched = 16;
 /// All are in the state of a job.
 constexpr Int64 most_shapes = 256;
-constexpr Int64 most_ahead = 16;
+constexpr Int64 most_tokens_ahead = 16;
 constexpr Int64 longest_watch = 86'400;  // a day
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
@@ -285,7 +285,7 @@ Keys pack_keys() {
           "The token in pad slots."),
       key("pack.label_pad", p, &PackSettings::label_pad, Integer<Int64>{smallest_int32, largest_int32},
           "The label in pad slots and at the end of each sequence."),
-      key("pack.predict_ahead", p, &PackSettings::predict_ahead, Integer<Int64>{0, most_ahead},
+      key("pack.predict_ahead", p, &PackSettings::predict_ahead, Integer<Int64>{0, most_tokens_ahead},
           "How many tokens after the label are predicted too (multi-token prediction): for k up to this "
           "there "
           "are input_ids@k, labels@k, loss_mask@k and loss_weights@k."),

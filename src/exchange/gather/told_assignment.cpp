@@ -16,7 +16,7 @@ bool is_worth_telling(const LengthTable& table, const PlanSettings& settings) {
          settings.mini_batches.count <= table.size() / settings.dp;
 }
 
-constexpr std::int32_t told = 1;
+constexpr std::int32_t word_told = 1;
 
 /// The units of all mini-batches' shares as one message: whether they could be assigned, how many each share
 /// has, then the units. There are no more units than entries; what is over is not looked at.
@@ -37,7 +37,7 @@ class UnitsMessage {
 
   // Units are no more than the entries of a table, and those fit an int: see gather_lengths.
   void write(std::span<const IdGroups<UnitId>> mini_batches) {
-    words_.front() = told;
+    words_.front() = word_told;
     auto size = words_.begin() + 1;
     auto unit = size + static_cast<std::ptrdiff_t>(num_shares_);
     for (const IdGroups<UnitId>& shares : mini_batches) {
@@ -81,7 +81,7 @@ bool broadcast_words(const Communicator& comm, int teller, std::span<std::int32_
     if (done == 0) first_word = *piece;
     done += count;
   }
-  return first_word == told;
+  return first_word == word_told;
 }
 
 }  // namespace
@@ -92,12 +92,12 @@ std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm,
   if (comm.rank() == teller) {
     work([&] {
       const StrategyChoice choice = choose_strategy(problem);
-      message = {told, choice.is_grid() ? 1 : 0, choice.hierarchical_end, choice.grid_end};
+      message = {word_told, choice.is_grid() ? 1 : 0, choice.hierarchical_end, choice.grid_end};
     });
   }
   comm.broadcast(std::as_writable_bytes(std::span(message)), teller);
   const auto& [is_told, is_grid, hierarchical_end, grid_end] = message;
-  if (is_told != told) return std::nullopt;
+  if (is_told != word_told) return std::nullopt;
   return StrategyChoice{is_grid == 1 ? Strategy::grid : Strategy::hierarchical, hierarchical_end, grid_end};
 }
 

@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
-constexpr std::size_t max_length = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t longest_sequence = std::numeric_limits<std::int32_t>::max();
 
 /// The first value that T cannot hold, as a position; the number of values if there is none.
 template <typename T>
@@ -69,10 +69,10 @@ void IndexedDatasetWriter::add_bytes(std::span<const std::byte> elements) {
                                      " bytes, which is not a multiple of the " +
                                      std::to_string(size_of(dtype_)) + " of " + std::string(name_of(dtype_)));
   }
-  if (length > max_length) {
+  if (length > longest_sequence) {
     throw InputError(data_path_,
                      next_sequence() + " has " + std::to_string(length) + " tokens; the format allows " +
-                         std::to_string(max_length),
+                         std::to_string(longest_sequence),
                      "Cut it into several sequences");
   }
   append(elements);

@@ -17,7 +17,7 @@ namespace {
 /// Products of a cost, a speed and a tolerance.
 __extension__ using Wide = __int128;
 
-constexpr std::int64_t whole = 1'000'000;
+constexpr std::int64_t million = 1'000'000;
 
 void require(bool holds, const char* what, const std::string& message) {
   if (!holds) throw InputError(what, message);
@@ -33,7 +33,7 @@ void check(const Partition& parts, std::span<const Cost> costs, const PlacementI
           "must be above 0");
   require(input.node_of_rank.empty() || input.node_of_rank.size() == input.dp_of_rank.size(), "node_of_rank",
           "must be one for each rank");
-  require(rules.tolerance >= 0 && rules.tolerance <= whole, "tolerance", "must be from 0 to one million");
+  require(rules.tolerance >= 0 && rules.tolerance <= million, "tolerance", "must be from 0 to one million");
   for (const int of_rank : input.dp_of_rank)
     require(of_rank >= -1 && of_rank < dp, "dp_of_rank", std::to_string(of_rank) + " is no part");
   for (const WorldRank owner : input.owners) {
@@ -54,9 +54,9 @@ std::vector<Cost> limits_of(std::span<const Cost> sums, std::span<const std::int
   }
   std::vector<Cost> limits;
   for (std::size_t part = 0; part < sums.size(); ++part) {
-    const Wide most = Wide{sums[last]} * (whole + tolerance) * speed_of(part);
+    const Wide most = Wide{sums[last]} * (million + tolerance) * speed_of(part);
     constexpr Wide largest = (std::int64_t{1} << 62) - 1;
-    limits.push_back(static_cast<Cost>(std::min(most / (Wide{whole} * speed_of(last)), largest)));
+    limits.push_back(static_cast<Cost>(std::min(most / (Wide{million} * speed_of(last)), largest)));
   }
   return limits;
 }
