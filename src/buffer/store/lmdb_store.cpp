@@ -222,6 +222,9 @@ class LmdbStore : public Store {
     // LMDB flushes a transaction's pages before it writes its root, and flushes roots with the next one's
     // pages or when this is settled. It uses no page again that the last flushed root needs.
     check(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | MDB_NOMETASYNC, 0644), "cannot be opened");
+    MDB_stat stat{};
+    check(::mdb_env_stat(env_, &stat), "cannot be opened");
+    page_ = stat.ms_psize;
     int dead = 0;
     check(::mdb_reader_check(env_, &dead), "cannot be opened");
     // Room that is not written takes none on the disk.
@@ -262,13 +265,12 @@ class LmdbStore : public Store {
     if (code != MDB_NOTFOUND) transaction.check(code, "cannot be read");
   }
 
-  [[nodiscard]] std::int64_t count_used(const Transaction& transaction) {
+  [[nodiscard]] std::int64_t count_used(const Transaction& transaction) const {
     std::size_t pages = 0;
     for (const MDB_dbi part : {bodies_, events_, seen_, notes_}) {
       MDB_stat stat{};
       transaction.check(::mdb_stat(transaction.get(), part, &stat), "cannot be read");
       pages += stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
-      page_ = stat.ms_psize;
     }
     return static_cast<std::int64_t>(pages) * page_;
   }
@@ -333,7 +335,7 @@ class LmdbStore : public Store {
   MDB_dbi events_ = 0;
   MDB_dbi seen_ = 0;
   MDB_dbi notes_ = 0;
-  std::int64_t page_ = 4096;
+  std::int64_t page_ = 0;  // bytes, const from the beginning on
   std::uint64_t commits_ = 0;
   bool is_settled_ = false;  // whoever had the folder before may have been killed
   bool has_failed_ = false;  // to flush something, since it was settled
