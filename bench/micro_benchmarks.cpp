@@ -58,9 +58,9 @@ void pack_under_cap(State& state) {
 BENCHMARK(pack_under_cap)->Arg(64)->Arg(256)->Arg(4096);
 
 /// One micro-batch of about 8192 tokens, cut over two ranks, with rows of range(0) bytes.
-class MicroBatch {
+class MadeUpMicroBatch {
  public:
-  explicit MicroBatch(const State& state)
+  explicit MadeUpMicroBatch(const State& state)
       : row_bytes_(static_cast<std::size_t>(state.range(0))),
         ragged_(static_cast<std::size_t>(layout.num_tokens()) * row_bytes_),
         local_(static_cast<std::size_t>(layout.local_rows()) * row_bytes_) {}
@@ -78,12 +78,12 @@ class MicroBatch {
 };
 
 void pack_micro_batch(State& state) {
-  MicroBatch batch(state);
+  MadeUpMicroBatch batch(state);
   for (auto _ : state) batch.pack();
   state.SetBytesProcessed(state.iterations() * batch.bytes());
 }
 void unpack_micro_batch(State& state) {
-  MicroBatch batch(state);
+  MadeUpMicroBatch batch(state);
   for (auto _ : state) batch.unpack();
   state.SetBytesProcessed(state.iterations() * batch.bytes());
 }
@@ -91,7 +91,7 @@ BENCHMARK(pack_micro_batch)->Arg(2)->Arg(8)->Arg(8192);
 BENCHMARK(unpack_micro_batch)->Arg(2)->Arg(8)->Arg(8192);
 
 void label_micro_batch(State& state) {
-  const MicroBatch batch(state);
+  const MadeUpMicroBatch batch(state);
   const auto rows = static_cast<std::size_t>(batch.layout.local_rows());
   const std::vector<std::int64_t> tokens(rows, 1);
   const std::vector<std::int64_t> halo(packed_runs(batch.layout, CpRank{0}).size(), 1);

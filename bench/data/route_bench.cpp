@@ -18,13 +18,13 @@ namespace evenkeel::bench {
 namespace {
 
 constexpr std::size_t sequences = 64;
-constexpr CpGroup group{8};
+constexpr CpGroup cp_group{8};
 constexpr RowMember member{CpRank{2}};
 constexpr int calls = 401;  // of microseconds each
 constexpr LogNormal lengths_of_batch{7.5, 1.0, 1, 8192};
 
 std::vector<std::int64_t> aligned(std::vector<std::int64_t> lengths) {
-  for (std::int64_t& length : lengths) length = align_up(length, group.chunks());
+  for (std::int64_t& length : lengths) length = align_up(length, cp_group.chunks());
   return lengths;
 }
 
@@ -37,7 +37,7 @@ nlohmann::json arrays_of(const RowRoute<>& route) {
 void add_routes(const PackOptions& options, Report& report) {
   const std::vector<std::int64_t> lengths =
       aligned(made_up_lengths(sequences, options.seed, lengths_of_batch));
-  const PackedLayout layout(lengths, group.chunks(), group);
+  const PackedLayout layout(lengths, cp_group.chunks(), cp_group);
   RowRoute<std::int64_t> wide;
   RowRoute<std::int32_t> narrow_rows;
   RowRoute<std::int64_t> fresh;
@@ -59,13 +59,13 @@ void add_routes(const PackOptions& options, Report& report) {
   const PythonAnswer answer = !asks_torch ? PythonAnswer{nullptr, "rows are not of 8 bytes"}
                                           : run_python(options.python, route_loop_script,
                                                        {{"lengths", lengths},
-                                                        {"cp", group.size},
+                                                        {"cp", cp_group.size},
                                                         {"rank", member.cp_rank.value()},
                                                         {"rounds", std::min(options.rounds, 41)}});
   Table table(
       "routes",
       fmt::format("The route from zigzag to contiguous of one rank: {} sequences, {} rows of it, cp {}",
-                  lengths.size(), layout.local_rows(), group.size),
+                  lengths.size(), layout.local_rows(), cp_group.size),
       {{"case", "case"}, {"us", "us, median", 1}, {"speed", "x of int64", 1}});
   const double of_wide = median(ours.front().seconds);
   const auto add = [&](const std::string& name, double seconds) {

@@ -22,7 +22,7 @@ struct SynthOptions {
 constexpr std::int64_t samples_at_a_time = 256;
 // As validate() allows them.
 constexpr std::int64_t most_samples = std::int64_t{1} << 40;
-constexpr std::int64_t most_in_group = std::int64_t{1} << 20;
+constexpr std::int64_t largest_group = std::int64_t{1} << 20;
 constexpr int most_sigma = 10;
 constexpr std::int64_t longest = std::int64_t{1} << 40;
 
@@ -85,7 +85,7 @@ void add_synth_command(CLI::App& app, Action& chosen) {
       ->type_name("NUMBER")
       ->check(seed_number())
       ->capture_default_str();
-  add_number(*command, "--group-size", options->spec.group_size, "Responses to each prompt", most_in_group);
+  add_number(*command, "--group-size", options->spec.group_size, "Responses to each prompt", largest_group);
   add_number(*command, "--vocab-size", options->spec.vocab_size, "Token ids are below this",
              std::numeric_limits<std::int64_t>::max());
   add_length_options(*command, options->spec.prompt_length, "prompt");
