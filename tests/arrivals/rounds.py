@@ -15,7 +15,6 @@ import random
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import urllib.error
 import urllib.request
 
 from accounts import Accountant, Rules, Run
+from ports import free_ports
 from redis_server import RedisServer
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
@@ -44,12 +44,6 @@ class Wrong(Exception):
 def call(url, content=None, timeout=10):
     with urllib.request.urlopen(urllib.request.Request(url, content), timeout=timeout) as answer:
         return json.loads(answer.read())
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 class Settings:
@@ -97,7 +91,7 @@ class Round:
         self._arguments, self._seed, self._folder = arguments, seed, folder
         self.settings = Settings(self._draw, arguments.store, arguments.buffers)
         doors = 2 if self.settings.store == 'redis' and not self.settings.is_embedded else arguments.buffers
-        self._urls = [f'http://127.0.0.1:{free_port()}' for _ in range(doors)]
+        self._urls = [f'http://127.0.0.1:{port}' for port in free_ports(doors)]
         self._environment = dict(os.environ, TMPDIR=str(folder / 't'),
                                  OMPI_MCA_btl_vader_backing_directory=str(shared_memory),
                                  **{TAG: f'rounds-{os.getpid()}-{seed}'})

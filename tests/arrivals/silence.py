@@ -12,16 +12,16 @@ import tempfile
 import time
 import urllib.request
 
-from rounds import free_port
+from ports import free_ports
 
 WATCHDOG = 2  # seconds
 MESHES = [(1, 0, 0), (2, 0, 0), (2, 0, 1), (2, 1, 0), (2, 2, 1)]  # trainers, data ranks, steps made ahead
 
 
-def post(url, body):
-    """Until somebody answers."""
+def post(job, url, body):
+    """Until somebody answers, or the job has ended: then what it said is what counts."""
     until = time.monotonic() + 60
-    while True:
+    while job.poll() is None:
         try:
             with urllib.request.urlopen(urllib.request.Request(url, body.encode()), timeout=10) as answer:
                 return answer.read()
@@ -31,9 +31,8 @@ def post(url, body):
             time.sleep(0.1)
 
 
-def run(arguments, mesh, patience, scratch):
+def run(arguments, mesh, patience, port, scratch):
     trainers, data_ranks, prefetch = mesh
-    port = free_port()
     config = pathlib.Path(tempfile.mkdtemp(dir=scratch)) / 'job.yaml'
     stream = {'listen': f'127.0.0.1:{port}', 'store': 'memory', 'capacity': 16 << 20}
     if patience:
@@ -47,12 +46,12 @@ def run(arguments, mesh, patience, scratch):
         try:
             url = f'http://127.0.0.1:{port}/v1/'
             sample = {'index': 0, 'version': 0, 'prompt_ids': [1], 'response_ids': [2, 3]}
-            post(url + 'samples', json.dumps({'uid': 'first', **sample}))
+            post(job, url + 'samples', json.dumps({'uid': 'first', **sample}))
             if not patience:
                 time.sleep(3 * WATCHDOG)
-                post(url + 'samples', ''.join(json.dumps({'uid': f'q{i}', **sample}) + '\n' for i in range(7)))
+                post(job, url + 'samples', ''.join(json.dumps({'uid': f'q{i}', **sample}) + '\n' for i in range(7)))
                 time.sleep(3 * WATCHDOG)  # between steps
-                post(url + 'end', '')
+                post(job, url + 'end', '')
             said, _ = job.communicate(timeout=60)
         finally:
             job.kill()
@@ -71,7 +70,8 @@ def main():
     arguments = parser.parse_args()
     cases = [(mesh, patience) for mesh in MESHES for patience in (None, 1)]
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
-        wrong = [found for found in pool.map(lambda case: run(arguments, *case, scratch), cases) if found]
+        jobs = pool.map(lambda case, port: run(arguments, *case, port, scratch), cases, free_ports(len(cases)))
+        wrong = [found for found in jobs if found]
     if wrong:
         sys.exit('\n'.join(wrong))
     print(f'{len(cases)} jobs')

@@ -70,7 +70,7 @@ class SharedDoors : public testing::Test {
         SharedDoorSettings{.store = {.address = redis_->address(), .name = "shared", .capacity = 64 << 20},
                            .stream = groups_of(1),
                            .door = std::move(door),
-                           .times = {400ms, 50ms}});
+                           .times = {5s, 50ms}});
   }
   std::unique_ptr<RedisServer> redis_;
 };
