@@ -26,7 +26,7 @@ using Bytes = std::vector<std::byte>;
 using Lengths = std::vector<std::int64_t>;
 
 constexpr LogNormal one_batch{7.5, 1.0, 1, 8192};
-constexpr std::int64_t group_size = 8;
+constexpr std::int64_t responses_in_group = 8;
 
 /// Equal buffers of which each call takes the next: of many it finds its data in memory and not in a cache,
 /// of one as much of it in caches as they hold. They begin at a page, where memcpy is at its best.
@@ -211,12 +211,13 @@ class PackBenchmark {
                         std::vector<Yardstick>{{ragged}, {ragged}, {written, 2}, {written, 2}, {written, 2}});
   }
 
-  /// Shared prefixes: groups of `group_size` sequences whose first member's length is the prefix too.
+  /// Shared prefixes: groups of `responses_in_group` sequences whose first member's length is the prefix too.
   [[nodiscard]] Table grouped() {
     std::vector<std::vector<std::int64_t>> groups;
-    for (std::size_t first = 0; first + group_size <= lengths_.size(); first += group_size) {
-      std::vector<std::int64_t> group(lengths_.begin() + static_cast<std::ptrdiff_t>(first),
-                                      lengths_.begin() + static_cast<std::ptrdiff_t>(first) + group_size);
+    for (std::size_t first = 0; first + responses_in_group <= lengths_.size(); first += responses_in_group) {
+      std::vector<std::int64_t> group(
+          lengths_.begin() + static_cast<std::ptrdiff_t>(first),
+          lengths_.begin() + static_cast<std::ptrdiff_t>(first) + responses_in_group);
       group.insert(group.begin(), group.front());
       groups.push_back(std::move(group));
     }
@@ -247,7 +248,7 @@ class PackBenchmark {
     const std::vector<Samples> samples = measure_in_turn(cases, options_.rounds / 2 + 1);
     const std::int64_t joined = as_int(grouped_bytes);
     const std::int64_t apart = as_int(prefix_bytes + suffix_bytes);
-    return timing_table("groups", fmt::format("Prefix groups of {}", group_size), samples,
+    return timing_table("groups", fmt::format("Prefix groups of {}", responses_in_group), samples,
                         std::vector<Yardstick>{{joined}, {joined}, {apart, 2}, {apart, 2}});
   }
 

@@ -27,7 +27,7 @@ CpGroup checked_group(int size, std::string_view layout) {
 
 namespace {
 
-std::string text_of(CpGroup cp) {
+std::string repr_of(CpGroup cp) {
   return "CpGroup(" + std::to_string(cp.size) + ", '" + std::string(word_of(cp_layouts, cp.layout)) + "')";
 }
 
@@ -43,7 +43,7 @@ void bind_group(py::module_& module) {
       .def("__eq__", [](CpGroup a, CpGroup b) { return a == b; })
       .def("__eq__", [](CpGroup, const py::object&) { return false; })
       .def("__hash__", [](CpGroup self) { return py::hash(py::make_tuple(self.size, int(self.layout))); })
-      .def("__repr__", &text_of)
+      .def("__repr__", &repr_of)
       .def(
           py::pickle([](CpGroup self) { return py::make_tuple(self.size, word_of(cp_layouts, self.layout)); },
                      [](const py::tuple& state) {
@@ -51,8 +51,8 @@ void bind_group(py::module_& module) {
                      }));
 }
 
-PackedLayout layout_of(py::handle lengths, std::optional<std::int64_t> alignment, CpArgument cp, int tp,
-                       const py::object& aligned_lengths) {
+PackedLayout packed_layout(py::handle lengths, std::optional<std::int64_t> alignment, CpArgument cp, int tp,
+                           const py::object& aligned_lengths) {
   const std::vector<std::int64_t> values = integers_of(lengths, "lengths");
   const std::int64_t multiple = alignment ? *alignment : sequence_alignment(tp, cp.group);
   if (aligned_lengths.is_none()) return {values, multiple, cp.group};
@@ -80,7 +80,7 @@ tokens; ``alignment`` is what each is rounded up to a multiple of, by default wh
 
 Raises InputError for a negative length or an alignment that the cut does not divide, LimitError above 2**31 - 1 rows.
 A value: arrays it hands out are copies.)")
-      .def(py::init(&layout_of), py::arg("lengths"), py::kw_only(), py::arg("alignment") = py::none(),
+      .def(py::init(&packed_layout), py::arg("lengths"), py::kw_only(), py::arg("alignment") = py::none(),
            py::arg("cp") = CpGroup{}, py::arg("tp") = 1, py::arg("aligned_lengths") = py::none())
       .def("__len__", &PackedLayout::size)
       .def_property_readonly("cp", &PackedLayout::cp)
@@ -129,7 +129,7 @@ A value: arrays it hands out are copies.)")
            [](const PackedLayout& self) {
              return "PackedLayout(" + std::to_string(self.size()) + " sequences, " +
                     std::to_string(self.num_tokens()) + " tokens in " + std::to_string(self.num_rows()) +
-                    " rows, alignment " + std::to_string(self.alignment()) + ", " + text_of(self.cp()) + ")";
+                    " rows, alignment " + std::to_string(self.alignment()) + ", " + repr_of(self.cp()) + ")";
            })
       .def(py::pickle(
           [](const PackedLayout& self) {
@@ -137,8 +137,8 @@ A value: arrays it hands out are copies.)")
                                   self.alignment(), self.cp());
           },
           [](const py::tuple& state) {
-            return layout_of(state[0], state[2].cast<std::int64_t>(), CpArgument{state[3].cast<CpGroup>()}, 1,
-                             state[1]);
+            return packed_layout(state[0], state[2].cast<std::int64_t>(),
+                                 CpArgument{state[3].cast<CpGroup>()}, 1, state[1]);
           }));
 }
 

@@ -12,7 +12,6 @@
 #include <charconv>
 #include <chrono>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "base/printable.hpp"
@@ -200,10 +199,7 @@ void PrometheusMetrics::tell(const ArrivalFigures& arrivals) {
 
 void PrometheusMetrics::write_file() const {
   if (settings_.file.empty()) return;
-  const std::string text = families_->text();
-  AtomicFile file(settings_.file);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  write_text_file(settings_.file, families_->text());
 }
 
 }  // namespace evenkeel::cli

@@ -97,12 +97,6 @@ void make_folder(const std::filesystem::path& folder) {
   if (failure) throw IoError(folder.string(), "cannot be made: " + failure.message());
 }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
-}
-
 /// Of sources without a path there is one kind that this program reads.
 std::string source_name(const StreamSource& source) {
   if (!source.name.empty()) return source.name;
@@ -375,10 +369,10 @@ void Job::write_report() {
   together(world(), [&] {
     if (!first()) return;
     const std::filesystem::path& folder = folders_->path_of(RunOutput::report);
-    write_text(folder / "report.txt", to_text(report_));
-    write_text(folder / "report.json",
-               to_json(report_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    write_text(folder / "report.html", to_html(report_));
+    write_text_file(folder / "report.txt", to_text(report_));
+    write_text_file(folder / "report.json",
+                    to_json(report_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    write_text_file(folder / "report.html", to_html(report_));
     folders_->wrote(RunOutput::report, 4);
   });
 }

@@ -58,8 +58,7 @@ bool is_plain(const std::string& text) {
   return outline_samples(body.bytes(), stream_formats(), {}).has_value();
 }
 
-constexpr const char* keys =
-    R"("uid": "q", "index": 0, "version": 0, "prompt_ids": [1, 2], "response_ids": [3])";
+const std::string keys = R"("uid": "q", "index": 0, "version": 0, "prompt_ids": [1, 2], "response_ids": [3])";
 
 TEST(PlainLines, are_told_without_a_parser) {
   const std::array fields{R"("reward": 1.0)",
@@ -70,7 +69,7 @@ TEST(PlainLines, are_told_without_a_parser) {
                           R"("versions": [[3, 1]])",
                           R"("big": -1e300)"};
   for (const char* field : fields) {
-    const std::string line = std::string("{") + keys + ", " + field + "}\n";
+    const std::string line = "{" + keys + ", " + field + "}\n";
     EXPECT_EQ(is_plain(line), std::string(field) != R"("big": -1e300)") << line;
     expect_same(line);
   }
@@ -79,10 +78,10 @@ TEST(PlainLines, are_told_without_a_parser) {
 TEST(PlainLines, have_fields_that_are_told) {
   const ToldFormats runs{{"turn", LineFormat::runs}, {"versions", LineFormat::runs}};
   const ToldFormats axes{{"turn", LineFormat::axes}, {"versions", LineFormat::runs}};
-  const std::string line = std::string("{") + keys + R"(, "turn": [[0, 1], [7, 2]]})";
+  const std::string line = "{" + keys + R"(, "turn": [[0, 1], [7, 2]]})";
   for (const ToldFormats& told : {runs, axes}) {
     expect_same(line, told);
-    expect_same(std::string("{") + keys + "}", told);
+    expect_same("{" + keys + "}", told);
     expect_same("", told);
   }
   EXPECT_EQ(ReceivedSamples(spooled_lines(line), SampleForm::lines, runs).schema().fields[1].kind,
@@ -91,7 +90,7 @@ TEST(PlainLines, have_fields_that_are_told) {
 
 TEST(PlainLines, have_no_runs_as_index_or_version) {
   for (const std::string key : {"\"index\": ", "\"version\": "}) {
-    std::string line = std::string("{") + keys + "}";
+    std::string line = "{" + keys + "}";
     line.replace(line.find(key + "0"), key.size() + 1, key + "[[0, 3]]");
     ASSERT_TRUE(is_plain(line));
     expect_same(line);

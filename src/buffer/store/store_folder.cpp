@@ -95,10 +95,7 @@ void StoreFolder::read_description() {
 void StoreFolder::set_file_bytes(std::int64_t bytes) {
   const nlohmann::ordered_json description{
       {"format", format_name}, {"version", format_version}, {"store", "lmdb"}, {"file_bytes", bytes}};
-  const std::string text = description.dump() + "\n";
-  AtomicFile file(path_ / description_name);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit_to_disk();
+  write_text_to_disk(path_ / description_name, description.dump() + "\n");
   file_bytes_ = bytes;
 }
 

@@ -18,11 +18,7 @@ namespace {
 void publish(const bench::Report& report, const std::filesystem::path& json) {
   std::cout << bench::to_markdown(report);
   StandardOutput::flush();
-  if (json.empty()) return;
-  const std::string text = bench::to_json(report).dump(2) + "\n";
-  AtomicFile file(json);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  if (!json.empty()) write_text_file(json, bench::to_json(report).dump(2) + "\n");
 }
 
 template <class Options>

@@ -22,6 +22,7 @@
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
+#include "io/files/atomic_file.hpp"
 #include "io/samples/sample_writer.hpp"
 
 namespace evenkeel::cli {
@@ -99,8 +100,7 @@ fs::path shard_of(const fs::path& path, std::int64_t number) {
 
 void require_free(SampleFormat format, const fs::path& path, bool overwrite) {
   for (const fs::path& file : files_of(format, path)) {
-    std::error_code unknown;
-    if (overwrite || !fs::exists(fs::symlink_status(file, unknown))) continue;
+    if (overwrite || !is_taken(file)) continue;
     throw IoError(file.string(), "is there already", "Give another name, or --overwrite");
   }
 }

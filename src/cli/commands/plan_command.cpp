@@ -196,14 +196,8 @@ std::string summary(const StepProblem& problem, const StepPlan& plan, double sec
          shapes_line(problem, plan, style) + pipeline_line(plan, settings, style);
 }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
-}
-
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
-  write_text(path, json.dump() + "\n");
+  write_text_file(path, json.dump() + "\n");
 }
 
 /// What a page of these lengths is about.
@@ -260,7 +254,8 @@ int compare(const PlanOptions& options, const PlanInput& input, const GridPoint&
   const Comparison comparison(input, settings);
   std::cout << comparison.text(style_of(Stream::out));
   if (!options.json.empty()) write_json(options.json, comparison.json());
-  if (!options.html.empty()) write_text(options.html, comparison.html(subject_of(options, mesh, settings)));
+  if (!options.html.empty())
+    write_text_file(options.html, comparison.html(subject_of(options, mesh, settings)));
   return 0;
 }
 
@@ -399,7 +394,8 @@ int plan_lengths(const PlanOptions& options) {
     write_json(options.json, json);
   }
   if (!options.html.empty()) {
-    write_text(options.html, page_of(subject_of(options, mesh, settings), input, settings, plan, seconds));
+    write_text_file(options.html,
+                    page_of(subject_of(options, mesh, settings), input, settings, plan, seconds));
   }
   return 0;
 }

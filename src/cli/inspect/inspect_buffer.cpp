@@ -22,12 +22,12 @@ namespace {
 
 using nlohmann::json;
 
-bool is_address(const std::string& place) {
+bool is_url(const std::string& place) {
   return place.starts_with("http://") || place.starts_with("https://");
 }
 
-json status_of(const std::string& place, const std::string& token) {
-  if (is_address(place)) return json::parse(JobClient(place, token).status());
+json told_by(const std::string& place, const std::string& token) {
+  if (is_url(place)) return json::parse(JobClient(place, token).status());
   // The least capacity takes no room that the store does not have.
   std::unique_ptr<Store> store = open_lmdb_store(place, least_lmdb_capacity);
   const stream::StreamSettings settings = settings_in(*store);
@@ -61,18 +61,18 @@ std::map<std::int64_t, std::int64_t> staleness_in(const json& status) {
 
 bool is_buffer(const std::string& place) {
   std::error_code ignored;
-  return is_address(place) || std::filesystem::exists(std::filesystem::path(place) / "buffer.json", ignored);
+  return is_url(place) || std::filesystem::exists(std::filesystem::path(place) / "buffer.json", ignored);
 }
 
 std::string explain_buffer(const std::string& place, const std::string& token, std::size_t width) {
-  const json status = status_of(place, token);
+  const json status = told_by(place, token);
   LabelledLines lines(width);
   try {
     const json& samples = status.at("samples");
     const json& groups = status.at("groups");
     const auto count = [](const json& in) { return grouped(in.get<std::int64_t>()); };
     lines.line("buffer", status.at("store").get<std::string>());
-    if (is_address(place)) {
+    if (is_url(place)) {
       lines.line("in use", bytes_text(status.at("bytes")) + " of " + bytes_text(status.at("capacity")));
     } else {
       lines.line("in use", bytes_text(status.at("bytes")));

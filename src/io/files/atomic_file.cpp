@@ -123,4 +123,21 @@ void AtomicFile::fail(const char* what) const {
   throw system_error(path_.string(), what, errno);
 }
 
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+void write_text_to_disk(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit_to_disk();
+}
+
+bool is_taken(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
 }  // namespace evenkeel

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 namespace evenkeel {
 
@@ -41,5 +42,13 @@ class AtomicFile {
   std::filesystem::path temporary_;
   int descriptor_ = -1;
 };
+
+/// A file of this text, as commit() makes it.
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+/// A file of this text, as commit_to_disk() makes it.
+void write_text_to_disk(const std::filesystem::path& path, std::string_view text);
+
+/// Whether anything has this name, even a link to nothing. What cannot be examined is not there.
+[[nodiscard]] bool is_taken(const std::filesystem::path& path);
 
 }  // namespace evenkeel

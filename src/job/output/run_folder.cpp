@@ -9,6 +9,7 @@
 
 #include "base/text/time_now.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/files/atomic_file.hpp"
 #include "io/samples/tensor_file.hpp"
 #include "source/dump/dump_schema.hpp"
 
@@ -110,11 +111,6 @@ fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool lo
 
 std::string told_of(const RunIdentity& run) {
   return fmt::format("started {} on {}, process {}", run.started, run.host, run.pid);
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 /// For folders that are not this run's: a marker that cannot be understood is no reason to fail.
@@ -290,7 +286,7 @@ void RunFolder::refuse_used(const fs::path& first_file) const {
 void RunFolder::require_no_other_inside() const {
   for (const std::string& profile : layout_.profiles) {
     const fs::path inner = folder_ / profile;
-    if (!is_there(inner / RunMarker::file_name) && !is_there(inner / RunLock::file_name)) continue;
+    if (!is_taken(inner / RunMarker::file_name) && !is_taken(inner / RunLock::file_name)) continue;
     refuse("would hold the files of profile " + profile + " in " + inner.string() +
                ", which is another run's folder",
            "Give " + option_ + " another folder");
@@ -300,7 +296,7 @@ void RunFolder::require_no_other_inside() const {
 // A folder that belongs to the layout of a run further up.
 void RunFolder::require_not_inside_another() const {
   for (fs::path above = canonical_.parent_path(); above != above.parent_path(); above = above.parent_path()) {
-    if (!is_there(above / RunMarker::file_name)) continue;
+    if (!is_taken(above / RunMarker::file_name)) continue;
     const std::string within = (*canonical_.lexically_relative(above).begin()).string();
     const std::optional<RunMarker> other = marker_or_nothing(above);
     if (!is_step_folder(within) && !(other && other->profiles.contains(within))) continue;

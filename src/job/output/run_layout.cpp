@@ -19,7 +19,7 @@ struct Numbered {
   std::size_t digits;
 };
 
-constexpr Numbered step{"step-", 6};
+constexpr Numbered step_folder{"step-", 6};
 constexpr Numbered micro_batch{"mb-", 5};
 /// The folders of a step's dump, of places in a grid and of those that have groups of their own.
 constexpr std::array levels_of_a_grid{Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
@@ -96,9 +96,9 @@ class Walk {
     if (!has(RunOutput::dump) && !has(RunOutput::results)) return true;
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = without_temporary_ending(name);
-      const bool is_dump = has(RunOutput::dump) && matches(name, step);
-      if (!is_dump && !(has(RunOutput::results) && matches_file(whole, step))) return true;
-      step_ = number_in(whole, step);
+      const bool is_dump = has(RunOutput::dump) && matches(name, step_folder);
+      if (!is_dump && !(has(RunOutput::results) && matches_file(whole, step_folder))) return true;
+      step_ = number_in(whole, step_folder);
       const bool goes_on = is_dump ? over_folder(folder / name, [&] { return over_dump(folder / name); })
                                    : show_file(folder / name);
       step_.reset();
@@ -168,7 +168,7 @@ bool visit_run_entries(const fs::path& folder, const RunLayout& layout,
 }
 
 bool is_step_folder(std::string_view name) noexcept {
-  return matches(name, step);
+  return matches(name, step_folder);
 }
 
 }  // namespace evenkeel

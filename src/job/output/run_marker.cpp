@@ -9,7 +9,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <span>
 
 #include "base/text/time_now.hpp"
 #include "evenkeel/base/error.hpp"
@@ -28,7 +27,8 @@ std::string host_name() {
 }
 
 RunOutput output_of(const std::string& name) {
-  const auto* const found = std::ranges::find(all_outputs, name, name_of);
+  const auto* const found =
+      std::ranges::find(all_outputs, name, [](RunOutput output) { return name_of(output); });
   if (found == all_outputs.end()) throw InputError("", "names an unknown output '" + name + "'");
   return *found;
 }
@@ -125,10 +125,8 @@ std::optional<RunMarker> read_run_marker(const std::filesystem::path& folder) {
 }
 
 void write_run_marker(const std::filesystem::path& folder, const RunMarker& marker) {
-  const std::string text = json_of(marker).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  AtomicFile file(folder / RunMarker::file_name);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  write_text_file(folder / RunMarker::file_name,
+                  json_of(marker).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::string random_name() {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -23,17 +22,6 @@ std::string read_text(const fs::path& path) {
   std::string text(static_cast<std::size_t>(std::min(file.size(), most)), '\0');
   file.read(text, 0);
   return text;
-}
-
-void write_text(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit_to_disk();
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 }  // namespace
@@ -71,12 +59,12 @@ void StateFolder::remove_leftovers() const {
 }
 
 std::optional<ServiceState> StateFolder::read() const {
-  if (!is_there(folder_ / file_name)) return std::nullopt;
+  if (!is_taken(folder_ / file_name)) return std::nullopt;
   try {
     return read_state(folder_ / file_name);
   } catch (const InputError& error) {
     ErrorReport report = error.report();
-    if (is_there(folder_ / previous_name)) {
+    if (is_taken(folder_ / previous_name)) {
       report.hint = fmt::format("The previous state is in {}: rename it to resume from there",
                                 (folder_ / previous_name).string());
     }
@@ -87,9 +75,9 @@ std::optional<ServiceState> StateFolder::read() const {
 void StateFolder::write(const ServiceState& state) {
   std::string text = to_text(state);
   const fs::path path = folder_ / file_name;
-  if (last_.empty() && is_there(path)) last_ = read_text(path);
-  if (!last_.empty()) write_text(folder_ / previous_name, last_);
-  write_text(path, text);
+  if (last_.empty() && is_taken(path)) last_ = read_text(path);
+  if (!last_.empty()) write_text_to_disk(folder_ / previous_name, last_);
+  write_text_to_disk(path, text);
   last_ = std::move(text);
 }
 
