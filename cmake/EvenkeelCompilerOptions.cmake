@@ -8,6 +8,10 @@ target_compile_options(evenkeel_compile_options INTERFACE -Wall -Wextra -Wpedant
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(evenkeel_compile_options INTERFACE -Wno-restrict)
 endif()
+# GCC collects the garbage of its own first 128 MB on; later takes a tenth less time and a third more memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(evenkeel_compile_options INTERFACE --param=ggc-min-heapsize=1048576)  # KB
+endif()
 if(EVENKEEL_WARNINGS_AS_ERRORS)
   target_compile_options(evenkeel_compile_options INTERFACE -Werror)
 endif()
@@ -16,6 +20,16 @@ endif()
 # two thirds of the time.
 function(evenkeel_compile_soon target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+# evenkeel_compile_apart(TARGET SOURCES...): in a unity build these sources of the target are compiled together, and apart
+# from all its others.
+function(evenkeel_compile_apart target)
+  get_target_property(others ${target} SOURCES)
+  list(REMOVE_ITEM others ${ARGN})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP apart)
+  set_source_files_properties(${others} PROPERTIES UNITY_GROUP others)
 endfunction()
 
 # evenkeel_computes(TARGET): for what loops over tokens, pairs of samples or rows. With sanitizers its tests run many times

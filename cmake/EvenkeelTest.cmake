@@ -40,7 +40,7 @@ function(evenkeel_add_test_program name)
     evenkeel_share_test_headers(${name} serial)
   endif()
   if(EVENKEEL_UNITY_TESTS)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
   endif()
 endfunction()
 

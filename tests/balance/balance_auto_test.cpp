@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "balance/adversarial_costs.hpp"
 #include "balance/best_largest_sum.hpp"
 #include "balance/document_lengths.hpp"
 #include "balance/partition/lpt.hpp"
@@ -23,6 +24,7 @@ namespace evenkeel {
 namespace {
 
 using test::document_lengths;
+using test::powers_of_two;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
@@ -157,13 +159,6 @@ TEST_P(AdversarialCosts, are_dealt_at_the_optimum) {
 std::vector<Cost> one_giant() {
   std::vector<Cost> costs(1000, 3);
   costs[17] = 1'000'000;
-  return costs;
-}
-
-/// 1, 2, 4, ... 2^40: the largest is above the sum of the others.
-std::vector<Cost> powers_of_two() {
-  std::vector<Cost> costs;
-  for (int power = 0; power <= 40; ++power) costs.push_back(Cost{1} << power);
   return costs;
 }
 

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "balance/adversarial_costs.hpp"
 #include "balance/fewest_bins.hpp"
 #include "balance/partition/lpt.hpp"
 #include "balance/quality.hpp"
@@ -18,6 +19,7 @@
 namespace evenkeel {
 namespace {
 
+using test::joined;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -199,11 +201,6 @@ Sizes powers_of_two(int count) {
   Sizes sizes;
   for (int i = 0; i < count; ++i) sizes.push_back(std::int64_t{1} << i);
   return sizes;
-}
-
-Sizes joined(Sizes left, const Sizes& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
 }
 
 constexpr std::int64_t huge_size = std::int64_t{1} << 40;

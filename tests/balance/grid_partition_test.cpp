@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "balance/adversarial_costs.hpp"
 #include "balance/bins/capped_partition.hpp"
 #include "balance/fewest_bins.hpp"
 #include "balance/random_costs.hpp"
@@ -20,6 +21,8 @@
 namespace evenkeel {
 namespace {
 
+using test::joined;
+using test::powers_of_two;
 using Sizes = std::vector<std::int64_t>;
 
 /// What rows that meet at every column take, and what the costliest row does.
@@ -277,17 +280,6 @@ TEST_P(AdversarialGrid, meets_at_the_lowest_cost) {
   const Partition grid = partition_into_grid(costs, costs, {.max_size = max_size}, {3, 4});
   expect_sound(grid, costs, costs, {.max_size = max_size}, {3, 4});
   EXPECT_EQ(cost_of(grid, costs, {3, 4}).meeting, meeting);
-}
-
-std::vector<Cost> powers_of_two() {
-  std::vector<Cost> costs;
-  for (int power = 0; power <= 40; ++power) costs.push_back(Cost{1} << power);
-  return costs;
-}
-
-std::vector<Cost> joined(std::vector<Cost> left, const std::vector<Cost>& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
 }
 
 constexpr Cost huge_cell = Cost{1} << 40;

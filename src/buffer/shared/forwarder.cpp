@@ -15,8 +15,8 @@ namespace evenkeel {
 namespace {
 
 constexpr const char* passed_header = "X-Evenkeel-Passed-On";
-constexpr int connect_seconds = 3;
-constexpr int answer_seconds = 60;  // longer than the longest wait
+constexpr int holder_connect_seconds = 3;
+constexpr int holder_answer_seconds = 60;  // longer than the longest wait
 constexpr std::size_t most_idle = 64;
 constexpr std::size_t most_text = std::size_t{1} << 20;  // of an answer in this process's own memory
 
@@ -83,9 +83,9 @@ std::unique_ptr<httplib::Client> Forwarder::client_for(const std::string& url) {
   auto client = std::make_unique<httplib::Client>(url);
   client->set_keep_alive(true);
   client->set_tcp_nodelay(true);
-  client->set_connection_timeout(connect_seconds);
-  client->set_read_timeout(answer_seconds);
-  client->set_write_timeout(answer_seconds);
+  client->set_connection_timeout(holder_connect_seconds);
+  client->set_read_timeout(holder_answer_seconds);
+  client->set_write_timeout(holder_answer_seconds);
   client->set_decompress(false);
   client->set_url_encode(false);  // the path comes as it was sent
   client->enable_server_certificate_verification(true);
