@@ -136,30 +136,4 @@ Cost overhead_cost_of(const TimeModel& times, TokenUnits units) {
   return cost_of_seconds(times.overhead, times, units);
 }
 
-std::vector<std::int64_t> estimate_speeds(std::span<const CostObservation> observations,
-                                          const TimeModel& times, std::int64_t dp) {
-  constexpr double nominal = 1000;
-  std::vector<std::vector<double>> ratios(static_cast<std::size_t>(std::max<std::int64_t>(dp, 0)));
-  for (const CostObservation& each : observations) {
-    if (!is_sound(each) || each.dp_rank < 0 || each.dp_rank >= dp) continue;
-    ratios[static_cast<std::size_t>(each.dp_rank)].push_back(times(each) / each.seconds);
-  }
-  constexpr std::size_t fewest = 4;
-  std::vector<double> medians;
-  for (const std::vector<double>& of_rank : ratios) {
-    if (of_rank.size() >= fewest) medians.push_back(median(of_rank));
-  }
-  std::vector<std::int64_t> speeds(ratios.size(), static_cast<std::int64_t>(nominal));
-  if (medians.empty()) return speeds;
-  const double usual = median(medians);
-  for (std::size_t rank = 0; rank < ratios.size(); ++rank) {
-    if (ratios[rank].size() < fewest || !(usual > 0)) continue;
-    const double speed = nominal * (median(ratios[rank]) / usual);
-    // Not a number where both are too large to tell.
-    if (std::isnan(speed) || std::abs(speed - nominal) <= 0.02 * nominal) continue;
-    speeds[rank] = std::llround(std::clamp(speed, nominal / 10, nominal * 10));
-  }
-  return speeds;
-}
-
 }  // namespace evenkeel

@@ -14,8 +14,7 @@ struct CostObservation {
   std::int64_t tokens = 0;  ///< of all its samples
   double squares = 0;       ///< the sum of the samples' squared lengths
   double seconds = 0;
-  std::int64_t dp_rank = 0;  ///< who measured it
-  std::int64_t ranks = 1;    ///< of its group, where it has one of its own size; else 1
+  std::int64_t ranks = 1;  ///< of its group, where it has one of its own size; else 1
 };
 
 /// seconds ~ overhead + linear * tokens + quadratic * squares, none of them negative; on a group of g ranks
@@ -98,12 +97,5 @@ enum class TokenUnits : std::int16_t {
                                    TokenUnits units = TokenUnits::one);
 /// The overhead of a micro-batch in these.
 [[nodiscard]] Cost overhead_cost_of(const TimeModel& times, TokenUnits units = TokenUnits::one);
-
-/// How fast each DP rank works, in thousandths of the median rank: the median of what `times` expects of its
-/// observations over what they took. 1000 for ranks with fewer than 4 sound observations and for those within
-/// 2 % of the median rank, so that noise does not change plans; between 100 and 10000. Observations of other
-/// ranks are left out. Deterministic, O(n log n). Precondition: none is of a group of several ranks.
-[[nodiscard]] std::vector<std::int64_t> estimate_speeds(std::span<const CostObservation> observations,
-                                                        const TimeModel& times, std::int64_t dp);
 
 }  // namespace evenkeel

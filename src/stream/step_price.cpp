@@ -6,7 +6,7 @@
 #include <iterator>
 #include <numeric>
 
-#include "balance/bins/choose_count.hpp"
+#include "balance/bins/estimated_time.hpp"
 #include "base/narrow.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/plan_quality.hpp"

@@ -35,6 +35,16 @@ double earliest_end(std::span<const Cost> costs, std::span<const std::int64_t> s
   return earliest;
 }
 
+/// When the last group ends: the largest sum over speed.
+double latest_end(const Partition& partition, std::span<const Cost> costs,
+                  std::span<const std::int64_t> speeds) {
+  const std::vector<Cost> sums = group_sums(partition, costs);
+  double latest = 0;
+  for (std::size_t g = 0; g < sums.size(); ++g)
+    latest = std::max(latest, static_cast<double>(sums[g]) / static_cast<double>(speeds[g]));
+  return latest;
+}
+
 TEST(PartitionBySpeed, a_group_of_half_the_speed_gets_half_the_work) {
   const std::vector<Cost> costs = {6, 5, 4, 3};
   const Partition partition = partition_by_speed(costs, Speeds{2, 1});

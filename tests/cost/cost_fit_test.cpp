@@ -1,6 +1,5 @@
 #include "cost/cost_fit.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -11,13 +10,12 @@
 namespace evenkeel {
 namespace {
 
-using testing::ElementsAre;
 using Observations = std::vector<CostObservation>;
 
 constexpr TimeModel machine{0.02, 3e-6, 1e-9};
 
-/// Micro-batches of 1 to 8 samples of 100 to 8000 tokens, measured in turn by `dp` ranks.
-Observations measured(const TimeModel& times, std::size_t n, std::int64_t dp = 1, double noise = 0) {
+/// Micro-batches of 1 to 8 samples of 100 to 8000 tokens.
+Observations measured(const TimeModel& times, std::size_t n, double noise = 0) {
   std::mt19937_64 random(9);
   std::normal_distribution<double> error(1, noise);
   Observations observations(n);
@@ -29,7 +27,6 @@ Observations measured(const TimeModel& times, std::size_t n, std::int64_t dp = 1
       each.squares += static_cast<double>(length * length);
     }
     each.seconds = times(each) * (noise > 0 ? error(random) : 1);
-    each.dp_rank = static_cast<std::int64_t>(i) % dp;
   }
   return observations;
 }
@@ -49,13 +46,13 @@ TEST(FitTimeModel, finds_the_coefficients_of_exact_times) {
 }
 
 TEST(FitTimeModel, noise_of_two_percent_leaves_it_within_ten) {
-  const std::optional<TimeModel> fit = fit_time_model(measured(machine, 400, 1, 0.02));
+  const std::optional<TimeModel> fit = fit_time_model(measured(machine, 400, 0.02));
   ASSERT_TRUE(fit);
   expect_near(*fit, machine, 0.1);
 }
 
 TEST(FitTimeModel, a_few_stalls_do_not_count_for_much) {
-  Observations observations = measured(machine, 200, 1, 0.005);
+  Observations observations = measured(machine, 200, 0.005);
   for (std::size_t i = 0; i < observations.size(); i += 20) observations[i].seconds *= 20;
   const std::optional<TimeModel> fit = fit_time_model(observations);
   ASSERT_TRUE(fit);
@@ -125,34 +122,6 @@ TEST(CostModelOf, keeps_proportions_in_small_integers) {
   EXPECT_EQ(overhead_cost_of({2e-3, 1e-6, 0}), 2000);
 }
 
-TEST(EstimateSpeeds, of_a_slow_node_is_its_share_of_the_usual) {
-  Observations observations = measured(machine, 160, 8, 0.005);
-  for (CostObservation& each : observations) {
-    if (each.dp_rank == 3) each.seconds *= 2;
-  }
-  const std::vector<std::int64_t> speeds = estimate_speeds(observations, machine, 8);
-  EXPECT_NEAR(static_cast<double>(speeds[3]), 500, 10);
-  for (const std::size_t rank : {0, 1, 2, 4, 5, 6, 7}) EXPECT_EQ(speeds[rank], 1000);
-}
-
-TEST(EstimateSpeeds, is_nominal_where_there_is_little_to_go_by) {
-  EXPECT_THAT(estimate_speeds({}, machine, 3), ElementsAre(1000, 1000, 1000));
-  Observations few = measured(machine, 9, 3);  // three a rank
-  few[0].seconds *= 50;
-  EXPECT_THAT(estimate_speeds(few, machine, 3), ElementsAre(1000, 1000, 1000));
-  EXPECT_THAT(estimate_speeds(measured(machine, 40, 8), machine, 2), ElementsAre(1000, 1000));
-  EXPECT_TRUE(estimate_speeds(few, machine, 0).empty());
-}
-
-TEST(EstimateSpeeds, stays_within_a_tenth_and_ten_times_the_usual) {
-  Observations observations = measured(machine, 60, 3);
-  for (CostObservation& each : observations) {
-    if (each.dp_rank == 0) each.seconds *= 1000;
-    if (each.dp_rank == 2) each.seconds /= 1000;
-  }
-  EXPECT_THAT(estimate_speeds(observations, machine, 3), ElementsAre(100, 1000, 10000));
-}
-
 /// The machine's times, in units of other lengths.
 Observations scaled(double factor) {
   Observations observations = measured(machine, 40);
@@ -186,7 +155,6 @@ TEST(FitTimeModel, seconds_at_the_ends_of_what_a_double_holds_make_a_usable_mode
       EXPECT_GE(model.quadratic, 0);
       EXPECT_GT(model.linear + model.quadratic, 0);
       EXPECT_GE(overhead_cost_of(*fit), 0);
-      for (const std::int64_t speed : estimate_speeds(observations, *fit, 1)) EXPECT_GT(speed, 0);
     }
   }
 }

@@ -200,7 +200,7 @@ TEST(GroupTimes, fewer_than_four_of_a_link_say_nothing_of_it) {
     const std::optional<TimeModel> fit = fit_time_model(observations, unknown);
     ASSERT_TRUE(fit);
     EXPECT_FALSE(fit->between_nodes) << more;
-    CostObservation wide{1000 + 100 * more, 1e5, 0, 0, 8};
+    CostObservation wide{1000 + 100 * more, 1e5, 0, 8};
     wide.seconds = seconds_on_group(times, unknown, wide);
     observations.push_back(wide);
   }

@@ -155,13 +155,6 @@ std::int64_t Problem::aligned_size(Item item, std::int64_t size) const {
   return sum;
 }
 
-Cost Problem::time_of(const ContextWork& work, std::int64_t first, std::int64_t size) const {
-  const Cost time = time_on(work, size, communication);
-  if (speeds.empty()) return time;
-  const auto group = speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
-  return slowed_time(time, std::ranges::max(speeds), std::ranges::min(group));
-}
-
 void require_fits(const Problem& problem) {
   require_shape(problem);
   require_lists(problem);

@@ -43,8 +43,6 @@ struct Problem {
   }
   /// Aligned tokens of an item in a group of `size` ranks.
   [[nodiscard]] std::int64_t aligned_size(Item item, std::int64_t size) const;
-  /// Of a micro-batch that ranks first .. first + size - 1 run. O(ranks).
-  [[nodiscard]] Cost time_of(const ContextWork& work, std::int64_t first, std::int64_t size) const;
 };
 
 /// A micro-batch of a schedule: ranks first .. first + size - 1 run it together.

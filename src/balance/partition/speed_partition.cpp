@@ -138,13 +138,4 @@ Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::i
   return groups.result();
 }
 
-double latest_end(const Partition& partition, std::span<const Cost> costs,
-                  std::span<const std::int64_t> speeds) {
-  const std::vector<Cost> sums = group_sums(partition, costs);
-  double latest = 0;
-  for (std::size_t g = 0; g < sums.size(); ++g)
-    latest = std::max(latest, static_cast<double>(sums[g]) / static_cast<double>(speeds[g]));
-  return latest;
-}
-
 }  // namespace evenkeel

@@ -9,7 +9,7 @@
 namespace evenkeel {
 
 /// Assigns items to groups that work at different speeds, so that they end together: a group of half the
-/// speed gets half the work. Speeds are integers in any one unit; estimate_speeds gives thousandths. Equal
+/// speed gets half the work. Speeds are integers in any one unit. Equal
 /// speeds are balance_items; else items by falling cost, each to the group that would end it first (longest
 /// processing time for uniform machines), then moves and swaps from the group that ends last, never worse
 /// than that.
@@ -19,9 +19,5 @@ namespace evenkeel {
 ///
 /// Example: costs {6, 5, 4, 3}, speeds {2, 1}: the first group gets 5 + 4 + 3 and the other 6; both end at 6.
 [[nodiscard]] Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::int64_t> speeds);
-
-/// When the last group ends: the largest sum over speed.
-[[nodiscard]] double latest_end(const Partition& partition, std::span<const Cost> costs,
-                                std::span<const std::int64_t> speeds);
 
 }  // namespace evenkeel

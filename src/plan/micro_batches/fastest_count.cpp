@@ -1,6 +1,6 @@
 #include "plan/micro_batches/fastest_count.hpp"
 
-#include "balance/bins/choose_count.hpp"
+#include "balance/bins/estimated_time.hpp"
 
 namespace evenkeel {
 namespace {

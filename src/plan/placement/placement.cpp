@@ -187,10 +187,4 @@ Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> pa
   return {std::move(items), std::move(offsets)};
 }
 
-Partition place_parts(Partition parts, const PlacementInput& input) {
-  const Placement placement = best_placement(parts, input);
-  if (std::ranges::is_sorted(placement.part_of_rank)) return parts;
-  return reorder_parts(parts, placement.part_of_rank);
-}
-
 }  // namespace evenkeel

@@ -57,7 +57,4 @@ struct Placement {
 /// Precondition: a permutation of the parts.
 [[nodiscard]] Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> part_of_rank);
 
-/// The same parts, each at its DP rank's place. Only labels change, so that balance is as it was.
-[[nodiscard]] Partition place_parts(Partition parts, const PlacementInput& input);
-
 }  // namespace evenkeel

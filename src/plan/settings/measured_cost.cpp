@@ -33,7 +33,6 @@ CostObservation observe(const LengthTable& table, const StepAssignment& assignme
   observation.squares =
       static_cast<double>(work_of(table, assignment, plan, CostModel{0, 1, balance.cost.window}));
   observation.seconds = seconds * speed / nominal;
-  observation.dp_rank = rank.value();
   if (settings.flexible) observation.ranks = plan.context.size;
   return observation;
 }

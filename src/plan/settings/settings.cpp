@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "balance/bins/choose_count.hpp"
+#include "balance/bins/estimated_time.hpp"
 #include "balance/context/levels.hpp"
 #include "base/text_layout.hpp"
 #include "cost/default_communication.hpp"

@@ -10,6 +10,14 @@
 
 namespace evenkeel::context {
 
+Cost time_of(const Problem& problem, const ContextWork& work, std::int64_t first, std::int64_t size) {
+  const Cost time = time_on(work, size, problem.communication);
+  if (problem.speeds.empty()) return time;
+  const auto group = problem.speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
+  const std::int64_t slowest = std::ranges::min(group);
+  return (time * std::ranges::max(problem.speeds) + slowest - 1) / slowest;
+}
+
 namespace {
 
 struct TaskSum {
@@ -31,15 +39,6 @@ TaskSum sum_of(const Problem& problem, const Items& items, std::int64_t size) {
 
 bool is_within(const Problem& problem, const TaskSum& sum, std::int64_t size) {
   return sum.used <= size * problem.limits.max_size && sum.count <= problem.limits.max_items;
-}
-
-/// Of a micro-batch, as its slowest rank takes.
-Cost time_of(const Problem& problem, const ContextWork& work, std::int64_t first, std::int64_t size) {
-  const Cost time = time_on(work, size, problem.communication);
-  if (problem.speeds.empty()) return time;
-  const auto group = problem.speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
-  const std::int64_t slowest = std::ranges::min(group);
-  return (time * std::ranges::max(problem.speeds) + slowest - 1) / slowest;
 }
 
 std::string fault_of_task(const Problem& problem, const Task& task, std::span<const Item> items) {

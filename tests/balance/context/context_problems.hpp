@@ -31,6 +31,9 @@ struct OwnedContextProblem {
   }
 };
 
+/// Of a micro-batch that ranks first .. first + size - 1 run: what its slowest rank takes.
+Cost time_of(const Problem& problem, const ContextWork& work, std::int64_t first, std::int64_t size);
+
 /// Zigzag alignment: two chunks a rank.
 inline std::vector<std::int64_t> zigzag_alignments(std::int64_t max_size) {
   std::vector<std::int64_t> alignments{1, 1};

@@ -114,7 +114,7 @@ Cost end_on(const Problem& problem, const Schedule& schedule) {
     const Task& task = schedule.tasks[static_cast<std::size_t>(t)];
     ContextWork work;
     for (const Item item : schedule.items[t]) work += problem.items[static_cast<std::size_t>(item)];
-    const Cost time = problem.time_of(work, task.first, task.size);
+    const Cost time = time_of(problem, work, task.first, task.size);
     for (std::int64_t r = task.first; r < task.first + task.size; ++r)
       ends[static_cast<std::size_t>(r)] += time;
   }

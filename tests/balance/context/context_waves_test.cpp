@@ -178,7 +178,7 @@ Cost end_with(const std::vector<std::int64_t>& speeds, OwnedContextProblem made,
     ContextWork work;
     for (const Item item : schedule.items[t]) work += problem.items[static_cast<std::size_t>(item)];
     Cost& wave = waves[static_cast<std::size_t>(task.wave)];
-    wave = std::max(wave, problem.time_of(work, task.first, task.size));
+    wave = std::max(wave, time_of(problem, work, task.first, task.size));
   }
   return std::accumulate(waves.begin(), waves.end(), Cost{0});
 }

@@ -34,6 +34,11 @@ std::vector<WorldRank> ranks(const std::vector<int>& numbers) {
   return owners;
 }
 
+/// The same parts, each at its DP rank's place.
+Partition place_parts(const Partition& parts, const PlacementInput& input) {
+  return reorder_parts(parts, best_placement(parts, input).part_of_rank);
+}
+
 /// Bytes of items whose owner is not among the ranks of the DP rank that gets them.
 std::int64_t bytes_moved(const Partition& parts, const PlacedJob& job) {
   std::int64_t moved = 0;
