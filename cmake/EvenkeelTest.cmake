@@ -92,9 +92,11 @@ endfunction()
 # runs as NAME.threads.r<N>, where all threads may call MPI.
 #
 # Ranks of one machine need none of the networks that Open MPI looks for otherwise, which takes half the time of a small
-# job.
+# job. And where a rank fails, mpirun ends the others at once: it would wait for one or two seconds otherwise, and many tests
+# are of jobs that fail.
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 --mca pml ob1
-                    --mca btl_base_warn_component_unused 0 --mca btl_tcp_disable_family 6)
+                    --mca btl_base_warn_component_unused 0 --mca btl_tcp_disable_family 6
+                    --mca odls_base_sigkill_timeout 0)
 set(EVENKEEL_MPI_ENVIRONMENT)
 if(EVENKEEL_SANITIZE STREQUAL "address")
   # Open MPI keeps memory until the process ends, which the leak sanitizer would report as ours.
