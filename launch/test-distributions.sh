@@ -22,7 +22,7 @@ try_inside() {
   tested=$SECONDS
   if ((status == 0)); then
     launch/test.sh >/try/out/tests.log 2>&1 || status=$?
-    tail -n 60 /try/out/tests.log
+    if ((status == 0)); then tail -n 60 /try/out/tests.log; else cat /try/out/tests.log; fi
     told="$(sed -n 's/^\([0-9]*% tests passed.* of [0-9]*\)$/\1/p' /try/out/tests.log)"
   else
     told="quickstart.sh ends with status $status"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and tests: every test program, and MPI suites on two and four ranks, in 15 to 30
+# Installs what is missing, builds, and tests: every test program, and MPI suites on two and four ranks, in 12 to 25
 # minutes on two cores. Says at its end what it left out.
 #
 #   --all          also what it leaves out, but for what takes hours: other numbers of ranks, simulated nodes, packages,
