@@ -11,8 +11,9 @@ import random
 import sys
 import time
 import urllib.error
-import urllib.request
 import zlib
+
+from doors import NoAnswer, call
 
 PATIENCE = 120  # seconds for which a request is sent again
 PAUSE = 0.6  # the longest between two requests, in seconds
@@ -27,12 +28,11 @@ def post(url, body):
     begun = time.monotonic()
     while True:
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, body.encode()), timeout=20) as answer:
-                return json.loads(answer.read())
+            return json.loads(call(url, body.encode(), timeout=20))
         except urllib.error.HTTPError as error:
             if error.code not in (429, 503) or time.monotonic() - begun > PATIENCE:
                 sys.exit(f'{error.code} {error.read()!r}')
-        except (OSError, ValueError) as error:  # no connection, or half an answer
+        except NoAnswer as error:
             if time.monotonic() - begun > PATIENCE:
                 sys.exit(f'the buffer is gone: {error}')
         time.sleep(0.05)

@@ -21,10 +21,9 @@ import tempfile
 import threading
 import time
 import urllib.error
-import urllib.request
 
 from accounts import Accountant, Rules, Run
-from ports import free_ports
+from doors import NoAnswer, call, free_ports
 from redis_server import RedisServer
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
@@ -39,11 +38,6 @@ LIMIT = 120  # seconds after which something hangs
 
 class Wrong(Exception):
     """What a round has found."""
-
-
-def call(url, content=None, timeout=10):
-    with urllib.request.urlopen(urllib.request.Request(url, content), timeout=timeout) as answer:
-        return json.loads(answer.read())
 
 
 class Settings:
@@ -265,8 +259,8 @@ class Round:
         told = []
         for url in self._urls:
             try:
-                told.append(call(url + '/v1/status'))
-            except (OSError, ValueError):
+                told.append(json.loads(call(url + '/v1/status')))
+            except (NoAnswer, urllib.error.HTTPError):
                 pass
         if len(told) < self.settings.buffers:
             return None
@@ -343,7 +337,7 @@ class Round:
             for url in self._urls if self.settings.buffers > 1 else [self._urls[self._any_door()]]:
                 call(url + '/v1/end', b'')
             return True
-        except (OSError, ValueError):
+        except (NoAnswer, urllib.error.HTTPError):
             return self._job.poll() == 0
 
     def _final_status(self):

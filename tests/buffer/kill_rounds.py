@@ -17,16 +17,12 @@ import tempfile
 import threading
 import time
 import urllib.error
-import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'arrivals'))
+from doors import NoAnswer, call  # noqa: E402
 
 GROUP_SIZE = 4
 PRODUCERS = 4
-
-
-def call(url, content=None, timeout=10):
-    data = None if content is None else content if isinstance(content, bytes) else json.dumps(content).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, data), timeout=timeout) as answer:
-        return answer.read()
 
 
 class Buffer:
@@ -139,7 +135,7 @@ def patient_call(url, content=None):
         except urllib.error.HTTPError as error:
             if error.code != 503:
                 sys.exit(f'{url} is answered with {error.code} {error.read()!r}')
-        except OSError:
+        except NoAnswer:
             pass
         time.sleep(0.05)
     sys.exit(f'{url} does not answer within 30 seconds')
@@ -173,7 +169,7 @@ class Producer(threading.Thread):
                     continue
                 self.error = f'{error.code} {error.read()!r}'
                 return
-            except OSError:
+            except NoAnswer:
                 return
             if answer['accepted'] + answer['duplicates'] != len(batch):
                 self.error = f'{answer} of {len(batch)}'
@@ -190,7 +186,7 @@ def check(url, acknowledged, sent):
     if samples['received'] != samples['trained'] + samples['formed'] + samples['waiting'] + sum(samples['dropped'].values()):
         return f'the sums are wrong: {samples}'
     arrivals = [sample[0] for group in waiting['groups'] for sample in group['samples']]
-    lines = patient_call(url + '/v1/job/samples', {'arrivals': arrivals}).decode().splitlines()
+    lines = patient_call(url + '/v1/job/samples', json.dumps({'arrivals': arrivals}).encode()).decode().splitlines()
     keys = [json.loads(line)['key'] for line in lines]
     if len(keys) != len(set(keys)):
         return 'a sample is there twice'

@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -31,18 +33,20 @@ inline std::string no_redis() {
              : "redis-server is not installed (launch/install-packages.sh --tests)";
 }
 
-/// A port of TCP that nobody listens on.
+/// A port of TCP that nobody listens on, below those that connections get.
 inline int free_port() {
-  const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool is_bound = ::bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                        ::getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  ::close(probe);
-  if (!is_bound) throw std::runtime_error("there is no free port");
-  return ntohs(address.sin_port);
+  std::random_device device;
+  while (true) {
+    const int port = std::uniform_int_distribution(16'000, 32'000)(device);
+    const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    const bool is_bound = ::bind(probe, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    ::close(probe);
+    if (is_bound) return port;
+  }
 }
 
 /// A redis-server of its own, on a socket in a folder of its own.

@@ -48,7 +48,7 @@ def _run(command, ranks, over, timeout, environment):
     return _run_by_torch(command, ranks, timeout, environment)
 
 
-def _free_port():
+def free_port():
     """One that the system gives to nobody who asks for any, so that it stays free until the job listens."""
     while True:
         port = random.randrange(15_000, 32_000)
@@ -61,7 +61,7 @@ def _free_port():
 
 
 def _run_by_torch(command, ranks, timeout, environment):
-    port = _free_port()
+    port = free_port()
     job = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen(command, env={**environment, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)},

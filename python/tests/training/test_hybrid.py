@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import pathlib
-import socket
 import sys
 
 import numpy as np
@@ -19,7 +18,7 @@ from evenkeel import PackedTreeLayout, PrefixTree, packing, routes  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "service"))
 
-from jobs import processes  # noqa: E402
+from jobs import free_port, processes  # noqa: E402
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / "examples" / "training" / "hybrid.py"
 
@@ -196,12 +195,6 @@ def train_on(rank, port, results):
         results.close()
         results.join_thread()
     dist.destroy_process_group()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @functools.cache
