@@ -115,6 +115,12 @@ Column& Column::operator=(const Column& other) {
   return *this;
 }
 
+// Not inline: compiled without optimization, for a user or a room that has no need of it, they would look at
+// every byte.
+Column& Column::operator=(Column&& other) noexcept = default;
+
+Column::~Column() = default;
+
 Column::Column(FieldSpec spec, std::int64_t rows) : spec_(std::move(spec)), row_bytes_(spec_.row_bytes()) {
   EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec_.kind), spec_.name, rows);
   grow_to(rows);

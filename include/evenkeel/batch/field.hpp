@@ -198,8 +198,8 @@ class Column {
   Column(const Column& other);
   Column(Column&& other) noexcept = default;
   Column& operator=(const Column& other);
-  Column& operator=(Column&& other) noexcept = default;
-  ~Column() = default;
+  Column& operator=(Column&& other) noexcept;
+  ~Column();
   /// `rows` rows of zero bytes. Here and below, of a field that is not counted, or without rows and samples.
   Column(FieldSpec spec, std::int64_t rows);
   /// Rows of zero bytes, of samples. Here and below, of a counted field.
