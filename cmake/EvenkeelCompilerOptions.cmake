@@ -17,7 +17,8 @@ if(EVENKEEL_WARNINGS_AS_ERRORS)
 endif()
 
 # evenkeel_compile_soon(TARGET): for what waits for people and files rather than computes. A release of it is compiled in
-# two thirds of the time.
+# two thirds of the time. The linker may keep its copy of an inline function for everybody: one that takes long belongs in
+# a source.
 function(evenkeel_compile_soon target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()

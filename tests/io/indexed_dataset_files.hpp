@@ -49,7 +49,7 @@ class Files {
 /// The tokens of adjacent sequences.
 inline std::vector<std::int64_t> tokens_of(const IndexedDataset& dataset, RowRange sequences) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(dataset.tokens_in(sequences)));
-  dataset.read_tokens(std::span(&sequences, 1), tokens);
+  static_cast<void>(dataset.read_tokens(std::span(&sequences, 1), tokens));
   return tokens;
 }
 

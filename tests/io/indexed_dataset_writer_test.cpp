@@ -268,8 +268,9 @@ RC_GTEST_PROP(IndexedDataset, runs_of_sequences_come_one_after_the_other_as_they
     for (const std::int64_t token : tokens_of(dataset, runs.back())) expected.push_back(token);
   }
   std::vector<std::int64_t> tokens(expected.size());
-  dataset.read_tokens(runs, tokens);
+  const bool has_negative = dataset.read_tokens(runs, tokens);
   RC_ASSERT(tokens == expected);
+  RC_ASSERT(has_negative == std::ranges::any_of(expected, [](std::int64_t token) { return token < 0; }));
 }
 
 }  // namespace

@@ -82,10 +82,10 @@ class IndexedDataset {
 
   /// Where the elements of adjacent sequences are in the data. O(1).
   [[nodiscard]] ByteRange bytes_of(RowRange sequences) const noexcept;
-  /// The tokens of runs of adjacent sequences, one after the other into `out`, with one read a run. Negative
-  /// ones are the caller's matter. Throws InputError when the dtype is no integer, IoError when the file
-  /// cannot be read or has changed. Precondition: `out` has as many elements as the runs have tokens.
-  void read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const;
+  /// The tokens of runs of adjacent sequences, one after the other into `out`, with one read a run. Returns
+  /// whether any is negative. Throws InputError when the dtype is no integer, IoError when the file cannot be
+  /// read or has changed. Precondition: `out` has as many elements as the runs have tokens.
+  [[nodiscard]] bool read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const;
   /// The elements of adjacent sequences as the file has them, little-endian, of any dtype.
   [[nodiscard]] std::vector<std::byte> read_bytes(RowRange sequences) const;
   /// The modes of adjacent sequences. Precondition: has_modes().

@@ -46,17 +46,20 @@ std::string at_byte(std::int64_t offset) {
 }
 
 /// Makes the narrow numbers in the last bytes of `values` 64-bit ones, front to back: number i is written
-/// before the place where number i + 1 is still to be read.
+/// before the place where number i + 1 is still to be read. Returns whether any is negative.
 template <typename Narrow>
-void widen(std::span<std::int64_t> values) {
+bool widen(std::span<std::int64_t> values) {
   char* const bytes = reinterpret_cast<char*>(values.data());
   const char* from = bytes + values.size() * (sizeof(std::int64_t) - sizeof(Narrow));
+  std::int64_t signs = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     Narrow number{};
     std::memcpy(&number, from + i * sizeof number, sizeof number);
     const std::int64_t wide = number;
     std::memcpy(bytes + i * sizeof wide, &wide, sizeof wide);
+    signs |= wide;
   }
+  return signs < 0;
 }
 
 }  // namespace
@@ -288,12 +291,13 @@ ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
   return {first_token_of(sequences.begin) * element, first_token_of(sequences.end) * element};
 }
 
-void IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
+bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
   if (indexed_dataset::is_float(dtype_)) {
     throw InputError(index_.path(), "is of " + std::string(name_of(dtype_)) + "; tokens are integers",
                      "Give a dataset of token ids");
   }
   const auto element = size_of(dtype_);
+  bool has_negative = false;
   for (std::size_t first = 0; first < runs.size(); first += runs_a_read) {
     const std::span<const RowRange> together =
         runs.subspan(first, std::min(runs_a_read, runs.size() - first));
@@ -307,9 +311,10 @@ void IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::
     }
     data_.read(std::span<const InputFile::Piece>(pieces).first(together.size()));
     indexed_dataset::with_integer_type(dtype_, [&](auto narrow) {
-      for (std::size_t i = 0; i < together.size(); ++i) widen<decltype(narrow)>(tokens[i]);
+      for (std::size_t i = 0; i < together.size(); ++i) has_negative |= widen<decltype(narrow)>(tokens[i]);
     });
   }
+  return has_negative;
 }
 
 std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {

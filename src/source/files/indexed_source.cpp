@@ -67,10 +67,10 @@ std::vector<RowRange> IndexedSource::runs_of(std::span<const std::int64_t> posit
   return runs;
 }
 
-void IndexedSource::require_no_negative(const RaggedBatch& batch) const {
+/// Precondition: one of the tokens is negative.
+void IndexedSource::refuse_negative(const RaggedBatch& batch) const {
   const std::span<const std::int64_t> tokens = batch.at(input_ids_field).values<std::int64_t>();
   const auto bad = std::ranges::find_if(tokens, [](std::int64_t token) { return token < 0; });
-  if (bad == tokens.end()) return;
   const std::int64_t at = bad - tokens.begin();
   const std::span<const std::int64_t> offsets = batch.token_offsets();
   const auto after = std::ranges::upper_bound(offsets, at);
@@ -91,8 +91,7 @@ RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
   }
   RaggedBatch batch(std::move(shapes));
   Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
-  dataset_.read_tokens(runs_of(positions), tokens.values<std::int64_t>());
-  require_no_negative(batch);
+  if (dataset_.read_tokens(runs_of(positions), tokens.values<std::int64_t>())) refuse_negative(batch);
   return batch;
 }
 

@@ -35,7 +35,7 @@ class IndexedSource : public SampleSource {
 
  private:
   explicit IndexedSource(const std::filesystem::path& prefix) : dataset_(prefix) {}
-  void require_no_negative(const RaggedBatch& batch) const;
+  [[noreturn]] void refuse_negative(const RaggedBatch& batch) const;
   [[nodiscard]] std::vector<RowRange> runs_of(std::span<const std::int64_t> positions) const;
 
   IndexedDataset dataset_;
