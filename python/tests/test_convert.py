@@ -63,8 +63,58 @@ def test_pretraining_says_that_every_token_carries_loss(lines_of):
 def test_padding_goes_and_lists_as_wide_lose_it_too(lines_of):
     row = {"input_ids": np.array([0, 5, 6, 7, 0]), "attention_mask": np.array([0, 1, 1, 1, 0]),
            "loss_mask": [0, 0, 1, 1, 0], "entropy": np.array([9, 0.5, 0.25, 1, 9], np.float32), "advantages": [1.0, 2.0]}
-    assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1], "entropy": [0.5, 0.25, 1.0],
+    assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1], "entropy": [0.25, 1.0],
                                    "advantages": [1.0, 2.0]}]
+
+
+def test_values_of_tokens_move_with_the_mask_and_those_of_inputs_stay(lines_of):
+    row = {"input_ids": [1, 2, 10, 11, 12], "completion_mask": [0, 0, 1, 0, 1], "old_log_probs": [0, 0, -.1, 0, -.12],
+           "advantages": [0.5, 0.25, 0], "position_ids": [0, 1, 2, 3, 4], "ref_log_probs": [0.0, -.5, 0.0, -.6], "turn": [0, 0, 1, 2, 3]}
+    lines, _ = lines_of([row], at={"ref_log_probs": "next"}, as_is=["turn"])
+    assert lines == [{"prompt_ids": [1, 2], "response_ids": [10, 11, 12], "loss_mask": [1, 0, 1], "old_log_probs": [-.1, 0, -.12],
+                      "advantages": [0.5, 0.25, 0], "position_ids": [0, 1, 2, 3, 4], "ref_log_probs": [-.5, 0.0, -.6],
+                      "turn": [0, 0, 1, 2, 3]}]
+
+
+def test_padded_columns_of_every_convention_lose_their_padding(lines_of):
+    row = {"input_ids": [0, 1, 2, 3, 0], "attention_mask": [0.0, 1.0, 1.0, 1.0, 0.0], "loss_mask": [0, 0, 0, 1, 0],
+           "shifted": [9.0, 9.0, 0.5, 9.0], "own": [9.0, 9.0, 9.0, 0.5, 9.0]}
+    assert lines_of([row], at={"shifted": "next"})[0] == [
+        {"prompt_ids": [1, 2], "response_ids": [3], "loss_mask": [1], "shifted": [0.5], "own": [0.5]}]
+
+
+def test_where_all_tokens_are_response_a_job_is_told_the_convention(lines_of):
+    lines, told = lines_of([{"input_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}], mask="all")
+    assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}]
+    assert told.read_as == {"weights": {"at": "response"}}
+
+
+@pytest.mark.parametrize("at, mask, labels", [("token", [0, 0, 1, 1], [-100, -100, 3, 4]), ("next", [0, 1, 1, 0], [-100, 3, 4, -100]),
+                                              ("next", [0, 1, 1], [-100, 3, 4]), ("response", [1, 1], [3, 4])])
+def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_of, at, mask, labels):
+    row = {"prompt_ids": [1, 2], "response_ids": [3, 4], "loss_mask": mask, "labels": labels}
+    assert lines_of([row], at={"loss_mask": at, "labels": at})[0] == [{**row, "loss_mask": [1, 1], "labels": [3, 4]}]
+
+
+@pytest.mark.parametrize("columns, at, why", [
+    ({"loss_mask": [0, 0, 1, 1]}, {}, "'loss_mask': has a value for each token.*at={'loss_mask': 'token'}"),
+    ({"labels": [-100, -100, 3, 4]}, {}, "'labels': has a value for each token"),
+    ({"loss_mask": [0, 0, 1, 1]}, {"loss_mask": "next"}, "'loss_mask': is set at row 3, the last.*at: token"),
+    ({"loss_mask": [0, 1, 1, 0]}, {"loss_mask": "token"}, "'loss_mask': is set at token 1, which belongs to the prompt"),
+    ({"labels": [1, 2, 3, 4]}, {"labels": "token"}, "'labels': is set at token 1"),
+    ({"old": [1.0, 2.0]}, {"old": "token"}, "'old': has 2 values for 4 tokens"),
+    ({"old": [1.0, 2.0]}, {"old": "tokens"}, "Say one of token, next, response"),
+    ({"old": [1.0, 2.0]}, {"new": "token"}, "'new': is not there"),
+])
+def test_what_fits_no_convention_is_refused(lines_of, columns, at, why):
+    with pytest.raises(evenkeel.Error, match=why):
+        lines_of([{"prompt_ids": [1, 2], "response_ids": [3, 4], **columns}], at=at)
+
+
+@pytest.mark.parametrize("mask", [[1, 1, 1, 2, 2, 2, 0, 0], [0, 0, 0, 0, 0, 0, -10000, -10000], [0.5] * 8])
+def test_attention_masks_have_only_0_and_1(lines_of, mask):
+    with pytest.raises(evenkeel.InputError, match="'attention_mask': holds .*only 0 and 1"):
+        lines_of([{"input_ids": list(range(8)), "attention_mask": mask}], mask="all")
 
 
 def test_rollouts_keep_their_fields_and_say_how_texts_and_bytes_are_read(lines_of):

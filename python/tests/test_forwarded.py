@@ -68,6 +68,26 @@ def test_their_keys_mean_what_they_meant():
     assert rollouts.from_slime(slime_sample(reward={"math": 1.0}), group_size=2, reward_key="math")["reward"] == 1.0
 
 
+def test_values_of_prime_rl_move_with_its_mask():
+    sample = later_prime_rl_sample(token_ids=[1, 2, 10, 11, 5, 12], mask=[0, 0, 1, 1, 0, 1], logprobs=[0, 0, -.1, -.11, 0, -.12],
+                                   advantages=[0, 0, .5, .5, 0, .5], temperatures=[1.0] * 6)
+    made = rollouts.from_prime_rl(sample, uid="q", index=0, version=1)
+    assert (made["prompt_ids"], made["response_ids"], made["loss_mask"]) == ([1, 2], [10, 11, 5, 12], [True, True, False, True])
+    assert (made["logprobs"], made["advantages"], made["temperatures"]) == ([-.1, -.11, 0, -.12], [.5, .5, 0, .5], [1.0] * 4)
+
+
+def test_the_first_token_is_of_the_prompt_since_nothing_predicts_it():
+    made = rollouts.from_prime_rl(later_prime_rl_sample(mask=[True] * 5), uid="q", index=0, version=1)
+    assert (made["prompt_ids"], made["loss_mask"], made["logprobs"]) == ([1], [True] * 4, [0.0, -1.0, 0.0, -0.5])
+
+
+@pytest.mark.parametrize("at, mask", [("token", [0, 0, 1, 0, 1]), ("next", [0, 1, 0, 1, 0]), ("next", [0, 1, 0, 1]), ("response", [1, 0, 1])])
+def test_a_mask_may_follow_every_convention(at, mask):
+    made = rollouts.from_slime(slime_sample(response_length=3, rollout_log_probs=[-1, -2, -3], loss_mask=mask), group_size=2,
+                               at={"loss_mask": at})
+    assert (made["loss_mask"], made["rollout_log_probs"]) == ([1, 0, 1], [-1, -2, -3])
+
+
 @pytest.mark.parametrize(
     "forward, why",
     [
@@ -80,6 +100,15 @@ def test_their_keys_mean_what_they_meant():
         (lambda: rollouts.from_slime(slime_sample(response_length=9), group_size=2), "response_length: is 9"),
         (lambda: rollouts.from_prime_rl(prime_rl_sample(prompt_mask=[0, 1]), uid="q", index=0, version=0), "prompt_mask: names"),
         (lambda: rollouts.from_prime_rl(later_prime_rl_sample(mask=[True]), uid="q", index=0, version=0), "mask: has 1 entries"),
+        (lambda: rollouts.from_prime_rl(later_prime_rl_sample(logprobs=[0.5]), uid="q", index=0, version=0), "logprobs: has 1 val"),
+        (lambda: rollouts.from_prime_rl(prime_rl_sample(completion_logprobs=[-1.0] * 5), uid="q", index=0, version=0), "has 5 values"),
+        (lambda: rollouts.from_verl(verl_output(response_mask=[0, 0, 0, 1, 1, 0, 1]), uid="q", index=0), "loss_mask: has 7 values"),
+        (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 0, 0, 1, 1]), group_size=2), "loss_mask: has 5 values.*pass at="),
+        (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 0, 0, 1, 1]), group_size=2, at={"loss_mask": "next"}),
+         "loss_mask: is set at row 4, the last"),
+        (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 1, 0, 1, 1]), group_size=2, at={"loss_mask": "token"}),
+         "loss_mask: is set at token 1, which belongs to the prompt"),
+        (lambda: rollouts.from_slime(slime_sample(), group_size=2, at={"log_probs": "token"}), "'log_probs'.*not there"),
     ],
 )
 def test_what_would_lose_its_meaning_is_refused(forward, why):

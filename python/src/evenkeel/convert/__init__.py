@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenkeel import _core
@@ -31,6 +31,7 @@ def to_jsonl(
     tokenizer: Any = None,
     drop: Sequence[str] = (),
     as_is: Sequence[str] = (),
+    at: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> Converted:
     """Writes a line a row, which appears complete or not at all. No column is left out but those that ``drop`` names; one that a
@@ -43,15 +44,19 @@ def to_jsonl(
     ``uid``        the column that says which rows have one prompt; rows without are groups of their own
     ``messages``   the column with chats, which ``tokenizer`` turns into tokens by its template, where there is no ``input_ids``
     ``as_is``      columns of lists of any length, for a job whose ``fields`` say what they are
+    ``at``         by column, the row convention of its lists: token, next or response (docs/adapters.md#row-conventions)
 
     A row has ``prompt_ids`` and ``response_ids``; or ``input_ids``, of which those up to the first with loss are the prompt, one at
     least, and ``attention_mask`` where they are padded; or a chat. The response's part of the mask becomes ``loss_mask``, so that
-    what users say between answers carries no loss. Lists have a value a token or a response token, numbers and texts are one a sample.
+    what users say between answers carries no loss. Lists have a value a token or a response token, numbers and texts are one a
+    sample. A mask says at each token whether that token carries loss, so lists as long as ``input_ids``, such as log-probabilities
+    and advantages, follow the same convention and are cut to the response like it; position_ids, segment_ids, token_type_ids,
+    mm_token_type_ids and routed_experts belong to the inputs and stay as long.
     """
     target = pathlib.Path(path)
     if target.exists() and not overwrite:
         _core.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite")
-    made = Rows(mask=mask, uid=uid, messages=messages, tokenizer=tokenizer, drop=set(drop), as_is=set(as_is))
+    made = Rows(mask=mask, uid=uid, messages=messages, tokenizer=tokenizer, drop=set(drop), as_is=set(as_is), at=at)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         with open(part, "w", encoding="utf-8") as file:

@@ -30,8 +30,20 @@ def _parser() -> _Parser:
     parser.add_argument("--tokenizer", metavar="NAME", help="turns chats into tokens; needs transformers")
     parser.add_argument("--drop", metavar="COLUMNS", default="", help="leave these columns out, separated by commas")
     parser.add_argument("--as-is", metavar="COLUMNS", default="", help="carry lists of any length in these columns")
+    parser.add_argument("--at", metavar="COLUMN=WORD", default="",
+                        help="row conventions of lists, separated by commas: token, next or response")
     parser.add_argument("--overwrite", action="store_true", help="replace OUT")
     return parser
+
+
+def _conventions(text: str) -> dict[str, str]:
+    at = {}
+    for part in filter(None, text.split(",")):
+        name, equals, word = part.rpartition("=")
+        if not equals or not name:
+            raise ConfigError(f"--at: {part!r} is not COLUMN=WORD")
+        at[name] = word
+    return at
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given["tokenizer"] = AutoTokenizer.from_pretrained(given["tokenizer"])
         for option in ("drop", "as_is"):
             given[option] = [name for name in given[option].split(",") if name]
+        given["at"] = _conventions(given["at"])
         target = given.pop("path")
         told = to_jsonl(names, target, **given)
     except ConfigError as error:

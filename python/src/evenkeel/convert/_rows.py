@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
 
 from evenkeel import _core
+from evenkeel._conventions import IGNORED, LABELS, LOSS_MASK, of_response, require_conventions
+from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
-IGNORED = -100  # what labels have where a token carries no loss
+# Values of tokens as inputs, which stay with them; all others belong to the prediction of their token.
+OF_INPUTS = ("position_ids", "segment_ids", "token_type_ids", "mm_token_type_ids", "routed_experts")
 
 
 @dataclasses.dataclass
@@ -31,8 +34,10 @@ class Converted:
 class Rows:
     """Turns one row after the other into what a line holds."""
 
-    def __init__(self, *, mask: str | None, uid: str, messages: str, tokenizer: Any, drop: set[str], as_is: set[str]) -> None:
+    def __init__(self, *, mask: str | None, uid: str, messages: str, tokenizer: Any, drop: set[str], as_is: set[str],
+                 at: Mapping[str, str] | None = None) -> None:
         self._mask, self._uid, self._messages, self._tokenizer = mask, uid, messages, tokenizer
+        self._at_of = require_conventions(at)
         self._drop, self._as_is = drop, as_is
         self._first: set[str] = set()
         self.told = Converted()
@@ -48,10 +53,11 @@ class Rows:
             line["uid"] = self._uid_of(columns.pop(self._uid))
         if self._messages in columns and "input_ids" not in columns and "prompt_ids" not in columns:
             columns |= self._tokens_of_chat(columns.pop(self._messages))
+        moves = "input_ids" in columns
         kept = self._split(line, columns)
         tokens = len(line["prompt_ids"]) + len(line["response_ids"])
         for name, value in columns.items():
-            line[name] = self._value(name, value, kept, tokens, len(line["response_ids"]))
+            line[name] = self._value(name, value, kept, moves, len(line["prompt_ids"]), len(line["response_ids"]))
         self.told.samples, self.told.tokens = self.told.samples + 1, self.told.tokens + tokens
         self.told.without_response += not line["response_ids"]
         self.told.columns = self.told.columns or list(line)
@@ -68,7 +74,7 @@ class Rows:
     def _require_columns(self, names: set[str], all_names: set[str]) -> None:
         if self.told.samples == 0:
             self._first = names
-            for name in sorted((self._drop | self._as_is) - all_names):
+            for name in sorted((self._drop | self._as_is | set(self._at_of)) - all_names):
                 self._refuse(name, f"is not there; there are {', '.join(sorted(all_names))}")
         for name in sorted(names ^ self._first):
             self._refuse(name, "is not in every row", "Give every row the same columns, or drop it")
@@ -89,7 +95,7 @@ class Rows:
         tokens = self._tokens("input_ids", columns.pop("input_ids"))
         kept = None
         if "attention_mask" in columns:
-            kept = self._flags("attention_mask", columns.pop("attention_mask"), len(tokens))
+            kept = self._attention(columns.pop("attention_mask"), len(tokens))
         carries = self._loss_of(columns, tokens)
         if kept is not None:
             tokens, carries = _chosen(tokens, kept), _chosen(carries, kept)
@@ -142,7 +148,8 @@ class Rows:
         made = self._tokenizer.apply_chat_template(chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
         return {name: made[name] for name in ("input_ids", "assistant_masks")}
 
-    def _value(self, name: str, value: Any, kept: list[bool] | None, tokens: int, responses: int) -> Any:
+    def _value(self, name: str, value: Any, kept: list[bool] | None, moves: bool, prompt: int, responses: int) -> Any:
+        tokens = prompt + responses
         if isinstance(value, bytes):
             self.told.read_as[name] = {"read_as": "bytes"}
             return base64.b64encode(value).decode()
@@ -151,14 +158,35 @@ class Rows:
             self.told.read_as[name] = {"read_as": "text"}
         if not isinstance(plain, list) or name in self._as_is:
             return plain
+        at = self._at_of.get(name)
         if kept is not None and len(plain) == len(kept):
             plain = _chosen(plain, kept)
-        elif len(plain) not in (tokens, responses):
+        elif kept is not None and at == "next" and len(plain) == len(kept) - 1:
+            plain = _chosen([None, *plain], kept)[1:]
+        elif at is None and len(plain) not in (tokens, responses):
             self._refuse(name, f"has {len(plain)} values; the sample has {tokens} tokens, {responses} of them in the response",
                          "Drop it, or carry it as_is for a job whose fields say how it is read")
         if any(isinstance(each, str) for each in plain):
             self._refuse(name, "has texts; a sample can have one", "Drop it, or carry it as_is")
-        return plain
+        return self._placed(name, plain, at, moves, prompt, responses)
+
+    def _placed(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:
+        """The values of the response tokens, unless it is not said at which rows the values are, or they are of inputs. Where a
+        mask says of each token whether it carries loss (``moves``), the columns beside it follow the same convention."""
+        is_of_tokens = len(values) == prompt + responses and prompt > 0
+        if at is None and is_of_tokens and name in (LABELS, LOSS_MASK):
+            self._refuse(name, "has a value for each token, and nothing says whether a token's value is at the token or at the row "
+                         "that predicts it", f"Pass at={{'{name}': 'token'}} (Hugging Face) or 'next' (shifted, as in Megatron-LM)")
+        if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.told.mask == "all"):
+            at = "token"
+        if at is None:
+            return values
+        if prompt == 0:  # as long as the tokens, which a job may take it for
+            self.told.read_as[name] = {"at": "response"}
+        try:
+            return of_response(name, values, at, prompt, responses)
+        except InputError as error:
+            self._refuse(name, error.message, error.hint)
 
     def _plain(self, name: str, value: Any) -> Any:
         """As JSON has it."""
@@ -191,6 +219,13 @@ class Rows:
 
     def _flags(self, name: str, value: Any, size: int) -> list[bool]:
         return [each != 0 for each in self._whole(name, value, size)]
+
+    def _attention(self, value: Any, size: int) -> list[bool]:
+        plain = self._plain("attention_mask", value)
+        if isinstance(plain, list) and (wrong := [each for each in plain if each not in (0, 1)]):
+            self._refuse("attention_mask", f"holds {wrong[0]!r}; a mask has only 0 and 1",
+                         "Write 1 at each token and 0 at padding, and rows of several sequences as one row each")
+        return self._flags("attention_mask", [int(each) for each in plain] if isinstance(plain, list) else plain, size)
 
     def _uid_of(self, value: Any) -> Any:
         plain = None if value is None else self._plain(self._uid, value)

@@ -1,0 +1,58 @@
+"""Row conventions: the row at which a framework puts the value of a token (docs/adapters.md). Standard library only.
+
+    token      the value of token t is at t; as long as the tokens
+    next       the value of token t is at the row that predicts it, t - 1; as long as the tokens, whose last row predicts
+               nothing, or one shorter
+    response   the value of response token j is at j; as long as the response
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenkeel.errors import ConfigError, InputError
+
+CONVENTIONS = ("token", "next", "response")
+IGNORED = -100
+LABELS, LOSS_MASK = "labels", "loss_mask"
+WITHOUT_LOSS = {LABELS: IGNORED, LOSS_MASK: 0}  # the value of a token without loss
+
+
+def require_conventions(at: Mapping[str, str] | None, words: Sequence[str] = CONVENTIONS) -> dict[str, str]:
+    """``at`` as a dictionary. Raises ConfigError for a word that is not a convention."""
+    for name, word in (at or {}).items():
+        if word not in words:
+            message = f"is {word!r}"
+            raise ConfigError(f"at[{name!r}]: {message}. Say one of {', '.join(words)}", f"at[{name!r}]", message,
+                              f"Say one of {', '.join(words)}")
+    return dict(at or {})
+
+
+def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response: int, where: str = "") -> list[Any]:
+    """The values of the response tokens of a sample with ``prompt`` and ``response`` tokens. Values of prompt tokens are left
+    out, since nothing trains them. Raises InputError, at ``where`` or the name, for a list whose length does not fit the
+    convention, for a loss mask or labels that train a token of the prompt, and for those that are set at the last row of ``next``,
+    which predicts nothing."""
+    values, tokens, where = list(values), prompt + response, where or name
+    lengths = {"token": (tokens,), "next": (tokens, tokens - 1), "response": (response,)}[at]
+    if len(values) not in lengths:
+        raise _refused(where, f"has {len(values)} values for {tokens} tokens, {response} of them in the response",
+                       f"With at: {at} a list has {' or '.join(map(str, lengths))}; pass at={{...}} if it follows another convention")
+    if at == "response":
+        return values
+    no_loss = WITHOUT_LOSS.get(name)
+    if at == "next":
+        if name in WITHOUT_LOSS and len(values) == tokens > 0 and values[-1] != no_loss:
+            raise _refused(where, f"is set at row {tokens - 1}, the last, which predicts nothing",
+                           "If the value of each token is at the token itself, say at: token")
+        values = [no_loss or 0, *values][:tokens]  # nothing predicts the first token
+    trained = [t for t in range(1, prompt) if values[t] != no_loss] if name in WITHOUT_LOSS else []
+    if trained:
+        raise _refused(where, f"is set at token {trained[0]}, which belongs to the prompt of {prompt} tokens",
+                       "Let the prompt end before the first token with loss")
+    return values[prompt:]
+
+
+def _refused(where: str, message: str, hint: str) -> InputError:
+    return InputError(f"{where}: {message}. {hint}", where, message, hint)
