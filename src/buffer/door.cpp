@@ -16,7 +16,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/text_layout.hpp"
 #include "buffer/door_json.hpp"
 #include "buffer/http/buffer_answers.hpp"
 #include "buffer/http/call_table.hpp"
@@ -68,11 +67,6 @@ std::chrono::milliseconds time_to_wait(const Request& request) {
     throw InputError("wait", "is '" + text + "'; a number of seconds is needed");
   const std::chrono::duration<double, std::milli> longest = longest_wait;
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * seconds, longest.count())));
-}
-
-/// What this buffer brings to a step of so many groups, in the long run: one of `buffers`, this is `number`.
-std::int64_t share_of_groups(std::int64_t groups, std::int64_t number, std::int64_t buffers) {
-  return groups * (number + 1) / buffers - groups * number / buffers;
 }
 
 std::vector<std::int64_t> arrivals_of(const json& asked) {
@@ -237,8 +231,6 @@ class Answers : public std::enable_shared_from_this<Answers> {
     add_call(server, "/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
       const json given = object_of(body);
       const std::int64_t samples = number_at(given, "samples_per_step", 1);
-      const std::int64_t buffers = given.contains("buffers") ? number_at(given, "buffers", 1) : 1;
-      const std::int64_t number = given.contains("number") ? number_at(given, "number", 0) : 0;
       const std::int64_t group_size = buffer_.settings().group_size;
       if (samples % group_size != 0) {
         throw InputError("batch.global_batch",
@@ -246,14 +238,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
                              std::to_string(group_size) + " samples do not fill it",
                          "Set it to a multiple of the buffer's --group-size");
       }
-      const std::int64_t groups = samples / group_size;
-      if (number >= buffers || groups < buffers) {
-        throw InputError("batch.global_batch",
-                         "is " + std::to_string(samples) + ", " + counted(groups, "group") +
-                             ", and the job has " + std::to_string(buffers) + " buffers",
-                         "Give it a group of each buffer at least, or take fewer buffers");
-      }
-      buffer_.begin_job(share_of_groups(groups, number, buffers));
+      buffer_.begin_job(samples / group_size);
       answer(response, {{"settings", json_of(buffer_.settings())},
                         {"read_as", ordered_json::parse(text_of_formats(buffer_.formats()))},
                         {"status", json_of(buffer_.status())}});

@@ -138,10 +138,8 @@ JobClient::JobClient(std::string url, std::string token, std::filesystem::path c
 JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
-JobBegun JobClient::begin(std::int64_t samples_per_step, BufferOfJob buffer) {
-  const std::string text = connection_->post(
-      "/v1/job/begin",
-      {{"samples_per_step", samples_per_step}, {"number", buffer.number}, {"buffers", buffer.buffers}});
+JobBegun JobClient::begin(std::int64_t samples_per_step) {
+  const std::string text = connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step}});
   return connection_->of_json(text, [](const json& in) {
     const json& status = in.at("status");
     return JobBegun{settings_of_json(in.at("settings")), status.at("version"), status.at("identity"),

@@ -24,12 +24,6 @@ struct JobBegun {
   ToldFormats formats;   ///< how its samples' lines write fields
 };
 
-/// Which of a job's buffers one is.
-struct BufferOfJob {
-  std::int64_t number = 0;   ///< in the job's list
-  std::int64_t buffers = 1;  ///< that the job has
-};
-
 /// What a step can be formed of.
 struct JobWaiting {
   std::int64_t version = 0;
@@ -65,9 +59,8 @@ class JobClient {
   JobClient(JobClient&&) noexcept;
   JobClient& operator=(JobClient&&) = delete;
 
-  /// Tells how many samples a step has, whole groups of them and one of each buffer at least (else
-  /// InputError): tickets are counted by it, each buffer's by an equal share.
-  JobBegun begin(std::int64_t samples_per_step, BufferOfJob buffer = {});
+  /// Tells the buffer how many samples a step has: whole groups (else InputError), which tickets need.
+  JobBegun begin(std::int64_t samples_per_step);
   /// Returns when at least `enough` groups are ready, when no more will come, or after `time` (30 seconds at
   /// most): the first `most` groups, in the order in which they became ready.
   JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);

@@ -231,9 +231,6 @@ void require_valid_shapes(const Config& config, const std::string& file) {
 }
 
 void require_path(const SourceSettings& source, const std::string& where) {
-  if (!source.buffers.empty() && source.kind != SourceKind::stream)
-    throw ConfigError(where + ".path", "is a list of buffers, and source.kind is not stream",
-                      "Several files are one pattern, such as 'rollouts/*.jsonl', or sources of their own");
   const bool reads_file = source.kind && source.kind != SourceKind::synthetic &&
                           source.kind != SourceKind::embedded && source.kind != SourceKind::stream;
   if (reads_file && source.path.empty()) {
@@ -244,7 +241,7 @@ void require_path(const SourceSettings& source, const std::string& where) {
 
 void require_valid_sources(const Config& config, const std::string& file) {
   if (config.sources.empty()) return require_path(config.source, file + "source");
-  if (!config.source.path.empty() || !config.source.buffers.empty()) {
+  if (!config.source.path.empty()) {
     throw ConfigError(file + "source.path", "is set beside sources, where it is not read",
                       "Name it as one of sources, or leave sources out");
   }

@@ -10,20 +10,6 @@ constexpr Int64 weight_parts = 1000;
 constexpr Int64 most_steps_delayed = 10000;
 constexpr Int64 most_companions = 1 << 16;
 
-/// Which sets two members of the section.
-KeySpec path_key(std::string meaning) {
-  const PathOrBuffers format;
-  return {{"source.path", format.type(), format.write({}), format.values(), std::move(meaning)},
-          [=](const ConfigValue& value, Config& config) {
-            auto [path, buffers] = format.read(value);
-            config.source.path = std::move(path);
-            config.source.buffers = std::move(buffers);
-          },
-          [=](const Config& config) {
-            return format.write({config.source.path, config.source.buffers});
-          }};
-}
-
 }  // namespace
 
 Keys source_keys() {
@@ -45,12 +31,11 @@ Keys source_keys() {
           "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; samples "
           "that arrive while the job trains (section stream); or the program that embeds Evenkeel. evenkeel "
           "run requires it; a program that embeds Evenkeel does not."),
-      path_key(
+      key("source.path", s, &SourceSettings::path, SourcePath{},
           "The file of lengths, the file of jsonl, safetensors and numpy or a pattern that names several "
           "(such as 'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder "
           "of dump, relative to the folder where the job is started; the address of a stream's buffer, such "
-          "as http://127.0.0.1:8710, or a list of the addresses of several, the folder of a spool, from "
-          "which the job's own buffer takes files, or "
+          "as http://127.0.0.1:8710; the folder of a spool, from which the job's own buffer takes files; or "
           "null for the job's own buffer without a spool."),
       key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
           "Seed of made-up tokens and lengths."),

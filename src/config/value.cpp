@@ -201,29 +201,14 @@ std::string FilePath::write(const std::filesystem::path& path) const {
   return path.empty() ? "null" : quoted(path.string());
 }
 
-PathOrBuffers::value_type PathOrBuffers::read(const ConfigValue& value) const {
-  if (!value.node.IsSequence()) return {FilePath{}.read(value), {}};
-  std::vector<std::string> buffers;
-  for (const YAML::Node& entry : value.node) {
-    const std::string address = entry.IsScalar() ? entry.Scalar() : std::string();
-    if (!SourceSettings::is_address(address)) {
-      throw ConfigError(value.where, "is a list with '" + address + "', which is no address",
-                        "A list names the buffers of a stream, such as [http://a:8710, http://b:8710]");
-    }
-    if (std::ranges::find(buffers, address) != buffers.end())
-      throw ConfigError(value.where, "names " + address + " twice", "Name each buffer once");
-    buffers.push_back(address);
+std::filesystem::path SourcePath::read(const ConfigValue& value) const {
+  if (value.node.IsSequence()) {
+    throw ConfigError(value.where, "is a list; a source has one path, and a job has one buffer",
+                      "Several servers share one buffer over Redis: start each with evenkeel buffer --store "
+                      "redis://HOST, and name one of them. Several files are a pattern, such as "
+                      "'rollouts/*.jsonl', or sources of their own");
   }
-  if (buffers.empty()) throw_wrong_type(value, "a path, or a list of addresses");
-  if (buffers.size() == 1) return {buffers.front(), {}};
-  return {{}, std::move(buffers)};
-}
-
-std::string PathOrBuffers::write(const value_type& named) const {
-  if (named.buffers.empty()) return FilePath{}.write(named.path);
-  std::string list;
-  for (const std::string& address : named.buffers) list += (list.empty() ? "[" : ", ") + quoted(address);
-  return list + "]";
+  return FilePath::read(value);
 }
 
 std::string FieldName::read(const ConfigValue& value) const {

@@ -202,17 +202,9 @@ struct FilePath {
   [[nodiscard]] std::string write(const std::filesystem::path& path) const;
 };
 
-/// The path of a source, or the addresses of several buffers, or null for neither.
-struct PathOrBuffers {
-  struct value_type {
-    std::filesystem::path path;
-    std::vector<std::string> buffers;
-  };
-  [[nodiscard]] std::string type() const { return "path, list or null"; }
-  [[nodiscard]] std::string values() const { return "a file, a list of buffers' addresses, or null"; }
-  /// Addresses that all are different; one alone is a path.
-  [[nodiscard]] value_type read(const ConfigValue& value) const;
-  [[nodiscard]] std::string write(const value_type& named) const;
+/// The path of a source, or null for none. A list is refused with what replaces it.
+struct SourcePath : FilePath {
+  [[nodiscard]] std::filesystem::path read(const ConfigValue& value) const;
 };
 
 /// An address and a port.

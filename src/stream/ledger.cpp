@@ -148,6 +148,7 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
   if (!is_old && formed.version != totals_.version)
     refuse(number, step + " was formed at version " + std::to_string(formed.version) +
                        ", and the version is " + std::to_string(totals_.version));
+  if (!is_old && formed.groups.empty()) refuse(number, step + " has no groups");
   std::set<GroupKey> all;
   for (const FormedGroup& group : formed.groups) {
     const GroupKey key = group_key(group.uid);

@@ -138,7 +138,7 @@ class Ledger {
   /// Throws InputError, and then has changed nothing, unless the number is above that of the event before
   /// (gaps are allowed); a SampleAccepted is neither known nor refused; SamplesDropped wait; and a StepFormed
   /// has the number after the latest one (any, if there is none), the current version, and groups that are
-  /// ready with so many samples. It may have none: a job that has several buffers found enough in the others.
+  /// ready with so many samples, one at least.
   ///
   /// Closing a group of which nothing came, what comes too late for a group in a step, a lower version, and
   /// expiring more tickets than there are changes nothing. A group that was aborted as a whole is over: what

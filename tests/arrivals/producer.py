@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""producer.py URL[,URL...] SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's door, one to
-three a request, and some requests twice; of several buffers, each gets groups of its own. A request that is not answered is sent
+"""producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's door, one to
+three a request, and some requests twice. A request that is not answered is sent
 again. The numbers of lines that the buffer has acknowledged are in ACKNOWLEDGED, on the disk; a producer that is killed and
 started again goes on after them. Samples are up to K versions behind what the door last told."""
 import argparse
@@ -11,7 +11,6 @@ import random
 import sys
 import time
 import urllib.error
-import zlib
 
 from doors import NoAnswer, call
 
@@ -38,10 +37,6 @@ def post(url, body):
         time.sleep(0.05)
 
 
-def url_of(sample, urls):
-    return urls[zlib.crc32(sample['uid'].encode()) % len(urls)]
-
-
 def send(url, lines, twice):
     """Returns the version that the buffer has told."""
     answer = post(url + '/v1/samples', ''.join(lines))
@@ -60,7 +55,6 @@ def main():
     parser.add_argument('--seed', type=int, required=True)
     parser.add_argument('--versions', type=int, default=0)
     arguments = parser.parse_args()
-    urls = arguments.url.split(',')
     draw = random.Random(f'{arguments.seed} {os.getpid()}')
     samples = [json.loads(line) for line in arguments.samples.read_text(encoding='utf-8').splitlines()]
     done = set(lines_in(arguments.acknowledged))
@@ -72,10 +66,8 @@ def main():
             for number in batch:
                 samples[number]['version'] = max(0, version - draw.randint(0, arguments.versions))
             twice = draw.random() < 0.15
-            for url in urls:
-                lines = [json.dumps(samples[number]) + '\n' for number in batch if url_of(samples[number], urls) == url]
-                if lines:
-                    version = max(version, send(url, lines, twice))
+            lines = [json.dumps(samples[number]) + '\n' for number in batch]
+            version = max(version, send(arguments.url, lines, twice))
             acknowledged.write(''.join(f'{number}\n' for number in batch))
             acknowledged.flush()
             os.fsync(acknowledged.fileno())

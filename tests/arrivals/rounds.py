@@ -4,7 +4,7 @@ producer, the buffer, a rank or mpirun at random moments. What died is started a
 all samples are acknowledged and the end was told, the job must end by itself, and every sample must be in one step, or dropped
 for a reason that the buffer tells. Each round draws the mesh, data ranks, prefetching, look-ahead, the bound on staleness and the
 groups' deadline; in some the job has the buffer itself. With --store redis, two doors share a Redis, which is killed like
-all else; with --store memory, the buffer is spared, which would lose its samples; with --buffers 2, the job has two buffers."""
+all else; with --store memory, the buffer is spared, which would lose its samples."""
 import argparse
 import collections
 import concurrent.futures
@@ -43,9 +43,9 @@ class Wrong(Exception):
 class Settings:
     """What a round draws once, and its job cannot change."""
 
-    def __init__(self, draw, store, buffers):
-        self.store, self.buffers = store, buffers
-        self.is_embedded = draw.random() < 0.25 and buffers == 1 and store != 'memory'
+    def __init__(self, draw, store):
+        self.store = store
+        self.is_embedded = draw.random() < 0.25 and store != 'memory'
         self.max_staleness, self.on_stale = draw.choice([(None, 'wait'), (2, 'drop'), (2, 'mask')])
         self.deadline, self.min_group = draw.choice([(None, GROUP_SIZE), (None, GROUP_SIZE), (1, 2)])
         self.look_ahead = draw.choice([0, 2])
@@ -62,8 +62,7 @@ class Settings:
         return Rules(GROUP_SIZE, self.min_group, GROUPS_OF_A_STEP, self.max_staleness, self.on_stale == 'mask')
 
     def __str__(self):
-        words = ['buffer in the job' if self.is_embedded else
-                 'buffer of its own' if self.buffers == 1 else f'{self.buffers} buffers', f'look_ahead {self.look_ahead}']
+        words = ['buffer in the job' if self.is_embedded else 'buffer of its own', f'look_ahead {self.look_ahead}']
         words += [f'max_staleness {self.max_staleness} {self.on_stale}'] * (self.max_staleness is not None)
         words += [f'deadline {self.deadline}'] * (self.deadline is not None)
         return ', '.join(words)
@@ -78,13 +77,13 @@ def draw_mesh(draw):
 
 
 class Round:
-    """One folder, its producers, its job, and its buffer with one door or two; or several buffers with a door each."""
+    """One folder, its producers, its job, and its buffer with one door or two."""
 
     def __init__(self, arguments, seed, folder, shared_memory):
         self._draw = random.Random(seed)
         self._arguments, self._seed, self._folder = arguments, seed, folder
-        self.settings = Settings(self._draw, arguments.store, arguments.buffers)
-        doors = 2 if self.settings.store == 'redis' and not self.settings.is_embedded else arguments.buffers
+        self.settings = Settings(self._draw, arguments.store)
+        doors = 2 if self.settings.store == 'redis' and not self.settings.is_embedded else 1
         self._urls = [f'http://127.0.0.1:{port}' for port in free_ports(doors)]
         self._environment = dict(os.environ, TMPDIR=str(folder / 't'),
                                  OMPI_MCA_btl_vader_backing_directory=str(shared_memory),
@@ -117,7 +116,7 @@ class Round:
 
     def _start_producer(self, number):
         behind = 3 if self.settings.max_staleness is not None else 0
-        url = ','.join(self._urls) if self.settings.buffers > 1 else self._urls[number % len(self._urls)]
+        url = self._urls[number % len(self._urls)]
         self._producers[number] = self._start(f'producer{number}', [
             sys.executable, pathlib.Path(__file__).with_name('producer.py'), url,
             self._folder / f'samples{number}.jsonl', self._folder / f'acknowledged{number}',
@@ -151,7 +150,7 @@ class Round:
             stream.update(self.settings.of_buffer(), listen=self._urls[0].split('//')[1], **self._place(0))
         source = {'kind': 'stream'}
         if not self.settings.is_embedded:
-            source['path'] = self._urls if self.settings.buffers > 1 else self._urls[self._any_door()]
+            source['path'] = self._urls[self._any_door()]
         config = self._folder / 'job.yaml'
         config.write_text(json.dumps({
             'source': source, 'stream': stream, 'batch': {'global_batch': GROUP_SIZE * GROUPS_OF_A_STEP},
@@ -255,21 +254,13 @@ class Round:
         self._await(what, is_done_and_sound)
 
     def _status(self):
-        """Of all buffers together, where each answers."""
-        told = []
+        """From the first server that answers, or None."""
         for url in self._urls:
             try:
-                told.append(json.loads(call(url + '/v1/status')))
+                return json.loads(call(url + '/v1/status'))
             except (NoAnswer, urllib.error.HTTPError):
                 pass
-        if len(told) < self.settings.buffers:
-            return None
-        samples = collections.Counter(received=0, trained=0, formed=0, waiting=0, duplicates=0)
-        dropped = collections.Counter()
-        for status in told[:self.settings.buffers]:
-            dropped.update(status['samples'].pop('dropped'))
-            samples.update(status['samples'])
-        return {'samples': {**samples, 'dropped': dropped}}
+        return None
 
     def _poll(self):
         """Whatever happens, the sums are right, and nothing that was received or trained is forgotten."""
@@ -334,8 +325,7 @@ class Round:
 
     def _tell_end(self):
         try:
-            for url in self._urls if self.settings.buffers > 1 else [self._urls[self._any_door()]]:
-                call(url + '/v1/end', b'')
+            call(self._urls[self._any_door()] + '/v1/end', b'')
             return True
         except (NoAnswer, urllib.error.HTTPError):
             return self._job.poll() == 0
@@ -388,7 +378,6 @@ def main():
     parser.add_argument('--first', type=int, default=1, help='number of the first round, which is its seed')
     parser.add_argument('--at-once', type=int, default=2)
     parser.add_argument('--store', choices=['lmdb', 'redis', 'memory'], default='lmdb')
-    parser.add_argument('--buffers', type=int, default=1, help='of the job, each with a store of its own')
     parser.add_argument('--keep', help='a folder in which what rounds leave is kept')
     parser.add_argument('--launcher', type=shlex.split, default='mpirun --oversubscribe')
     arguments = parser.parse_args()

@@ -125,17 +125,6 @@ TEST(Door, answers_each_refusal_with_its_status) {
   EXPECT_THAT(no_call->body, HasSubstr("POST /v1/nonsense: is no call of a buffer"));
 }
 
-TEST(Door, of_one_of_several_buffers_counts_tickets_by_its_share_of_a_step) {
-  OpenDoor door;  // groups of two
-  const auto begin = [&](const std::string& body) { return door.post("/v1/job/begin", body); };
-  ASSERT_EQ(begin(R"({"samples_per_step": 10, "number": 0, "buffers": 2})")->status, 200);
-  EXPECT_EQ(door.buffer().status().groups_per_step, 2);
-  ASSERT_EQ(begin(R"({"samples_per_step": 10, "number": 1, "buffers": 2})")->status, 200);
-  EXPECT_EQ(door.buffer().status().groups_per_step, 3);
-  EXPECT_THAT(begin(R"({"samples_per_step": 2, "number": 0, "buffers": 2})")->body,
-              HasSubstr("is 2, 1 group, and the job has 2 buffers"));
-}
-
 TEST(Door, takes_tensors_and_gives_them_to_the_job) {
   OpenDoor door;
   const auto answer = door.post("/v1/samples", sample_tensors(), {}, "application/vnd.safetensors");

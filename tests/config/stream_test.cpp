@@ -54,21 +54,10 @@ TEST(ConfigStream, of_another_buffer_goes_without_what_is_of_the_jobs_own) {
   EXPECT_THAT(refusal(own, {"stream.ca_file=/ca"}), HasSubstr("stream.ca_file"));
 }
 
-TEST(ConfigStream, may_be_of_several_buffers) {
-  constexpr const char* two = "source: {kind: stream, path: ['http://a:1', 'https://b:2']}\n";
-  const Config config = parse(two);
-  EXPECT_EQ(config.source.named_buffers(), (std::vector<std::string>{"http://a:1", "https://b:2"}));
-  EXPECT_EQ(parse(to_yaml(config)), config);
-  EXPECT_EQ(parse("source: {kind: stream, path: ['http://127.0.0.1:8710']}\n"), parse(other));
-  EXPECT_EQ(parse(two, {"source.path=http://127.0.0.1:8710"}), parse(other));
-  EXPECT_THAT(refusal(two, {"stream.dir=kept"}), HasSubstr("is of the job's own buffer"));
-  EXPECT_THAT(refusal("source: {kind: stream, path: [a, 'http://b']}\n"),
-              AllOf(HasSubstr("source.path"), HasSubstr("'a', which is no address")));
-  EXPECT_THAT(refusal("source: {kind: stream, path: ['http://b', 'http://b']}\n"),
-              HasSubstr("names http://b twice"));
-  EXPECT_THAT(refusal("source: {kind: stream, path: []}\n"), HasSubstr("a list of addresses"));
-  EXPECT_THAT(refusal("source: {kind: jsonl, path: ['http://a', 'http://b']}\n"),
-              AllOf(HasSubstr("source.path"), HasSubstr("source.kind is not stream")));
+TEST(ConfigStream, has_one_buffer_and_names_redis_to_those_who_list_several) {
+  EXPECT_THAT(refusal("source: {kind: stream, path: ['http://a:1', 'https://b:2']}\n"),
+              AllOf(HasSubstr("source.path"), HasSubstr("a job has one buffer"), HasSubstr("Redis")));
+  EXPECT_THAT(refusal("source: {kind: jsonl, path: [a, b]}\n"), HasSubstr("Several files are a pattern"));
 }
 
 TEST(ConfigStream, of_the_jobs_own_buffer_says_where_samples_are_kept) {

@@ -15,7 +15,7 @@
 #include "buffer/door.hpp"
 #include "buffer/rollout_lines.hpp"
 #include "buffer/store/store.hpp"
-#include "source/arriving/steps_of_buffers.hpp"
+#include "source/arriving/steps_of_buffer.hpp"
 
 namespace evenkeel::changed_while_forming_test {
 namespace {
@@ -69,7 +69,7 @@ class Between {
   int port_ = 0;
 };
 
-TEST(StepsOfBuffers, look_at_all_samples_anew_when_a_group_has_gone_before_its_step_was_written_down) {
+TEST(StepsOfBuffer, looks_at_all_samples_anew_when_a_group_has_gone_before_its_step_was_written_down) {
   Buffer buffer(make_memory_store(1 << 20), testing_support::groups_of(1));
   Door door(buffer, DoorSettings{.port = 0});
   const Serving serving_door(door, [&door] { door.serve(); });
@@ -86,7 +86,7 @@ TEST(StepsOfBuffers, look_at_all_samples_anew_when_a_group_has_gone_before_its_s
   const Serving serving_between(between.server(), [&between] { between.server().listen_after_bind(); });
 
   const std::atomic<bool> must_stop = false;
-  StepsOfBuffers steps({.urls = {between.url()}, .patience = 20}, must_stop);
+  StepsOfBuffer steps({.url = between.url(), .patience = 20}, must_stop);
   static_cast<void>(steps.begin(2));
   FormingRules rules;
   rules.stream = testing_support::groups_of(1);
@@ -97,70 +97,6 @@ TEST(StepsOfBuffers, look_at_all_samples_anew_when_a_group_has_gone_before_its_s
   EXPECT_THAT(groups, ElementsAre(Uid("first"), Uid("last")));
   EXPECT_EQ(steps.figures().dropped["filtered"], 1);
   buffer.stop();
-}
-
-/// Two buffers with three groups each, one of which the job reaches through `between`.
-class TwoBuffers : public testing::Test {
- protected:
-  TwoBuffers() {
-    for (const int g : {0, 1, 2}) {
-      first_.take(received(rollout_line("a" + std::to_string(g), 0)));
-      second_.take(received(rollout_line("b" + std::to_string(g), 0)));
-    }
-    rules_.groups = 4;
-    rules_.stream = testing_support::groups_of(1);
-  }
-  ~TwoBuffers() override {
-    first_.stop();
-    second_.stop();
-  }
-  [[nodiscard]] static std::vector<std::string> groups_of(const stream::FormedStep& step) {
-    std::vector<std::string> groups;
-    for (const stream::WaitingGroup& group : step.groups) groups.push_back(std::get<std::string>(group.uid));
-    return groups;
-  }
-
-  Buffer first_{make_memory_store(1 << 20), testing_support::groups_of(1)};
-  Buffer second_{make_memory_store(1 << 20), testing_support::groups_of(1)};
-  Door first_door_{first_, DoorSettings{.port = 0}};
-  Door second_door_{second_, DoorSettings{.port = 0}};
-  const Serving<Door> serving_first_{first_door_, [this] { first_door_.serve(); }};
-  const Serving<Door> serving_second_{second_door_, [this] { second_door_.serve(); }};
-  const std::atomic<bool> must_stop_ = false;
-  FormingRules rules_;
-};
-
-TEST_F(TwoBuffers, make_steps_together_and_the_same_again) {
-  StepsOfBuffers steps({.urls = {first_door_.url(), second_door_.url()}, .patience = 20}, must_stop_);
-  static_cast<void>(steps.begin(4));
-  EXPECT_THAT(groups_of(steps.step(0, &rules_)), ElementsAre("a0", "a1", "b0", "b1"));
-  first_.end();
-  second_.end();
-  EXPECT_THAT(groups_of(steps.step(1, &rules_)), ElementsAre("a2", "b2"));
-  EXPECT_THROW(static_cast<void>(steps.step(2, &rules_)), EndOfSamples);
-  EXPECT_EQ(steps.figures().formed, 6);
-  StepsOfBuffers others({.urls = {first_door_.url(), second_door_.url()}, .patience = 20}, must_stop_);
-  EXPECT_THAT(groups_of(others.step(0, nullptr)), ElementsAre("a0", "a1", "b0", "b1"));
-  EXPECT_THAT(groups_of(others.step(1, nullptr)), ElementsAre("a2", "b2"));
-  EXPECT_THROW(static_cast<void>(others.step(2, nullptr)), EndOfSamples);
-}
-
-TEST_F(TwoBuffers, finish_a_step_that_one_of_them_has_and_the_other_has_not) {
-  first_.form({0, 0, {{"a0", 1}, {"a1", 1}, {"a2", 1}}, {}, {}});
-  StepsOfBuffers steps({.urls = {first_door_.url(), second_door_.url()}, .patience = 20}, must_stop_);
-  static_cast<void>(steps.begin(4));
-  EXPECT_THAT(groups_of(steps.step(0, &rules_)), ElementsAre("a0", "a1", "a2", "b0"));
-}
-
-TEST_F(TwoBuffers, do_not_wait_for_others_when_groups_have_gone_while_a_step_was_written_down) {
-  Between between(second_door_.port(), [&] {
-    for (const char* group : {"b0", "b1", "b2"}) second_.abort_group(group, std::nullopt, "");
-  });
-  const Serving serving_between(between.server(), [&between] { between.server().listen_after_bind(); });
-  StepsOfBuffers steps({.urls = {first_door_.url(), between.url()}, .patience = 20}, must_stop_);
-  static_cast<void>(steps.begin(4));
-  EXPECT_THAT(groups_of(steps.step(0, &rules_)), ElementsAre("a0", "a1"));
-  EXPECT_EQ(second_.formed(0).size(), 1) << "the step is written down there, too";
 }
 
 }  // namespace

@@ -208,20 +208,9 @@ TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
   keeper.tell(StepFormed{0, 0, {{a, 1}}, {}, {}});
   keeper.tell(GroupClosed{b});
   EXPECT_NE(why({2, 0, {{b, 1}}, {}, {}}).find("step 2 was formed after step 0"), std::string::npos);
+  EXPECT_NE(why({1, 0, {}, {}, {}}).find("step 1 has no groups"), std::string::npos);
   keeper.tell(StepTrained{0});
   EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("step 0 was formed after step 0"), std::string::npos);
-}
-
-TEST(Ledger, a_step_may_have_no_groups_here_and_is_a_step_like_any_other_until_it_is_trained) {
-  Keeper keeper(groups_of(1));
-  keeper.tell(sample(a, 0));
-  keeper.tell(StepFormed{0, 0, {}, {}, {}});
-  keeper.tell(StepFormed{1, 0, {{a, 1}}, {}, {}});
-  ASSERT_EQ(keeper.ledger.formed().size(), 2);
-  EXPECT_TRUE(keeper.ledger.formed()[0].groups.empty());
-  keeper.tell(StepTrained{0});
-  ASSERT_EQ(keeper.ledger.formed().size(), 1);
-  EXPECT_EQ(keeper.ledger.formed()[0].step, 1);
 }
 
 TEST(Ledger, what_is_refused_has_changed_nothing) {

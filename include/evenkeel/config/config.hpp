@@ -50,20 +50,16 @@ enum class SourceKind : std::uint8_t {
 };
 
 struct SourceSettings {
-  std::optional<SourceKind> kind;      ///< unset: open_source refuses that, a DataService needs none
-  std::filesystem::path path;          ///< of sources in files: file, pattern, prefix or folder
-  std::vector<std::string> buffers{};  ///< of a stream: the addresses of several, instead of a path
-  std::uint64_t seed = 1;              ///< of synthetic tokens and lengths
-  std::int64_t samples = 2048;         ///< how many a synthetic source has
-  std::int64_t epochs = 1;             ///< how often it is read in one epoch of the job
-  std::int64_t weight = 1000;          ///< its share among several sources, in thousandths of any one unit
+  std::optional<SourceKind> kind;  ///< unset: open_source refuses that, a DataService needs none
+  std::filesystem::path path;      ///< of sources in files: file, pattern, prefix or folder
+  std::uint64_t seed = 1;          ///< of synthetic tokens and lengths
+  std::int64_t samples = 2048;     ///< how many a synthetic source has
+  std::int64_t epochs = 1;         ///< how often it is read in one epoch of the job
+  std::int64_t weight = 1000;      ///< its share among several sources, in thousandths of any one unit
 
-  /// Of a stream: the addresses of its buffers. None: `path` is the folder of a spool, or empty, and the job
-  /// has the buffer itself.
-  [[nodiscard]] std::vector<std::string> named_buffers() const {
-    return buffers.empty() && is_address(path.native()) ? std::vector{path.string()} : buffers;
-  }
-  [[nodiscard]] bool names_buffer() const { return !named_buffers().empty(); }
+  /// Of a stream: whether `path` is the address of its buffer. Otherwise it is the folder of a spool, or
+  /// empty, and the job has the buffer itself.
+  [[nodiscard]] bool names_buffer() const noexcept { return is_address(path.native()); }
   [[nodiscard]] static bool is_address(std::string_view text) noexcept {
     return text.starts_with("http://") || text.starts_with("https://");
   }

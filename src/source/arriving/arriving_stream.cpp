@@ -14,7 +14,7 @@
 #include "plan/schedule/selection.hpp"
 #include "source/arrival_figures.hpp"
 #include "source/arriving/own_buffer.hpp"
-#include "source/arriving/steps_of_buffers.hpp"
+#include "source/arriving/steps_of_buffer.hpp"
 #include "source/cut_samples.hpp"
 #include "source/length_limits.hpp"
 #include "source/told_formats.hpp"
@@ -48,24 +48,6 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule("deadline", wanted.deadline, has.deadline, url, number);
   require_same_rule("max_staleness", wanted.max_staleness, has.max_staleness, url, number);
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
-}
-
-/// Throws ConfigError where one buffer was started otherwise than another, or is it.
-void require_like(const JobBegun& first, const JobBegun& other, const std::string& first_url,
-                  const std::string& url) {
-  if (other.settings != first.settings) {
-    throw ConfigError("source.path",
-                      "names " + url + ", whose rules of groups and staleness are not those of " + first_url,
-                      "Start all buffers with the same --group-size, --min-group, --deadline, "
-                      "--max-staleness and --on-stale");
-  }
-  if (other.formats != first.formats) {
-    throw ConfigError("source.path", "names " + url + ", which reads fields otherwise than " + first_url,
-                      "Start all buffers with the same --read-as");
-  }
-  if (other.identity == first.identity)
-    throw ConfigError("source.path", "names " + url + " and " + first_url + ", which are one buffer",
-                      "Name it once");
 }
 
 /// Throws ConfigError where the job says that fields are written otherwise than the buffer reads them.
@@ -107,16 +89,16 @@ void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
 struct ArrivingStream::Parts {
   /// What the first rank that reads tells the others.
   struct OpenedBuffer {
-    std::vector<std::string> urls;
+    std::string url;
     std::string token;
-    std::vector<std::string> identities;
+    std::string identity;
     std::int64_t group_size = 1;
     bool masks_stale = false;
     ToldFormats formats;
 
     template <class Archive>
     void serialize(Archive& archive, unsigned /*version*/) {
-      archive& urls& token& identities& group_size& masks_stale& formats;
+      archive& url& token& identity& group_size& masks_stale& formats;
     }
   };
 
@@ -140,13 +122,13 @@ struct ArrivingStream::Parts {
   std::optional<FormingRules> rules;                      // likewise
   std::int64_t longest = 0;                               // that the filter lets through
   std::atomic<bool> must_stop{false};
-  std::atomic<bool> has_ended{false};     // no further step will be formed
-  std::optional<StepsOfBuffers> steps;    // of whoever reads
-  std::optional<StepsOfBuffers> telling;  // of the trainer's thread
-  std::int64_t trained = 0;               // steps, of which the buffer has been told
+  std::atomic<bool> has_ended{false};    // no further step will be formed
+  std::optional<StepsOfBuffer> steps;    // of whoever reads
+  std::optional<StepsOfBuffer> telling;  // of the trainer's thread
+  std::int64_t trained = 0;              // steps, of which the buffer has been told
 };
 
-/// On the first rank that reads: its own buffer, or those that it was named.
+/// On the first rank that reads: opens its own buffer or the one that source.path names, and begins.
 void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork& work) {
   const std::vector<int> nodes = nodes_of_ranks(readers);
   work([&] {
@@ -154,10 +136,10 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
     const ArrivalSettings& settings = config.stream;
     if (!settings.token_file.empty()) opened.token = read_token(settings.token_file);
     if (config.source.names_buffer()) {
-      opened.urls = config.source.named_buffers();
+      opened.url = config.source.path.string();
     } else {
       own = std::make_unique<OwnBuffer>(config, opened.token);
-      opened.urls = {own->url()};
+      opened.url = own->url();
       const bool is_one_node = std::ranges::all_of(nodes, [&](int node) { return node == nodes.front(); });
       if (!is_one_node && !own->is_open_to_others()) {
         throw ConfigError(
@@ -167,20 +149,15 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
             "one machine read");
       }
     }
-    steps.emplace(BufferAccess{opened.urls, opened.token, settings.ca_file, settings.patience}, must_stop);
-    const std::vector<JobBegun> all = steps->begin(config.batch.global_batch);
-    const JobBegun& first = all.front();
-    for (std::size_t b = 0; b < all.size(); ++b) {
-      require_same_rules(settings, all[b].settings, opened.urls[b]);
-      require_same_formats(told_formats(config.fields), all[b].formats, opened.urls[b]);
-      for (std::size_t before = 0; before < b; ++before)
-        require_like(all[before], all[b], opened.urls[before], opened.urls[b]);
-      opened.identities.push_back(all[b].identity);
-    }
-    opened.formats = first.formats;
-    opened.group_size = first.settings.group_size;
-    opened.masks_stale = first.settings.on_stale == OnStale::mask;
-    rules_of_buffer = first.settings;
+    steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
+    const JobBegun begun = steps->begin(config.batch.global_batch);
+    require_same_rules(settings, begun.settings, opened.url);
+    require_same_formats(told_formats(config.fields), begun.formats, opened.url);
+    opened.identity = begun.identity;
+    opened.formats = begun.formats;
+    opened.group_size = begun.settings.group_size;
+    opened.masks_stale = begun.settings.on_stale == OnStale::mask;
+    rules_of_buffer = begun.settings;
   });
 }
 
@@ -231,13 +208,13 @@ RaggedBatch ArrivingStream::Parts::cut(RaggedBatch batch) const {
   const auto tokens_in = [&](std::int64_t i) { return samples[static_cast<std::size_t>(i)].length(); };
   FilterSettings filter = config.filter;
   filter.empty = EmptySample::keep;
-  const Selection selection(batch.size(), tokens_in, filter, longest, opened.urls.front());
+  const Selection selection(batch.size(), tokens_in, filter, longest, opened.url);
   if (selection.takes_whole_samples()) return batch;
   std::vector<SourceField> fields;
   for (const Column& column : batch.fields()) {
     if (column.spec().name != input_ids_field) fields.push_back({column.spec()});
   }
-  require_rows_can_be_cut(fields, config.fields, "source " + opened.urls.front(), selection.counts());
+  require_rows_can_be_cut(fields, config.fields, "source " + opened.url, selection.counts());
   std::vector<Cut> cuts;
   for (std::int64_t entry = 0; entry < selection.size(); ++entry) {
     const std::int64_t at = selection.position_of(entry);
@@ -261,14 +238,13 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
   broadcast_value(readers(), parts.opened, 0, work);
   work([&] {
     const ArrivalSettings& settings = parts.config.stream;
-    const BufferAccess access{parts.opened.urls, parts.opened.token, settings.ca_file, settings.patience};
+    const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience};
     if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
     parts.steps->read_as(parts.opened.formats);
     if (parts.reader == 0) parts.telling.emplace(access, parts.must_stop);
     const SourceSettings& source = parts.config.source;
     const std::string spool = source.names_buffer() ? "" : source.path.string();
-    for (const std::string& url : parts.opened.urls)
-      parts.told.push_back({"", spool.empty() ? url : spool, {}, "", ""});
+    parts.told.push_back({"", spool.empty() ? parts.opened.url : spool, {}, "", ""});
   });
   work.agree(readers());
   fail_together(readers(), try_on_replicated_data([&] { parts.choose_rules(profiles); }));
@@ -338,10 +314,7 @@ void ArrivingStream::wait_again() noexcept {
 }
 
 void ArrivingStream::tell_fingerprints(ServiceState& state) const {
-  const Parts::OpenedBuffer& buffers = parts_->opened;
-  state.sources.clear();
-  for (std::size_t b = 0; b < buffers.urls.size(); ++b)
-    state.sources.push_back({buffers.urls[b], 0, 0, fnv1a_64(buffers.identities[b])});
+  state.sources = {{parts_->opened.url, 0, 0, fnv1a_64(parts_->opened.identity)}};
   state.order = 0;
 }
 

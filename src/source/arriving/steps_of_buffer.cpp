@@ -1,0 +1,250 @@
+#include "source/arriving/steps_of_buffer.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "base/activity.hpp"
+#include "buffer/intake/sent_samples.hpp"
+#include "evenkeel/base/error.hpp"
+#include "source/arriving/waiting_note.hpp"
+#include "stream/former.hpp"
+
+namespace evenkeel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds one_wait{2};  // after which this rank looks whether it is to stop
+constexpr std::chrono::seconds no_wait{0};
+constexpr std::chrono::milliseconds first_pause{50};
+constexpr int most_tries = 3;      // of what may be said later
+constexpr int most_changes = 100;  // of groups, while a step is being formed of them
+
+/// Whether the buffer was reached.
+template <typename Call>
+bool tried_for_a_moment(Call&& call) {
+  for (int tries = 0; tries < most_tries; ++tries) {
+    try {
+      call();
+      return true;
+    } catch (const IoError&) {
+      std::this_thread::sleep_for(first_pause);
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void throw_end() {
+  throw EndOfSamples("samples", "have ended: no more will come, and all are in earlier steps");
+}
+
+/// That the step is formed already, or the next one to be.
+void require_in_turn(std::int64_t number, const JobStep& known) {
+  if (known.step) return;
+  const std::string step = "step " + std::to_string(number);
+  if (known.trained_step && number <= *known.trained_step) {
+    throw InputError(step,
+                     "cannot be made again: the buffer has freed the samples of steps up to " +
+                         std::to_string(*known.trained_step) + ", which were trained",
+                     "Resume from the job's latest state, or give a job that begins a new buffer");
+  }
+  if (known.formed_step && number != *known.formed_step + 1) {
+    throw InputError(
+        step, "is not the next one: the buffer has formed steps up to " + std::to_string(*known.formed_step),
+        "Resume from the job's latest state, or give a job that begins a new buffer");
+  }
+}
+
+ArrivalFigures figures_of(const nlohmann::json& status) {
+  ArrivalFigures figures;
+  const nlohmann::json& samples = status.at("samples");
+  figures.received = samples.at("received");
+  figures.duplicates = samples.at("duplicates");
+  figures.trained = samples.at("trained");
+  figures.formed = samples.at("formed");
+  figures.waiting = samples.at("waiting");
+  for (const auto& [reason, count] : samples.at("dropped").items()) figures.dropped[reason] = count;
+  figures.received_tokens = status.at("response_tokens").at("received");
+  figures.trained_tokens = status.at("response_tokens").at("trained");
+  return figures;
+}
+
+}  // namespace
+
+StepsOfBuffer::StepsOfBuffer(BufferAccess access, const std::atomic<bool>& must_stop)
+    : access_(std::move(access)), must_stop_(must_stop), client_(access_.url, access_.token, access_.ca) {}
+
+template <typename Call>
+auto StepsOfBuffer::until_reached(Patience& patience, Call&& call) {
+  const Waiting waiting("samples of producers", WaitFor::producers);
+  while (true) {
+    if (must_stop_) throw_end();
+    try {
+      if constexpr (std::is_void_v<decltype(call())>) {
+        call();
+        return patience.has_buffer();
+      } else {
+        auto answer = call();
+        patience.has_buffer();
+        return answer;
+      }
+    } catch (const IoError& error) {
+      patience.lacks_buffer(error);
+    }
+  }
+}
+
+JobBegun StepsOfBuffer::begin(std::int64_t samples_per_step) {
+  Patience patience = this->patience(true);
+  return until_reached(patience, [&] { return client_.begin(samples_per_step); });
+}
+
+stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* rules) {
+  const Clock::time_point begun = Clock::now();
+  try {
+    stream::FormedStep step = rules == nullptr ? wait_for(number) : form(number, *rules);
+    note(step, std::chrono::duration<double>(Clock::now() - begun).count());
+    return step;
+  } catch (const EndOfSamples&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (rules != nullptr) give_up(number, error.what());
+    throw;
+  }
+}
+
+void StepsOfBuffer::note(const stream::FormedStep& step, double waited) {
+  const std::lock_guard lock(steps_mutex_);
+  waited_ += waited;
+  for (const stream::WaitingGroup& group : step.groups) {
+    for (const stream::WaitingSample& sample : group.samples) ++staleness_[step.version - sample.version];
+  }
+}
+
+// Whoever waits has its own patience if this does not arrive.
+void StepsOfBuffer::give_up(std::int64_t number, const std::string& why) noexcept {
+  try {
+    client_.give_up(number, why);
+  } catch (...) {
+    return;
+  }
+}
+
+JobStep StepsOfBuffer::look_for(std::int64_t number, std::chrono::seconds time, Patience& patience) {
+  JobStep come = until_reached(patience, [&] { return client_.wait_for_step(number, time); });
+  require_in_turn(number, come);
+  if (come.is_over) throw_end();
+  return come;
+}
+
+stream::FormedStep StepsOfBuffer::wait_for(std::int64_t number) {
+  Patience patience = this->patience(false);
+  while (true) {
+    JobStep come = look_for(number, one_wait, patience);
+    if (come.step) return *std::move(come.step);
+    if (!come.failure.empty()) throw InputError("the rank that forms steps", come.failure);
+    patience.waits_for({number, 1, come.ready_groups, come.open_groups, come.since_last_sample});
+  }
+}
+
+stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& rules) {
+  Patience patience = this->patience(true);
+  JobStep come = look_for(number, no_wait, patience);
+  if (come.step) return *std::move(come.step);
+  if (!come.failure.empty()) give_up(number, "");  // not any more
+  if (rules.publishes_steps) publish(number);
+  // Urgent groups may be anywhere in the queue; otherwise the window is at its front.
+  const std::int64_t most = rules.stream.max_staleness ? std::numeric_limits<std::int32_t>::max()
+                                                       : (1 + rules.stream.look_ahead) * rules.groups;
+  while (true) {
+    const JobWaiting waiting =
+        until_reached(patience, [&] { return client_.wait_for(rules.groups, most, one_wait); });
+    if (drop_filtered(rules, waiting, patience)) continue;
+    if (std::optional<stream::FormedStep> formed = try_to_form(number, rules, waiting, patience))
+      return *std::move(formed);
+    if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end();
+    patience.waits_for(
+        {number, rules.groups, waiting.ready_groups, waiting.open_groups, waiting.since_last_sample});
+  }
+}
+
+bool StepsOfBuffer::drop_filtered(const FormingRules& rules, const JobWaiting& waiting, Patience& patience) {
+  std::vector<std::int64_t> dropped;
+  for (const stream::WaitingGroup& group : waiting.groups) {
+    for (const stream::WaitingSample& sample : group.samples) {
+      const std::int64_t tokens = sample.prompt + sample.response;
+      if ((rules.drops_empty && tokens == 0) || (rules.drops_above && tokens > *rules.drops_above))
+        dropped.push_back(sample.arrival);
+    }
+  }
+  if (dropped.empty()) return false;
+  until_reached(patience, [&] { client_.drop_filtered(dropped); });
+  return true;
+}
+
+// If a producer aborts a group or the trainer publishes a version in the meantime, the buffer refuses the
+// step, and the caller looks at the waiting groups again.
+std::optional<stream::FormedStep> StepsOfBuffer::try_to_form(std::int64_t number, const FormingRules& rules,
+                                                             const JobWaiting& waiting, Patience& patience) {
+  const std::optional<stream::StepFormed> formed =
+      stream::form_step({waiting.groups, waiting.coming, number, waiting.version, rules.groups,
+                         waiting.has_ended, rules.stream, rules.plan});
+  if (!formed) return std::nullopt;
+  try {
+    until_reached(patience, [&] { client_.form(*formed); });
+  } catch (const InputError&) {
+    if (++changes_ > most_changes) throw;
+  }
+  JobStep come = look_for(number, no_wait, patience);
+  if (come.step) changes_ = 0;
+  return std::move(come.step);
+}
+
+RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
+  if (arrivals.empty()) return {};
+  Patience patience = this->patience(false);
+  if (!schema_) schema_ = until_reached(patience, [&] { return client_.schema(); });
+  const std::string lines = until_reached(patience, [&] { return client_.lines(arrivals); });
+  return sent_samples(lines, arrivals, *schema_, formats_);
+}
+
+// A trainer asks between two steps, and must not wait for a buffer that the next one does not need.
+ArrivalFigures StepsOfBuffer::figures() {
+  const auto ask = [&] { figures_ = figures_of(nlohmann::json::parse(client_.status())); };
+  if (!figures_) {
+    Patience patience = this->patience(true);
+    until_reached(patience, ask);
+  } else if (const bool is_current = tried_for_a_moment(ask); is_current != are_figures_current_) {
+    are_figures_current_ = is_current;
+    if (!is_current)
+      note_waiting("the buffer at " + access_.url +
+                   " cannot be reached: figures of samples stay as they were");
+  }
+  return *figures_;
+}
+
+void StepsOfBuffer::add_steps_to(ArrivalFigures& figures) const {
+  const std::lock_guard lock(steps_mutex_);
+  figures.staleness = staleness_;
+  figures.waited = waited_;
+}
+
+void StepsOfBuffer::publish(std::int64_t version) {
+  Patience patience = this->patience(true);
+  until_reached(patience, [&] { client_.publish(version); });
+}
+
+bool StepsOfBuffer::trained(std::int64_t step) {
+  return tried_for_a_moment([&] { client_.trained(step); });
+}
+
+void StepsOfBuffer::wait_until_told_that_trained(std::int64_t step) {
+  Patience patience = this->patience(true);
+  until_reached(patience, [&] { client_.trained(step); });
+}
+
+}  // namespace evenkeel
