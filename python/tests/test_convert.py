@@ -117,6 +117,11 @@ def test_attention_masks_have_only_0_and_1(lines_of, mask):
         lines_of([{"input_ids": list(range(8)), "attention_mask": mask}], mask="all")
 
 
+def test_masks_may_be_real_numbers(lines_of):
+    row = {"input_ids": [0, 5, 6, 7], "attention_mask": [0.0, 1.0, 1.0, 1.0], "loss_mask": np.array([0, 0, 1, 1], np.float32)}
+    assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}]
+
+
 def test_rollouts_keep_their_fields_and_say_how_texts_and_bytes_are_read(lines_of):
     row = {"uid": 7, "prompt_ids": (1, 2), "response_ids": [3], "reward": 0.5, "done": True, "turn": [0, 0, 1], "weight": [2],
            "source": "math", "image": b"\0\xff", "boxes": [[1, 2], [3, 4], [5, 6], [7, 8]], "note": None}
@@ -155,13 +160,21 @@ def test_a_uid_may_be_missing_or_have_another_name(lines_of):
 class Tokenizer:
     """As far as it is asked: a token a letter."""
 
-    def apply_chat_template(self, chat, *, tokenize, return_dict, return_assistant_tokens_mask):
+    def apply_chat_template(self, chat, *, tokenize, return_dict, return_assistant_tokens_mask, tools=None, documents=None):
         assert tokenize and return_dict and return_assistant_tokens_mask
+        if chat[0]["role"] == "assistant":
+            raise ValueError("a user begins")
+        if self.forgets:
+            chat = [*({**turn, "content": ""} for turn in chat[:-1]), chat[-1]]
+        given = [{"role": "tools", "content": tool["name"]} for tool in tools or []]
+        given += [{"role": "documents", "content": document} for document in documents or []]
+        chat = [*given, *chat]
         said = [(ord(letter), int(turn["role"] == "assistant" and self.marks)) for turn in chat for letter in turn["content"]]
         return {"input_ids": [token for token, _ in said], "attention_mask": [1] * len(said),
                 "assistant_masks": [flag for _, flag in said]}
 
     marks = True
+    forgets = False  # what was said before the last message
 
 
 TURNS = [{"role": "user", "content": "ab"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
@@ -177,6 +190,81 @@ def test_a_tokenizer_turns_chats_into_tokens_and_masks(lines_of):
     silent.marks = False
     with pytest.raises(evenkeel.InputError, match="no token of any row.*generation"):
         lines_of([{"messages": TURNS}], tokenizer=silent)
+
+
+def flagged(*flags):
+    return [{**turn, **flag} for turn, flag in zip(TURNS, flags)]
+
+
+@pytest.mark.parametrize("flag", [{"weight": 0}, {"loss": False}, {"loss_scale": 0.0}, {"trainable": False}, {"train": False}])
+def test_a_message_that_is_not_trained_carries_no_loss(lines_of, flag):
+    def mask(*flags):
+        return lines_of([{"messages": flagged(*flags)}], tokenizer=Tokenizer())[0][0]["loss_mask"]
+
+    assert mask({}, {}, {}, flag) == [1, 0, 0, 0]
+    assert lines_of([{"messages": flagged({}, flag, flag, {})}], tokenizer=Tokenizer())[0] == [
+        {"prompt_ids": [97, 98, 99, 100], "response_ids": [101, 102], "loss_mask": [1, 1]}]
+    missing = {name: None for name in flag}  # as datasets fill in keys that other messages have
+    assert mask(missing, missing, missing, missing) == [1, 0, 1, 1]
+    trained = {name: 1 for name in flag}
+    assert mask({}, trained, {}, trained) == [1, 0, 1, 1]
+
+
+@pytest.mark.parametrize("flags, message", [
+    (({}, {"weight": 0.5}, {}, {}), "has a message 1 of weight 0.5"),
+    (({}, {"loss": "no"}, {}, {}), "has a message 1 of loss 'no'"),
+    (({}, {"loss": True, "train": False}, {}, {}), "contradict each other"),
+    (({"trainable": True}, {}, {}, {}), "message 0 .user. carries loss, which the chat template does not mark"),
+])
+def test_a_flag_of_a_message_that_cannot_be_honored_is_refused(lines_of, flags, message):
+    with pytest.raises(evenkeel.InputError, match=f"row 0, column 'messages': .*{message}"):
+        lines_of([{"messages": flagged(*flags)}], tokenizer=Tokenizer())
+
+
+def test_a_message_without_loss_needs_a_template_that_keeps_the_beginning_of_a_chat(lines_of):
+    tokenizer = Tokenizer()
+    tokenizer.forgets = True
+    with pytest.raises(evenkeel.InputError, match="does not keep the beginning"):
+        lines_of([{"messages": flagged({}, {"weight": 0}, {}, {})}], tokenizer=tokenizer)
+
+
+def test_tools_and_documents_are_passed_to_the_template(lines_of):
+    tools = [{"name": "xy"}]
+    for column in (tools, json.dumps(tools)):
+        lines, _ = lines_of([{"messages": TURNS, "tools": column, "documents": ["z"]}, {"messages": TURNS, "tools": None, "documents": None}],
+                            tokenizer=Tokenizer())
+        assert [line["prompt_ids"] for line in lines] == [[120, 121, 122, 97, 98], [97, 98]]
+        assert "tools" not in lines[0]
+    for wrong, message in (("no JSON", "is a text that is not JSON"), ({"name": "x"}, "is a dict; a list is needed")):
+        with pytest.raises(evenkeel.InputError, match=f"column 'tools': {message}"):
+            lines_of([{"messages": TURNS, "tools": wrong}], tokenizer=Tokenizer())
+    with pytest.raises(evenkeel.InputError, match="column 'tools': is a dict, which no field is"):
+        lines_of([chat([1, 2], [0, 1], tools=[{"a": 1}])])
+
+
+def test_an_error_of_a_template_names_the_row(lines_of):
+    with pytest.raises(evenkeel.InputError, match="row 1, column 'messages': .*ValueError: a user begins"):
+        lines_of([{"messages": TURNS}, {"messages": TURNS[1:]}], tokenizer=Tokenizer())
+
+
+def test_a_column_that_only_later_rows_have_can_be_dropped(lines_of):
+    rows = [chat([1, 2], [0, 1]), chat([1, 2], [0, 1], x=None)]
+    with pytest.raises(evenkeel.InputError, match="row 1, column 'x': is not in every row.*drop it"):
+        lines_of(rows)
+    assert len(lines_of(rows, drop=["x"])[0]) == 2
+
+
+def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
+    path = tmp_path.parent / "rows.jsonl"
+    path.write_text('\ufeff{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}\n\n{"input_ids": [8, 9], "labels": [-100, 9]}\n', encoding="utf-8")
+    assert lines_of(path)[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]},
+                                 {"prompt_ids": [8], "response_ids": [9], "loss_mask": [1]}]
+    path.write_text('{"input_ids": [5, 6], "labels": [-100, 6]}\n{"input_ids": NaN}\n')
+    with pytest.raises(evenkeel.InputError, match="rows.jsonl:2: is not valid JSON: holds NaN"):
+        lines_of(path)
+    path.write_bytes(b'{"input_ids": [5, 6], "text": "\xff"}\n')
+    with pytest.raises(evenkeel.InputError, match="rows.jsonl: is not UTF-8"):
+        lines_of(path)
 
 
 @pytest.mark.parametrize("row, message", [
@@ -234,9 +322,9 @@ def test_the_command_says_what_it_needs(tmp_path, capsys):
     out = str(tmp_path / "out.jsonl")
     assert main([str(tmp_path / "*.parquet"), out]) == 1 and "names no file" in capsys.readouterr().err
     assert main([out]) == 2 and "the following arguments are required" in capsys.readouterr().err
-    (tmp_path / "rows.jsonl").write_text("{}\n")
-    assert main([str(tmp_path / "rows.jsonl"), out]) == 1
-    assert "JSON lines, safetensors and NumPy files are read as they are" in capsys.readouterr().err
+    (tmp_path / "rows.npz").write_text("")
+    assert main([str(tmp_path / "rows.npz"), out]) == 1
+    assert "safetensors and NumPy files are read as they are" in capsys.readouterr().err
 
 
 def test_without_pyarrow_files_are_refused_with_what_to_install(tmp_path, capsys, monkeypatch):

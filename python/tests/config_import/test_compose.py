@@ -157,6 +157,17 @@ def test_overrides_choose_the_files_of_a_group():
     assert keys_of("defaults: [{db: small}]", files, ["+log=on"]) == ["db.size=3", "log.x=1"]
 
 
+@pytest.mark.parametrize("text, override, keys", [
+    ("a: {b: null}", "+a.b=8192", ["a.b=8192"]),
+    ("a: {b: '???'}", "+a.b=8192", ["a.b=8192"]),
+    ("a: null", "+a.b=8192", ["a.b=8192"]),
+    ("a: {b: [1]}", "+a.b=[2,3]", ["a.b=[2, 3]"]),
+    ("a: {b: 1}", "+a={c: 2}", ["a.b=1", "a.c=2"]),
+])
+def test_what_hydra_lets_be_added_can_be_added_here(text, override, keys):
+    assert keys_of(text, overrides=[override]) == keys
+
+
 @pytest.mark.parametrize(
     "override, why",
     [

@@ -3,6 +3,7 @@
 from imports import imported, missing, note_of, outcome, outcomes, setting
 
 from evenkeel import Config
+from evenkeel.config_import.importer import import_config
 
 
 fsdp = """
@@ -205,3 +206,20 @@ trainer: {balance_batch: true}
 data: {train_batch_size: "${my.batch}"}
 """)
     assert outcome(config, "data.train_batch_size") == "unused: refers to my.batch, which this file does not have"
+
+
+def test_ulysses_may_be_set_by_its_older_and_its_newer_key():
+    old, new = "ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"
+    for actor, ref in (({old: 4}, {old: 4}), ({new: 4}, {old: 4}), ({new: 4}, {new: 4}), ({old: 4}, {new: 4}),
+                       ({old: 1, new: 4}, {old: 1, new: 4}), ({old: 4, new: 1}, {old: 4, new: 4}), ({old: 4, new: 4}, {old: 4, new: 1})):
+        overrides = [f"++actor_rollout_ref.actor.{key}={size}" for key, size in actor.items()]
+        overrides += [f"++actor_rollout_ref.ref.{key}={size}" for key, size in ref.items()]
+        if old not in actor:
+            overrides.append(f"~actor_rollout_ref.actor.{old}")
+        if old not in ref:
+            overrides.append(f"~actor_rollout_ref.ref.{old}")
+        config = import_config(fsdp, "job.yaml", overrides=overrides)
+        assert "cp: 4" in config.yaml
+        assert not [it for it in config.missing if "mesh.cp" in " ".join(it.evenkeel)], (actor, ref)
+    config = import_config(fsdp, "job.yaml", overrides=[f"++actor_rollout_ref.ref.{new}=8"])
+    assert [it for it in config.missing if it.foreign == f"actor_rollout_ref.ref.{new}"][0].evenkeel == ["mesh.cp: 2"]

@@ -73,7 +73,7 @@ def _may_be_lost(path: Path, lost: list[LostPart]) -> bool:
 
 def apply_override(root: Value, change: Override, lost: list[LostPart]) -> None:
     """Sets, adds or removes the value. As with Hydra, a key that is changed or removed must be there (or below a part
-    whose file is not found), and one that is added must not."""
+    whose file is not found), and one that is added must have no value."""
     path = split_path(change.key)
     parent: Value | None = root
     for part in path[:-1]:
@@ -87,7 +87,8 @@ def apply_override(root: Value, change: Override, lost: list[LostPart]) -> None:
     if change.kind == "~":
         section.pop(path[-1], None)
         return
-    both_maps = known is not None and isinstance(known.data, dict) and isinstance(change.value.data, dict)
-    if change.kind == "+" and known is not None and not both_maps:
+    # Hydra adds to a key that is null or ??? as to one that is not there, and lays maps and lists on any value.
+    has_value = known is not None and known.data not in (None, "???")
+    if change.kind == "+" and has_value and not isinstance(change.value.data, (dict, list)):
         refuse(change.place, f"the configuration has {change.key} already", "To change it, leave out the +")
     merge_at(root, path, change.value)

@@ -70,6 +70,12 @@ def _plain_value(facts: Facts, path: str, fallback: str) -> str:
     return str(flag).lower() if flag is not None else key.text if number is None else str(number)
 
 
+def _effective_value(facts: Facts, paths: tuple[str, ...], fallback: str) -> str:
+    """The value that the first of these keys states, else one of the others."""
+    values = (_plain_value(facts, path, fallback) for path in paths)
+    return next((value for value in values if value != fallback), fallback)
+
+
 def _apply_same_rule(facts: Facts, rule: Same) -> None:
     at = facts.index.get(rule.path)
     if _left_section(facts, rule.path) or (at is not None and facts.outcomes[at].understood):
@@ -79,7 +85,8 @@ def _apply_same_rule(facts: Facts, rule: Same) -> None:
     if at is None and not (rule.counts_when_absent and has_section):
         return
     lost = "" if at is None else facts.keys[at].value.missing
-    here, there = (_plain_value(facts, path, rule.fallback) for path in (rule.path, rule.like))
+    here = _effective_value(facts, (rule.path, *rule.beside), rule.fallback)
+    there = _effective_value(facts, (rule.like, *rule.like_beside), rule.fallback)
     if here == there and not lost:
         if at is not None:
             facts.outcomes[at].understood = True

@@ -52,6 +52,9 @@ class Same(NamedTuple):
     like: str  # the key it is compared with
     fallback: str  # the value of either when it is absent
     counts_when_absent: bool = False  # its section, if it is there, means the fallback when it leaves the key out
+    # Other keys, older or newer, for the same value: the one that is not the fallback counts.
+    beside: tuple[str, ...] = ()
+    like_beside: tuple[str, ...] = ()
 
 
 class Implied(NamedTuple):

@@ -91,8 +91,11 @@ def _same() -> list[Same]:
         rules += [Same(path, like, "1", True) for path, like in megatron]
         for key in ("dynamic_context_parallel", "max_seqlen_per_dp_cp_rank"):
             rules.append(Same(f"{section}megatron.{key}", f"{_ACTOR}megatron.{key}", ""))
-        for place in ("", "fsdp_config.", "fsdp.", "model.fsdp_config."):
-            rules.append(Same(section + place + _ULYSSES, _ACTOR + _ULYSSES, "1"))
+        paths = [section + place + _ULYSSES for place in ("", "fsdp_config.", "fsdp.", "model.fsdp_config.")]
+        newer = (_ACTOR + "fsdp_config." + _ULYSSES,)
+        for path in paths:
+            others = tuple(other for other in paths if other != path)
+            rules.append(Same(path, _ACTOR + _ULYSSES, "1", beside=others, like_beside=newer))
     for key in ("ppo_mini_batch_size", "shuffle", "data_loader_seed", "strategy"):
         rules.append(Same("critic." + key, _ACTOR + key, ""))
     rules += [Same(section + "rollout_n", _ROLLOUT + "n", "1") for section in (_ACTOR, _REF, "critic.")]

@@ -20,9 +20,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(prog="python3 -m evenkeel.convert", formatter_class=argparse.RawDescriptionHelpFormatter,
-                     description="Turn Parquet and Arrow files into JSON lines of rollouts.",
-                     epilog="Reading needs pyarrow. Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
-    parser.add_argument("source", metavar="IN", nargs="+", help="files or patterns: .parquet, .arrow, .feather, .ipc")
+                     description="Turn Parquet and Arrow files, and JSON lines of chats or input_ids, into JSON lines of rollouts.",
+                     epilog="Reading Parquet and Arrow needs pyarrow. Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
+    parser.add_argument("source", metavar="IN", nargs="+", help="files or patterns: .parquet, .arrow, .feather, .ipc, .jsonl, .jsonl.gz")
     parser.add_argument("path", metavar="OUT", help="what to write; evenkeel convert turns it into other formats")
     parser.add_argument("--mask", metavar="COLUMN", help="says which tokens carry loss; all: every token does")
     parser.add_argument("--uid", metavar="COLUMN", default="uid", help="says which rows have one prompt (uid)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
@@ -15,6 +16,8 @@ from evenkeel.errors import InputError
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
 # Values of tokens as inputs, which stay with them; all others belong to the prediction of their token.
 OF_INPUTS = ("position_ids", "segment_ids", "token_type_ids", "mm_token_type_ids", "routed_experts")
+LOSS_FLAGS = ("weight", "loss", "loss_scale", "trainable", "train", "training")  # keys of a message that say whether it is trained
+TEMPLATE_COLUMNS = ("tools", "documents")  # columns of a chat that its template takes, too
 
 
 @dataclasses.dataclass
@@ -40,6 +43,7 @@ class Rows:
         self._at_of = require_conventions(at)
         self._drop, self._as_is = drop, as_is
         self._first: set[str] = set()
+        self._names: set[str] = set()  # of all rows' columns, dropped ones included
         self.told = Converted()
 
     def line(self, row: Any) -> dict[str, Any]:
@@ -47,12 +51,13 @@ class Rows:
         if not isinstance(row, Mapping):
             self._refuse("", f"is a {type(row).__name__}; a mapping of columns is needed")
         columns = {str(name): value for name, value in row.items() if name not in self._drop}
-        self._require_columns(set(columns), set(map(str, row)))
+        self._require_columns(set(columns))
+        self._names.update(map(str, row))
         line: dict[str, Any] = {}
         if self._uid in columns:
             line["uid"] = self._uid_of(columns.pop(self._uid))
         if self._messages in columns and "input_ids" not in columns and "prompt_ids" not in columns:
-            columns |= self._tokens_of_chat(columns.pop(self._messages))
+            columns |= self._tokens_of_chat(columns.pop(self._messages), self._template_arguments(columns))
         moves = "input_ids" in columns
         kept = self._split(line, columns)
         tokens = len(line["prompt_ids"]) + len(line["response_ids"])
@@ -67,15 +72,15 @@ class Rows:
         self._at = "dataset"
         if self.told.samples == 0:
             self._refuse("", "has no rows")
+        for name in sorted((self._drop | self._as_is | set(self._at_of)) - self._names):
+            self._refuse(name, f"is not there; there are {', '.join(sorted(self._names))}")
         if self.told.mask not in (None, "all") and self.told.without_response == self.told.samples:
             self._refuse(str(self.told.mask), "names no token of any row; nothing could be learned",
                          "Does the chat template have {% generation %} around what the assistant says?")
 
-    def _require_columns(self, names: set[str], all_names: set[str]) -> None:
+    def _require_columns(self, names: set[str]) -> None:
         if self.told.samples == 0:
             self._first = names
-            for name in sorted((self._drop | self._as_is | set(self._at_of)) - all_names):
-                self._refuse(name, f"is not there; there are {', '.join(sorted(all_names))}")
         for name in sorted(names ^ self._first):
             self._refuse(name, "is not in every row", "Give every row the same columns, or drop it")
 
@@ -141,12 +146,73 @@ class Rows:
                          "Pass mask: a column as long as input_ids; or all, where every token does, as in pretraining")
         return there[0] if there else "labels"
 
-    def _tokens_of_chat(self, chat: Any) -> dict[str, Any]:
+    def _template_arguments(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """Takes the columns away that the chat template gets beside the messages. Some datasets keep them as JSON."""
+        arguments = {}
+        for name in TEMPLATE_COLUMNS:
+            value = columns.pop(name, None)
+            if isinstance(value, str):
+                try:
+                    value = json.loads(value)
+                except ValueError:
+                    self._refuse(name, "is a text that is not JSON", "Write a list, or drop it")
+            if value is None:
+                continue
+            if not isinstance(value, (list, tuple)):
+                self._refuse(name, f"is a {type(value).__name__}; a list is needed", "Write a list, or drop it")
+            arguments[name] = list(value)
+        return arguments
+
+    def _tokens_of_chat(self, chat: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._tokenizer is None:
             self._refuse(self._messages, "is a chat, and nothing turns it into tokens",
                          "Pass tokenizer (--tokenizer), whose template marks what the assistant says")
-        made = self._tokenizer.apply_chat_template(chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
-        return {name: made[name] for name in ("input_ids", "assistant_masks")}
+        tokens, mask = self._templated(chat, arguments)
+        for number, message in enumerate(chat):
+            trained = self._loss_flag(message, number)
+            if trained is None or (trained and message.get("role") == "assistant"):
+                continue
+            begin, end = self._tokens_of_message(chat, number, tokens, arguments)
+            if trained and not any(mask[begin:end]):
+                self._refuse(self._messages, f"says that message {number} ({message.get('role')}) carries loss, which the chat "
+                             "template does not mark", "Take the flag away, or write input_ids and a mask instead")
+            if not trained:
+                mask[begin:end] = [0] * (end - begin)
+        return {"input_ids": tokens, "assistant_masks": mask}
+
+    def _templated(self, chat: Any, arguments: dict[str, Any]) -> tuple[list[int], list[int]]:
+        try:
+            made = self._tokenizer.apply_chat_template(
+                chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **arguments)
+            return list(made["input_ids"]), list(made["assistant_masks"])
+        except Exception as error:  # whatever a template and its tokenizer raise
+            self._refuse(self._messages, f"is not rendered by the chat template: {type(error).__name__}: {error}")
+
+    def _loss_flag(self, message: Any, number: int) -> bool | None:
+        """Whether a message says that it carries loss; None if it says nothing."""
+        flags = {}
+        for name in LOSS_FLAGS if isinstance(message, Mapping) else ():
+            value = message.get(name)
+            if value is None:
+                continue
+            if not isinstance(value, (bool, int, float)) or value not in (0, 1):
+                self._refuse(self._messages, f"has a message {number} of {name} {value!r}; a message carries loss (1) or not (0)",
+                             "Take it away, or write input_ids and a mask instead")
+            flags[name] = bool(value)
+        if len(set(flags.values())) > 1:
+            self._refuse(self._messages, f"has a message {number} of {flags}, which contradict each other")
+        return next(iter(flags.values()), None)
+
+    def _tokens_of_message(self, chat: Any, number: int, tokens: list[int], arguments: dict[str, Any]) -> tuple[int, int]:
+        """Where the tokens of one message begin and end: the template of a chat that ends with it, and of one before it."""
+        ends = []
+        for size in (number, number + 1):
+            part = self._templated(chat[:size], arguments)[0] if size else []
+            if part != tokens[: len(part)]:
+                self._refuse(self._messages, f"says whether message {number} carries loss, and the chat template does not keep "
+                             "the beginning of a chat when it goes on", "Write input_ids and a mask instead")
+            ends.append(len(part))
+        return ends[0], ends[1]
 
     def _value(self, name: str, value: Any, kept: list[bool] | None, moves: bool, prompt: int, responses: int) -> Any:
         tokens = prompt + responses
@@ -218,14 +284,17 @@ class Rows:
         return tokens
 
     def _flags(self, name: str, value: Any, size: int) -> list[bool]:
-        return [each != 0 for each in self._whole(name, value, size)]
+        plain = self._plain(name, value)
+        if isinstance(plain, list):  # masks are often of 0.0 and 1.0
+            plain = [int(each) if isinstance(each, float) and each.is_integer() else each for each in plain]
+        return [each != 0 for each in self._whole(name, plain, size)]
 
     def _attention(self, value: Any, size: int) -> list[bool]:
         plain = self._plain("attention_mask", value)
         if isinstance(plain, list) and (wrong := [each for each in plain if each not in (0, 1)]):
             self._refuse("attention_mask", f"holds {wrong[0]!r}; a mask has only 0 and 1",
                          "Write 1 at each token and 0 at padding, and rows of several sequences as one row each")
-        return self._flags("attention_mask", [int(each) for each in plain] if isinstance(plain, list) else plain, size)
+        return self._flags("attention_mask", plain, size)
 
     def _uid_of(self, value: Any) -> Any:
         plain = None if value is None else self._plain(self._uid, value)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import gzip
+import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from evenkeel import _core
 
@@ -47,10 +49,13 @@ def files_of(name: str) -> list[str]:
 
 
 def _rows_of_file(name: str) -> Iterator[Any]:
+    if name.endswith((".jsonl", ".jsonl.gz")):
+        yield from _rows_of_lines(name)
+        return
     kind = pathlib.Path(name).suffix
     if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
-        _core.raise_error("input", name, "is no .parquet, .arrow, .feather or .ipc file",
-                          "JSON lines, safetensors and NumPy files are read as they are: evenkeel convert")
+        _core.raise_error("input", name, "is no .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
+                          "safetensors and NumPy files are read as they are: evenkeel convert")
     try:
         import pyarrow
         import pyarrow.parquet
@@ -70,4 +75,24 @@ def _rows_of_file(name: str) -> Iterator[Any]:
         for batch in batches:
             yield from batch.to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
+        _core.raise_error("io", name, f"cannot be read: {error}")
+
+
+def _rows_of_lines(name: str) -> Iterator[Any]:
+    """A row a line, such as pretokenized input_ids and labels, or chats."""
+    def refuse_constant(word: str) -> NoReturn:
+        raise ValueError(f"holds {word}, which JSON does not have")
+
+    try:
+        with (gzip.open if name.endswith(".gz") else open)(name, "rt", encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield json.loads(line, parse_constant=refuse_constant)
+                except ValueError as error:
+                    _core.raise_error("input", f"{name}:{number}", f"is not valid JSON: {error}")
+    except UnicodeDecodeError as error:
+        _core.raise_error("input", name, f"is not UTF-8: {error}")
+    except (OSError, EOFError) as error:
         _core.raise_error("io", name, f"cannot be read: {error}")
