@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn, Optional
 
 import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _core
+from evenkeel._conventions import CONVENTIONS, LOSS_MASK, OF_INPUTS, WITHOUT_LOSS, require_conventions
 from evenkeel.samples import Samples
 
 __all__ = ["results_like", "samples_of"]
@@ -17,48 +19,52 @@ MASK, RESPONSE_MASK = "attention_mask", "response_mask"
 
 
 def samples_of(
-    batch: Any, *, first_id: int, response_mask: str = RESPONSE_MASK, uid: str = "uid", loss_mask: bool = True
+    batch: Any, *, first_id: int, response_mask: str = RESPONSE_MASK, uid: str = "uid", loss_mask: bool = True,
+    at: Mapping[str, str] | None = None,
 ) -> Samples:
-    """The samples of a padded batch: the tokens that ``attention_mask`` [n, width] names, of which those in the last columns,
-    as many as ``batch[response_mask]`` [n, r] has, are the response.
+    """The samples of a padded batch: the tokens that ``attention_mask`` [n, width] names with ones.
 
-    ``batch`` is a DataProto, a TensorDict, or a mapping of tensors or arrays. Columns [n, width, ...] become token fields,
-    [n, r, ...] response-token fields, other tensors of n rows sample fields; of a DataProto's ``non_tensor_batch``, columns of
-    numbers become sample fields and columns of str text. ``uid`` names the prompt's groups, where it is there. With
-    ``loss_mask`` the response mask says which tokens carry loss, as it does in these systems (several turns). Samples are
-    numbered from ``first_id``: numbers of different ranks must differ.
+    ``batch`` is a DataProto, a TensorDict, or a mapping of tensors or arrays. Its ``response_mask`` says which tokens are the
+    response, and with ``loss_mask`` which of these carry loss (several turns):
 
-    Raises InputError for columns that do not fit, and for a column that two of these rules fit (width = r).
+    - [n, r], as in verl: the last r columns are the response.
+    - [n, width], as in ROLL and NeMo-RL, each value at its own token: the response has the columns of ``responses`` [n, r], or
+      those behind ``prompts`` [n, width - r]. Without either it begins with the first token that is set.
+
+    ``at`` says by name where a column has the value of a token (docs/adapters.md#row-conventions): ``token`` [n, width, ...], each
+    at its own; ``next`` [n, width, ...] or [n, width - 1, ...], each at the one before; ``response`` [n, r, ...]. These become
+    response-token fields; ``sample`` is a vector for each sample. Otherwise columns [n, r, ...] and [n, width - 1, ...] become
+    response-token fields, ``prompts`` are left out, since input_ids have them; columns [n, width, ...] token fields, but beside a response mask as wide they follow it, except those of
+    the inputs (position_ids, segment_ids, token_type_ids, mm_token_type_ids, routed_experts); columns [n] sample fields. Of a
+    DataProto's ``non_tensor_batch``, columns of numbers become sample fields and columns of str text. ``uid`` names the prompt's
+    groups, if it is there. Samples are numbered from ``first_id``: numbers of different ranks must differ.
+
+    Raises InputError for columns that do not fit, for a column that two of these rules fit (width = r), and for masks and labels
+    that train a token of the prompt.
     """
     tensors, others = _columns_of(batch)
-    for name in (MASK, response_mask):
+    told = require_conventions(at, (*CONVENTIONS, "sample"))
+    for name in told:
         if name not in tensors:
-            _core.raise_error("input", "batch", f"has no {name}; there are {', '.join(tensors) or 'none'}")
-    mask = _array(tensors[MASK], MASK) != 0
-    responses = _array(tensors[response_mask], response_mask)
-    n, width, r = mask.shape[0], mask.shape[1], responses.shape[1]
-    if r >= width or responses.shape[0] != n:
-        _core.raise_error("input", response_mask, f"has the shape {list(responses.shape)}, and {MASK} {list(mask.shape)}",
-                          "It has a column for each token of the response, which are the last columns")
-    of_response = mask[:, width - r :]
-    if (responses[~of_response] != 0).any():
-        _core.raise_error("input", response_mask, f"names tokens that {MASK} does not", "Are both of the same batch?")
+            _refuse(name, f"is named by at, and is not there; there are {', '.join(tensors)}")
+    places = _Places.of(tensors, response_mask, told.pop(response_mask, None))
+    if loss_mask and LOSS_MASK in tensors and response_mask != LOSS_MASK:
+        _refuse(LOSS_MASK, f"is there beside {response_mask}, which says what carries loss, too",
+                f"Pass response_mask={LOSS_MASK!r} or loss_mask=False, or leave one of them out")
     fields = {"token": {}, "response_token": {}, "sample": {}, "text": {}}  # type: dict[str, dict[str, Any]]
     for name, column in tensors.items():
-        if name in (MASK, response_mask):
+        if name in (MASK, response_mask) or name == "prompts" and places.repeats_prompts(column):
             continue
-        shape = tuple(column.shape)
-        if shape[:2] == (n, width):
-            fields["token"][name] = _picked(column, mask)
-        elif shape[:2] == (n, r):
-            fields["response_token"][name] = _picked(column, of_response)
-        elif shape[:1] == (n,):
-            fields["sample"][name] = column
+        kind, offset = places.kind_of(name, column, told.get(name))
+        if kind == "token":
+            fields[kind][name] = _picked(column, places.tokens)
+        elif kind == "response_token":
+            places.require_no_loss_of_prompts(name, column, offset)
+            fields[kind][name] = _picked(column, places.responses, offset)
         else:
-            _core.raise_error("input", f"column {name!r}", f"has the shape {list(shape)}; the batch has {n} samples")
+            fields[kind][name] = column
     if loss_mask:
-        # One a response token: one a token would say of each token whether the next one carries loss.
-        fields["response_token"]["loss_mask"] = responses[of_response].astype(np.float32)
+        fields["response_token"][LOSS_MASK] = _picked(places.mask, places.responses, places.offset).astype(np.float32)
     for name, column in others.items():
         values = np.asarray(column)
         if name == uid:
@@ -68,43 +74,187 @@ def samples_of(
         elif all(isinstance(value, str) for value in values.tolist()):
             fields["text"][name] = values.tolist()
         else:
-            _core.raise_error("input", f"column {name!r}", "has values that are no numbers and no text", "Leave it out")
+            _refuse(name, "has values that are no numbers and no text", "Leave it out")
     groups = others.get(uid, tensors.get(uid))
+    responses = places.responses.sum(1)
     return Samples(
-        ids=np.arange(first_id, first_id + n),
-        prompt_lengths=mask[:, : width - r].sum(1),
-        response_lengths=of_response.sum(1),
+        ids=np.arange(first_id, first_id + len(responses)),
+        prompt_lengths=places.tokens.sum(1) - responses,
+        response_lengths=responses,
         groups=groups.tolist() if hasattr(groups, "tolist") else groups,
         **fields,
     )
 
 
-def results_like(samples: Samples, name: str, batch: Any, *, response_mask: str = RESPONSE_MASK, pad: float = 0) -> Any:
-    """A result that came home (``service.collect(step)``) as the padded batch has its columns: a token field [n, width, ...], a
-    response-token field [n, r, ...], ``pad`` where no token stands; a sample field as it is. ``samples`` are in the order of
-    ``batch``, as collect() returns them."""
+def results_like(
+    samples: Samples, name: str, batch: Any, *, response_mask: str = RESPONSE_MASK, pad: float = 0, at: str | None = None
+) -> Any:
+    """A result that came home (``service.collect(step)``) as the padded batch has its columns, ``pad`` where it has no value: a
+    token field [n, width, ...]; a response-token field as ``at`` says, token [n, width, ...], next [n, width - 1, ...] or response
+    [n, r, ...], by default response beside a response mask [n, r], and next beside one as wide as the tokens (ROLL); a sample field
+    as it is. ``samples`` are in the order of ``batch``, as collect() returns them."""
     tensors, _ = _columns_of(batch)
-    mask = _array(tensors[MASK], MASK) != 0
+    require_conventions({} if at is None else {name: at})
     rows = samples[name]
     kind = samples.kinds()[name]
     if kind == "sample":
         return rows
-    if kind == "response_token":
-        mask = mask[:, mask.shape[1] - tensors[response_mask].shape[1] :]
-    elif kind != "token":
+    if kind == "token":
+        where = _attention(tensors)
+    elif kind == "response_token":
+        where = _Places.of(tensors, response_mask, None).columns(at)
+    else:
         _core.raise_error("input", f"field {name!r}", f"is of {kind}, which has no padded form")
-    if len(rows) != mask.sum():
-        _core.raise_error("input", f"field {name!r}", f"has {len(rows)} rows; the batch has {int(mask.sum())} such tokens",
+    if len(rows) != where.sum():
+        _core.raise_error("input", f"field {name!r}", f"has {len(rows)} rows; the batch has {int(where.sum())} such tokens",
                           "Pass the batch that the samples were made of")
     if _arrays.is_tensor(rows):
         import torch
 
-        padded = rows.new_full((*mask.shape, *rows.shape[1:]), pad)
-        padded[torch.from_numpy(mask)] = rows
+        padded = rows.new_full((*where.shape, *rows.shape[1:]), pad)
+        padded[torch.from_numpy(where)] = rows
         return padded
-    padded = np.full((*mask.shape, *rows.shape[1:]), pad, rows.dtype)
-    padded[mask] = rows
+    padded = np.full((*where.shape, *rows.shape[1:]), pad, rows.dtype)
+    padded[where] = rows
     return padded
+
+
+@dataclasses.dataclass
+class _Places:
+    """Which columns of a padded batch are tokens, and which of these are responses."""
+
+    tokens: npt.NDArray[np.bool_]  # [n, width]
+    responses: npt.NDArray[np.bool_]  # [n, width]
+    mask: npt.NDArray[Any]  # what says which response tokens carry loss
+    at: str  # the convention of the mask
+    offset: int  # the column of a token minus that of its value in the mask
+    r: Optional[int]  # how many of the last columns are the response; None: that differs from sample to sample
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Any], response_mask: str, at: str | None) -> _Places:
+        tokens = _attention(tensors)
+        if response_mask not in tensors:
+            _core.raise_error("input", "batch", f"has no {response_mask}; there are {', '.join(tensors) or 'none'}")
+        mask = _array(tensors[response_mask], response_mask)
+        n, width = tokens.shape
+        if mask.ndim != 2 or mask.shape[0] != n or not 0 < mask.shape[1] <= width or at == "sample":
+            _refuse(response_mask, f"has the shape {list(mask.shape)}, and {MASK} {list(tokens.shape)}",
+                    "It has a column for each token of the response, which are the last columns, or one for each token")
+        columns = mask.shape[1]
+        at = at or ("token" if columns == width else "response")
+        fitting = {"token": (width,), "next": (width, width - 1), "response": range(1, width)}[at]
+        if columns not in fitting:
+            _refuse(response_mask, f"has {columns} columns, which is not what at: {at} has beside {width} columns of tokens")
+        offset = {"token": 0, "next": 1, "response": width - columns}[at]
+        carries = _by_token(mask, offset, width)
+        if (carries & ~tokens).any() or at == "next" and columns == width and mask[:, -1].any():
+            _refuse(response_mask, f"names tokens that {MASK} does not", "Are both of the same batch?")
+        r = columns if at == "response" else _response_columns(tensors, n, width)
+        first = np.full(n, width - r) if r is not None else _begins(tokens, carries)
+        responses = tokens & (np.arange(width) >= first[:, None])
+        if (carries & ~responses).any():
+            _refuse(response_mask, "names tokens of the prompt, which are not trained",
+                    "Let the prompts end before the first token that is set")
+        return cls(tokens, responses, mask, at, offset, r)
+
+    def repeats_prompts(self, column: Any) -> bool:
+        """Whether a column is what input_ids have in the columns of the prompts."""
+        n, width = self.tokens.shape
+        return self.r is not None and tuple(column.shape) == (n, width - self.r)
+
+    def kind_of(self, name: str, column: Any, at: str | None) -> tuple[str, int]:
+        """The kind of field that a column becomes, and the column of a token minus that of its value."""
+        shape, (n, width) = tuple(column.shape), self.tokens.shape
+        if shape[:1] != (n,):
+            _refuse(name, f"has the shape {list(shape)}; the batch has {n} samples")
+        if at == "sample" or len(shape) == 1 and at is None:
+            return "sample", 0
+        wide = shape[1] if len(shape) > 1 else None
+        offsets = {"token": {width: 0}, "next": {width: 1, width - 1: 1},
+                   "response": {} if self.r is None else {self.r: width - self.r}}
+        if at is not None:
+            if wide in offsets[at]:
+                return "response_token", offsets[at][wide]
+            _refuse(name, f"has the shape {list(shape)}, which is not what at: {at} has beside {MASK} {[n, width]}")
+        if wide == width:
+            if name in ("input_ids", *OF_INPUTS):
+                return "token", 0
+            if self.at != "response":
+                return "response_token", self.offset
+            if self.r == width or name in WITHOUT_LOSS:
+                _refuse(name, f"has {width} columns, and nothing says at which of them the value of a token is",
+                        f"Pass at={{{name!r}: 'token'}}, 'next' (shifted) or 'response'")
+            return "token", 0
+        if wide == width - 1:
+            return "response_token", 1
+        if wide == self.r:
+            return "response_token", width - wide
+        _refuse(name, f"has the shape {list(shape)}, and {wide} columns fit neither the {width} of the tokens, nor {width - 1}, "
+                "nor those of the response", f"If it is a vector for each sample, pass at={{{name!r}: 'sample'}}")
+
+    def require_no_loss_of_prompts(self, name: str, column: Any, offset: int) -> None:
+        """Nothing trains prompts here; the first token of a sample is predicted by nothing anyway."""
+        if name not in WITHOUT_LOSS:
+            return
+        n, width = self.tokens.shape
+        is_set = _array(column, name) != WITHOUT_LOSS[name]
+        prompts = self.tokens & ~self.responses
+        prompts[np.arange(n), self.tokens.argmax(1)] = False
+        if (_by_token(is_set, offset, width) & prompts).any():
+            _refuse(name, "trains tokens of the prompt", "Let the prompts end before the first token with loss")
+        last = width - 1 - self.tokens[:, ::-1].argmax(1)
+        if offset == 1 and is_set.shape[1] == width and is_set[np.arange(n), last].any():
+            _refuse(name, "is set at the last token of a sample, which predicts nothing",
+                    f"If the value of each token is at the token itself, pass at={{{name!r}: 'token'}}")
+
+    def columns(self, at: str | None) -> npt.NDArray[np.bool_]:
+        """Where a padded column has the values of the response tokens."""
+        at = at or ("response" if self.at == "response" else "next")
+        if at == "response" and self.r is None:
+            _refuse("at", "is response, and the batch does not say how many columns its responses have", "Say token or next")
+        width = self.tokens.shape[1]
+        return self.responses[:, {"token": 0, "next": 1, "response": width - (self.r or 0)}[at] :]
+
+
+def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+    """Which columns are tokens."""
+    if MASK not in tensors:
+        _core.raise_error("input", "batch", f"has no {MASK}; there are {', '.join(tensors) or 'none'}")
+    mask = _array(tensors[MASK], MASK)
+    if mask.ndim != 2:
+        _refuse(MASK, f"has the shape {list(mask.shape)}; [n, width] is needed")
+    wrong = (mask != 0) & (mask != 1)
+    if wrong.any():
+        _refuse(MASK, f"holds {mask[wrong][0]}; a mask has only 0 and 1",
+                "Write 1 at each token and 0 at padding, and rows of several sequences as one row each")
+    return np.asarray(mask != 0)
+
+
+def _by_token(column: npt.NDArray[Any], offset: int, width: int) -> npt.NDArray[np.bool_]:
+    """[n, width]: whether the value of each token is set."""
+    wide = np.zeros((len(column), width), bool)
+    values = column[:, : width - offset] != 0
+    wide[:, offset : offset + values.shape[1]] = values
+    return wide
+
+
+def _response_columns(tensors: Mapping[str, Any], n: int, width: int) -> int | None:
+    """How many columns the responses have, if another column says it."""
+    for name in ("responses", "prompts"):
+        shape: tuple[int, ...] = tuple(tensors[name].shape) if name in tensors else ()
+        if len(shape) == 2 and shape[0] == n and shape[1] <= width:
+            return shape[1] if name == "responses" else width - shape[1]
+    return None
+
+
+def _begins(tokens: npt.NDArray[np.bool_], carries: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """The column of the first token that carries loss, behind the first token of the sample, which nothing predicts."""
+    width = tokens.shape[1]
+    return np.where(carries.any(1), np.maximum(carries.argmax(1), tokens.argmax(1) + 1), width)
+
+
+def _refuse(name: str, message: str, hint: str = "") -> NoReturn:
+    _core.raise_error("input", f"column {name!r}", message, hint)
 
 
 def _columns_of(batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -121,10 +271,20 @@ def _array(column: Any, name: str) -> npt.NDArray[Any]:
     return _arrays.as_numpy(column, name)
 
 
-def _picked(column: Any, mask: npt.NDArray[np.bool_]) -> Any:
-    """The rows of real tokens, back to back, of the kind that the column is."""
+def _picked(column: Any, where: npt.NDArray[np.bool_], offset: int = 0) -> Any:
+    """The values of the tokens ``where`` [n, width] says, back to back, of the kind that the column is. A token's value is
+    ``offset`` columns before the token; those before the first column are 0, since nothing predicts their tokens."""
+    rows, columns = np.nonzero(where)
+    columns = columns - offset
+    is_before, columns = columns < 0, np.maximum(columns, 0)
     if _arrays.is_tensor(column):
         import torch
 
-        return column[torch.from_numpy(mask).to(column.device)].cpu()
-    return np.asarray(column)[mask]
+        values = column[torch.from_numpy(rows).to(column.device), torch.from_numpy(columns).to(column.device)].cpu()
+        if is_before.any():
+            values[torch.from_numpy(is_before)] = 0
+        return values
+    values = np.asarray(column)[rows, columns]
+    if is_before.any():
+        values[is_before] = 0
+    return values

@@ -195,6 +195,12 @@ def test_a_mask_may_be_of_any_dtype_and_padded_on_any_side(dtype):
 
 
 @pytest.mark.skipif(not hasattr(torch, "nested"), reason="this torch has no nested tensors")
+@pytest.mark.parametrize("mask", [[1, 1, 1, 2, 2, 2, 0, 0], [0, 0, 0, 0, -10000, -10000, 0, 0], [0.5, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+def test_a_mask_of_other_values_than_0_and_1_is_refused(mask):
+    with pytest.raises(evenkeel.InputError, match="attention_mask: holds (2|-10000|0.5); a mask has only 0 and 1"):
+        verl.rearrange_micro_batches({"attention_mask": torch.tensor([mask])}, 16)
+
+
 def test_nested_input_ids_tell_lengths_and_are_selected():
     ids = torch.nested.nested_tensor([torch.full((n,), i) for i, n in enumerate(LENGTHS)])
     batch = {"input_ids": ids, "attention_mask": None, "sample": torch.arange(8)}

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
 
 from evenkeel import _core
-from evenkeel._conventions import IGNORED, LABELS, LOSS_MASK, of_response, require_conventions
+from evenkeel._conventions import IGNORED, LABELS, LOSS_MASK, OF_INPUTS, of_response, require_conventions
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
-# Values of tokens as inputs, which stay with them; all others belong to the prediction of their token.
-OF_INPUTS = ("position_ids", "segment_ids", "token_type_ids", "mm_token_type_ids", "routed_experts")
 LOSS_FLAGS = ("weight", "loss", "loss_scale", "trainable", "train", "training")  # keys of a message that say whether it is trained
 TEMPLATE_COLUMNS = ("tools", "documents")  # columns of a chat that its template takes, too
 

@@ -29,14 +29,28 @@ def tensors_of(data: Any) -> Any:
 
 
 def lengths_of(mask: Any) -> list[int]:
-    """Tokens of each sample of an attention mask, [n, ...]."""
+    """Tokens of each sample of an attention mask, [n, ...]; one of [n] has the lengths themselves."""
     import torch
 
+    if mask.dim() > 1:
+        require_flags(mask)
     if mask.is_floating_point():
         mask = mask != 0
     dtype = torch.long if mask.dtype == torch.long else torch.int32  # what torch adds up fast
     lengths: list[int] = (mask.flatten(1).sum(-1, dtype=dtype) if mask.dim() > 1 else mask).tolist()
     return lengths
+
+
+def require_flags(mask: torch.Tensor, name: str = "attention_mask") -> None:
+    """Raises InputError for a mask with other values than 0 and 1, such as numbers of packed sequences, or an additive mask."""
+    import torch
+
+    if mask.dtype == torch.bool:
+        return
+    wrong = (mask != 0) & (mask != 1)
+    if wrong.any():
+        refuse(name, f"holds {mask[wrong][0].item()}; a mask has only 0 and 1",
+               "Write 1 at each token and 0 at padding, and rows of several sequences as one row each")
 
 
 def size_of(batch: Any) -> int:

@@ -354,6 +354,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
         mask = torch.ones(tokens) if padding_mode is None else padding_mode
         if not isinstance(mask, torch.Tensor) or mask.dim() != 1 or int((mask != 0).sum()) != tokens:
             _shared.refuse("padding_mode", f"is no mask [s] of the {tokens} tokens that group_info has")
+        _shared.require_flags(mask, "padding_mode")
         mask = (mask != 0).to(padded.device)
         self._tokens = mask.nonzero()[:, 0]
         self._packed = torch.full((padded.numel(),), -1, dtype=torch.long, device=padded.device)
@@ -482,6 +483,7 @@ def _require_mask(mask: Any, name: str) -> None:
     if not isinstance(mask, torch.Tensor) or mask.dim() != 2:
         shape = f"has the shape {tuple(mask.shape)}" if isinstance(mask, torch.Tensor) else f"is a {type(mask).__name__}"
         _shared.refuse(name, f"{shape}; a tensor of two dimensions is needed")
+    _shared.require_flags(mask, name)
 
 
 def _lengths_of(mask: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,116 @@
+"""Padded batches of every row convention become samples whose values belong to the right tokens, and results go back."""
+
+import numpy as np
+import pytest
+
+import evenkeel
+from evenkeel import padded
+
+# Two samples, prompts padded on the left to 3 columns and responses on the right to 4: tokens 1 2 | 3 4 5 and 6 | 7 8.
+IDS = np.array([[0, 1, 2, 3, 4, 5, 0], [0, 0, 6, 7, 8, 0, 0]])
+ATTENTION = (IDS > 0).astype(np.int64)
+OF_RESPONSES = np.array([[1, 0, 1, 0], [1, 1, 0, 0]])  # token 4 is a tool's
+OF_TOKENS = np.concatenate([np.zeros((2, 3), int), OF_RESPONSES], 1)
+VERL = {"input_ids": IDS, "attention_mask": ATTENTION, "response_mask": OF_RESPONSES}
+ROLL = {"input_ids": IDS, "attention_mask": ATTENTION, "response_mask": OF_TOKENS}
+# The value of each token is a tenth of it: at its own place, at the place before, and in the response.
+OWN = IDS / 10
+SHIFTED = OWN[:, 1:]
+
+
+def samples_of(batch, **options):
+    return padded.samples_of(batch, first_id=0, **options)
+
+
+def rows(samples, name):
+    return [np.round(own, 3).tolist() for own in samples.rows_of(name)]
+
+
+def test_a_response_mask_of_the_responses_is_the_loss_mask():
+    samples = samples_of(VERL)
+    assert (samples.prompt_lengths.tolist(), samples.response_lengths.tolist()) == ([2, 1], [3, 2])
+    assert rows(samples, "input_ids") == [[1, 2, 3, 4, 5], [6, 7, 8]] and rows(samples, "loss_mask") == [[1, 0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("more", [{}, {"responses": IDS[:, 3:]}, {"prompts": IDS[:, :3]}])
+def test_roll_has_a_mask_as_wide_as_the_tokens_and_values_one_column_narrower(more):
+    samples = samples_of({**ROLL, **more, "old_log_probs": SHIFTED, "advantages": SHIFTED * 2, "token_level_rewards": OWN,
+                          "position_ids": np.maximum(ATTENTION.cumsum(1) - 1, 0)})
+    assert (samples.prompt_lengths.tolist(), samples.response_lengths.tolist()) == ([2, 1], [3, 2])
+    assert rows(samples, "loss_mask") == [[1, 0, 1], [1, 1]] and samples.kinds()["position_ids"] == "token"
+    assert rows(samples, "old_log_probs") == rows(samples, "token_level_rewards") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
+    assert rows(samples, "advantages") == [[0.6, 0.8, 1.0], [1.4, 1.6]]
+
+
+def test_without_responses_one_begins_with_the_first_token_that_is_set():
+    mask = OF_TOKENS.copy()
+    mask[0, 3], mask[1] = 0, 0
+    samples = samples_of({**ROLL, "response_mask": mask})
+    assert (samples.prompt_lengths.tolist(), samples.response_lengths.tolist()) == ([4, 3], [1, 0])
+
+
+@pytest.mark.parametrize("at, column", [("token", OWN), ("next", SHIFTED), ("next", np.pad(SHIFTED, ((0, 0), (0, 1)))),
+                                        ("response", OWN[:, 3:])])
+@pytest.mark.parametrize("batch", [VERL, {**ROLL, "responses": IDS[:, 3:]}])
+def test_a_column_follows_the_convention_that_is_said(batch, at, column):
+    assert rows(samples_of({**batch, "values": column}, at={"values": at}), "values") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
+
+
+def test_a_shifted_mask_may_be_said_too():
+    assert rows(samples_of({**ROLL, "response_mask": OF_TOKENS[:, 1:]}, at={"response_mask": "next"}), "loss_mask") == [[1, 0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("at, labels", [("token", [[-100, -100, -100, 3, -100, 5, -100], [-100, -100, -100, 7, 8, -100, -100]]),
+                                        ("next", [[-100, -100, 3, -100, 5, -100, -100], [-100, -100, 7, 8, -100, -100, -100]]),
+                                        ("response", [[3, -100, 5, -100], [7, 8, -100, -100]])])
+def test_labels_follow_it(at, labels):
+    samples = samples_of({**VERL, "labels": np.array(labels)}, at={"labels": at})
+    assert rows(samples, "labels") == [[3, -100, 5], [7, 8]] and samples.kinds()["labels"] == "response_token"
+
+
+def test_other_columns_stay_what_they_are():
+    samples = samples_of({**VERL, "values": OWN, "reward": np.array([1.0, 0.5]), "embedding": np.ones((2, 5))}, at={"embedding": "sample"})
+    assert samples.kinds() == {"input_ids": "token", "values": "token", "reward": "sample", "embedding": "sample",
+                               "loss_mask": "response_token"}
+
+
+@pytest.mark.parametrize("changed, at, why", [
+    ({"attention_mask": np.array([[1, 1, 1, 2, 2, 2, 0], [1, 1, 1, 1, 1, 1, 0]])}, {}, "'attention_mask': holds 2; .*only 0 and 1"),
+    ({"attention_mask": np.where(IDS > 0, 0.0, -10000.0)}, {}, "'attention_mask': holds -10000.0"),
+    ({"odd": np.ones((2, 5))}, {}, "'odd': .*5 columns fit neither the 7 of the tokens.*at={'odd': 'sample'}"),
+    ({"odd": np.ones((3,))}, {}, "'odd': has the shape .3.; the batch has 2 samples"),
+    ({"odd": OWN}, {"odd": "response"}, "'odd': .*not what at: response has"),
+    ({"odd": OWN}, {"odd": "tokens"}, "Say one of token, next, response, sample"),
+    ({"odd": OWN}, {"even": "token"}, "'even': is named by at, and is not there"),
+    ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 columns, and nothing says.*at={'labels': 'token'}"),
+    ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': trains tokens of the prompt"),
+    ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {"labels": "next"}, "'labels': is set at the last token"),
+    ({"loss_mask": OF_RESPONSES}, {}, "'loss_mask': is there beside response_mask"),
+    ({"response_mask": np.ones((2, 4))}, {}, "'response_mask': names tokens that attention_mask does not"),
+    ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': names tokens of the prompt"),
+    ({"response_mask": np.ones((2, 8))}, {}, "'response_mask': has the shape"),
+])
+def test_what_fits_nothing_is_refused_by_name(changed, at, why):
+    with pytest.raises(evenkeel.Error, match=why):
+        samples_of({**VERL, **changed}, at=at)
+
+
+def test_a_mask_of_real_numbers_is_one():
+    assert rows(samples_of({**VERL, "attention_mask": ATTENTION * 1.0}), "input_ids") == [[1, 2, 3, 4, 5], [6, 7, 8]]
+
+
+@pytest.mark.parametrize("batch, at, columns", [
+    (VERL, None, OWN[:, 3:]), (ROLL, None, SHIFTED), (ROLL, "token", OWN), (VERL, "next", SHIFTED)])
+def test_results_come_back_where_the_batch_has_them(batch, at, columns):
+    samples = samples_of({**batch, "values": SHIFTED}, at={"values": "next"})
+    back = padded.results_like(samples, "values", batch, pad=-1, at=at)
+    of_response = np.zeros(IDS.shape, bool)
+    of_response[0, 3:6] = of_response[1, 3:5] = True
+    assert np.array_equal(back, np.where(of_response[:, IDS.shape[1] - columns.shape[1]:] if columns is not SHIFTED else of_response[:, 1:],
+                                         columns, -1))
+
+
+def test_tensors_are_read_alike():
+    torch = pytest.importorskip("torch")
+    batch = {name: torch.from_numpy(values) for name, values in {**ROLL, "old_log_probs": SHIFTED}.items()}
+    assert rows(samples_of(batch), "old_log_probs") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
