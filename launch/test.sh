@@ -48,6 +48,12 @@ left_out() {
 "$root/launch/install-packages.sh" --tests
 "$root/launch/build.sh" --with-tests "$preset" "${targets[@]}"
 
+# Open MPI 4 keeps one session folder per user. An mpirun that ends removes it if it is empty, and another that starts at
+# that moment fails. Tests start mpirun in parallel, so an entry of our own keeps the folder from being empty.
+session_folder="${TMPDIR:-/tmp}/ompi.${HOSTNAME%%.*}.$EUID"
+mkdir -p -m 700 "$session_folder/tests.$$"
+trap 'rmdir "$session_folder/tests.$$" && rmdir "$session_folder" 2>/dev/null || true' EXIT
+
 cd "$root"
 status=0
 ctest --preset "$preset" -L "$labels" --no-tests=error "${ctest_arguments[@]}" </dev/null || status=$?
