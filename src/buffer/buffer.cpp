@@ -250,7 +250,8 @@ Intake Buffer::take(const ReceivedSamples& received) {
     intake.version = ledger_->version();
     if (!arrivals.empty()) last_sample_ = Clock::now();
     if (schema.fields != schema_.fields || schema.kind_open != schema_.kind_open ||
-        schema.element_open != schema_.element_open || schema_.empty) {
+        schema.element_open != schema_.element_open || schema.wide_integers != schema_.wide_integers ||
+        schema_.empty) {
       if (schema_.empty) form_ = received.form();
       change.store.notes[schema_note] = text_of_schema(schema, form_);
     }

@@ -67,11 +67,23 @@ TEST(PlainLines, are_told_without_a_parser) {
                           R"("meta": {"a": [1, {"b": "]"}]}, "none": null, "done": true)",
                           R"("experts": [[1, 2], [3, 4], [5, 6]])",
                           R"("versions": [[3, 1]])",
+                          R"("ts": 1763800000123)",
+                          R"("ts": [1763800000123, 12345678, 3])",
+                          R"("ts": [12345678.25, 0.5, 16777216])",
                           R"("big": -1e300)"};
   for (const char* field : fields) {
     const std::string line = "{" + keys + ", " + field + "}\n";
     EXPECT_EQ(is_plain(line), std::string(field) != R"("big": -1e300)") << line;
     expect_same(line);
+  }
+}
+
+TEST(PlainLines, have_no_integers_that_float32_would_round_beside_real_numbers) {
+  for (const std::string& text : {"{" + keys + R"(, "ts": [1763800000123, 0.5, 1]})",
+                                  "{" + keys + R"(, "ts": 1763800000123})" + "\n{" + keys + R"(, "ts": 0.5})",
+                                  "{" + keys + R"(, "ts": 1.5})" + "\n{" + keys + R"(, "ts": 16777217})"}) {
+    EXPECT_FALSE(is_plain(text));
+    expect_same(text);
   }
 }
 

@@ -138,6 +138,14 @@ TEST_F(JoinedSchema, may_become_more_general_until_a_step_has_it) {
               HasSubstr("field 'reward' is float32 (sample); in the steps so far it is int64 (sample)"));
 }
 
+TEST_F(JoinedSchema, has_no_integers_that_float32_would_round) {
+  const JsonlSchema wide = schema_of(text_of_schema(schema(R"(, "ts": 1763800000123)")));
+  const ErrorReport report =
+      report_of<InputError>([&] { return joined_schema(wide, schema(R"(, "ts": 0.5)"), true); });
+  EXPECT_EQ(report.where, "body:1");
+  EXPECT_THAT(report.message, HasSubstr("field 'ts' has an integer that float32 would round"));
+}
+
 TEST_F(JoinedSchema, is_the_same_after_it_was_stored) {
   for (const JsonlSchema& before :
        {JsonlSchema{}, schema(""), schema(R"(, "pairs": [[1, 2], [3, 4]], "done": true)")}) {

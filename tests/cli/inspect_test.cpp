@@ -39,6 +39,19 @@ void expect_fits_below_the_path(const std::string& text, std::size_t width) {
   }
 }
 
+TEST(InspectCommand, knows_rollouts_from_a_state_in_a_file_named_json) {
+  const ScratchFolder scratch;
+  write_text(scratch / "rollouts.json", R"({"prompt_ids": [1], "response_ids": [2, 3]})"
+                                        "\n"
+                                        R"({"prompt_ids": [4], "response_ids": [5]})");
+  EXPECT_THAT(shown(scratch / "rollouts.json", 80), HasSubstr("2 samples in 2 groups"));
+  write_text(scratch / "list.json", R"([{"prompt_ids": [1], "response_ids": [2]}])");
+  const ProgramResult list = run_evenkeel("inspect " + (scratch / "list.json").string());
+  EXPECT_EQ(list.status, 1);
+  EXPECT_THAT(list.err,
+              AllOf(HasSubstr("it is not a state"), HasSubstr("rollouts are JSON Lines, one object a line")));
+}
+
 TEST(InspectCommand, shows_tensors_of_a_dump_and_the_folder_in_lines_as_wide_as_the_terminal) {
   const ScratchFolder scratch;
   write_text(scratch / "job.yaml",

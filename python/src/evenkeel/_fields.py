@@ -167,6 +167,9 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
                           "Pass whole or real numbers, or a tensor")
     if array.dtype.kind != "f":
         return array
+    if types != {float}:
+        elements = np.asarray(values, object).ravel()
+        _require_exact(np.asarray([each for each in elements if isinstance(each, (int, np.integer))], np.int64), name)
     with np.errstate(over="ignore"):
         rounded: npt.NDArray[Any] = array.astype(np.float32)
     if (np.isinf(rounded) != np.isinf(array)).any():
@@ -183,8 +186,21 @@ def _as_one_type(rows: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
         _core.raise_error("input", f"field {name!r}", "has rows of different shapes in its samples")
     if not full:
         return np.empty(0, np.int64)
-    together: npt.NDArray[Any] = np.concatenate(full)
-    return together.astype(np.float32) if "f" in kinds else together
+    if "f" not in kinds:
+        return np.concatenate(full)
+    for row in full:
+        if row.dtype.kind == "i":
+            _require_exact(row, name)
+    return np.concatenate([row.astype(np.float32) for row in full])
+
+
+def _require_exact(whole: npt.NDArray[np.int64], name: str) -> None:
+    """Refuses whole numbers that float32, which real numbers beside them become, would round."""
+    with np.errstate(invalid="ignore"):
+        rounded = whole[whole.astype(np.float32).astype(np.int64) != whole]
+    if rounded.size:
+        _core.raise_error("input", f"field {name!r}", f"has real numbers and {rounded[0]}, which float32 would round",
+                          "Pass whole numbers only, or a tensor of float64")
 
 
 def _refuse_mixed(name: str) -> NoReturn:
@@ -198,7 +214,7 @@ def dtype_word(rows: Any) -> str:
 
 def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
     if not tensors:
-        return rows
+        return _as_float32(rows) if dtype == "bfloat16" else rows
     import torch
 
     if not rows.flags.writeable:
@@ -208,6 +224,11 @@ def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
         rows = rows.astype(WIDER[dtype])
     tensor = torch.from_numpy(rows)
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
+
+
+def _as_float32(bits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Numbers of bfloat16, a dtype that NumPy lacks, as float32, which holds each of them. A copy."""
+    return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8] | None, device: Any, non_blocking: bool) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Samples(WithFields):
     fields each sample has any number: ``rows`` fields are a list of one tensor a sample, or all rows and their offsets,
     [samples + 1]; ``text`` fields are one str a sample, ``bytes`` fields one bytes a sample. Everything is copied. Raises
     InputError for fields whose rows do not fit, and dtypes other than bool, uint8, int8, int16, uint16, int32, uint32,
-    int64, float16, bfloat16, float32 and float64.
+    int64, float16, bfloat16, float32 and float64. Fields of bfloat16 are handed out as float32 arrays, since NumPy has no bfloat16.
     """
 
     __slots__ = ()

@@ -118,6 +118,7 @@ def test_samples_steps_and_micro_batches_are_what_python_expects():
         assert "there are input_ids, pairs" in told["missing"][1]
         assert "mixes booleans and numbers" in told["mixed"][1] and "mixes booleans and numbers" in told["mixed in samples"][1]
         assert "no number" in told["text"][1] and "beyond float32" in told["too large"][1] and "64 bits" in told["whole"][1]
+        assert all("which float32 would round" in error[1] for error in told["rounded"]) and told["exact"] == [16777216, 0.5]
         assert "empty list" in told["none"][1] and "different shapes" in told["shapes"][1]
         assert told["step"][:2] == [True, True] and told["step"][2].startswith("Step(0: 1 micro-batches here, 4 samples")
         assert told["part"][:2] == [True, False] and {"input_ids", "labels", "cu_seqlens", "max_seqlen"} <= set(told["part"][2])
@@ -201,7 +202,8 @@ def test_tensors_are_views_that_keep_their_memory():
         assert told["copies to a device"] == 1 and told["as they were"]
         for name in ("int8", "int16", "uint16", "uint32"):
             assert told[name] == [True, True, True], name
-        assert told["arrays to tensors"] == "torch.bfloat16"  # which arrays have as bits
+        assert told["arrays to tensors"] == "torch.bfloat16"  # which arrays have as float32
+        assert told["bfloat16 in NumPy"] == [["float32", [1.0, 0.0, -0.15625]]] * 4
         assert told["left for the collector"] == 0  # steps of gigabytes must not wait for it
         assert "cu_seqlens_q_padded" in told["megatron"] and "cp_group" not in told["megatron"] and told["flash"]
         assert told["megatron's group"] == ["a group", 1]

@@ -76,6 +76,14 @@ told["what has it"] = [list(shaped["input_ids"].shape), len(shaped.cu_seqlens), 
 
 arrays = evenkeel.DataService(over, config, tensors="numpy").step(samples()).micro_batches[0]
 told["arrays to tensors"] = str(arrays.to("cpu")["hidden"].dtype)
+numbers = torch.tensor([[1.0, 0.0, -0.15625]], dtype=torch.bfloat16).repeat(10, 1)
+halves = evenkeel.Samples(ids=[service.rank], prompt_lengths=[4], response_lengths=[6], token={"input_ids": np.arange(10), "hidden": numbers},
+                          rows={"pictures": [numbers]})
+packed = evenkeel.DataService(over, config, tensors="numpy").step(halves).micro_batches[0]
+told["bfloat16 in NumPy"] = [
+    [str(rows.dtype), rows[0].tolist()]
+    for rows in (halves["hidden"], halves["pictures"][0], packed["hidden"], packed["pictures"][0])
+]
 gc.collect()
 service.step(samples(), "log_prob")
 told["left for the collector"] = gc.collect()

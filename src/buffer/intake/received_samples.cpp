@@ -201,7 +201,8 @@ void ReceivedSamples::parse_lines(const ToldFormats& told) {
 JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
   if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
   const bool are_equal = so_far.fields == more.fields && so_far.kind_open == more.kind_open &&
-                         so_far.element_open == more.element_open;
+                         so_far.element_open == more.element_open &&
+                         so_far.wide_integers.size() == more.wide_integers.size();
   if (are_equal) return so_far;
   // All samples so far are the first line, so that errors stand at the new ones.
   const LineNames names({"earlier samples", "body"}, {0, 1});
@@ -211,6 +212,7 @@ JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bo
       for (std::int64_t* line : {&origin.kind, &origin.trailing, &origin.dtype})
         *line = *line * scale + first;
     }
+    for (auto& [name, line] : schema.wide_integers) line = line * scale + first;
     return schema;
   };
   JsonlSchema joined = moved(merge(moved(so_far, 0, 0), moved(more, 1, 1), names), 0, 0);

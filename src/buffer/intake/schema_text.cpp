@@ -44,7 +44,8 @@ std::string text_of_schema(const JsonlSchema& schema, SampleForm form) {
                       {"kind", name_of(field.kind)},
                       {"trailing", field.trailing},
                       {"kind_open", schema.kind_open.contains(field.name)},
-                      {"element_open", schema.element_open.contains(field.name)}});
+                      {"element_open", schema.element_open.contains(field.name)},
+                      {"wide_integers", schema.wide_integers.contains(field.name)}});
   }
   nlohmann::json out{{"empty", schema.empty}, {"fields", std::move(fields)}};
   if (form == SampleForm::tensors) out["form"] = tensors_word;  // lines are what was first, without a word
@@ -61,6 +62,7 @@ JsonlSchema schema_of(const std::string& text) {
                            one_of<FieldKind>(all_kinds, field.at("kind")), extents_of(field.at("trailing"))};
       if (field.at("kind_open").get<bool>()) schema.kind_open.insert(spec.name);
       if (field.at("element_open").get<bool>()) schema.element_open.insert(spec.name);
+      if (field.value("wide_integers", false)) schema.wide_integers.emplace(spec.name, 0);
       schema.fields.push_back(spec);
       schema.origins.emplace_back();
     }

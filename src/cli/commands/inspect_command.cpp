@@ -307,6 +307,17 @@ void require_table(std::filesystem::path path) {
       "folders of runs");
 }
 
+/// Whether a file of JSON begins with a rollout in one line, as JSON Lines do: it is not a state then.
+bool has_rollouts(const std::filesystem::path& path) {
+  const InputFile file(path);
+  const std::vector<LineRef> lines = scan_lines(file).lines;
+  try {
+    return !lines.empty() && is_rollout(file, lines.front());
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
   std::error_code unknown;  // what cannot be looked at is told when it is opened
   if (std::filesystem::is_directory(path, unknown)) {
@@ -318,14 +329,14 @@ void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
                      "Give its folder, where report.txt says it in words once the run is over");
   }
   std::cout << printable(path.string()) << '\n';
-  if (path.extension() == ".json") {
+  if (path.extension() == ".json" && !has_rollouts(path)) {
     std::cout << explain_state(path, style_of(Stream::out).width);
     return;
   }
   note_reading(path.string(), std::span(&path, 1));
   if (inspect_known(path)) return;
   const auto file = unpacked(std::make_unique<const InputFile>(path));
-  if (names_lines(path)) {
+  if (names_lines(path) || path.extension() == ".json") {
     inspect_lines(*file, told);
   } else {
     require_table(path);

@@ -44,13 +44,52 @@ FieldView told_list_field(const JsonLine& line, const RolloutLine& rollout, cons
   return *std::move(field);
 }
 
+/// Where the first element is that is not a number, as " at [3][0]"; nothing for a value that is no list.
+std::string place_of_other(const element& value) {
+  array list;
+  if (value.get(list)) return {};
+  std::int64_t index = 0;
+  for (const element item : list) {
+    const std::string place = "[" + std::to_string(index++) + "]";
+    if (item.is_array()) {
+      if (const std::string inner = place_of_other(item); !inner.empty()) return place + inner;
+    } else if (!item.is_number() && !item.is_bool()) {
+      return place;
+    }
+  }
+  return {};
+}
+
+/// Refuses a list of numbers with text, null or objects among them.
+[[noreturn]] void refuse_others(const JsonLine& line, const std::string& field, const element& value) {
+  const std::string place = place_of_other(value);
+  line.fail(
+      field + " has text, null or objects" + (place.empty() ? "" : " beside numbers, first at " + place),
+      "Give each row a number, or leave the field out");
+}
+
+/// Refuses a value of integers and real numbers whose integers float32 would round.
+void require_exact_integers(const JsonLine& line, const std::string& field, const Survey& survey) {
+  if (survey.has_wide_integers && survey.dtype == DType::float32) {
+    line.fail(field + " has a real number and an integer that float32 would round", wide_integer_hint);
+  }
+}
+
+/// Fills in what the elements of a field are.
+void set_elements(const JsonLine& line, const Survey& survey, FieldView& field) {
+  field.spec.dtype = survey.dtype.value_or(DType::float32);
+  field.element_open = !survey.dtype;
+  if (survey.has_wide_integers) field.wide_integer = line.ref.number;
+}
+
 /// What a field of numbers holds, which are all that it may hold.
 Survey survey_numbers(const JsonLine& line, const std::string& field, const element& value) {
   Survey survey;
   survey.walk(value, 0);
-  if (!survey.others.empty()) line.fail(field + " has text, null or objects");
+  if (!survey.others.empty()) refuse_others(line, field, value);
   if (survey.mixed) line.fail(field + " mixes booleans and numbers");
   if (survey.ragged) line.fail(field + " has rows of different shapes");
+  require_exact_integers(line, field, survey);
   return survey;
 }
 
@@ -79,8 +118,7 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   if (!value.is_array()) line.fail(words + " is " + text_of(value) + "; a list of rows is needed");
   const Survey survey = survey_numbers(line, words, value);
   require_elements(line, words, survey);
-  field.spec.dtype = survey.dtype.value_or(DType::float32);
-  field.element_open = !survey.dtype;
+  set_elements(line, survey, field);
   if (survey.dtype) field.spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
   return field;
 }
@@ -92,8 +130,7 @@ FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std
   const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
   if (!has_lists) line.fail(words + " is " + text_of(value) + "; a list of numbers for each axis is needed");
   FieldView field = told_list_field(line, rollout, name, survey.dimensions[1]);
-  field.spec.dtype = survey.dtype.value_or(DType::float32);
-  field.element_open = !survey.dtype;
+  set_elements(line, survey, field);
   if (survey.dtype) field.spec.trailing = {survey.dimensions[0]};
   return field;
 }
@@ -110,9 +147,9 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
   if (!are_runs || !survey.dimensions.empty() || !survey.others.empty())
     line.fail(words + " is " + text_of(value) + "; a list of [number, count] is needed");
   if (survey.mixed) line.fail(words + " mixes booleans and numbers");
+  require_exact_integers(line, words, survey);
   FieldView field = told_list_field(line, rollout, name, rows);
-  field.spec.dtype = survey.dtype.value_or(DType::float32);
-  field.element_open = !survey.dtype;
+  set_elements(line, survey, field);
   return field;
 }
 
@@ -125,6 +162,11 @@ FieldView told_field(const JsonLine& line, const RolloutLine& rollout, const std
 }
 
 }  // namespace
+
+bool is_wide_integer(const element& value) {
+  if (value.type() == element_type::INT64) return !is_exact_in_float32(value.get_int64().value_unsafe());
+  return value.type() == element_type::UINT64 && !is_exact_in_float32(value.get_uint64().value_unsafe());
+}
 
 void Survey::walk(const element& value, std::size_t depth) {
   array list;
@@ -140,6 +182,7 @@ void Survey::walk_leaf(const element& value, std::size_t depth) {
   switch (value.type()) {
     case element_type::INT64:
     case element_type::UINT64:
+      has_wide_integers = has_wide_integers || is_wide_integer(value);
       return add(DType::int64);
     case element_type::DOUBLE:
       return add(DType::float32);
@@ -169,6 +212,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
     return told_field(line, rollout, name, format->second, value);
   Survey survey;
   survey.walk(value, 0);
+  if (!survey.others.empty() && survey.dtype) refuse_others(line, "field '" + name + "'", value);
   return infer_field(line, rollout, name, survey);
 }
 
@@ -176,9 +220,9 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
                      const Survey& survey) {
   if (name == input_ids_field) return std::set{LeftOut::own_name};
   if (!survey.others.empty() && !survey.dtype) return survey.others;
-  if (!survey.others.empty()) line.fail("field '" + name + "' mixes numbers with text, null or objects");
   if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers");
   if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes");
+  require_exact_integers(line, "field '" + name + "'", survey);
   require_elements(line, "field '" + name + "'", survey);
 
   std::optional<FieldView> field;
@@ -191,8 +235,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
     if (!field) refuse_rows(line, rollout, name, rows);
   }
   field->spec.name = name;
-  field->spec.dtype = survey.dtype.value_or(DType::float32);
-  field->element_open = !survey.dtype;
+  set_elements(line, survey, *field);
   if (survey.dtype && !survey.dimensions.empty()) {
     field->spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
   }

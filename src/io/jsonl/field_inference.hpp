@@ -18,14 +18,18 @@
 
 namespace evenkeel {
 
+/// Whether it is an integer that float32 cannot hold exactly.
+[[nodiscard]] bool is_wide_integer(const simdjson::dom::element& value);
+
 /// The shape and element type of a value, found by walking it once.
 struct Survey {
   std::vector<std::int64_t> dimensions;  ///< outermost first
   std::optional<std::size_t> leaf_depth;
   std::optional<DType> dtype;
-  bool ragged = false;       ///< lists at one depth differ in length, or leaves differ in depth
-  bool mixed = false;        ///< booleans and numbers
-  std::set<LeftOut> others;  ///< what leaves are that are no numbers
+  bool ragged = false;             ///< lists at one depth differ in length, or leaves differ in depth
+  bool mixed = false;              ///< booleans and numbers
+  bool has_wide_integers = false;  ///< float32 cannot hold one of its integers exactly
+  std::set<LeftOut> others;        ///< what leaves are that are no numbers
 
   void walk(const simdjson::dom::element& value, std::size_t depth);
 

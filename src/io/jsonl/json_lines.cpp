@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "io/jsonl/non_finite.hpp"
+#include "io/jsonl/json_fault.hpp"
 
 namespace evenkeel {
 namespace {
@@ -66,18 +67,27 @@ class LineBlock {
   std::vector<InputFile::Piece> pieces_;
 };
 
-/// Throws for a line that cannot be parsed: there is no memory, or it is no JSON. What Python writes for
-/// numbers that are not finite is the commonest reason.
+/// " in column 7", where another parser stops; nothing if it does not.
+std::string place_of_error(std::string_view text) {
+  try {
+    [[maybe_unused]] const nlohmann::json parsed = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    return " in column " + std::to_string(columns_in(text.substr(0, error.byte)));
+  } catch (const nlohmann::json::exception&) {  // such as a number that it cannot hold
+  }
+  return {};
+}
+
+/// Throws for a line that cannot be parsed: there is no memory, or it is not JSON.
 [[noreturn]] void refuse(std::string_view text, simdjson::error_code error, const std::string& where) {
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
-  if (const auto found = find_non_finite(text)) {
+  if (const auto fault = find_json_fault(text)) {
     throw InputError(where,
-                     (found->field.empty() ? "" : "field '" + found->field + "' ") + "holds " + found->word +
-                         " in column " + std::to_string(found->column) +
-                         "; JSON does not have NaN and Infinity",
-                     "Write a finite number, or leave the sample out");
+                     (fault->field.empty() ? "" : "field '" + fault->field + "' ") + fault->what +
+                         " in column " + std::to_string(fault->column) + "; " + fault->why,
+                     fault->hint);
   }
-  throw InputError(where, std::string("is not valid JSON: ") + simdjson::error_message(error),
+  throw InputError(where, "is not valid JSON" + place_of_error(text) + ": " + simdjson::error_message(error),
                    text.starts_with('[') || text == "{" ? "Write one complete object a line" : "");
 }
 

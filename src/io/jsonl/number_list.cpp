@@ -116,16 +116,20 @@ class Runs {
 
   [[nodiscard]] bool goes_on() const noexcept { return carry_ != 0; }
 
-  /// Whether one of more than 15 digits was among the last, up to where they have come.
-  [[nodiscard]] bool are_long() const noexcept {
+  /// Whether one of the last runs, up to their current ends, has more than 15 digits. Sets `wide` if one has
+  /// more than 7.
+  [[nodiscard]] bool are_long(bool& wide) const noexcept {
     // Bits that remain have `length` digits before them.
     Bits low = before_;
     Bits high = mine_;
-    for (const unsigned length : {1U, 2U, 4U, 8U}) {
+    for (const unsigned length : {1U, 2U, 4U}) {
       high &= high << length | low >> (64U - length);
       low &= low << length;
     }
-    return high != 0;
+    if (high == 0) return false;
+    wide = true;
+    constexpr unsigned length = 8;
+    return (high & (high << length | low >> (64U - length))) != 0;
   }
 
  private:
@@ -146,7 +150,7 @@ class ListScan {
     const Bits wrong = (begins & ~at.digits) | (at.spaces & ~behind_comma_) | (at.commas & ~ends) |
                        (after_zero_(begins & at.zeros) & at.digits);
     list.count += std::popcount(at.commas);
-    return wrong == 0 && !whole_runs_.are_long();
+    return wrong == 0 && !whole_runs_.are_long(list.has_wide);
   }
 
   bool take_numbers(const WholeClasses& at, const OtherClasses& other, Bits within) noexcept {
@@ -170,7 +174,8 @@ class ListScan {
     list.count += std::popcount(at.commas);
     list.has_reals = list.has_reals || (other.points | other.exponents) != 0;
     list.has_negatives = list.has_negatives || signs != 0;
-    return wrong == 0 && !whole_runs_.are_long() && !power_runs_.are_long();
+    bool is_wide_power = false;
+    return wrong == 0 && !whole_runs_.are_long(list.has_wide) && !power_runs_.are_long(is_wide_power);
   }
 
   /// Whether the last block ended between the parts of a whole number: nothing of another one goes on.
@@ -203,7 +208,7 @@ class ListScan {
 }  // namespace
 
 std::optional<NumberList> scan_number_list(const char* begin) noexcept {
-  if (*begin == ']') return NumberList{begin + 1, 0, false, false};
+  if (*begin == ']') return NumberList{begin + 1};
   ListScan scan;
   for (const char* block = begin;; block += block_bytes) {
     WholeClasses at = whole_classes_of(block);

@@ -11,6 +11,7 @@ struct NumberList {
   std::int64_t count = 0;
   bool has_reals = false;      ///< one is written with a point or an exponent
   bool has_negatives = false;  ///< one begins with a minus
+  bool has_wide = false;       ///< one has 8 digits or more before its point, so float32 may have to round it
 };
 
 /// Bytes behind a text that must be readable. One of the first 16 must be none that a list goes on with, such

@@ -12,6 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "io/files/line_runs.hpp"
 #include "io/jsonl/base64.hpp"
+#include "io/jsonl/field_inference.hpp"
 #include "io/jsonl/json_lines.hpp"
 #include "io/jsonl/jsonl.hpp"
 #include "io/jsonl/rollout_line.hpp"
@@ -48,6 +49,7 @@ bool read_element(const element& value, std::int64_t& out) {
   return !value.get(out);
 }
 bool read_element(const element& value, float& out) {
+  if (is_wide_integer(value)) return false;
   double number = 0;
   if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
     return false;
@@ -168,7 +170,7 @@ class RowReader {
 
   [[nodiscard]] std::string expected() const {
     if (spec_.dtype == DType::boolean) return "true or false";
-    return spec_.dtype == DType::int64 ? "a 64-bit integer" : "a number within the range of float32";
+    return spec_.dtype == DType::int64 ? "a 64-bit integer" : "a number that float32 holds";
   }
 
   [[noreturn]] void fail(const std::string& what) const {

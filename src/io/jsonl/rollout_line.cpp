@@ -11,7 +11,14 @@ namespace {
 simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
   simdjson::dom::element value;
   if (line.object.at_key(key).get(value)) {
-    line.fail("has no " + std::string(key), "A rollout needs prompt_ids and response_ids");
+    const bool is_to_be_converted =
+        !line.object.at_key("input_ids").get(value) || !line.object.at_key("messages").get(value);
+    line.fail(
+        "has no " + std::string(key),
+        std::string("A rollout needs prompt_ids and response_ids") +
+            (is_to_be_converted ? "; python3 -m evenkeel.convert makes them of input_ids with a mask or "
+                                  "labels, and of chats"
+                                : ""));
   }
   simdjson::dom::array list;
   if (value.get(list)) line.fail(std::string(key) + " is " + text_of(value) + "; a list of tokens is needed");

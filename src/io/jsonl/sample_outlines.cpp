@@ -291,8 +291,9 @@ class Outliner {
       survey.others = {LeftOut::text};
     } else if (!is_told && value.integer) {
       survey.dtype = DType::int64;
+      survey.has_wide_integers = !is_exact_in_float32(*value.integer);
       if (least != nullptr) *least = value.integer;
-    } else if (!is_told && value.list) {
+    } else if (!is_told && value.list && !value.list->has_wide) {
       survey.dimensions = {value.list->count};
       if (value.list->count > 0) survey.dtype = value.list->has_reals ? DType::float32 : DType::int64;
     } else {
@@ -315,10 +316,12 @@ class Outliner {
   }
 
   void join(JsonlSchema schema) {
-    const bool adds_nothing = !out_.schema.empty && schema.fields == out_.schema.fields &&
-                              schema.kind_open == out_.schema.kind_open &&
-                              schema.element_open == out_.schema.element_open &&
-                              schema.ignored == out_.schema.ignored;
+    const bool adds_nothing =
+        !out_.schema.empty && schema.fields == out_.schema.fields &&
+        schema.kind_open == out_.schema.kind_open && schema.element_open == out_.schema.element_open &&
+        schema.ignored == out_.schema.ignored &&
+        std::ranges::all_of(schema.wide_integers,
+                            [&](const auto& wide) { return out_.schema.wide_integers.contains(wide.first); });
     if (!adds_nothing) out_.schema = merge(out_.schema, schema, names_);
   }
 

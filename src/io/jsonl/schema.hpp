@@ -47,6 +47,9 @@ struct JsonlSchema {
   std::set<std::string> kind_open;
   std::set<std::string> element_open;  ///< fields of which no element was seen: dtype and trailing are open
   std::map<std::string, std::set<LeftOut>> ignored;  ///< names whose values make no field, and why
+  /// Fields with an integer that float32 cannot hold exactly, and the first line that has one. Such a field
+  /// must have integers only.
+  std::map<std::string, std::int64_t> wide_integers;
 
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
@@ -77,8 +80,8 @@ void require_told_fields(const JsonlSchema& schema, const ToldFormats& told, con
 
 /// What both schemas, of lines that are called so, say together. Commutative, associative, idempotent;
 /// an empty schema changes nothing. int64 and float32 make float32. Throws InputError when a field is in one
-/// and not in the other, or when kinds, trailing dimensions, or booleans and numbers clash: it names a line
-/// of either side and stands at the later one.
+/// and not in the other, when kinds, trailing dimensions, or booleans and numbers clash, or when a real
+/// number would round an integer of the other: it names a line of either side and stands at the later one.
 [[nodiscard]] JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& names);
 
 /// Reasons as words, such as "text, null".

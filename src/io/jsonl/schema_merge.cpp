@@ -60,6 +60,19 @@ void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names,
   merged.origin.kind = line_of(!a.kind_open, a.origin.kind, !b.kind_open, b.origin.kind);
 }
 
+/// Refuses a field whose integers float32, the type that both make together, would round.
+void require_exact_integers(const FieldView& a, const FieldView& b, const LineNames& names) {
+  for (const auto* sides : {&a, &b}) {
+    const FieldView& real = sides == &a ? b : a;
+    if (!sides->wide_integer || real.spec.dtype != DType::float32) continue;
+    throw InputError(names.where(std::max(*sides->wide_integer, real.origin.dtype)),
+                     "field '" + a.spec.name + "' has an integer that float32 would round in " +
+                         names.words(*sides->wide_integer) + " and a real number in " +
+                         names.words(real.origin.dtype),
+                     wide_integer_hint);
+  }
+}
+
 /// Puts what both say about the elements into `merged`, unless one of them has seen none.
 void merge_elements(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   if (a.spec.trailing != b.spec.trailing) {
@@ -75,6 +88,7 @@ void merge_elements(const FieldView& a, const FieldView& b, const LineNames& nam
     clash(names, a.spec.name, {"is boolean", (in_order ? a : b).origin.dtype},
           {"is a number", (in_order ? b : a).origin.dtype});
   }
+  require_exact_integers(a, b, names);
   merged.spec.dtype = *dtype;
   merged.origin.trailing = std::min(a.origin.trailing, b.origin.trailing);
   merged.origin.dtype =
@@ -84,6 +98,8 @@ void merge_elements(const FieldView& a, const FieldView& b, const LineNames& nam
 /// What two samples say about a field of one name.
 FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) {
   FieldView merged = a;
+  if (b.wide_integer)
+    merged.wide_integer = std::min(a.wide_integer.value_or(*b.wide_integer), *b.wide_integer);
   merge_kinds(a, b, names, merged);
   if (a.element_open != b.element_open) {
     const FieldView& seen = a.element_open ? b : a;
@@ -109,14 +125,18 @@ std::string_view word_for(LeftOut reason) {
 void append(JsonlSchema& schema, FieldView field) {
   if (field.kind_open) schema.kind_open.insert(field.spec.name);
   if (field.element_open) schema.element_open.insert(field.spec.name);
+  if (field.wide_integer) schema.wide_integers.emplace(field.spec.name, *field.wide_integer);
   schema.fields.push_back(std::move(field.spec));
   schema.origins.push_back(field.origin);
 }
 
 FieldView field_view(const JsonlSchema& schema, std::size_t index) {
   const FieldSpec& spec = schema.fields[index];
-  return {spec, schema.origins[index], schema.kind_open.contains(spec.name),
-          schema.element_open.contains(spec.name)};
+  FieldView field{spec, schema.origins[index], schema.kind_open.contains(spec.name),
+                  schema.element_open.contains(spec.name)};
+  if (const auto wide = schema.wide_integers.find(spec.name); wide != schema.wide_integers.end())
+    field.wide_integer = wide->second;
+  return field;
 }
 
 std::optional<DType> join(DType a, DType b) {

@@ -232,7 +232,9 @@ std::string to_text(const ServiceState& state) {
 }
 
 ServiceState parse_state(std::string_view text, std::string_view name) {
-  const char* const hint = "Give a state as `evenkeel run --state` or to_text() wrote it";
+  const char* const hint =
+      "Give a state as `evenkeel run --state` or to_text() wrote it; rollouts are JSON Lines, one object a "
+      "line";
   try {
     require_whole(text);
     return state_of(Json::parse(text));

@@ -71,7 +71,11 @@ std::optional<std::string_view> missing_form(const FieldSpec& spec) {
 void require_form(const FieldSpec& spec) {
   const std::optional<std::string_view> missing = missing_form(spec);
   if (!missing) return;
-  throw InputError(name_of(spec), "is " + description_of(spec) + "; it must have " + std::string(*missing));
+  const bool is_narrow =
+      spec.dtype == DType::int32 && (spec.name == input_ids_field || spec.name == labels_field);
+  throw InputError(
+      name_of(spec), "is " + description_of(spec) + "; it must have " + std::string(*missing),
+      is_narrow ? "Convert it to int64, such as by astype('int64') of NumPy or long() of PyTorch" : "");
 }
 
 /// Rows are counted in 31 bits at most and their bytes too, so that sizes of columns fit into 64.

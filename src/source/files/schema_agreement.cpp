@@ -16,7 +16,7 @@
 #include "plan/plan_serialization.hpp"
 #include "transport/share_values.hpp"
 
-BOOST_CLASS_VERSION(evenkeel::JsonlSchema, 2)
+BOOST_CLASS_VERSION(evenkeel::JsonlSchema, 3)
 
 namespace boost::serialization {
 
@@ -36,6 +36,7 @@ void serialize(Archive& archive, evenkeel::JsonlSchema& schema, unsigned /*versi
   archive& schema.kind_open;
   archive& schema.element_open;
   archive& schema.ignored;
+  archive& schema.wide_integers;
 }
 
 }  // namespace boost::serialization

@@ -244,18 +244,16 @@ TEST(ReadSamples, a_token_that_is_none_is_an_error_with_its_place_and_value) {
   EXPECT_THAT(message("\"x\""), HasSubstr("response_ids[2] is \"x\";"));
   EXPECT_THAT(message("null"), HasSubstr("response_ids[2] is null;"));
   EXPECT_THAT(message("[5]"), HasSubstr("response_ids[2] is [5];"));
-  EXPECT_THAT(message("123456789012345678901234567890"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(message("123456789012345678901234567890"), HasSubstr("must fit into 64 bits"));
 }
 
 TEST(ReadSamples, a_line_that_is_no_json_object_is_an_error) {
   EXPECT_THAT(jsonl_error("{\"prompt_ids\": [1, \"response_ids\": [2]}").message,
-              HasSubstr("not valid JSON: "));
+              HasSubstr("not valid JSON in column 34: "));
   EXPECT_THAT(jsonl_error(R"({"prompt_ids": [1], "response_ids": [2])").message,
-              HasSubstr("not valid JSON: "));
+              HasSubstr("not valid JSON in column "));
   EXPECT_THAT(jsonl_error(R"({"prompt_ids": [1], "response_ids": [2]} {})").message,
-              HasSubstr("not valid JSON: "));
-  EXPECT_THAT(jsonl_error("{\"prompt_ids\": [1], \"response_ids\": [2], \"x\": \"\xff\"}").message,
-              HasSubstr("not valid JSON: "));
+              HasSubstr("not valid JSON in column 42: "));
   EXPECT_EQ(jsonl_error("[1, 2]").message, "is [1,2]; a JSON object is needed");
   EXPECT_EQ(jsonl_error("3").message, "is 3; a JSON object is needed");
 }
@@ -270,6 +268,24 @@ TEST(ReadSamples, numbers_that_are_not_finite_are_refused_by_name_field_and_colu
   EXPECT_EQ(jsonl_error(rollout_with(R"("é": "NaN \" Infinity", "top": [[1, 2], [3, Infinity]])")).message,
             "field 'top' holds Infinity in column 89; JSON does not have NaN and Infinity");
   EXPECT_EQ(jsonl_error("[1, NaN]").message, "holds NaN in column 5; JSON does not have NaN and Infinity");
+}
+
+TEST(ReadSamples, what_json_does_not_have_is_refused_by_field_and_column) {
+  const auto message = [](const std::string& field) { return jsonl_error(rollout_with(field)).message; };
+  EXPECT_EQ(
+      message(R"("note": "é\ud83d\ude00 \ud83d!")"),
+      R"(field 'note' has half of a surrogate pair (\ud83d) in column 68; a character above U+FFFF takes two of these escapes)");
+  EXPECT_THAT(message(R"("note": "\ude00")"), HasSubstr("field 'note' has half of a surrogate pair"));
+  EXPECT_EQ(message(R"("meta": {"n": [1, 1e999]})"),
+            "field 'meta' holds 1e999 in column 63; a number must fit into 64 bits");
+  EXPECT_THAT(message(R"("n": 18446744073709551616)"), HasSubstr("field 'n' holds 18446744073709551616 in"));
+  EXPECT_THAT(message(R"("n": -9223372036854775809)"), HasSubstr("field 'n' holds -9223372036854775809 in"));
+  EXPECT_THAT(message(R"("note": "a\q")"), HasSubstr(R"(field 'note' has the escape \q in column)"));
+  EXPECT_THAT(message("\"note\": \"a\tb\""), HasSubstr("field 'note' has a control character in a text in"));
+  EXPECT_THAT(message("\"note\": \"\xff\""),
+              HasSubstr("field 'note' has bytes that are not UTF-8 in column"));
+  EXPECT_THAT(jsonl_error("\xef\xbb\xbf" + rollout_with("\"x\": 1")).message,
+              HasSubstr("holds a byte order mark in column 1"));
 }
 
 TEST(ReadSamples, a_number_that_is_not_finite_is_refused_wherever_it_stands) {
@@ -331,12 +347,11 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
             "field 'adv' (response_token, float32) has 1 rows; the sample needs 2");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": 1"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 where a list is needed");
-  EXPECT_EQ(
-      jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
-      "field 'adv' (response_token, float32) has an element true; a number within the range of float32 is "
-      "needed");
+  EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
+            "field 'adv' (response_token, float32) has an element true; a number that float32 holds is "
+            "needed");
   EXPECT_THAT(jsonl_error(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
-              HasSubstr("range of float32"));
+              HasSubstr("a number that float32 holds"));
   EXPECT_EQ(jsonl_error(rollout_with("\"n\": 1.5"), {count}).message,
             "field 'n' (sample, int64) has an element 1.5; a 64-bit integer is needed");
   EXPECT_THAT(jsonl_error(rollout_with("\"n\": 9223372036854775808"), {count}).message,

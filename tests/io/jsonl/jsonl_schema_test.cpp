@@ -158,8 +158,8 @@ TEST(InferSchema, uneven_or_mixed_lists_are_errors) {
   EXPECT_THAT(inferring_fails(line("[[1], [2, 3]]")).message, HasSubstr("different shapes"));
   EXPECT_THAT(inferring_fails(line("[1, [2]]")).message, HasSubstr("different shapes"));
   EXPECT_THAT(inferring_fails(line("[[2], 1]")).message, HasSubstr("different shapes"));
-  EXPECT_THAT(inferring_fails(line("[1, \"a\"]")).message, HasSubstr("mixes numbers with text"));
-  EXPECT_THAT(inferring_fails(line("[null, 0.5]")).message, HasSubstr("mixes numbers with text"));
+  EXPECT_THAT(inferring_fails(line("[1, \"a\"]")).message, HasSubstr("beside numbers, first at [1]"));
+  EXPECT_THAT(inferring_fails(line("[null, 0.5]")).message, HasSubstr("beside numbers, first at [0]"));
   EXPECT_THAT(inferring_fails(line("[true, 1]")).message, HasSubstr("mixes booleans"));
 }
 
@@ -188,6 +188,24 @@ TEST(MergeSchemas, clashes_are_errors_that_name_the_field_and_both_lines) {
             "field 'x' holds numbers in line 4 and is missing, empty or not a number in line 9");
 }
 
+TEST(MergeSchemas, integers_that_float32_would_round_may_not_meet_real_numbers) {
+  const JsonlSchema wide = infer_fields(1, 2, R"("ts": 1763800000123)", 1);
+  const JsonlSchema real = infer_fields(1, 2, R"("ts": 0.5)", 3);
+  for (const auto& [a, b] : {std::pair(wide, real), std::pair(real, wide)}) {
+    const ErrorReport report = report_of<InputError>([&, a = a, b = b] { (void)merged(a, b); });
+    EXPECT_EQ(report.where, "file.jsonl:4");
+    EXPECT_EQ(report.message,
+              "field 'ts' has an integer that float32 would round in line 2 and a real number in line 4");
+  }
+  EXPECT_EQ(merged(wide, infer_fields(1, 2, R"("ts": 16777217)", 0)).wide_integers.at("ts"), 0);
+  for (const std::string exact : {"16777216", "-16777216", "1763799990272", "9223372036854775808"})
+    EXPECT_EQ(merged(infer_fields(1, 2, "\"ts\": " + exact, 1), real).fields.at(0).dtype, DType::float32);
+  for (const std::string value : {"[1763800000123, 0.5]", "[[0.5, -16777217], [1, 2]]"}) {
+    EXPECT_THAT(inferring_fails(R"({"prompt_ids": [], "response_ids": [7, 8], "ts": )" + value + "}").message,
+                HasSubstr("'ts' has a real number and an integer that float32 would round"));
+  }
+}
+
 TEST(MergeSchemas, a_clash_names_the_lines_that_decided) {
   // Line 2 leaves the kind open, line 3 decides it; line 4 is the first that is real.
   JsonlSchema schema = infer_fields(0, 2, R"("x": [1, 2])", 1);
@@ -211,7 +229,7 @@ std::vector<JsonlSchema> all_forms() {
                                  next(1, 2, R"("x": [0.5, 1], "note": "a")"),
                                  next(0, 2, R"("x": [1, 2], "tags": [])"),
                                  next(1, 2, R"("x": [1, 2], "y": 2)")};
-  for (const std::string value : {"1", "1.5", "true", "\"text\""})
+  for (const std::string value : {"1", "1.5", "16777217", "true", "\"text\""})
     forms.push_back(next(1, 2, "\"x\": " + value));
   for (const std::string value : {"[1, 2]", "[0.5, 2]", "[true, false]", "[[1], [2]]"}) {
     for (const auto& [prompt, response] : {std::pair{0, 2}, std::pair{1, 2}, std::pair{1, 1}}) {

@@ -44,6 +44,16 @@ TEST(NumberList, tells_reals_and_negative_ones) {
   EXPECT_TRUE(scanned("[1, -2]", '1')->has_negatives);
 }
 
+TEST(NumberList, finds_numbers_that_float32_may_round) {
+  for (const char* list : {"[1, 9999999]", "[0.123456789, 1234567.5]", "[-1234567]"})
+    EXPECT_FALSE(scanned(list, '1')->has_wide) << list;
+  std::string across_blocks = "[";
+  while (across_blocks.size() < 60) across_blocks += "1,";
+  for (const std::string& list : {std::string("[1, 12345678]"), std::string("[0.5, -12345678]"),
+                                  across_blocks + "12345678]", across_blocks + "12345678.25]"})
+    EXPECT_TRUE(scanned(list, '9')->has_wide) << list;
+}
+
 TEST(NumberList, is_as_long_as_it_may_be) {
   std::string list = "[";
   for (int i = 0; i < 10'000; ++i) list += std::to_string(i * 37) + (i % 3 == 0 ? ".25," : ", ");
