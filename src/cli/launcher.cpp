@@ -1,8 +1,13 @@
 #include "cli/launcher.hpp"
 
 #include <array>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
+
+#include "cli/terminal/terminal.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -15,9 +20,62 @@ const char* launchers_rank() {
   return nullptr;
 }
 
+/// A number in an environment variable; nothing if there is none.
+std::optional<int> number_in(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  const std::string_view text(value);
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+constexpr const char* own_mpirun =
+    "Start it with the mpirun of the MPI library that evenkeel is linked to (ldd shows it): mpirun -n ";
+
+/// Environment variables of a launcher that says how many processes it started.
+struct LauncherVariables {
+  const char* launcher;
+  const char* required;  ///< without it the others are of somebody else
+  const char* number;
+  const char* rank;
+  const char* hint;  ///< the number of processes follows
+};
+
+constexpr std::array launchers{
+    LauncherVariables{"the mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
+                      "OMPI_COMM_WORLD_RANK", own_mpirun},
+    LauncherVariables{"an MPI launcher (PMI)", "PMI_SIZE", "PMI_SIZE", "PMI_RANK", own_mpirun},
+    LauncherVariables{"the mpirun of MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
+                      "MV2_COMM_WORLD_RANK", own_mpirun},
+    // PyTorch's operators set WORLD_SIZE in a pod, too, where torchrun may not have been called yet.
+    LauncherVariables{"torchrun", "LOCAL_RANK", "WORLD_SIZE", "RANK",
+                      "torchrun starts no MPI job: mpirun -n "},
+    LauncherVariables{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
+                      "Let Slurm connect the ranks (srun --mpi=list says how it can), or call mpirun in the "
+                      "allocation: srun --mpi=pmix -n "}};
+
+std::optional<LaunchedProcesses> found_processes() {
+  for (const LauncherVariables& variables : launchers) {
+    const std::optional<int> number = number_in(variables.number);
+    if (!number || std::getenv(variables.required) == nullptr) continue;
+    const std::string text = std::to_string(*number);
+    return LaunchedProcesses{variables.launcher, std::string(variables.number) + "=" + text, *number,
+                             number_in(variables.rank).value_or(0), variables.hint + text};
+  }
+  // PMIx says only which process this is.
+  const int rank = number_in("PMIX_RANK").value_or(0);
+  if (rank == 0) return std::nullopt;
+  const std::string least = std::to_string(rank + 1);
+  return LaunchedProcesses{"a launcher (PMIx)", "PMIX_RANK=" + std::to_string(rank), rank + 1, rank,
+                           own_mpirun + least};
+}
+
 // Asked before main: MPI sets these variables itself in a process that was started alone.
 const bool was_launched = launchers_rank() != nullptr;
 const bool was_launched_first = !was_launched || std::string_view(launchers_rank()) == "0";
+const std::optional<LaunchedProcesses> started_processes = found_processes();
 
 }  // namespace
 
@@ -27,6 +85,23 @@ bool launched() {
 
 bool is_first_rank() {
   return was_launched_first;
+}
+
+std::optional<LaunchedProcesses> launched_processes() {
+  return started_processes;
+}
+
+bool is_started_apart(int ranks) {
+  if (ranks > 1 || !started_processes || started_processes->number <= 1) return false;
+  const LaunchedProcesses& processes = *started_processes;
+  if (processes.rank > 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return true;
+  }
+  tell_error(processes.launcher + " started " + std::to_string(processes.number) + " processes (" +
+             processes.variable + "), and MPI knows of one alone: each would run the whole job. " +
+             processes.hint + " evenkeel run ...");
+  return true;
 }
 
 }  // namespace evenkeel::cli

@@ -15,6 +15,7 @@
 #include "base/printable.hpp"
 #include "base/text_layout.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/launcher.hpp"
 #include "cli/option_values.hpp"
 #include "cli/read_as_option.hpp"
 #include "cli/terminal/logging.hpp"
@@ -183,8 +184,9 @@ int convert(const ConvertOptions& options) {
   const boost::mpi::environment environment(boost::mpi::threading::single, false);
   const boost::mpi::communicator world;
   set_up_logging(world.rank(), false, "info");
-  if (world.size() > 1) {
-    throw ConfigError("convert", fmt::format("runs on one process, and was started on {}", world.size()),
+  const auto launched = launched_processes();
+  if (const int processes = launched ? launched->number : world.size(); processes > 1) {
+    throw ConfigError("convert", fmt::format("runs on one process, and was started on {}", processes),
                       "Start it without mpirun");
   }
   const auto source = open_source(world, settings, any_length, fields);

@@ -13,6 +13,7 @@
 #include "cli/failures.hpp"
 #include "cli/inspect/reading_note.hpp"
 #include "cli/job_watchdog.hpp"
+#include "cli/launcher.hpp"
 #include "cli/option_values.hpp"
 #include "cli/prometheus_metrics.hpp"
 #include "cli/rank_failures.hpp"
@@ -132,6 +133,7 @@ int run(const RunOptions& options) {
   JobWatchdog watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
   // Before MPI is up, no rank knows what the configuration says of prefetching.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
+  if (is_started_apart(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);
   const int status = run_job(options, watchdog);
   return finalize_mpi(status);
 }
