@@ -280,6 +280,8 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     (chat([1, 2], [0, 1], nothing=None), "column 'nothing': has no value"),
     (chat([1, 2], [0, 1], nested={"a": 1}), "column 'nested': is a dict"),
     (chat([1, 2], [0, 1], score=float("nan")), "column 'score': holds nan"),
+    (chat([1, 2], [0, 1], note="a\ud83d"), "column 'note': has half of a surrogate pair"),
+    (chat([1, 2], [0, 1], big=1 << 64), "column 'big': holds 18446744073709551616"),
     ([1, 2], "row 0: is a list"),
 ])
 def test_what_a_line_cannot_hold_is_refused_by_name_and_nothing_is_written(tmp_path, row, message):

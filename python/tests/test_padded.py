@@ -56,6 +56,18 @@ def test_a_column_follows_the_convention_that_is_said(batch, at, column):
     assert rows(samples_of({**batch, "values": column}, at={"values": at}), "values") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
 
 
+@pytest.mark.parametrize("axes", [3, 4])
+@pytest.mark.parametrize("batch", [VERL, ROLL])
+def test_positions_of_several_axes_belong_to_tokens(batch, axes):
+    positions = np.stack([IDS + 100 * axis for axis in range(axes)], 1)
+    samples = samples_of({**batch, "position_ids": positions})
+    assert samples.kinds()["position_ids"] == "token"
+    assert samples.rows_of("position_ids")[1].tolist() == [[token + 100 * axis for axis in range(axes)] for token in (6, 7, 8)]
+    assert samples_of({**batch, "position_ids": np.swapaxes(positions, 1, 2)})["position_ids"].tolist() == samples["position_ids"].tolist()
+    with pytest.raises(evenkeel.InputError, match="'position_ids': has the shape .2, 7, 7., and nothing says"):
+        samples_of({**batch, "position_ids": np.zeros((2, 7, 7), int)})
+
+
 def test_a_shifted_mask_may_be_said_too():
     assert rows(samples_of({**ROLL, "response_mask": OF_TOKENS[:, 1:]}, at={"response_mask": "next"}), "loss_mask") == [[1, 0, 1], [1, 1]]
 

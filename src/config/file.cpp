@@ -237,6 +237,12 @@ void require_path(const SourceSettings& source, const std::string& where) {
     throw ConfigError(where + ".path", "is missing",
                       "All kinds of source.kind but synthetic, stream and embedded read files");
   }
+  const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors ||
+                             source.kind == SourceKind::numpy;
+  if (!source.more_paths.empty() && !reads_several) {
+    throw ConfigError(where + ".path", "is a list, and only jsonl, safetensors and numpy read several files",
+                      "Name one, or make each a source of its own (sources)");
+  }
 }
 
 void require_valid_sources(const Config& config, const std::string& file) {

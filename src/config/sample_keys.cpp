@@ -10,6 +10,21 @@ constexpr Int64 weight_parts = 1000;
 constexpr Int64 most_steps_delayed = 10000;
 constexpr Int64 most_companions = 1 << 16;
 
+/// Sets the first path and the further ones.
+KeySpec path_key(std::string meaning) {
+  const SourcePaths format;
+  return {
+      {"source.path", format.type(), format.write({}), format.values(), std::move(meaning)},
+      [=](const ConfigValue& value, Config& config) {
+        SourcePaths::value_type paths = format.read(value);
+        config.source.path = paths.empty() ? std::filesystem::path() : paths.front();
+        config.source.more_paths.assign(paths.begin() + (paths.empty() ? 0 : 1), paths.end());
+      },
+      [=](const Config& config) {
+        return format.write(config.source.path.empty() ? SourcePaths::value_type{} : config.source.paths());
+      }};
+}
+
 }  // namespace
 
 Keys source_keys() {
@@ -31,9 +46,10 @@ Keys source_keys() {
           "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; samples "
           "that arrive while the job trains (section stream); or the program that embeds Evenkeel. evenkeel "
           "run requires it; a program that embeds Evenkeel does not."),
-      key("source.path", s, &SourceSettings::path, SourcePath{},
-          "The file of lengths, the file of jsonl, safetensors and numpy or a pattern that names several "
-          "(such as 'rollouts/*.jsonl'), the name of megatron's files without .bin and .idx, or the folder "
+      path_key(
+          "The file of lengths, the file of jsonl, safetensors and numpy, a pattern that names several (such "
+          "as 'rollouts/*.jsonl') or a list of files and patterns, the name of megatron's files without .bin "
+          "and .idx, or the folder "
           "of dump, relative to the folder where the job is started; the address of a stream's buffer, such "
           "as http://127.0.0.1:8710; the folder of a spool, from which the job's own buffer takes files; or "
           "null for the job's own buffer without a spool."),
@@ -82,8 +98,10 @@ Keys batch_keys() {
                            {"drop", TooLong::drop},
                            {"truncate", TooLong::truncate},
                            {"split", TooLong::split}}),
-          "What happens to samples of more than max_length tokens: the step that has one is an error; they "
-          "are left out; their first tokens are kept; or they become pieces, each a sample of its own. "
+          "What happens to samples of more than max_length tokens: they are an error, before the first step "
+          "if "
+          "max_length is a number and else in the step that has one; they are left out; their first tokens "
+          "are kept; or they become pieces, each a sample of its own. "
           "Counted "
           "and reported."),
       key("batch.empty", &Config::filter, &FilterSettings::empty,
@@ -92,6 +110,13 @@ Keys batch_keys() {
           "What happens to samples without any token: they are kept, and do not count in a mean over tokens; "
           "they "
           "are an error before the first step; or they are left out, counted and reported."),
+      key("batch.without_loss", &Config::filter, &FilterSettings::without_loss,
+          Choice<WithoutLoss>(
+              {{"keep", WithoutLoss::keep}, {"drop", WithoutLoss::drop}, {"error", WithoutLoss::error}}),
+          "What happens to samples in which no token carries loss, since the response was cut off or its "
+          "loss "
+          "mask is 0: they are kept and train nothing; they are left out of their step, which then has fewer "
+          "samples; or the step that has one is an error. Counted and reported."),
       key("batch.max_length", &Config::filter, &FilterSettings::max_length,
           OptionalInteger<Int64>{"auto", tokens(1, largest_int32)},
           "The most tokens of a sample for too_long, before alignment; auto is the smallest "

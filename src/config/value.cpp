@@ -201,14 +201,34 @@ std::string FilePath::write(const std::filesystem::path& path) const {
   return path.empty() ? "null" : quoted(path.string());
 }
 
-std::filesystem::path SourcePath::read(const ConfigValue& value) const {
-  if (value.node.IsSequence()) {
-    throw ConfigError(value.where, "is a list; a source has one path, and a job has one buffer",
-                      "Several servers share one buffer over Redis: start each with evenkeel buffer --store "
-                      "redis://HOST, and name one of them. Several files are a pattern, such as "
-                      "'rollouts/*.jsonl', or sources of their own");
+SourcePaths::value_type SourcePaths::read(const ConfigValue& value) const {
+  if (!value.node.IsSequence()) {
+    const std::filesystem::path path = FilePath{}.read(value);
+    return path.empty() ? value_type{} : value_type{path};
   }
-  return FilePath::read(value);
+  value_type paths;
+  for (const YAML::Node& entry : value.node) {
+    if (!entry.IsScalar() || entry.Scalar().empty()) throw_wrong_type(value, "a list of files");
+    const std::filesystem::path path = FilePath{}.read({entry, value.where});
+    if (SourceSettings::is_address(path.native())) {
+      throw ConfigError(
+          value.where, "is a list with the address of a buffer; a job has one buffer",
+          "Several servers share one buffer over Redis: start each with evenkeel buffer --store "
+          "redis://HOST, and name one of them");
+    }
+    if (std::ranges::find(paths, path) != paths.end())
+      throw ConfigError(value.where, "names " + path.string() + " twice", "Name each file once");
+    paths.push_back(path);
+  }
+  if (paths.empty()) throw_wrong_type(value, "a list of files");
+  return paths;
+}
+
+std::string SourcePaths::write(const value_type& paths) const {
+  if (paths.size() <= 1) return FilePath{}.write(paths.empty() ? std::filesystem::path() : paths.front());
+  std::vector<std::string> texts;
+  for (const std::filesystem::path& path : paths) texts.push_back(quoted(path.string()));
+  return "[" + join(texts) + "]";
 }
 
 std::string FieldName::read(const ConfigValue& value) const {

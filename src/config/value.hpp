@@ -202,9 +202,13 @@ struct FilePath {
   [[nodiscard]] std::string write(const std::filesystem::path& path) const;
 };
 
-/// The path of a source, or null for none. A list is refused with what replaces it.
-struct SourcePath : FilePath {
-  [[nodiscard]] std::filesystem::path read(const ConfigValue& value) const;
+/// The paths of a source: one, several in a list, or null for none.
+struct SourcePaths {
+  using value_type = std::vector<std::filesystem::path>;
+  [[nodiscard]] std::string type() const { return "path, list or null"; }
+  [[nodiscard]] std::string values() const { return "a file, a list of different files, or null"; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& paths) const;
 };
 
 /// An address and a port.

@@ -46,8 +46,8 @@ bool cuts_samples(const Config& config) {
 
 Selection select(const SampleSource& source, const Config& config, std::int64_t length,
                  const std::string& name) {
-  if (config.filter.too_long == TooLong::error && config.filter.empty == EmptySample::keep)
-    return Selection(source.num_samples());
+  const bool takes_any_length = config.filter.too_long == TooLong::error && !config.filter.max_length;
+  if (takes_any_length && config.filter.empty == EmptySample::keep) return Selection(source.num_samples());
   Selection selection(
       source.num_samples(), [&](std::int64_t position) { return source.tokens_in(position); }, config.filter,
       length, name);
@@ -122,7 +122,7 @@ void PlainStream::Parts::open(const Config& config, const std::string& name, con
   auto source = open_source(readers, settings, cuts_samples(config) ? any_length : longest_sample(config),
                             config.fields);
   fail_together(readers, try_on_replicated_data([&] {
-                  told.push_back({name, settings.path.string(), {}, source->left_out(), source->undecided()});
+                  told.push_back({name, settings.path_text(), {}, source->left_out(), source->undecided()});
                   OpenSource& opened = open_sources.emplace_back();
                   opened.samples = std::move(source);
                   opened.epochs = settings.epochs;

@@ -12,6 +12,7 @@
 #include "source/dump/dump_source.hpp"
 #include "source/files/indexed_source.hpp"
 #include "source/files/jsonl_source.hpp"
+#include "source/files/sft_source.hpp"
 #include "source/files/tensor_source.hpp"
 #include "source/synthetic_source.hpp"
 
@@ -37,7 +38,11 @@ void require_equal_sources(const Communicator& comm, const SourceSettings& sourc
     config.source = source;
     config.fields = fields;
     // Copies of one file may have a name each: their content is compared when they are opened.
-    if (source.kind != SourceKind::lengths && !source.path.empty()) config.source.path = "a file of its own";
+    if (source.kind != SourceKind::lengths && !source.path.empty()) {
+      config.source.path = "a file of its own";
+      for (std::size_t i = 0; i < config.source.more_paths.size(); ++i)
+        config.source.more_paths[i] = "file " + std::to_string(i + 1);
+    }
     return list_settings(config);
   };
   require_equal_on_ranks(comm, together(comm, settings),
@@ -55,7 +60,7 @@ void require_path(const SourceSettings& config) {
 std::unique_ptr<SampleSource> with_samples(const SourceSettings& config,
                                            std::unique_ptr<SampleSource> source) {
   if (source->num_samples() > 0) return source;
-  throw InputError(config.path.string(), "has no samples", "Give a source with at least one sample");
+  throw InputError(config.path_text(), "has no samples", "Give a source with at least one sample");
 }
 
 std::unique_ptr<SampleSource> made_up(const Communicator& comm, const SourceSettings& config) {
@@ -94,17 +99,19 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
   switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);
-      return with_samples(config, JsonlSource::open(comm, config.path, fields));
+      return with_samples(config, JsonlSource::open(comm, config, fields));
     case SourceKind::lengths:
       require_path(config);
       return with_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
     case SourceKind::megatron:
       require_path(config);
+      if (const auto prefix = SftSource::prefix_of(comm, config.path))
+        return with_samples(config, SftSource::open(comm, *prefix));
       return with_samples(config, IndexedSource::open(comm, config.path));
     case SourceKind::safetensors:
     case SourceKind::numpy:
       require_path(config);
-      return with_samples(config, TensorSource::open(comm, *config.kind, config.path));
+      return with_samples(config, TensorSource::open(comm, config));
     case SourceKind::dump:
       require_path(config);
       return with_samples(config, DumpSource::open(comm, config.path));

@@ -139,6 +139,11 @@ TEST(ConfigWrongType, says_what_was_expected_and_found) {
   EXPECT_EQ(refusal("mesh: {dp: {}}"), "job.yaml:1: mesh.dp: expected an integer or auto, found a map");
   EXPECT_EQ(refusal("batch: {shuffle: yes}"), "job.yaml:1: batch.shuffle: expected true or false, found yes");
   EXPECT_EQ(refusal("source: {path: {}}"), "job.yaml:1: source.path: expected a path, found a map");
+  EXPECT_THAT(refusal("source: {kind: jsonl, path: [a, b, a]}"), testing::HasSubstr("names a twice"));
+  EXPECT_THAT(refusal("source: {kind: jsonl, path: [a, {}]}"),
+              testing::HasSubstr("expected a list of files"));
+  EXPECT_THAT(refusal("source: {kind: megatron, path: [a, b]}"),
+              testing::HasSubstr("is a list, and only jsonl, safetensors and numpy read several files"));
   EXPECT_EQ(refusal("source: {kind: [jsonl]}"), "job.yaml:1: source.kind: expected a word, found a list");
   EXPECT_EQ(refusal("mesh: {order: [tp, cp]}"), "job.yaml:1: mesh.order: expected a word, found a list");
   EXPECT_EQ(refusal("profiles: [a]"), "job.yaml:1: profiles: expected a map, found a list");

@@ -153,6 +153,10 @@ TEST(ConfigOverrides, values_are_yaml) {
   EXPECT_EQ(parse("micro_batch: {max_samples: 3}", {"micro_batch.max_samples=null"}).micro_batch.max_samples,
             std::nullopt);
   EXPECT_EQ(parse("", {"source.path=a=b.jsonl"}).source.path, "a=b.jsonl");
+  const Config listed = parse("source: {kind: jsonl, path: [a.jsonl, 'b, c.jsonl']}");
+  EXPECT_EQ(listed.source.paths(), (std::vector<std::filesystem::path>{"a.jsonl", "b, c.jsonl"}));
+  EXPECT_EQ(parse(to_yaml(listed)).source, listed.source);
+  EXPECT_TRUE(parse("source: {kind: jsonl, path: [a.jsonl]}").source.more_paths.empty());
 }
 
 TEST(ConfigOverrides, may_set_several_keys_of_a_section) {
@@ -397,7 +401,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 102u);
+  EXPECT_EQ(keys, 103u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -17,10 +17,15 @@ inline Config parse(const std::string& yaml, const std::vector<std::string>& ove
 inline Config changed_config() {
   Config config;
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp"), 6};
-  config.source = {
-      SourceKind::jsonl, "/data/a \"quoted\": name #1.jsonl", 18446744073709551615u, 77, 3, 2500};
+  config.source = {SourceKind::jsonl,
+                   "/data/a \"quoted\": name #1.jsonl",
+                   {"b, c.jsonl"},
+                   18446744073709551615u,
+                   77,
+                   3,
+                   2500};
   config.mix = MixBy::tokens;
-  config.filter = {TooLong::split, EmptySample::drop, 1000};
+  config.filter = {TooLong::split, EmptySample::drop, WithoutLoss::drop, 1000};
   config.batch = {512, 3, true, 99, true};
   config.delay = {4, 900, 3};
   config.field = {LayerMap{}, FieldWidth::narrow, FieldWidth::narrow};

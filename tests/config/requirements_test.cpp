@@ -107,7 +107,7 @@ std::vector<std::string> broken_configurations() {
   add("source: {kind: stream, path: 'http://127.0.0.1:1', epochs: 2}", {""});
   add("source: {kind: stream, path: 'http://127.0.0.1:1'}",
       {"batch: {epochs: 2}", "batch: {shuffle: true}", "batch: {drop_last: true}", delays,
-       "batch: {empty: error}"});
+       "batch: {empty: error}", "batch: {without_loss: error}"});
 
   add(fields + "{layers: stage, stage: all}}", {""});
   add(fields + "{hand_out: narrow}}", {""});

@@ -187,6 +187,30 @@ TEST(SampleTensors, that_are_padded_are_what_the_mask_says_on_any_side) {
   EXPECT_EQ(samples.left_out()[0], (std::pair<std::string, std::string>{"responses", "repeats input_ids"}));
 }
 
+TEST(SampleTensors, that_are_padded_may_have_a_mask_of_real_numbers) {
+  const auto with_mask = [](std::vector<float> mask) {
+    Tensors tensors;
+    tensors.ids("input_ids", {1, 3}, {0, 1, 2}).add<float>("attention_mask", {1, 3}, std::move(mask));
+    return tensors;
+  };
+  EXPECT_THAT(values_of<std::int64_t>(read_all(with_mask({0, 1, 1}).open()), "input_ids"), ElementsAre(1, 2));
+  Tensors half = with_mask({0, 0.5, 1});
+  EXPECT_THROW((void)read_all(half.open()), InputError);
+}
+
+TEST(SampleTensors, that_are_padded_may_have_positions_of_several_axes_first) {
+  Tensors tensors;
+  tensors.ids("input_ids", {2, 4}, {0, 1, 2, 3, 4, 0, 0, 0})
+      .ids("attention_mask", {2, 4}, {0, 1, 1, 1, 1, 0, 0, 0});
+  tensors.ids("position_ids", {2, 3, 4},
+              {0, 0, 1, 2, 0, 10, 11, 12, 0, 20, 21, 22, 5, 0, 0, 0, 15, 0, 0, 0, 25, 0, 0, 0});
+  const RaggedBatch batch = read_all(tensors.open());
+  EXPECT_EQ(batch.at("position_ids").spec(),
+            (FieldSpec{"position_ids", DType::int64, FieldKind::token, {3}}));
+  EXPECT_THAT(values_of<std::int64_t>(batch, "position_ids"),
+              ElementsAre(0, 10, 20, 1, 11, 21, 2, 12, 22, 5, 15, 25));
+}
+
 TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
   const auto with = [](const std::function<void(Tensors&)>& change) {
     Tensors tensors;

@@ -165,6 +165,78 @@ TEST(IndexedSource, that_is_missing_or_holds_no_tokens_or_no_documents_is_everyb
   world.barrier();
 }
 
+/// The three parts of an SFT dataset of MindSpeed-RL, whose documents have these elements.
+class SftDataset {
+ public:
+  using Part = std::vector<std::vector<std::int64_t>>;
+
+  SftDataset(const Part& tokens, const Part& mask, const Part& labels) {
+    std::string path;
+    if (world_.rank() == 0) {
+      path = (scratch_ / "sft").string();
+      write(path + "_packed_input_ids_document", tokens);
+      write(path + "_packed_attention_mask_document", mask);
+      write(path + "_packed_labels_document", labels);
+    }
+    boost::mpi::broadcast(world_, path, 0);
+    source.kind = SourceKind::megatron;
+    source.path = path;
+  }
+  SftDataset(const SftDataset&) = delete;
+  SftDataset& operator=(const SftDataset&) = delete;
+  ~SftDataset() { world_.barrier(); }
+
+  SourceSettings source;
+
+ private:
+  static void write(const std::string& path, const Part& documents) {
+    IndexedDatasetWriter writer(path, IndexedDType::int32);
+    for (const std::vector<std::int64_t>& document : documents) {
+      writer.add_sequence(document);
+      writer.end_document();
+    }
+    writer.commit();
+  }
+
+  boost::mpi::communicator world_;
+  ScratchFolder scratch_;
+};
+
+TEST(SftSource, has_prompts_and_loss_masks_by_the_labels_of_each_token) {
+  const boost::mpi::communicator world;
+  SftDataset data({{5, 6, 7, 8, 9}, {1, 2}, {3, 4}}, {{1, 1, 1, 1, 1}, {1, 1}, {1, 1}},
+                  {{-100, -100, 7, -100, 9}, {-100, -100}, {3, 4}});
+  const std::string prefix = data.source.path.string();
+  for (const std::string name : {"", "_packed_input_ids_document", "_packed_labels_document.idx"}) {
+    data.source.path = prefix + name;
+    const auto source = open_source(world, data.source);
+    ASSERT_EQ(source->num_samples(), 3);
+    EXPECT_EQ(source->tokens_in(0), 5);
+    const RaggedBatch batch = source->read(std::vector<std::int64_t>{0, 2, 1});
+    EXPECT_THAT(batch.at(input_ids_field).values<std::int64_t>(), ElementsAre(5, 6, 7, 8, 9, 3, 4, 1, 2));
+    EXPECT_THAT(batch.at("loss_mask").values<std::uint8_t>(), ElementsAre(1, 0, 1, 1));
+    EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{0}, own_group(0), 2, 3}));
+    EXPECT_EQ(batch.samples()[1], (SampleShape{SampleId{2}, own_group(2), 1, 1}));
+    EXPECT_EQ(batch.samples()[2], (SampleShape{SampleId{1}, own_group(1), 2, 0}));
+  }
+}
+
+TEST(SftSource, refuses_what_is_not_one_sample_a_document) {
+  const boost::mpi::communicator world;
+  const auto refusal = [&](const SftDataset::Part& mask, const SftDataset::Part& labels) {
+    const SftDataset data({{5, 6, 7}}, mask, labels);
+    return message_of([&] { (void)open_source(world, data.source)->read(std::vector<std::int64_t>{0}); });
+  };
+  EXPECT_THAT(refusal({{1, 1, 0}}, {{-100, 6, 7}}), AllOf(HasSubstr("attention_mask_document.bin"),
+                                                          HasSubstr("the value 0 at token 2 of document 0")));
+  EXPECT_THAT(
+      refusal({{1, 1, 1}}, {{6, 7, -100}}),
+      AllOf(HasSubstr("labels_document.bin"), HasSubstr("the label 6 beside the token 5 at token 0")));
+  EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6}}),
+              HasSubstr("has 2 elements in document 0, which has 3 tokens"));
+  EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6, 7}, {1}}), HasSubstr("has 2 documents; the tokens have 1"));
+}
+
 TEST(IndexedSource, of_other_tokens_on_one_rank_is_everybodys_error) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // one rank agrees with itself

@@ -14,6 +14,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "support/packed_text.hpp"
+#include "support/report_of.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel::jsonl_files_test {
@@ -99,6 +100,21 @@ TEST(JsonlFiles, that_a_pattern_names_are_one_source_in_the_order_of_their_names
   const SharedFolder one({{"all.jsonl", rollouts(0, 42)}});
   EXPECT_EQ(read_all(*open_source(world, one.source("all.jsonl"))).at("input_ids"),
             read_all(*open_source(world, folder.source("[ab]*.jsonl"))).at("input_ids"));
+}
+
+TEST(JsonlFiles, in_a_list_are_one_source_in_the_order_of_the_list) {
+  const boost::mpi::communicator world;
+  const SharedFolder folder({{"b1.jsonl", rollouts(0, 3)},
+                             {"a1.jsonl", rollouts(3, 20)},
+                             {"a2.jsonl", rollouts(20, 21)},
+                             {"c.jsonl", rollouts(21, 23)}});
+  SourceSettings list = folder.source("b1.jsonl");
+  list.more_paths = {folder.path("a*.jsonl"), folder.path("c.jsonl")};
+  expect_rollouts(*open_source(world, list), 23);
+  list.more_paths.push_back(folder.path("a2.jsonl"));
+  const ErrorReport report = testing_support::report_of<InputError>([&] { (void)open_source(world, list); });
+  EXPECT_EQ(report.where, folder.path("a2.jsonl"));
+  EXPECT_THAT(report.message, testing::HasSubstr("is named twice"));
 }
 
 TEST(JsonlFiles, have_text_rows_bytes_axes_and_runs_where_settings_say_so) {

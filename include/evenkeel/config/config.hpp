@@ -52,10 +52,23 @@ enum class SourceKind : std::uint8_t {
 struct SourceSettings {
   std::optional<SourceKind> kind;  ///< unset: open_source refuses that, a DataService needs none
   std::filesystem::path path;      ///< of sources in files: file, pattern, prefix or folder
-  std::uint64_t seed = 1;          ///< of synthetic tokens and lengths
-  std::int64_t samples = 2048;     ///< how many a synthetic source has
-  std::int64_t epochs = 1;         ///< how often it is read in one epoch of the job
-  std::int64_t weight = 1000;      ///< its share among several sources, in thousandths of any one unit
+  /// Further files or patterns of jsonl, safetensors and numpy, read after `path`, all as one source.
+  std::vector<std::filesystem::path> more_paths{};
+  std::uint64_t seed = 1;       ///< of synthetic tokens and lengths
+  std::int64_t samples = 2048;  ///< how many a synthetic source has
+  std::int64_t epochs = 1;      ///< how often it is read in one epoch of the job
+  std::int64_t weight = 1000;   ///< its share among several sources, in thousandths of any one unit
+
+  /// `path` and the further ones.
+  [[nodiscard]] std::vector<std::filesystem::path> paths() const {
+    std::vector<std::filesystem::path> all{path};
+    all.insert(all.end(), more_paths.begin(), more_paths.end());
+    return all;
+  }
+  /// The path, such as "a.jsonl"; of several "a.jsonl and 2 more".
+  [[nodiscard]] std::string path_text() const {
+    return path.string() + (more_paths.empty() ? "" : " and " + std::to_string(more_paths.size()) + " more");
+  }
 
   /// Of a stream: whether `path` is the address of its buffer. Otherwise it is the folder of a spool, or
   /// empty, and the job has the buffer itself.

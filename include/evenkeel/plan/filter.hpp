@@ -9,7 +9,7 @@ namespace evenkeel {
 
 /// What happens to a sample that is longer than `FilterSettings::max_length`.
 enum class TooLong : std::uint8_t {
-  error,     ///< it is kept; a step whose cap it exceeds is an error
+  error,     ///< the job ends; without a max_length of its own, at the step whose cap it exceeds
   drop,      ///< it is left out
   truncate,  ///< its first max_length tokens are kept
   split,     ///< it becomes pieces of max_length tokens, the last one shorter, each a sample of its own
@@ -20,6 +20,14 @@ enum class EmptySample : std::uint8_t {
   keep,   ///< it is kept, and has no weight in a mean over tokens
   error,  ///< the job ends before its first step
   drop,   ///< it is left out
+};
+
+/// What happens to a sample in which no token carries loss: a short response that was cut off, or a mask of
+/// 0.
+enum class WithoutLoss : std::uint8_t {
+  keep,   ///< it is kept, and trains nothing
+  drop,   ///< it is left out of its step, which has fewer samples
+  error,  ///< the step that has it is an error
 };
 
 /// What happens to samples that arrive (source.kind: stream) and are older than stream.max_staleness.
@@ -48,10 +56,12 @@ struct ArrivalFigures {
   friend bool operator==(const ArrivalFigures&, const ArrivalFigures&) = default;
 };
 
-/// Which samples of a source are taken, and which parts of them. Depends on lengths only.
+/// Which samples are taken, and which parts of them. Depends on lengths only, unless it says otherwise.
 struct FilterSettings {
   TooLong too_long = TooLong::error;
   EmptySample empty = EmptySample::keep;
+  /// Depends on loss masks, too: applied to what each rank brings to a step.
+  WithoutLoss without_loss = WithoutLoss::keep;
   /// In tokens of a sample before it is aligned; unset: the smallest cap of the passes over a step, or
   /// prefix.max_path_tokens if that is less.
   std::optional<std::int64_t> max_length{};

@@ -37,7 +37,8 @@ def samples_of(
     response-token fields, ``prompts`` are left out, since input_ids have them; columns [n, width, ...] token fields, but beside a response mask as wide they follow it, except those of
     the inputs (position_ids, segment_ids, token_type_ids, mm_token_type_ids, routed_experts); columns [n] sample fields. Of a
     DataProto's ``non_tensor_batch``, columns of numbers become sample fields and columns of str text. ``uid`` names the prompt's
-    groups, if it is there. Samples are numbered from ``first_id``: numbers of different ranks must differ.
+    groups, if it is there. ``position_ids`` of several axes, [n, axes, width] as verl has them for images, become [tokens, axes].
+    Samples are numbered from ``first_id``: numbers of different ranks must differ.
 
     Raises InputError for columns that do not fit, for a column that two of these rules fit (width = r), and for masks and labels
     that train a token of the prompt.
@@ -55,6 +56,7 @@ def samples_of(
     for name, column in tensors.items():
         if name in (MASK, response_mask) or name == "prompts" and places.repeats_prompts(column):
             continue
+        column = _tokens_first(name, column, *places.tokens.shape)
         kind, offset = places.kind_of(name, column, told.get(name))
         if kind == "token":
             fields[kind][name] = _picked(column, places.tokens)
@@ -228,6 +230,17 @@ def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         _refuse(MASK, f"holds {mask[wrong][0]}; a mask has only 0 and 1",
                 "Write 1 at each token and 0 at padding, and rows of several sequences as one row each")
     return np.asarray(mask != 0)
+
+
+def _tokens_first(name: str, column: Any, n: int, width: int) -> Any:
+    """Positions of several axes, [n, axes, width], as [n, width, axes]; any other column as it is."""
+    shape = tuple(column.shape)
+    if name != "position_ids" or len(shape) != 3 or shape[0] != n or shape[2] != width:
+        return column
+    if shape[1] == width:
+        _refuse(name, f"has the shape {list(shape)}, and nothing says which dimension is of tokens",
+                "Bring it apart: Samples(axes={'position_ids': ...})")
+    return column.transpose(1, 2) if _arrays.is_tensor(column) else np.swapaxes(column, 1, 2)
 
 
 def _by_token(column: npt.NDArray[Any], offset: int, width: int) -> npt.NDArray[np.bool_]:

@@ -49,8 +49,22 @@ std::vector<FieldKind> SampleTensors::kinds_that_fit(const StoredTensor& tensor)
   return kinds;
 }
 
+/// Whether a padded tensor has positions of several axes, [samples, axes, columns], as verl has them for
+/// images.
+bool SampleTensors::has_axes_first(const StoredTensor& tensor) const {
+  if (!is_padded() || tensor.name != tensor_names::position_ids || tensor.shape.size() != 3) return false;
+  return tensor.rows() == num_samples_ && 0 < tensor.shape[1] && tensor.shape[1] != width_ &&
+         tensor.shape[2] == width_;
+}
+
 void SampleTensors::add_field(std::size_t tensor) {
   const StoredTensor& stored = at(tensor);
+  if (has_axes_first(stored)) {
+    FieldSpec spec{stored.name, *stored.dtype, FieldKind::token, {stored.shape[1]}};
+    fields_.push_back({tensor, spec.kind, spec.row_bytes(), {}, stored.shape[1]});
+    specs_.push_back(std::move(spec));
+    return;
+  }
   std::vector<FieldKind> kinds = kinds_that_fit(stored);
   if (const auto told = told_.find(stored.name); told != told_.end()) {
     // In a padded file a field of samples may happen to be as wide as they are.

@@ -161,6 +161,21 @@ std::vector<std::int64_t> SampleTensors::columns_of(std::int64_t sample) const {
   return columns;
 }
 
+/// The rows of a padded sample in a tensor [samples, axes, columns], as [tokens, axes].
+void SampleTensors::read_axes(const Field& field, std::int64_t sample, std::span<const std::int64_t> columns,
+                              std::span<std::byte> out) const {
+  const std::size_t element = field.row_bytes / static_cast<std::size_t>(field.axes);
+  std::vector<std::byte> stored(static_cast<std::size_t>(width_) * field.row_bytes);
+  file_->read_rows(field.tensor, {sample, sample + 1}, stored);
+  std::byte* next = out.data();
+  for (const std::int64_t column : columns) {
+    for (std::int64_t axis = 0; axis < field.axes; ++axis) {
+      std::memcpy(next, stored.data() + static_cast<std::size_t>(axis * width_ + column) * element, element);
+      next += element;
+    }
+  }
+}
+
 void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
                          std::span<const std::span<std::byte>> out) const {
   std::vector<std::int64_t> columns;
@@ -203,6 +218,8 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
     const Field& field = fields_[f];
     if (is_counted(field.kind)) {
       file_->read_rows(field.tensor, field.samples[sample], out[f + 1]);
+    } else if (field.axes > 0) {
+      read_axes(field, sample, columns, out[f + 1]);
     } else {
       read_field(field.tensor, field.kind, field.row_bytes, out[f + 1]);
     }
@@ -286,7 +303,8 @@ void SampleTensors::find_padded() {
          "Add attention_mask of the same shape, with 0 at padding (attention_mask.npy beside a .npy file, "
          "both named by a pattern)");
   }
-  require_integers(*mask, 2);
+  const bool has_reals = at(*mask).dtype == DType::float32 || at(*mask).dtype == DType::float64;
+  if (!has_reals || at(*mask).shape.size() != 2) require_integers(*mask, 2);
   if (at(*mask).shape != at(tokens_).shape)
     fail(*mask, "does not have the shape of the tokens, " + shape_text_of(at(tokens_).shape));
   mask_ = mask;

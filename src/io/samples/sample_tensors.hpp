@@ -26,6 +26,7 @@ inline constexpr std::string_view offsets = "offsets";
 inline constexpr std::string_view cu_seqlens = "cu_seqlens";
 inline constexpr std::string_view prompt_lengths = "prompt_lengths";
 inline constexpr std::string_view prompt_offsets = "prompt_offsets";
+inline constexpr std::string_view position_ids = "position_ids";
 inline constexpr std::string_view prompts = "prompts";
 inline constexpr std::string_view responses = "responses";
 inline constexpr std::string_view response_mask = "response_mask";
@@ -97,8 +98,12 @@ class SampleTensors {
     FieldKind kind = FieldKind::token;
     std::size_t row_bytes = 0;  // of one row of the sample
     SampleRows samples{};       // where it is counted
+    std::int64_t axes = 0;      // of a padded tensor [samples, axes, columns]; 0: columns come first
   };
 
+  [[nodiscard]] bool has_axes_first(const StoredTensor& tensor) const;
+  void read_axes(const Field& field, std::int64_t sample, std::span<const std::int64_t> columns,
+                 std::span<std::byte> out) const;
   [[noreturn]] void fail(const std::string& message, const std::string& hint = {}) const;
   [[noreturn]] void fail(std::size_t tensor, const std::string& message, const std::string& hint = {}) const;
   [[nodiscard]] const StoredTensor& at(std::size_t tensor) const { return file_->tensors()[tensor]; }

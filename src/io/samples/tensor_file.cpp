@@ -1,6 +1,7 @@
 #include "io/samples/tensor_file.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,8 @@
 
 namespace evenkeel {
 namespace {
+
+constexpr double largest_whole_real = 1 << 24;  ///< up to which float32 has each whole number
 
 StoredTensor described(std::string name, const NpyArray& array) {
   return {std::move(name), array.shape(), std::string(name_of(array.dtype())), column_dtype(array.dtype())};
@@ -94,6 +97,24 @@ std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange
   // Narrow elements are read to the end of the room and widened from its start.
   const std::span<std::byte> elements = bytes.last(count * narrow);
   read_rows(tensor, rows, elements);
+  const auto widen_reals = [&]<typename T>(T element) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&element, elements.data() + i * sizeof element, sizeof element);
+      if (std::trunc(element) != element || std::abs(element) > largest_whole_real) {
+        throw InputError(path_, "tensor '" + tensors_[tensor].name + "' holds " + std::to_string(element) +
+                                    "; whole numbers are needed");
+      }
+      integers[i] = static_cast<std::int64_t>(element);
+    }
+  };
+  if (dtype == DType::float32) {
+    widen_reals(float{});
+    return integers;
+  }
+  if (dtype == DType::float64) {
+    widen_reals(double{});
+    return integers;
+  }
   with_integer_type(dtype == DType::boolean ? DType::uint8 : dtype, [&]<typename T>(T element) {
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(&element, elements.data() + i * sizeof element, sizeof element);

@@ -56,7 +56,8 @@ class TensorFile {
   virtual void expect_rows(std::size_t tensor, RowRange rows, ReadAhead& ahead) const {
     static_cast<void>(tensor), static_cast<void>(rows), static_cast<void>(ahead);
   }
-  /// Rows of a tensor of integers as int64, whatever their dtype.
+  /// Rows of a tensor of integers as int64, whatever their dtype; also of float32 and float64, with an
+  /// InputError unless all are whole numbers up to 2^24.
   [[nodiscard]] std::vector<std::int64_t> read_integers(std::size_t tensor, RowRange rows) const;
   /// Whether read_integers() does.
   [[nodiscard]] bool has_integers(std::size_t tensor) const noexcept;

@@ -98,6 +98,8 @@ constexpr Need no_delay{"batch.delay_outliers", "0", "outliers that do not wait"
                         [](C c) { return !c.delay.is_on(); }};
 constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples that are no error",
                              [](C c) { return c.filter.empty != EmptySample::error; }};
+constexpr Need masked_allowed{"batch.without_loss", "keep or drop", "samples without loss that are no error",
+                              [](C c) { return c.filter.without_loss != WithoutLoss::error; }};
 constexpr Need lines{"source.kind", "jsonl or stream", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
                           [](C c) { return !c.field.layers; }};
@@ -281,6 +283,7 @@ constexpr Requirement table[] = {
     {arrivals, last_batch, "every sample that arrives is accounted for: the last step has what is left"},
     {arrivals, no_delay, "stream.look_ahead chooses which long samples share a step"},
     {arrivals, empty_allowed, "samples are known one by one, and not before the first step"},
+    {arrivals, masked_allowed, "a step that is written down must be built, or nothing is trained after it"},
 
     {stage, whole_rows, "layers determine which stage gets which rows"},
     {narrow, narrow_wire, "the narrow type is chosen when integers are sent"},

@@ -51,14 +51,14 @@ SourceFingerprint IndexedSource::fingerprint(const Communicator& comm) const {
   });
 }
 
-/// The sequences of these documents. Neighbours in the file are one run.
-std::vector<RowRange> IndexedSource::runs_of(std::span<const std::int64_t> positions) const {
+std::vector<RowRange> runs_of_documents(const IndexedDataset& dataset,
+                                        std::span<const std::int64_t> positions) {
   std::vector<RowRange> runs;
   runs.reserve(positions.size());
   for (const std::int64_t position : positions) {
-    const RowRange document = dataset_.document(position);
+    const RowRange document = dataset.document(position);
     if (!runs.empty() && runs.back().end == document.begin &&
-        dataset_.tokens_in(runs.back()) < tokens_at_once) {
+        dataset.tokens_in(runs.back()) < tokens_at_once) {
       runs.back().end = document.end;
     } else {
       runs.push_back(document);
@@ -91,7 +91,8 @@ RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
   }
   RaggedBatch batch(std::move(shapes));
   Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
-  if (dataset_.read_tokens(runs_of(positions), tokens.values<std::int64_t>())) refuse_negative(batch);
+  if (dataset_.read_tokens(runs_of_documents(dataset_, positions), tokens.values<std::int64_t>()))
+    refuse_negative(batch);
   return batch;
 }
 

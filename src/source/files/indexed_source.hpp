@@ -36,9 +36,12 @@ class IndexedSource : public SampleSource {
  private:
   explicit IndexedSource(const std::filesystem::path& prefix) : dataset_(prefix) {}
   [[noreturn]] void refuse_negative(const RaggedBatch& batch) const;
-  [[nodiscard]] std::vector<RowRange> runs_of(std::span<const std::int64_t> positions) const;
 
   IndexedDataset dataset_;
 };
+
+/// The sequences of these documents of a dataset. Neighbors in the file are one run.
+[[nodiscard]] std::vector<RowRange> runs_of_documents(const IndexedDataset& dataset,
+                                                      std::span<const std::int64_t> positions);
 
 }  // namespace evenkeel

@@ -85,6 +85,23 @@ std::vector<fs::path> files_of_pattern(const Communicator& comm, const fs::path&
   return paths;
 }
 
+std::vector<fs::path> files_of_patterns(const Communicator& comm, std::span<const fs::path> patterns) {
+  std::vector<fs::path> all;
+  for (const fs::path& pattern : patterns) {
+    const std::vector<fs::path> files = files_of_pattern(comm, pattern);
+    together(comm, [&] {
+      for (const fs::path& file : files) {
+        if (std::ranges::find(all, file) != all.end()) {
+          throw InputError(file.string(), "is named twice by the paths of one source",
+                           "Name each file once; a pattern may have it, too");
+        }
+        all.push_back(file);
+      }
+    });
+  }
+  return all;
+}
+
 InputFiles open_files(const Communicator& comm, const std::vector<fs::path>& paths) {
   InputFiles files = together(comm, [&] {
     InputFiles opened;

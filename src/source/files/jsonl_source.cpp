@@ -68,11 +68,11 @@ std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num
 
 }  // namespace
 
-std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm, const std::filesystem::path& pattern,
+std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm, const SourceSettings& settings,
                                                const NamedFields& fields) {
   auto source =
-      together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(pattern.string())); });
-  source->files_ = open_files(comm, files_of_pattern(comm, pattern));
+      together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(settings.path_text())); });
+  source->files_ = open_files(comm, files_of_patterns(comm, settings.paths()));
   unpack_on_nodes(comm, source->files_);
   source->scan(comm, fields);
   return source;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/jsonl/jsonl.hpp"
@@ -23,7 +24,7 @@ class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.
   [[nodiscard]] static std::unique_ptr<JsonlSource> open(const Communicator& comm,
-                                                         const std::filesystem::path& pattern,
+                                                         const SourceSettings& settings,
                                                          const NamedFields& fields = {});
 
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(lines_.size()); }

@@ -30,13 +30,12 @@ bool is_npy(const fs::path& path) {
 
 }  // namespace
 
-std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, SourceKind kind,
-                                                 const fs::path& pattern) {
+std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, const SourceSettings& settings) {
   auto source =
-      together(comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(pattern.string())); });
-  const std::vector<fs::path> paths = files_of_pattern(comm, pattern);
+      together(comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(settings.path_text())); });
+  const std::vector<fs::path> paths = files_of_patterns(comm, settings.paths());
   const std::vector<const InputFile*> files = together(comm, [&] {
-    source->open_files(kind, paths);
+    source->open_files(*settings.kind, paths);
     source->agree_on_fields();
     return source->files();
   });

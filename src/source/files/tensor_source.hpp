@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/samples/sample_tensors.hpp"
@@ -20,8 +21,8 @@ class TensorSource : public SampleSource {
  public:
   /// Collective over `comm`. Throws the same error on every rank: as SampleTensors does, or when files have
   /// different fields or ranks other bytes open.
-  [[nodiscard]] static std::unique_ptr<TensorSource> open(const Communicator& comm, SourceKind kind,
-                                                          const std::filesystem::path& pattern);
+  [[nodiscard]] static std::unique_ptr<TensorSource> open(const Communicator& comm,
+                                                          const SourceSettings& settings);
 
   [[nodiscard]] std::int64_t num_samples() const override {
     return static_cast<std::int64_t>(tokens_.size()) - 1;

@@ -256,6 +256,10 @@ class Rows:
         """As JSON has it."""
         if hasattr(value, "tolist"):
             value = value.tolist()
+        if isinstance(value, str) and not _is_utf8(value):
+            self._refuse(name, "has half of a surrogate pair, which UTF-8 does not have", "Replace it, or drop the column")
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+            self._refuse(name, f"holds {value}; a number must fit into 64 bits", "Write a text, or drop it")
         if isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
@@ -302,6 +306,14 @@ class Rows:
 
     def _refuse(self, name: str, message: str, hint: str = "") -> NoReturn:
         _core.raise_error("input", f"{self._at}, column {name!r}" if name else self._at, message, hint)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _chosen(values: list[Any], kept: list[bool]) -> list[Any]:

@@ -1,0 +1,208 @@
+#include "source/files/sft_source.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "io/files/read_ahead.hpp"
+#include "mesh/fail_together.hpp"
+#include "source/files/file_agreement.hpp"
+#include "source/files/indexed_source.hpp"
+#include "source/files/input_files.hpp"
+#include "transport/share_values.hpp"
+
+namespace evenkeel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 3> part_names{
+    "_packed_input_ids_document", "_packed_attention_mask_document", "_packed_labels_document"};
+constexpr std::int64_t without_loss = -100;  ///< the label of a token that carries no loss
+
+fs::path part_of(const fs::path& prefix, std::string_view part) {
+  return fs::path(prefix.string() + std::string(part));
+}
+
+/// The path without the name of a part.
+fs::path without_part(const fs::path& path) {
+  const std::string name = dataset_prefix(path).string();
+  for (const std::string_view part : part_names) {
+    if (name.ends_with(part)) return name.substr(0, name.size() - part.size());
+  }
+  return name;
+}
+
+/// Whether a path names such a dataset: by the name of a part, or since the parts exist.
+bool names_parts(const fs::path& path) {
+  const fs::path name = dataset_prefix(path);
+  if (without_part(path) != name) return true;
+  std::error_code unknown;  // a file that cannot be examined is an error when it is opened
+  return !fs::exists(name.string() + ".idx", unknown) &&
+         fs::exists(part_of(name, part_names[0]).string() + ".idx", unknown);
+}
+
+/// Tokens, masks or labels of some documents, one after the other.
+std::vector<std::int64_t> elements_of(const IndexedDataset& part, std::span<const std::int64_t> positions) {
+  std::int64_t size = 0;
+  for (const std::int64_t position : positions) size += part.tokens_in(part.document(position));
+  std::vector<std::int64_t> elements(static_cast<std::size_t>(size));
+  static_cast<void>(part.read_tokens(runs_of_documents(part, positions), elements));
+  return elements;
+}
+
+/// A document's elements in each part.
+struct SftDocument {
+  std::int64_t number = 0;
+  std::span<const std::int64_t> tokens;
+  std::span<const std::int64_t> mask;
+  std::span<const std::int64_t> labels;
+};
+
+[[noreturn]] void refuse(const IndexedDataset& part, const SftDocument& document, std::size_t token,
+                         const std::string& what, const std::string& hint) {
+  throw InputError(part.files()[1]->path(),
+                   "has " + what + " at token " + std::to_string(token) + " of document " +
+                       std::to_string(document.number),
+                   hint);
+}
+
+void require_valid(std::span<const IndexedDataset> parts, const SftDocument& document) {
+  for (std::size_t t = 0; t < document.tokens.size(); ++t) {
+    const std::int64_t token = document.tokens[t];
+    const std::int64_t label = document.labels[t];
+    if (token < 0) {
+      refuse(parts[0], document, t, "the token " + std::to_string(token),
+             "A token is an integer from 0 on; ids above 32767 do not fit into int16");
+    }
+    if (document.mask[t] != 1) {
+      refuse(parts[1], document, t, "the value " + std::to_string(document.mask[t]),
+             "Preprocess without padding and packing: each document must be one sample, whose mask is 1");
+    }
+    if (label != token && label != without_loss) {
+      refuse(parts[2], document, t,
+             "the label " + std::to_string(label) + " beside the token " + std::to_string(token),
+             "Labels must be at their own tokens, with -100 where a token carries no loss");
+    }
+  }
+}
+
+/// Tokens before the first one with loss: at least the first, which nothing predicts.
+std::int64_t prompt_of(const SftDocument& document) {
+  const auto first = std::ranges::find_if(document.labels, [](std::int64_t l) { return l != without_loss; });
+  if (first == document.labels.end()) return std::ssize(document.labels);
+  return std::max<std::int64_t>(first - document.labels.begin(), 1);
+}
+
+}  // namespace
+
+std::optional<fs::path> SftSource::prefix_of(const Communicator& comm, const fs::path& path) {
+  bool are_parts = false;
+  GuardedWork work;
+  if (comm.rank() == 0) work([&] { are_parts = names_parts(path); });
+  broadcast_value(comm, are_parts, 0, work);
+  work.agree(comm);
+  if (!are_parts) return std::nullopt;
+  return without_part(path);
+}
+
+SftSource::SftSource(const fs::path& prefix)
+    : name_(prefix.string()),
+      parts_{IndexedDataset(part_of(prefix, part_names[0])), IndexedDataset(part_of(prefix, part_names[1])),
+             IndexedDataset(part_of(prefix, part_names[2]))} {
+  for (const IndexedDataset& part : parts_) {
+    if (part.has_tokens()) continue;
+    throw InputError(part.files()[0]->path(),
+                     "has elements of " + std::string(name_of(part.dtype())) + "; integers are needed");
+  }
+  require_equal_documents();
+}
+
+void SftSource::require_equal_documents() const {
+  for (std::size_t p = 1; p < parts_.size(); ++p) {
+    const std::string path = parts_[p].files()[0]->path();
+    if (parts_[p].num_documents() != tokens().num_documents()) {
+      throw InputError(path, "has " + std::to_string(parts_[p].num_documents()) +
+                                 " documents; the tokens have " + std::to_string(tokens().num_documents()));
+    }
+    for (std::int64_t d = 0; d < tokens().num_documents(); ++d) {
+      const std::int64_t size = parts_[p].tokens_in(parts_[p].document(d));
+      if (size == tokens_in(d)) continue;
+      throw InputError(path, "has " + std::to_string(size) + " elements in document " + std::to_string(d) +
+                                 ", which has " + std::to_string(tokens_in(d)) + " tokens");
+    }
+  }
+}
+
+std::unique_ptr<SftSource> SftSource::open(const Communicator& comm, const fs::path& prefix) {
+  auto source = together(comm, [&] { return std::unique_ptr<SftSource>(new SftSource(prefix)); });
+  for (const IndexedDataset& part : source->parts_) {
+    for (const InputFile* file : part.files()) require_same_content(comm, *file);
+  }
+  return source;
+}
+
+std::int64_t SftSource::file_bytes() const {
+  return std::accumulate(
+      parts_.begin(), parts_.end(), std::int64_t{0},
+      [](std::int64_t sum, const IndexedDataset& part) { return sum + part.files()[1]->size(); });
+}
+
+SourceFingerprint SftSource::fingerprint(const Communicator& comm) const {
+  const auto files = together(comm, [&] {
+    std::vector<const InputFile*> all;
+    for (const IndexedDataset& part : parts_) all.insert(all.end(), {part.files()[0], part.files()[1]});
+    return all;
+  });
+  return fingerprint_of(comm, files, name_, num_samples(), false);
+}
+
+RaggedBatch SftSource::read(std::span<const std::int64_t> positions) const {
+  const std::vector<std::int64_t> tokens_of_all = elements_of(parts_[0], positions);
+  const std::vector<std::int64_t> mask_of_all = elements_of(parts_[1], positions);
+  const std::vector<std::int64_t> labels_of_all = elements_of(parts_[2], positions);
+  std::vector<SampleShape> shapes;
+  std::vector<SftDocument> documents;
+  std::size_t begin = 0;
+  for (const std::int64_t position : positions) {
+    const auto size = static_cast<std::size_t>(tokens_in(position));
+    const auto mine = [&](const std::vector<std::int64_t>& elements) {
+      return std::span(elements).subspan(begin, size);
+    };
+    const SftDocument& document = documents.emplace_back(
+        SftDocument{position, mine(tokens_of_all), mine(mask_of_all), mine(labels_of_all)});
+    require_valid(parts_, document);
+    const std::int64_t prompt = prompt_of(document);
+    shapes.push_back({SampleId{position}, own_group(position), prompt, tokens_in(position) - prompt});
+    begin += size;
+  }
+  RaggedBatch batch(std::move(shapes));
+  Column& tokens_column = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
+  std::ranges::copy(tokens_of_all, tokens_column.values<std::int64_t>().begin());
+  Column& loss = batch.add_field({std::string(loss_mask_field), DType::uint8, FieldKind::response_token, {}});
+  auto next = loss.values<std::uint8_t>().begin();
+  for (const SftDocument& document : documents) {
+    const std::span<const std::int64_t> labels =
+        document.labels.subspan(static_cast<std::size_t>(prompt_of(document)));
+    next = std::ranges::transform(labels, next, [](std::int64_t label) {
+             return static_cast<std::uint8_t>(label != without_loss);
+           }).out;
+  }
+  return batch;
+}
+
+void SftSource::expect(std::span<const std::int64_t> positions) const {
+  ReadAhead ahead;
+  for (const IndexedDataset& part : parts_) {
+    for (const std::int64_t position : positions)
+      ahead.add(*part.files()[1], part.bytes_of(part.document(position)));
+  }
+  ahead.start();
+}
+
+}  // namespace evenkeel
