@@ -125,6 +125,10 @@ void PrometheusMetrics::passed(const StepFigures& f) {
   count("evenkeel_passes_total", "Passes over a step.", 1);
   count("evenkeel_samples_total", "Samples delivered.", f.samples);
   count("evenkeel_tokens_total", "True tokens of these samples.", f.tokens);
+  count("evenkeel_loss_tokens_total", "Tokens that carry loss.", f.loss_tokens);
+  count("evenkeel_samples_without_loss_total", "Samples in which no token carries loss.", f.without_loss);
+  count("evenkeel_samples_dropped_without_loss_total", "Samples that batch.without_loss dropped.",
+        f.left_out);
   count("evenkeel_rows_total", "Rows delivered, including alignment.", f.rows);
   if (f.shapes)
     count("evenkeel_shape_padding_rows_total", "Rows added to reach one of few shapes.", f.shapes->padding);

@@ -17,6 +17,7 @@
 #include "base/hash.hpp"
 #include "base/printable.hpp"
 #include "base/text/time_now.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "io/files/atomic_file.hpp"
@@ -342,7 +343,22 @@ void Job::finish_pass(const Step& step) {
       if (figures) observer_.passed(*figures);
     });
   }
+  if (figures) warn_of_loss(*figures);
   if (figures) report_.add(*std::move(figures));
+}
+
+// Once of each kind: a job may have many.
+void Job::warn_of_loss(const StepFigures& figures) {
+  const bool trains_nothing = figures.loss_tokens == 0;
+  bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;
+  const std::int64_t without = figures.without_loss + figures.left_out;
+  if (has_warned || (without == 0 && !trains_nothing)) return;
+  has_warned = true;
+  const std::string step = "step " + std::to_string(figures.step) + ": ";
+  const std::string advice = "; the report counts all. See batch.without_loss";
+  observer_.warns(trains_nothing ? step + "no token carries loss, so it trains nothing" + advice
+                                 : step + counted(without, "sample has", "samples have") +
+                                       " no token that carries loss" + advice);
 }
 
 void Job::bring_results_home(const Step& step) {

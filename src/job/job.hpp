@@ -84,6 +84,7 @@ class Job {
   void tell_beginning() const;
   /// What the user may have meant in another way.
   void warn_of_what_is_read_otherwise() const;
+  void warn_of_loss(const StepFigures& figures);
   /// Collective. A name under `fields` that no sample brings would change nothing, unseen.
   void require_fields_of_settings(const Step& step) const;
   [[nodiscard]] OutputRequest output_request() const;
@@ -115,6 +116,8 @@ class Job {
   std::optional<OutputFolders> folders_;
   std::int64_t steps_ = 0;
   RunReport report_;
+  bool warned_of_steps_ = false;
+  bool warned_of_samples_ = false;
   std::optional<Watch> watch_;
   std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
 };

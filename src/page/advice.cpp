@@ -170,6 +170,23 @@ void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector
        "Leave balance.preset out to keep the cap, or leave memory for the widest."});
 }
 
+/// Only if it is not what a job may want: a step that trains nothing.
+void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+  const std::int64_t steps = std::ranges::count_if(run.points(), &StepPoint::trains_nothing);
+  if (steps == 0) return;
+  const auto of_all = static_cast<std::int64_t>(run.points().size());
+  all.push_back(
+      {share_of(static_cast<double>(steps), static_cast<double>(of_all)),
+       fmt::format("In {} of {} no token carries loss: all loss weights are 0, and nothing is trained.",
+                   grouped(steps), counted(of_all, "step")),
+       fmt::format("{} of {} have no token with loss: their responses are empty or cut off, or their loss "
+                   "masks are 0.",
+                   grouped(sums.without_loss), counted(sums.samples, "sample")),
+       "Check loss_mask, prompt_ids and batch.max_length; batch.without_loss: drop leaves such samples out, "
+       "and "
+       "error ends the job at the first."});
+}
+
 /// Where steps are made one by one, in the trainer's time.
 void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, std::vector<Advice>& all) {
   if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
@@ -203,6 +220,7 @@ void add_slow_readers(const RunPicture& run, const PassFigures& sums, std::vecto
 std::vector<Advice> advice_on(const RunPicture& run, const RunCircumstances& circumstances) {
   const PassFigures sums = run.totals().total();
   std::vector<Advice> all;
+  add_steps_without_loss(run, sums, all);
   add_broken_caps(run, sums, all);
   add_uneven_ranks(run, sums, all);
   add_uneven_micro_batches(run, all);

@@ -6,6 +6,7 @@
 
 #include "base/text_layout.hpp"
 #include "evenkeel/pack/prefix/packed.hpp"
+#include "plan/loss_weights.hpp"
 
 namespace evenkeel {
 namespace {
@@ -29,6 +30,14 @@ void for_each_number(Value& into, const Value& from, const Combine& combine) {
 }
 
 }  // namespace
+
+void count_loss(const LengthTable& table, PassFigures& figures) {
+  for (const LengthEntry& entry : table.entries()) {
+    const std::int64_t tokens = loss_tokens_of(entry);
+    figures.loss_tokens += tokens;
+    figures.without_loss += tokens == 0 ? 1 : 0;
+  }
+}
 
 std::string repeated_in_words(const RepeatedTokens& repeated) {
   std::string parts;

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 
@@ -29,6 +30,9 @@ struct SharingSavings;
 struct PassFigures {
   std::int64_t samples = 0;
   std::int64_t tokens = 0;         ///< true tokens
+  std::int64_t loss_tokens = 0;    ///< tokens that carry loss
+  std::int64_t without_loss = 0;   ///< samples in which no token does
+  std::int64_t left_out = 0;       ///< samples that batch.without_loss dropped; not in `samples`
   std::int64_t filled = 0;         ///< rows that hold a token; shared ones once
   std::int64_t rows = 0;           ///< of all micro-batches, filler left out
   std::int64_t padded_rows = 0;    ///< of one padded batch: samples x the longest aligned length
@@ -57,6 +61,9 @@ struct PassFigures {
   std::int64_t peak_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
 };
 
+/// Fills in what the samples of a step say of loss.
+void count_loss(const LengthTable& table, PassFigures& figures);
+
 /// How the passes of a run add up.
 enum class Adds : std::uint8_t {
   as_sum,   ///< counts, bytes and seconds
@@ -82,6 +89,9 @@ inline constexpr auto of_balance = [](auto& figures) -> auto& {
 inline constexpr std::tuple figures_of_a_pass{
     Figure{&PassFigures::samples, Adds::as_sum, "/samples", "samples"},
     Figure{&PassFigures::tokens, Adds::as_sum, "/tokens", "tokens"},
+    Figure{&PassFigures::loss_tokens, Adds::as_sum, "/loss_tokens", "loss_tokens"},
+    Figure{&PassFigures::without_loss, Adds::as_sum, "/samples_without_loss", "without_loss"},
+    Figure{&PassFigures::left_out, Adds::as_sum, "/dropped_without_loss", "left_out"},
     Figure{&PassFigures::filled, Adds::as_sum, nullptr, "filled"},
     Figure{&PassFigures::rows, Adds::as_sum, "/aligned_tokens", "rows"},
     Figure{&PassFigures::padded_rows, Adds::as_sum, "/padded_tokens", "padded_rows"},

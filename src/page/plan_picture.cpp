@@ -14,6 +14,7 @@ StepPicture picture_of(const StepProblem& problem, const StepPlan& plan) {
   StepPicture picture;
   picture.samples = table.size();
   picture.tokens = table.num_tokens();
+  count_loss(table, picture);
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     picture.lower_bound = std::max(picture.lower_bound, plan.ranks[r].lower_bound);
     DpRankPicture& of_rank = picture.dp_ranks.emplace_back();

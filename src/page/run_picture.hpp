@@ -23,6 +23,8 @@ struct DpRankTotals {
 /// What a step adds to lines over all steps.
 struct StepPoint : PassFigures {
   std::int64_t step = 0;
+
+  [[nodiscard]] bool trains_nothing() const noexcept { return loss_tokens == 0 && samples + left_out > 0; }
 };
 
 /// The micro-batches of one step, kept to be shown one by one.

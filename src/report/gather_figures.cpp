@@ -41,11 +41,12 @@ std::array<Number, Size> combine(const boost::mpi::communicator& world, const st
 }
 
 // Sums on rank 0 over all ranks.
-void add_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mine, PassFigures& figures) {
-  const std::array<std::int64_t, 6> sums =
+void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
+  const ExchangeVolume& mine = step.volume;
+  const std::array<std::int64_t, 7> sums =
       combine(world,
-              std::array<std::int64_t, 6>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
-                                          mine.passed_on, mine.messages},
+              std::array<std::int64_t, 7>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
+                                          mine.passed_on, mine.messages, step.record->samples->left_out},
               MPI_SUM);
   figures.sent_bytes = sums[0];
   figures.node_bytes = sums[1];
@@ -53,6 +54,7 @@ void add_volumes(const boost::mpi::communicator& world, const ExchangeVolume& mi
   figures.copied_bytes = sums[3];
   figures.passed_on_bytes = sums[4];
   figures.node_messages = sums[5];
+  figures.left_out = sums[6];
 }
 
 /// Bytes of fields, two words each, on their way to rank 0. Ranks have the same fields.
@@ -170,6 +172,7 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   }
   figures.samples = step.record->table().size();
   figures.tokens = step.record->table().num_tokens();
+  count_loss(step.record->table(), figures);
   figures.padded_rows = figures.samples * longest;
 }
 
@@ -278,7 +281,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
-  add_volumes(mesh.world(), step.volume, figures);
+  add_sums(mesh.world(), step, figures);
   fields->combine(mesh.world());
   figures.peak_bytes = most_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);

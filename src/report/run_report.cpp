@@ -89,12 +89,22 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
             {"once", shortened_to(delay->planned.once, delay->in_order.once)}}}};
 }
 
+/// "; 3 samples have none, 2 were dropped", or nothing.
+std::string samples_without_loss(const PassFigures& total) {
+  std::string text;
+  if (total.without_loss > 0)
+    text += "; " + counted(total.without_loss, "sample has", "samples have") + " none";
+  if (total.left_out > 0) text += "; " + counted(total.left_out, "sample") + " without were dropped";
+  return text;
+}
+
 void add_token_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
   // Sharing removes rows of its own, which no padding was.
   const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
   table.row("samples", grouped(total.samples) + " in " + counted(t.passes.passes(), "step"));
   table.row("tokens", grouped(total.tokens));
+  table.row("tokens with loss", grouped(total.loss_tokens) + samples_without_loss(total));
   table.row("rows in a padded batch", grouped(total.padded_rows));
   table.row(
       "rows delivered",

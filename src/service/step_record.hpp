@@ -25,6 +25,7 @@ struct StepSamples {
   LengthTable table;
   std::vector<CarriedField> fields;  ///< what samples bring, as it travels, added fields last
   std::vector<SharedGroup> trees;    ///< with prefix trees: what samples have in common
+  std::int64_t left_out = 0;         ///< samples of this rank that batch.without_loss dropped
   /// With profiles: what this rank brought and added, to be assigned anew. Columns are borrowed.
   std::shared_ptr<const RaggedBatch> mine;
 };

@@ -19,6 +19,7 @@ using testing_support::expect_dump_matches;
 using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
 using testing_support::read_text;
+using testing_support::run_command;
 using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
@@ -151,6 +152,70 @@ TEST_F(Run, several_profiles_pass_over_each_step_and_write_to_a_folder_each) {
   EXPECT_EQ(steps[1].at("profile"), "update");
   EXPECT_EQ(steps[1].at("bytes").at("sent"), 0);  // no token moves twice
   EXPECT_THAT(result.out, HasSubstr("profile update"));
+}
+
+TEST_F(Run, samples_and_steps_without_loss_are_counted_and_warned_of) {
+  const auto rollout = [](const char* uid, const char* mask) {
+    return std::string(R"({"uid": ")") + uid +
+           R"(", "prompt_ids": [1, 2], "response_ids": [3, 4], "loss_mask": )" + mask + "}\n";
+  };
+  write_text(scratch_ / "masked.jsonl", rollout("a", "[0, 1]") + rollout("b", "[0, 0]") +
+                                            rollout("c", "[0, 0]") + rollout("d", "[0, 0]"));
+  const std::string masked =
+      job() + " --set source.path=" + (scratch_ / "masked.jsonl").string() + " --set batch.global_batch=2 ";
+  const auto reported = [&](const std::string& settings) {
+    const std::filesystem::path report = scratch_ / "report";
+    const ProgramResult result =
+        mpirun_evenkeel(2, masked + settings + " --overwrite --report " + report.string());
+    EXPECT_EQ(result.status, 0) << result.err;
+    return std::pair(result, nlohmann::json::parse(read_text(report / "report.json")));
+  };
+  const auto [kept, of_kept] = reported("");
+  EXPECT_THAT(kept.err, HasSubstr("step 0: 1 sample has no token that carries loss"));
+  EXPECT_THAT(kept.err, HasSubstr("step 1: no token carries loss, so it trains nothing"));
+  EXPECT_THAT(kept.out, HasSubstr("1; 3 samples have none"));
+  EXPECT_EQ(of_kept.at("steps").at(0).at("loss_tokens"), 1);
+  EXPECT_EQ(of_kept.at("steps").at(1).at("samples_without_loss"), 2);
+  EXPECT_THAT(of_kept.at("advice").dump(), HasSubstr("no token carries loss"));
+
+  const auto [dropped, of_dropped] = reported("--set batch.without_loss=drop");
+  EXPECT_THAT(dropped.out, HasSubstr("1; 3 samples without were dropped"));
+  EXPECT_EQ(of_dropped.at("steps").at(0).at("samples"), 1);
+  EXPECT_EQ(of_dropped.at("steps").at(1).at("dropped_without_loss"), 2);
+  EXPECT_EQ(of_dropped.at("steps").at(1).at("samples"), 0);
+
+  const ProgramResult refused = mpirun_evenkeel(2, masked + "--set batch.without_loss=error");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("sample 1: has no token that carries loss"));
+}
+
+TEST_F(Run, a_sample_above_a_length_that_was_set_is_an_error_before_the_first_step) {
+  const ProgramResult result = mpirun_evenkeel(2, job() + "--set batch.max_length=10");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("tokens; batch.max_length is 10. Raise it, or set batch.too_long to"));
+}
+
+TEST_F(Run, processes_that_mpi_does_not_know_of_are_no_job) {
+  const auto started_by = [&](const std::string& variables) {
+    return run_command("env " + variables + " " + EVENKEEL_PROGRAM + " " + job());
+  };
+  for (const auto& [variables, launcher] :
+       {std::pair{"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0", "torchrun started 4 processes (WORLD_SIZE=4)"},
+        {"SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=8 SLURM_PROCID=0", "srun started 8 processes"},
+        {"PMI_SIZE=2 PMI_RANK=0", "an MPI launcher (PMI) started 2 processes (PMI_SIZE=2)"},
+        {"MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_RANK=0", "the mpirun of MVAPICH started 2 processes"}}) {
+    const ProgramResult result = started_by(variables);
+    EXPECT_EQ(result.status, 2) << variables;
+    EXPECT_THAT(result.err, HasSubstr(launcher));
+  }
+  const ProgramResult other = started_by("WORLD_SIZE=4 RANK=1 LOCAL_RANK=1");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_EQ(other.err, "");
+  // An allocation, a pod, an interactive step, and a launcher of one process.
+  for (const char* variables :
+       {"SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_JOB_ID=1", "WORLD_SIZE=2 RANK=0",
+        "SLURM_NTASKS=8 SLURM_STEP_ID=4294967290 SLURM_STEP_NUM_TASKS=1", "WORLD_SIZE=1 RANK=0 LOCAL_RANK=0"})
+    EXPECT_EQ(started_by(variables).status, 0) << variables;
 }
 
 TEST_F(Run, a_profile_that_is_not_there_is_an_error_with_the_names_there_are) {

@@ -17,6 +17,7 @@ StepPicture step_of(const std::vector<std::vector<std::int64_t>>& costs) {
   StepPicture step;
   step.planning.cap = 1000;
   step.samples = 100 * std::ssize(costs);
+  step.loss_tokens = step.samples;
   std::vector<std::vector<Cost>> list;
   for (const auto& of_rank : costs) {
     DpRankPicture& rank = step.dp_ranks.emplace_back();
@@ -36,6 +37,21 @@ std::vector<Advice> advice_on_step(const StepPicture& step, const RunCircumstanc
   RunPicture run;
   run.add(step);
   return advice_on(run, circumstances);
+}
+
+TEST(Advice, says_that_steps_train_nothing) {
+  RunPicture run;
+  StepPicture step = step_of({{100}, {100}});
+  run.add(step);
+  EXPECT_THAT(advice_on(run, {}), testing::IsEmpty());
+  step.loss_tokens = 0;
+  step.without_loss = step.samples;
+  run.add(step);
+  const std::vector<Advice> all = advice_on(run, {});
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all[0].what,
+            "In 1 of 2 steps no token carries loss: all loss weights are 0, and nothing is trained.");
+  EXPECT_DOUBLE_EQ(all[0].share, 0.5);
 }
 
 TEST(Advice, is_silent_where_there_is_nothing_to_gain) {

@@ -215,6 +215,7 @@ TEST(RunReport, takes_pictures_out_of_steps_and_says_what_to_change) {
   picture.profile = "update";
   picture.micro_batches = picture.lower_bound = 1;
   picture.samples = 100;
+  picture.loss_tokens = 100;
   picture.dp_ranks = {{.micro_batches = {{1, 1, 1, 100, 1, 0}}}, {.micro_batches = {{1, 1, 1, 200, 1, 0}}}};
   StepFigures figures = step_of(1, "update");
   RunReport report{.keeps = RunReport::Steps::each};

@@ -79,9 +79,10 @@ struct Step {
   /// part.
   std::vector<MicroBatch> micro_batches;
 
-  std::int64_t num_samples = 0;  ///< over all ranks
-  std::int64_t num_tokens = 0;   ///< over all ranks, counting shared ones for each sample
-  ExchangeVolume volume;         ///< what this rank moved
+  std::int64_t num_samples = 0;      ///< over all ranks
+  std::int64_t num_tokens = 0;       ///< over all ranks, counting shared ones for each sample
+  std::int64_t num_loss_tokens = 0;  ///< tokens that carry loss, over all ranks; 0: the step trains nothing
+  ExchangeVolume volume;             ///< what this rank moved
   PhaseSeconds seconds;
   double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
 

@@ -192,6 +192,8 @@ void bind_step(py::module_& module) {
       .def_property_readonly("profile", [](const HeldStep& self) { return self.step.profile; })
       .def_property_readonly("num_samples", [](const HeldStep& self) { return self.step.num_samples; })
       .def_property_readonly("num_tokens", [](const HeldStep& self) { return self.step.num_tokens; })
+      .def_property_readonly("num_loss_tokens",
+                             [](const HeldStep& self) { return self.step.num_loss_tokens; })
       .def_property_readonly("waited", [](const HeldStep& self) { return self.step.waited; })
       .def_property_readonly("seconds", &seconds_of)
       .def_property_readonly("is_whole", [](const HeldStep& self) { return self.step.record != nullptr; })

@@ -336,6 +336,11 @@ class Step:
         return self._core.num_tokens
 
     @property
+    def num_loss_tokens(self) -> int:
+        """Tokens that carry loss, over all ranks. With 0 of them the step trains nothing."""
+        return self._core.num_loss_tokens
+
+    @property
     def seconds(self) -> dict[str, float]:
         """Of each phase, on this rank."""
         return self._core.seconds

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -22,6 +23,12 @@ Selection::Selection(std::int64_t samples, const std::function<std::int64_t(std:
     if (tokens == 0 && settings.empty == EmptySample::error) {
       throw InputError(std::string(source), "sample " + std::to_string(position) + " has no tokens",
                        "Fix it, or set batch.empty: drop to leave such samples out");
+    }
+    if (settings.too_long == TooLong::error && tokens > settings.max_length.value_or(tokens)) {
+      throw InputError(std::string(source),
+                       "sample " + std::to_string(position) + " has " + number_of(tokens, "token") +
+                           "; batch.max_length is " + std::to_string(*settings.max_length),
+                       "Raise it, or set batch.too_long to drop, truncate or split");
     }
     take(position, entries_of(tokens, settings));
   }

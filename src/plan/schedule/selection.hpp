@@ -29,7 +29,8 @@ class Selection {
   /// All samples, whole.
   explicit Selection(std::int64_t samples);
   /// `tokens_in` gives the length of a sample by its position. Precondition: max_length >= 1. Throws
-  /// InputError that names the source and the first empty sample where that is to be an error. O(samples).
+  /// InputError that names the source and the first sample that is to be an error: an empty one, or one that
+  /// is longer than settings.max_length. O(samples).
   Selection(std::int64_t samples, const std::function<std::int64_t(std::int64_t)>& tokens_in,
             const FilterSettings& settings, std::int64_t max_length, std::string_view source);
 

@@ -156,6 +156,8 @@ Step finish(Exchanged exchanged) noexcept {
   step.micro_batches = std::move(exchanged.micro_batches);
   step.num_samples = gathered.samples->table.size();
   step.num_tokens = gathered.samples->table.num_tokens();
+  for (const LengthEntry& entry : gathered.samples->table.entries())
+    step.num_loss_tokens += loss_tokens_of(entry);
   step.volume = exchanged.moved.volume;
   step.seconds = gathered.pass.seconds;
   step.waited = step.seconds.total();

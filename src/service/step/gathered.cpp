@@ -13,6 +13,7 @@
 #include "exchange/gather/row_count_gather.hpp"
 #include "plan/schedule/sample_summary.hpp"
 #include "service/step/sample_checks.hpp"
+#include "service/step/sample_filter.hpp"
 
 namespace evenkeel {
 namespace {
@@ -58,9 +59,11 @@ std::pair<Gathered, Brought> gather_brought(const StepContext& context,
   const bool shares_prefixes = config.prefix != PrefixSharing::none;
   Stopwatch stopwatch;
   std::optional<RaggedBatch> mine;
+  std::int64_t left_out = 0;
   work([&] {
     mine = read();
     prepare_samples(*mine, shares_prefixes);
+    left_out = apply_filter(config.filter, shares_prefixes, *mine);
   });
   const double read_seconds = stopwatch.lap();
   Phase::becomes("gather lengths");
@@ -72,6 +75,7 @@ std::pair<Gathered, Brought> gather_brought(const StepContext& context,
   CallKey call;
   work([&] {
     samples = std::make_shared<StepSamples>();
+    samples->left_out = left_out;
     ranges = OwnRanges(*mine, config.fields, context.sends_messages);
     summaries = shares_prefixes ? summaries_for_sharing(*mine) : summaries_of(*mine);
     fields = fields_of(*mine);

@@ -45,6 +45,22 @@ TEST(Selection, takes_all_samples_whole_unless_told_otherwise) {
   EXPECT_EQ(selection.digest(), Selection(5).digest());
 }
 
+TEST(Selection, refuses_what_is_longer_than_a_limit_that_was_set) {
+  const auto refusing = [](std::int64_t limit) {
+    return select(example, {.too_long = TooLong::error, .max_length = limit});
+  };
+  EXPECT_EQ(refusing(9).size(), 5);
+  try {
+    static_cast<void>(refusing(8));
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "rollouts.jsonl: sample 1 has 9 tokens; batch.max_length is 8. Raise it, or set batch.too_long "
+        "to drop, truncate or split");
+  }
+}
+
 TEST(Selection, drops_what_is_longer_than_the_limit_and_counts_it) {
   const Selection selection = select(example, {.too_long = TooLong::drop});
   EXPECT_THAT(pieces_of(selection, example), ElementsAre(Taken{0, 0, 3}, Taken{2, 0, 0}, Taken{3, 0, 4}));
