@@ -9,6 +9,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
+#include "service/step/sample_checks.hpp"
 
 namespace evenkeel {
 namespace {
@@ -72,6 +73,34 @@ TEST(SampleChecks, nothing_else_has_the_name_of_the_offsets_that_come_with_a_fie
 TEST(SampleChecks, what_tensors_are_completed_with_is_not_counted) {
   EXPECT_THAT(refusal_of({"loss_mask", DType::uint8, FieldKind::rows, {}}, "1"),
               testing::HasSubstr("one value a token, or one a response token"));
+}
+
+/// The error if fields are added to a sample of this shape that was brought as id 7 of group 3 with a prompt
+/// of 2 and a response of 4 tokens.
+std::string refusal_to_add_to(const SampleShape& added) {
+  const LengthTable table({{SampleShape{SampleId{7}, 3, 2, 4}, WorldRank{0}, 0}});
+  RaggedBatch batch({added});
+  batch.add_field({"rewards", DType::float32, FieldKind::sample, {}});
+  try {
+    require_addable(table, WorldRank{0}, 1, batch);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+TEST(SampleChecks, fields_are_added_to_the_samples_that_were_brought) {
+  EXPECT_EQ(refusal_to_add_to({SampleId{7}, 3, 2, 4}), "taken");
+  EXPECT_THAT(
+      refusal_to_add_to({SampleId{8}, 3, 2, 4}),
+      testing::HasSubstr("not in the order in which the samples were brought: sample 7 is elsewhere"));
+  EXPECT_THAT(refusal_to_add_to({SampleId{7}, own_group(7), 2, 4}),
+              testing::HasSubstr("name no group for sample 7, which was brought with one. Pass the groups"));
+  EXPECT_THAT(refusal_to_add_to({SampleId{7}, 4, 2, 4}),
+              testing::HasSubstr("name another group for sample 7 than it was brought with"));
+  EXPECT_THAT(refusal_to_add_to({SampleId{7}, 3, 3, 3}),
+              testing::HasSubstr("have a prompt of 3 and a response of 3 tokens for sample 7, which was "
+                                 "brought with a prompt of 2 and a response of 4"));
 }
 
 }  // namespace

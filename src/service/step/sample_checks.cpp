@@ -203,6 +203,30 @@ void clear_last_rows(const RaggedBatch& batch, Column& mask) {
   }
 }
 
+std::string lengths_of(const SampleShape& sample) {
+  return "a prompt of " + std::to_string(sample.prompt) + " and a response of " +
+         std::to_string(sample.response);
+}
+
+/// Throws InputError unless fields are added to the sample that was brought in this place.
+void require_sample_as_brought(const SampleShape& brought, const SampleShape& added) {
+  if (added.id != brought.id) {
+    throw InputError("added fields", "are not in the order in which the samples were brought: " +
+                                         name_of(brought) + " is elsewhere");
+  }
+  if (added.length() != brought.length() || added.prompt != brought.prompt) {
+    throw InputError("added fields", "have " + lengths_of(added) + " tokens for " + name_of(brought) +
+                                         ", which was brought with " + lengths_of(brought));
+  }
+  if (added.group != brought.group) {
+    const bool is_missing = is_own_group(added.group);
+    throw InputError("added fields",
+                     (is_missing ? "name no group for " : "name another group for ") + name_of(brought) +
+                         (is_missing ? ", which was brought with one" : " than it was brought with"),
+                     "Pass the groups with which the samples were brought");
+  }
+}
+
 }  // namespace
 
 void require_valid_samples(const RaggedBatch& batch) {
@@ -236,10 +260,8 @@ void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owne
                                          " samples; this rank brought " + std::to_string(owned));
   }
   for (const LengthEntry& entry : table.entries()) {
-    if (entry.owner != rank || added.samples()[static_cast<std::size_t>(entry.owner_index)] == entry.shape)
-      continue;
-    throw InputError("added fields", "are not in the order in which the samples were brought: sample " +
-                                         std::to_string(entry.shape.id.value()) + " is elsewhere");
+    if (entry.owner == rank)
+      require_sample_as_brought(entry.shape, added.samples()[static_cast<std::size_t>(entry.owner_index)]);
   }
 }
 
