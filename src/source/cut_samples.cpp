@@ -4,10 +4,13 @@
 #include <cstring>
 #include <utility>
 
+#include "base/byte_hash.hpp"
+#include "base/hash.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/transfer/row_cuts.hpp"
+#include "plan/units/told_segments.hpp"
 
 namespace evenkeel {
 namespace {
@@ -83,6 +86,26 @@ Column column_for(const RaggedBatch& out, const FieldSpec& spec, std::span<const
   return Column::unwritten(spec, SampleRows::of_counts(counts));
 }
 
+/// A hash of the column's rows of a cut.
+std::uint64_t hash_of_rows(const RaggedBatch& from, const Column& column, const Cut& cut) {
+  const RowRange rows = rows_of(from, column, cut, {});
+  return hash_of_bytes({column.row(rows.begin), column.row(rows.end)});
+}
+
+/// Hash of what precedes the cut in a sample that declares its tree; see RaggedBatch::contexts.
+std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
+  const Column* const segments = from.find(segment_ids_field);
+  if (segments == nullptr || cut.tokens.begin == 0) return 0;
+  const FieldKind kind = segments->spec().kind;
+  Cut before = cut;
+  before.tokens = {0, cut.tokens.begin};
+  if (kind == FieldKind::token) return hash_of_rows(from, *segments, before);
+  if (kind != FieldKind::response_token) return 0;  // planning refuses it
+  const std::uint64_t responses = hash_of_rows(from, *segments, before);
+  before.tokens.end = std::min(before.tokens.end, sample_of(from, cut).prompt);
+  return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);
+}
+
 /// Counts ranges of a sample's tokens from the first one of the cut on, and ends them with it.
 void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
   for (std::int64_t& bound : ranges) bound = std::clamp(bound, tokens.begin, tokens.end) - tokens.begin;
@@ -122,6 +145,11 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
   for (const Cut& cut : cuts) shapes.push_back(shape_of(batches[cut.batch], cut));
   RaggedBatch out(std::move(shapes));
   if (cuts.empty()) return out;
+  std::vector<std::uint64_t> contexts;
+  contexts.reserve(cuts.size());
+  for (const Cut& cut : cuts) contexts.push_back(context_of(batches[cut.batch], cut));
+  const auto is_piece = [](std::uint64_t context) { return context != 0; };
+  if (std::ranges::any_of(contexts, is_piece)) out.set_contexts(std::move(contexts));
 
   const std::size_t first = cuts.front().batch;
   for (const Column& column : batches[first].fields()) {

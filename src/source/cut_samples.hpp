@@ -30,9 +30,11 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 /// response tokens in fields of response tokens, those that have a token of it in fields of rows that `told`
 /// lets another field cut (FieldSettings::cut_by), and all of the sample's rows in fields of samples, text
 /// and bytes; its prompt is what of the sample's prompt is in it. Ranges of tokens are counted from its first
-/// token on, and end with it. Fields are those of the batches that are cut from, in the order of the first.
-/// Throws InputError where ranges of tokens are no ranges of their sample's. O(bytes). Preconditions: all
-/// batches that are cut from have the same fields; require_rows_can_be_cut() accepts what is cut.
+/// token on, and end with it. The batch knows the contexts of pieces that do not begin their sample, so that
+/// these share tokens only as their samples do. Fields are those of the batches that are cut from, in the
+/// order of the first. Throws InputError where ranges of tokens are no ranges of their sample's. O(bytes).
+/// Preconditions: all batches that are cut from have the same fields; require_rows_can_be_cut() accepts what
+/// is cut.
 ///
 /// Example: tokens [2, 5) of a sample of prompt 3 and response 4 have a prompt of 1 and a response of 2,
 /// whose rows are the response's 0 and 1. Of rows of the tokens [0, 3) and [3, 7) it has both, as of [0, 1)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
+#include "plan/units/told_segments.hpp"
 #include "support/error_message.hpp"
 
 namespace evenkeel {
@@ -93,6 +94,29 @@ TEST(CutSamples, need_a_field_that_says_the_tokens_of_rows_where_samples_are_cut
   EXPECT_THAT(message(std::span(fields).first(1), cut_by_spans()), HasSubstr("'spans'"));
   EXPECT_NO_THROW(require_rows_can_be_cut(fields, cut_by_spans(), "a source", two_cut));
   EXPECT_NO_THROW(require_rows_can_be_cut(fields, {}, "a source", {.samples = 9, .taken = 9}));
+}
+
+/// Keys of the last two tokens of a sample `prompt | 4 4 x x`, whose segments are `first first 5 5`.
+std::vector<std::int64_t> keys_of_last_piece(FieldKind kind, std::int64_t prompt, std::int64_t first) {
+  RaggedBatch whole({{SampleId{5}, 1, 1, 4}});
+  std::ranges::copy(std::vector<std::int64_t>{prompt, 4, 4, 10 * first, 11 * first},
+                    whole.add_field(tokens_spec).values<std::int64_t>().begin());
+  std::vector<std::int64_t> segments{first, first, 5, 5};
+  if (kind == FieldKind::token) segments.insert(segments.begin(), 0);
+  std::ranges::copy(segments,
+                    whole.add_field({"segment_ids", DType::int64, kind, {}}).values<std::int64_t>().begin());
+  const std::vector<std::int64_t> keys = segment_keys(cut(whole, {{0, 3}, {3, 5}}), 0);
+  EXPECT_EQ(keys[1], -1 - first) << "a piece that begins its sample names segments as that does";
+  return {keys.begin() + 3, keys.end()};
+}
+
+TEST(CutSamples, keep_pieces_apart_that_name_one_segment_behind_different_ones) {
+  const std::vector<std::int64_t> one = keys_of_last_piece(FieldKind::response_token, 9, 1);
+  EXPECT_EQ(one, keys_of_last_piece(FieldKind::response_token, 9, 1));
+  EXPECT_EQ(one[0], one[1]) << "of one segment";
+  EXPECT_NE(one, keys_of_last_piece(FieldKind::response_token, 9, 2));
+  EXPECT_NE(one, keys_of_last_piece(FieldKind::response_token, 8, 1)) << "behind another prompt";
+  EXPECT_NE(keys_of_last_piece(FieldKind::token, 9, 1), keys_of_last_piece(FieldKind::token, 9, 2));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -100,11 +101,18 @@ class RaggedBatch {
   /// The field of that name. Throws InputError that lists the existing names.
   [[nodiscard]] const Column& at(std::string_view name) const;
 
+  /// For each sample a hash of what precedes it, if it is a later piece of a sample that declares its
+  /// tree: pieces with different hashes share no tokens. 0 for other samples. Empty if no sample is one.
+  [[nodiscard]] std::span<const std::uint64_t> contexts() const noexcept { return contexts_; }
+  /// Precondition: there is one for each sample, or none at all.
+  void set_contexts(std::vector<std::uint64_t> contexts) noexcept { contexts_ = std::move(contexts); }
+
  private:
   std::vector<SampleShape> samples_;
   std::vector<std::int64_t> token_offsets_;
   std::vector<std::int64_t> response_offsets_;
   std::vector<Column> fields_;
+  std::vector<std::uint64_t> contexts_;
 };
 
 /// The name of the one field every batch must have: int64 tokens.

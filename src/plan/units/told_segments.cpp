@@ -1,7 +1,10 @@
 #include "plan/units/told_segments.hpp"
 
+#include <cstddef>
+#include <span>
 #include <string>
 
+#include "base/hash.hpp"
 #include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -15,6 +18,19 @@ void require_integers_of_tokens(const FieldSpec& field) {
                    "says which tree samples make, with prefix.share: tree, and is not one integer a token or "
                    "a response token",
                    "Bring the number of the segment of each token, or rename the field");
+}
+
+/// Gives pieces with different contexts different keys.
+void separate_contexts(const RaggedBatch& batch, std::span<std::int64_t> keys) {
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // no token is equal to it
+  for (std::size_t i = 0; i < batch.contexts().size(); ++i) {
+    const std::uint64_t context = batch.contexts()[i];
+    if (context == 0) continue;
+    const RowRange rows = batch.rows_of(FieldKind::token, static_cast<std::int64_t>(i));
+    for (std::int64_t& key :
+         keys.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())))
+      key = static_cast<std::int64_t>(mix_64(context ^ mix_64(static_cast<std::uint64_t>(key))) | sign);
+  }
 }
 
 }  // namespace
@@ -46,6 +62,7 @@ std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ah
       }
     }
   });
+  separate_contexts(batch, keys);
   return keys;
 }
 

@@ -105,6 +105,7 @@ void require_cut_by_what_is_there(const StepSamples& samples, const AddedFields&
 RaggedBatch with_added(const RaggedBatch& mine, const AddedFields& added) {
   if (mine.size() == 0) return {};
   RaggedBatch all({mine.samples().begin(), mine.samples().end()});
+  all.set_contexts({mine.contexts().begin(), mine.contexts().end()});
   for (const Column& column : mine.fields())
     if (!added.has(column.spec().name)) all.add_field(column);
   for (const Column& column : added.mine.fields()) static_cast<void>(all.add_field(column).lend());
