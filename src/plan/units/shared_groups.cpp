@@ -1,7 +1,9 @@
 #include "evenkeel/plan/shared_groups.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -69,48 +71,147 @@ bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
   return true;
 }
 
-/// Adds what a part repeats, by the limit that forced it: rows, or one of those above.
-void add_repeated(RepeatedTokens& repeated, std::int64_t tokens, std::size_t forced_by) {
-  constexpr std::size_t rows = 2;  // of repeat_reasons
-  repeated[std::min(forced_by, rows)] += tokens;
-}
-
 /// One prompt with its responses, or a sample that fits under the cap only while both are aligned together.
 SharedGroup part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
                               std::int64_t max_rows, std::int64_t ahead) {
   PrefixTree tree = one_level_tree(table, entries, ahead);
-  if (aligned_rows(tree, alignment) > max_rows) return whole_sample(table, entries.front());
+  if (entries.size() == 1 && aligned_rows(tree, alignment) > max_rows)
+    return whole_sample(table, entries.front());
   return {std::move(entries), std::move(tree)};
 }
 
-/// Runs of responses that fit under the caps together with their prompt.
-SplitGroup split_responses(const LengthTable& table, const SharedGroup& group, std::int64_t alignment,
-                           std::int64_t max_rows, std::int64_t ahead, std::span<const PartLimit> limits) {
-  OrderedSamples samples;
-  for (const EntryId entry : group.entries) {
-    samples.lengths.push_back(table[entry].shape.length());
-    samples.shared.push_back(samples.shared.empty() ? 0 : shared_prompt(table[entry].shape, ahead));
-  }
-  SplitGroup split;
-  for (const OrderedRun& run : runs_with_fewest_repeats(samples, alignment, max_rows, limits)) {
-    Entries entries(group.entries.begin() + run.samples.begin, group.entries.begin() + run.samples.end);
-    split.parts.push_back(part_of_responses(table, std::move(entries), alignment, max_rows, ahead));
-    add_repeated(split.repeated, run.repeated, run.forced_by);
-  }
-  return split;
-}
+/// A part of a group above a limit.
+struct GroupPart {
+  std::vector<std::int64_t> samples;  ///< of the group, ascending
+  SharedGroup group;
+  std::int64_t repeated = 0;  ///< tokens that parts before it have, too
+  std::size_t forced_by = 0;  ///< see SubTree
+};
 
-SplitGroup split_subtrees(const SharedGroup& group, std::int64_t alignment, std::int64_t max_rows,
-                          std::span<const PartLimit> limits) {
-  SplitGroup split;
-  for (SubTree& sub : split_tree(group.tree, alignment, max_rows, limits)) {
-    SharedGroup& part = split.parts.emplace_back(SharedGroup{{}, std::move(sub.tree)});
-    for (const std::int64_t sample : sub.samples)
-      part.entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
-    add_repeated(split.repeated, sub.repeated, sub.forced_by);
+/// Splits one group above a limit into parts that keep all limits.
+class GroupSplit {
+ public:
+  GroupSplit(const LengthTable& table, const SharedGroup& group, const PlanSettings& settings,
+             std::span<const RowCap> caps)
+      : table_(table),
+        group_(group),
+        caps_(caps),
+        alignment_(settings.alignment(settings.largest_group())),
+        max_rows_(settings.cap(settings.largest_group())),
+        most_samples_(settings.micro_batch.limits().max_items),
+        ahead_(settings.predict_ahead),
+        has_prompt_(has_one_level(table, group, ahead_)) {}
+
+  /// Parts of neighboring samples, then joined: a part joins an earlier one that shares tokens with it if
+  /// both keep the limits together. So no micro-batch has room for two parts that repeat tokens.
+  [[nodiscard]] SplitGroup split() const {
+    const std::vector<PartLimit> limits = part_limits(group_.entries, most_samples_, caps_);
+    SplitGroup split;
+    for (GroupPart& part : joined(has_prompt_ ? runs_of_responses(limits) : subtrees(limits))) {
+      constexpr std::size_t rows = 2;  // of repeat_reasons
+      split.repeated[std::min(part.forced_by, rows)] += part.repeated;
+      if (!part.samples.empty()) split.parts.push_back(std::move(part.group));
+    }
+    return split;
   }
-  return split;
-}
+
+ private:
+  [[nodiscard]] SharedGroup group_of(std::span<const std::int64_t> samples) const {
+    Entries entries;
+    for (const std::int64_t sample : samples)
+      entries.push_back(group_.entries[static_cast<std::size_t>(sample)]);
+    if (has_prompt_) return part_of_responses(table_, std::move(entries), alignment_, max_rows_, ahead_);
+    return {std::move(entries), group_.tree.subtree(samples)};
+  }
+
+  /// Runs of responses that fit under the caps together with their prompt.
+  [[nodiscard]] std::vector<GroupPart> runs_of_responses(std::span<const PartLimit> limits) const {
+    OrderedSamples ordered;
+    for (const EntryId entry : group_.entries) {
+      ordered.lengths.push_back(table_[entry].shape.length());
+      ordered.shared.push_back(ordered.shared.empty() ? 0 : shared_prompt(table_[entry].shape, ahead_));
+    }
+    std::vector<GroupPart> parts;
+    for (const OrderedRun& run : runs_with_fewest_repeats(ordered, alignment_, max_rows_, limits)) {
+      std::vector<std::int64_t> samples(static_cast<std::size_t>(run.samples.size()));
+      std::iota(samples.begin(), samples.end(), run.samples.begin);
+      SharedGroup group = group_of(samples);
+      parts.push_back({std::move(samples), std::move(group), run.repeated, run.forced_by});
+    }
+    return parts;
+  }
+
+  [[nodiscard]] std::vector<GroupPart> subtrees(std::span<const PartLimit> limits) const {
+    std::vector<GroupPart> parts;
+    for (SubTree& sub : split_tree(group_.tree, alignment_, max_rows_, limits)) {
+      SharedGroup group{{}, std::move(sub.tree)};
+      for (const std::int64_t sample : sub.samples)
+        group.entries.push_back(group_.entries[static_cast<std::size_t>(sample)]);
+      parts.push_back({std::move(sub.samples), std::move(group), sub.repeated, sub.forced_by});
+    }
+    return parts;
+  }
+
+  /// The parts, in depth-first order. A part that has joined an earlier one has no samples left, and repeats
+  /// what it does not share with that one.
+  [[nodiscard]] std::vector<GroupPart> joined(std::vector<GroupPart> parts) const {
+    std::vector<std::size_t> joins(parts.size());  // the part that the samples of each are in now
+    std::vector<std::int64_t> common;              // tokens that all samples of each have
+    std::vector<std::int64_t> before;              // tokens that the first of each has with the one before it
+    for (const GroupPart& part : parts) {
+      common.push_back(common_tokens(part.group.tree));
+      before.push_back(part.repeated);
+    }
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      joins[p] = p;
+      std::vector<bool> looked_at(p);
+      std::int64_t shared = before[p];  // with the last sample of part i
+      for (std::size_t i = p; i-- > 0 && shared > 0 && joins[p] == p;) {
+        if (!looked_at[joins[i]] && join(parts[joins[i]], parts[p], shared)) joins[p] = joins[i];
+        looked_at[joins[i]] = true;
+        shared = std::min({shared, common[i], before[i]});
+      }
+    }
+    return parts;
+  }
+
+  /// Tokens that all samples of a tree have in common.
+  [[nodiscard]] static std::int64_t common_tokens(const PrefixTree& tree) {
+    const OrderedSamples samples = ordered_samples(tree);
+    return samples.size() == 1 ? samples.lengths.front()
+                               : *std::min_element(samples.shared.begin() + 1, samples.shared.end());
+  }
+
+  /// Moves the samples of `part` to `to`, with which it shares so many tokens, if both keep the limits
+  /// together and take no more rows than apart. Returns whether it did.
+  [[nodiscard]] bool join(GroupPart& to, GroupPart& part, std::int64_t shared) const {
+    const PrefixTree& one = to.group.tree;
+    const PrefixTree& other = part.group.tree;
+    if (one.num_rows() + other.num_rows() - shared > max_rows_) return false;
+    if (std::ssize(to.samples) + std::ssize(part.samples) > most_samples_) return false;
+    std::vector<std::int64_t> samples;
+    std::ranges::merge(to.samples, part.samples, std::back_inserter(samples));
+    SharedGroup both = group_of(samples);
+    const std::int64_t rows = aligned_rows(both.tree, alignment_);
+    if (rows > max_rows_ || rows > aligned_rows(one, alignment_) + aligned_rows(other, alignment_))
+      return false;
+    if (!are_below(caps_, both.entries)) return false;
+    to.samples = std::move(samples);
+    to.group = std::move(both);
+    part.samples.clear();
+    part.repeated -= shared;
+    return true;
+  }
+
+  const LengthTable& table_;
+  const SharedGroup& group_;
+  std::span<const RowCap> caps_;
+  std::int64_t alignment_;
+  std::int64_t max_rows_;
+  std::int64_t most_samples_;
+  std::int64_t ahead_;
+  bool has_prompt_;
+};
 
 }  // namespace
 
@@ -198,21 +299,16 @@ Cost cost_of_tree(const CostModel& model, const PrefixTree& tree) {
 }
 
 SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanSettings& settings) {
-  const std::int64_t alignment = settings.alignment(settings.largest_group());
-  const std::int64_t max_rows = settings.cap(settings.largest_group());
-  const std::int64_t most_samples = settings.micro_batch.limits().max_items;
+  const int largest = settings.largest_group();
   const std::vector<RowCap> caps = row_caps_of(table, settings.micro_batch);
-  if (aligned_rows(group.tree, alignment) <= max_rows && std::ssize(group.entries) <= most_samples &&
+  if (aligned_rows(group.tree, settings.alignment(largest)) <= settings.cap(largest) &&
+      std::ssize(group.entries) <= settings.micro_batch.limits().max_items &&
       are_below(caps, group.entries)) {
     SplitGroup whole;
     whole.parts.push_back(std::move(group));
     return whole;
   }
-  const std::vector<PartLimit> limits = part_limits(group.entries, most_samples, caps);
-  const std::int64_t ahead = settings.predict_ahead;
-  return has_one_level(table, group, ahead)
-             ? split_responses(table, group, alignment, max_rows, ahead, limits)
-             : split_subtrees(group, alignment, max_rows, limits);
+  return GroupSplit(table, group, settings, caps).split();
 }
 
 std::vector<SharedGroup> cut_group(const LengthTable& table, const SharedGroup& group,

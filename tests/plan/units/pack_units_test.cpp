@@ -189,6 +189,26 @@ TEST(PackUnits, of_a_tree_are_cut_by_all_limits_at_once) {
   EXPECT_EQ(units.repeated(), (RepeatedTokens{2 + 2, 0, 0}));
 }
 
+TEST(PackUnits, of_a_tree_join_parts_that_fit_together_though_they_are_no_neighbors) {
+  const std::vector<std::vector<std::int64_t>> tokens{{2, 2, 2}, {2, 1}, {2, 2, 1, 2, 1}};
+  const LengthTable table = table_of({{7, 0, 3}, {7, 0, 2}, {7, 0, 5}});
+  const std::vector<SharedGroup> trees =
+      prefix_trees(table, std::vector<std::span<const std::int64_t>>(tokens.begin(), tokens.end()));
+  PlanSettings settings = sharing(5);
+  settings.sharing = PrefixSharing::trees;
+  const PackUnits units = make_units({table, settings, 0, trees});
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
+  EXPECT_EQ(units[UnitId{0}].rows, 4) << "`2 2 2` and `2 1`";
+  EXPECT_EQ(units.repeated(), (RepeatedTokens{2, 0, 0}));
+}
+
+TEST(PackUnits, of_a_prompt_join_parts_that_fit_together_though_they_are_no_neighbors) {
+  const LengthTable table = table_of({{7, 3, 3}, {7, 3, 6}, {7, 3, 2}, {7, 3, 1}});
+  const PackUnits units = make_units({table, sharing(9)});
+  EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 2, 3), ElementsAre(1)));
+  EXPECT_EQ(units.repeated(), (RepeatedTokens{3, 0, 0}));
+}
+
 TEST(PackUnits, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_not_fit) {
   const LengthTable table = table_of({{7, 5, 3}, {7, 5, 1}});
   PlanSettings settings = sharing(8);
@@ -336,6 +356,30 @@ RC_GTEST_PROP(SharedStep, has_no_path_above_its_cap_and_no_tree_above_its_own, (
   }
   for (const SharedGroup& whole : forest.trees) rows -= whole.tree.num_rows();
   RC_ASSERT(std::accumulate(units.repeated().begin(), units.repeated().end(), std::int64_t{0}) == rows);
+}
+
+RC_GTEST_PROP(SharedStep, computes_what_samples_of_a_micro_batch_share_once, ()) {
+  const Forest forest = any_forest();
+  PlanSettings settings = sharing(1, *rc::gen::inRange(1, 4));
+  settings.sharing = PrefixSharing::trees;
+  const std::vector<std::int64_t> lengths = forest.table.sample_lengths();
+  settings.micro_batch.max_tokens =
+      std::max<std::int64_t>(1, lengths.empty() ? 1 : std::ranges::max(lengths)) +
+      *rc::gen::inRange<std::int64_t>(0, 60);
+  if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 6);
+  for (const DpRankPlan& rank : plan_step({forest.table, settings, 0, forest.trees}).ranks) {
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      std::int64_t once = 0;
+      for (const SharedGroup& group : forest.trees) {
+        std::vector<std::int64_t> samples;
+        for (std::int64_t s = 0; s < std::ssize(group.entries); ++s)
+          if (std::ranges::count(m.entries, group.entries[static_cast<std::size_t>(s)]) > 0)
+            samples.push_back(s);
+        once += group.tree.subtree(samples).num_rows();
+      }
+      RC_ASSERT(m.tokens == once);
+    }
+  }
 }
 
 RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
