@@ -80,8 +80,8 @@ Keys field_keys() {
           "is cut in the same way."),
       key("field.spread_pads", f, &FieldSettings::spread_pads, Integer<Int64>{0, most_experts},
           "For routes, whose elements are numbers of experts: pad rows are routed to this many experts in "
-          "turn, "
-          "so that none gets all of them. 0: they are zeros."),
+          "turn, so that none gets all of them; each context-parallel rank starts at a different expert. 0: "
+          "they are zeros."),
       key("field.profiles", f, &FieldSettings::profiles, ProfileNames{},
           "The profiles whose passes get the field, such as pixels for an encoder's pass. "
           "all: every pass. A pass without a profile gets only fields that go to all."),

@@ -173,9 +173,9 @@ Keys balance_keys() {
           "and "
           "lay its micro-batches out over the DP ranks (grid), for ranks that meet at every micro-batch. "
           "auto "
-          "plans every step in both ways and takes the one that ends first by balance.meet; where that is "
-          "not "
-          "set, it is hierarchical."),
+          "plans every step in both ways and takes the one that ends first by balance.meet, in either of its "
+          "values; if that is not set, it is hierarchical. With prefix.share a grid cuts trees further for "
+          "equal work, and repeats what their parts share."),
       key("balance.meet", b, &BalanceSettings::meet, meetings,
           "Where the trainer's DP ranks wait for each other: once a step, as in plain data parallelism (DDP, "
           "Megatron), or at every micro-batch (FSDP, experts' all-to-all)."),
@@ -189,7 +189,8 @@ Keys balance_keys() {
       key("balance.overhead", b, &BalanceSettings::overhead,
           OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
           "The constant cost of a micro-batch, in the units of the cost; auto is the work of 256 tokens, or "
-          "the measured one. For micro_batch.count: fastest and mesh.cp: flexible."),
+          "the measured one. For micro_batch.count: fastest, mesh.cp: flexible, and balance.strategy: auto, "
+          "which adds it to the time of each micro-batch in both ways."),
       key("balance.communication", b, &BalanceSettings::communication, CommunicationFormat{},
           "With mesh.cp: flexible, the cost of passing one token's keys and values to the next rank, in the "
           "units of the cost, in groups inside a node and in larger ones; how many places (ranks divided by "

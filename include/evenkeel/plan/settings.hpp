@@ -122,8 +122,8 @@ struct BalanceSettings {
   /// How much later placement may make the DP rank that ends last, in millionths (reassign_to_owners); 0: not
   /// at all, shares are only moved as a whole.
   std::int64_t placement_tolerance = 0;
-  /// The constant cost of a micro-batch, for CountRule::fastest and for groups; unset: default_overhead of
-  /// the cost.
+  /// The constant cost of a micro-batch, for CountRule::fastest, for groups, and for Strategy::automatic,
+  /// which adds it for each micro-batch of both ways; unset: default_overhead of the cost.
   std::optional<Cost> overhead = std::nullopt;
   CommunicationSettings communication = {};
   /// Set: the encoder's work, which `cost` does not include, is balanced over DP ranks as well
