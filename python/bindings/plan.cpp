@@ -13,15 +13,9 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "plan/assign/dp_assignment.hpp"
-#include "plan/micro_batches/micro_batch_layout.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;
-
-PackedMicroBatch PlannedStep::layout_of(const MicroBatchPlan& micro_batch) const {
-  std::call_once(once_, [this] { assignment_.emplace(assign_step(problem())); });
-  return lay_out(problem(), *assignment_, micro_batch, CpRank{0});
-}
 
 namespace {
 
@@ -84,7 +78,7 @@ std::shared_ptr<PlannedStep> planned(py::handle prompts, py::handle responses, c
 
 std::vector<RankOfStep> ranks_of(const std::shared_ptr<PlannedStep>& step) {
   std::vector<RankOfStep> ranks;
-  for (std::size_t r = 0; r < step->plan.ranks.size(); ++r) ranks.push_back({step, r});
+  for (std::size_t r = 0; r < step->plan().ranks.size(); ++r) ranks.push_back({step, r});
   return ranks;
 }
 
@@ -106,8 +100,8 @@ py::array_t<std::int64_t> samples_of(const RankOfStep& rank) {
 /// The DP rank of every sample.
 py::array_t<std::int64_t> owners_of(const PlannedStep& step) {
   Numbers owners(static_cast<std::size_t>(step.table.size()));
-  for (std::size_t r = 0; r < step.plan.ranks.size(); ++r) {
-    for (const MicroBatchPlan& m : step.plan.ranks[r].micro_batches) {
+  for (std::size_t r = 0; r < step.plan().ranks.size(); ++r) {
+    for (const MicroBatchPlan& m : step.plan().ranks[r].micro_batches) {
       for (const EntryId entry : m.entries) owners[entry.index()] = static_cast<std::int64_t>(r);
     }
   }
@@ -116,13 +110,13 @@ py::array_t<std::int64_t> owners_of(const PlannedStep& step) {
 
 std::int64_t lower_bound_of(const PlannedStep& step) {
   std::int64_t bound = 0;
-  for (const DpRankPlan& rank : step.plan.ranks) bound = std::max(bound, rank.lower_bound);
+  for (const DpRankPlan& rank : step.plan().ranks) bound = std::max(bound, rank.lower_bound);
   return bound;
 }
 
 py::dict quality_of(const PlannedStep& step) {
   const std::vector<std::int64_t>& speeds = step.settings.balance.speeds;
-  const StepBalance balance = step_balance(step.plan, speeds);
+  const StepBalance balance = step_balance(step.plan(), speeds);
   const StepWaiting waiting = step_waiting(balance);
   py::dict figures;
   figures["dp_max_over_mean_before"] = max_over_mean(unbalanced_dp_costs(step.table, step.settings), speeds);
@@ -136,8 +130,8 @@ py::dict quality_of(const PlannedStep& step) {
 
 std::string text_of(const PlannedStep& step) {
   return "StepPlan(" + std::to_string(step.table.size()) + " samples on " +
-         std::to_string(step.plan.ranks.size()) + " DP ranks, " +
-         std::to_string(step.plan.num_micro_batches()) + " micro-batches each)";
+         std::to_string(step.plan().ranks.size()) + " DP ranks, " +
+         std::to_string(step.plan().num_micro_batches()) + " micro-batches each)";
 }
 
 void bind_micro_batch(py::module_& module) {
@@ -258,10 +252,10 @@ void bind_plan(py::module_& module) {
 
 ``plan[r]`` is the share of DP rank r, ``len(plan)`` the number of DP ranks. Two plans are equal when every micro-batch
 holds the same samples in the same order.)")
-      .def("__len__", [](const Step& self) { return self.plan.ranks.size(); })
+      .def("__len__", [](const Step& self) { return self.plan().ranks.size(); })
       .def("__getitem__",
            [](const std::shared_ptr<Step>& self, std::int64_t r) {
-             const std::int64_t size = std::ssize(self->plan.ranks);
+             const std::int64_t size = std::ssize(self->plan().ranks);
              return RankOfStep{self, static_cast<std::size_t>(checked_index(r, size, "DP rank"))};
            })
       .def_property_readonly(
@@ -269,10 +263,10 @@ holds the same samples in the same order.)")
       .def_property_readonly("num_samples", [](const Step& self) { return self.table.size(); })
       .def_property_readonly("num_tokens", [](const Step& self) { return self.table.num_tokens(); })
       .def_property_readonly(
-          "num_micro_batches", [](const Step& self) { return self.plan.num_micro_batches(); },
+          "num_micro_batches", [](const Step& self) { return self.plan().num_micro_batches(); },
           "Micro-batches of each DP rank.")
       .def_property_readonly(
-          "counts", [](const Step& self) { return self.plan.counts; }, "The same by mini-batch: a list.")
+          "counts", [](const Step& self) { return self.plan().counts; }, "The same by mini-batch: a list.")
       .def_property_readonly("lower_bound", &lower_bound_of,
                              "No plan with these shares has fewer micro-batches a DP rank.")
       .def_property_readonly(
@@ -287,11 +281,11 @@ holds the same samples in the same order.)")
           "How even it is, as a dict. *_max_over_mean: 1 is perfect; waiting_*: the share of the step "
           "that an average DP rank waits for the slowest, 0 is perfect.")
       .def_property_readonly(
-          "hash", [](const Step& self) { return plan_hash(self.plan); },
+          "hash", [](const Step& self) { return plan_hash(self.plan()); },
           "64 bits, equal for equal plans on every machine.")
-      .def("__eq__", [](const Step& a, const Step& b) { return a.plan == b.plan; })
+      .def("__eq__", [](const Step& a, const Step& b) { return a.plan() == b.plan(); })
       .def("__eq__", [](const Step&, const py::object&) { return false; })
-      .def("__hash__", [](const Step& self) { return py::hash(py::int_(plan_hash(self.plan))); })
+      .def("__hash__", [](const Step& self) { return py::hash(py::int_(plan_hash(self.plan()))); })
       .def("__repr__", &text_of);
   module.def("plan", &planned, py::arg("prompts"), py::arg("responses"), py::arg("groups"),
              py::arg("loss_tokens"), py::arg("tokens"), py::arg("config"), py::arg("profile"),

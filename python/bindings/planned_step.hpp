@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <vector>
 
 #include "evenkeel/config/config.hpp"
@@ -11,7 +9,8 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/assign/step_assignment.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
+#include "plan/micro_batches/micro_batch_layout.hpp"
 
 namespace evenkeel::python {
 
@@ -25,23 +24,22 @@ class PlannedStep {
         settings(std::move(with_settings)),
         step(of_step),
         trees(std::move(of_trees)),
-        plan(plan_step(problem())),
-        losses(step_losses(table, plan, loss)) {}
+        planned(assign_and_plan(problem())),
+        losses(step_losses(table, plan(), loss)) {}
 
   [[nodiscard]] StepProblem problem() const { return {table, settings, step, trees}; }
-  /// The tensors of a micro-batch on CP rank 0, without fields. Thread-safe.
-  [[nodiscard]] PackedMicroBatch layout_of(const MicroBatchPlan& micro_batch) const;
+  [[nodiscard]] const StepPlan& plan() const noexcept { return planned.plan; }
+  /// The tensors of a micro-batch on CP rank 0, without fields.
+  [[nodiscard]] PackedMicroBatch layout_of(const MicroBatchPlan& micro_batch) const {
+    return lay_out(problem(), planned.assignment, micro_batch, CpRank{0});
+  }
 
   const LengthTable table;
   const PlanSettings settings;
   const std::int64_t step;
   const std::vector<SharedGroup> trees;
-  const StepPlan plan;
+  const AssignedPlan planned;
   const std::vector<std::vector<MicroBatchLoss>> losses;  ///< by DP rank and micro-batch
-
- private:
-  mutable std::once_flag once_;
-  mutable std::optional<StepAssignment> assignment_;  // made when first asked for
 };
 
 /// The share of a DP rank, and one micro-batch of it.
@@ -49,14 +47,14 @@ struct RankOfStep {
   std::shared_ptr<PlannedStep> of;
   std::size_t rank;
 
-  [[nodiscard]] const DpRankPlan& plan() const { return of->plan.ranks[rank]; }
+  [[nodiscard]] const DpRankPlan& plan() const { return of->plan().ranks[rank]; }
 };
 struct MicroBatchOfStep {
   std::shared_ptr<PlannedStep> of;
   std::size_t rank;
   std::size_t index;
 
-  [[nodiscard]] const MicroBatchPlan& plan() const { return of->plan.ranks[rank].micro_batches[index]; }
+  [[nodiscard]] const MicroBatchPlan& plan() const { return of->plan().ranks[rank].micro_batches[index]; }
   [[nodiscard]] const MicroBatchLoss& loss() const { return of->losses[rank][index]; }
 };
 

@@ -162,6 +162,46 @@ def test_trees_are_found_in_tokens():
     assert step[0][0].layout().lengths.tolist() == [2, 1, 1, 2, 1]  # the example of the header
 
 
+def made_up_paths(random):
+    """Prompts, paths and uids of agents: each path keeps the prompt and a part of an earlier path of its uid."""
+    prompts, paths, uids = [], [], []
+    for uid in range(random.integers(1, 7)):
+        prompt = random.integers(0, 100, random.integers(0, 5)).tolist()
+        own = []
+        for _ in range(random.integers(1, 8)):
+            earlier = own[random.integers(len(own))] if own else prompt
+            kept = earlier[:random.integers(len(prompt), len(earlier) + 1)]
+            own.append([*kept, *random.integers(0, 100, random.integers(1, 20)).tolist()])
+        prompts += [len(prompt)] * len(own)
+        paths += own
+        uids += [uid] * len(own)
+    return prompts, paths, uids
+
+
+@pytest.mark.parametrize("meet", ["step", "micro-batch"])
+@pytest.mark.parametrize("share", [True, "tree"])
+@pytest.mark.parametrize("dp", [1, 2, 8, 16])
+def test_a_tree_and_a_layout_are_those_of_the_planned_samples(meet, share, dp):
+    random = np.random.default_rng(dp)
+    for _ in range(20):
+        prompts, paths, uids = made_up_paths(random)
+        lengths = [len(path) for path in paths]
+        step = plan(lengths, prompts=prompts, tokens=paths, groups=uids, prefix={"share": share}, mesh={"dp": dp},
+                    micro_batch={"max_tokens": int(max(lengths) * random.integers(1, 4))}, balance={"meet": meet})
+        for m in micro_batches_of(step):
+            tree = m.tree()
+            assert m.empty or m.layout().lengths.sum() == m.tokens == tree.tree.num_rows
+            assert [tree.tree.sample_length(i) for i in range(len(m))] == [lengths[i] for i in m.samples]
+        assert sorted(np.concatenate([m.samples for m in micro_batches_of(step)])) == list(range(len(paths)))
+
+
+def test_paths_on_two_ranks_repeat_what_they_share():
+    step = plan([3, 4], prompts=[2, 2], tokens=[[1, 2, 3], [1, 2, 4, 5]], groups=[0, 0], prefix={"share": "tree"},
+                mesh={"dp": 2}, micro_batch={"max_tokens": 64}, balance={"meet": "step"})
+    assert sorted(rank[0].tokens for rank in step) == [3, 4]
+    assert sorted(tuple(rank[0].layout().lengths) for rank in step) == [(2, 1), (2, 2)]
+
+
 @pytest.mark.skipif(not PROGRAM, reason="EVENKEEL_PROGRAM names no program to compare with")
 def test_the_program_plans_the_same(tmp_path):
     lengths = made_up_lengths(8, n=64)

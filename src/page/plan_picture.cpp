@@ -4,11 +4,10 @@
 
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
-#include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {
 
-StepPicture picture_of(const StepProblem& problem, const StepPlan& plan) {
+StepPicture picture_of(const StepProblem& problem, const StepPlan& plan, const RepeatedTokens& repeated) {
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
   StepPicture picture;
@@ -24,7 +23,7 @@ StepPicture picture_of(const StepProblem& problem, const StepPlan& plan) {
   }
   picture.padded_rows = padded_rows(table, settings.alignment());
   if (settings.sharing != PrefixSharing::none) {
-    picture.repeated = planned_units(problem).repeated();
+    picture.repeated = repeated;
     for (const LengthEntry& entry : table.entries())
       picture.unshared_rows += align_up(entry.shape.length(), settings.alignment());
   }

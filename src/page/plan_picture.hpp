@@ -5,7 +5,9 @@
 
 namespace evenkeel {
 
-/// The picture of a plan that nobody has carried out: no seconds, no bytes. `plan` is of this problem.
-[[nodiscard]] StepPicture picture_of(const StepProblem& problem, const StepPlan& plan);
+/// The picture of a plan that nobody has carried out: no seconds, no bytes. `plan` is of this problem, and
+/// `repeated` are the tokens that its units repeat.
+[[nodiscard]] StepPicture picture_of(const StepProblem& problem, const StepPlan& plan,
+                                     const RepeatedTokens& repeated);
 
 }  // namespace evenkeel

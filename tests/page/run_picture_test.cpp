@@ -135,7 +135,7 @@ TEST(PictureOfAPlan, counts_what_the_plan_has) {
   settings.micro_batch.max_tokens = 16;
   const LengthTable table = LengthTable::of(std::vector<std::int64_t>{7, 3, 9, 5});
   const StepPlan plan = plan_step({table, settings, 0, {}});
-  const StepPicture picture = picture_of({table, settings}, plan);
+  const StepPicture picture = picture_of({table, settings}, plan, {});
   EXPECT_EQ(picture.samples, 4);
   EXPECT_EQ(picture.tokens, 24);
   EXPECT_EQ(picture.filled, 24);
@@ -155,7 +155,7 @@ TEST(PictureOfAPlan, may_be_a_grid_where_that_would_not_be_refused) {
     settings.dp = 2;
     change(settings);
     const StepPlan plan = plan_step({table, settings, 0, {}});
-    return picture_of({table, settings}, plan).planning.may_be_a_grid;
+    return picture_of({table, settings}, plan, {}).planning.may_be_a_grid;
   };
   EXPECT_TRUE(may_be_a_grid([](PlanSettings&) {}));
   EXPECT_TRUE(may_be_a_grid([](PlanSettings& s) { s.mini_batches.keep = false; }));

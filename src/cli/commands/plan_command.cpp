@@ -28,8 +28,8 @@
 #include "page/html_page.hpp"
 #include "page/plan_picture.hpp"
 #include "plan/assign/dp_assignment.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
 #include "plan/settings/encoder_costs.hpp"
-#include "plan/strategies/automatic.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -170,12 +170,13 @@ nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
   return {{"chosen", std::move(shapes)}, {"rows", shaped->rows}, {"padding", shaped->padding}};
 }
 
-std::string summary(const StepProblem& problem, const StepPlan& plan, double seconds,
+std::string summary(const StepProblem& problem, const AssignedPlan& planned, double seconds,
                     const TextStyle& style) {
+  const StepPlan& plan = planned.plan;
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
   if (settings.flexible)
-    return flexible_summary(problem, plan, seconds, style) + sharing_line(problem, style);
+    return flexible_summary(problem, plan, seconds, style) + sharing_line(planned.assignment.units, style);
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   const StepBalance balance = step_balance(plan, speeds);
   const double before = max_over_mean(unbalanced_dp_costs(table, settings), speeds);
@@ -192,8 +193,9 @@ std::string summary(const StepProblem& problem, const StepPlan& plan, double sec
   ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
   ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
   return indented(heading(table, settings, plan, seconds), 0, style.width) +
-         broken_caps(settings, plan, style) + sharing_line(problem, style) + ratios.to_text(style.width) +
-         shapes_line(problem, plan, style) + pipeline_line(plan, settings, style);
+         broken_caps(settings, plan, style) + sharing_line(planned.assignment.units, style) +
+         ratios.to_text(style.width) + shapes_line(problem, plan, style) +
+         pipeline_line(plan, settings, style);
 }
 
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
@@ -213,11 +215,11 @@ PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const 
 
 /// The page of a run's report, for a plan.
 std::string page_of(PageSubject subject, const PlanInput& input, const PlanSettings& settings,
-                    const StepPlan& plan, double seconds) {
+                    const AssignedPlan& planned, double seconds) {
   RunPicture run;
   const StepProblem problem{input.table, settings, 0, input.trees};
-  run.add(picture_of(problem, plan));
-  subject.text = summary(problem, plan, seconds, {});
+  run.add(picture_of(problem, planned.plan, planned.assignment.units.repeated()));
+  subject.text = summary(problem, planned, seconds, {});
   return html_page(subject, std::span(&run, 1));
 }
 
@@ -367,35 +369,30 @@ int plan_lengths(const PlanOptions& options) {
   warn_of_what_owners_decide(settings);
   const auto start = std::chrono::steady_clock::now();
   const StepProblem problem{input.table, settings, 0, input.trees};
-  std::optional<StrategyChoice> choice;
-  StepPlan plan;
-  if (is_strategy_open(settings)) {
-    ChosenPlan chosen = plan_in_chosen_way(problem);
-    choice = chosen.choice;
-    plan = std::move(chosen.plan);
+  const AssignedPlan planned = assign_and_plan(problem);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const StepPlan& plan = planned.plan;
+  if (const auto& choice = planned.choice) {
     settings.balance.strategy = choice->strategy;
     std::cout << indented("strategy: " + in_words(*choice, *settings.balance.meet), 0,
                           style_of(Stream::out).width);
-  } else {
-    plan = plan_step(problem);
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::cout << summary(problem, plan, seconds, style_of(Stream::out));
+  std::cout << summary(problem, planned, seconds, style_of(Stream::out));
   if (!options.json.empty()) {
     nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
                                             : json_of(input.table, settings, plan, seconds);
-    if (choice) {
+    if (const auto& choice = planned.choice) {
       json["strategy"] = {{"chosen", choice->is_grid() ? "grid" : "hierarchical"},
                           {"hierarchical_end", choice->hierarchical_end},
                           {"grid_end", choice->grid_end}};
     }
-    if (settings.sharing != PrefixSharing::none) json["sharing"] = sharing_json(problem);
+    if (settings.sharing != PrefixSharing::none) json["sharing"] = sharing_json(planned.assignment.units);
     if (settings.micro_batch.shapes) json["shapes"] = shapes_json(problem, plan);
     write_json(options.json, json);
   }
   if (!options.html.empty()) {
     write_text_file(options.html,
-                    page_of(subject_of(options, mesh, settings), input, settings, plan, seconds));
+                    page_of(subject_of(options, mesh, settings), input, settings, planned, seconds));
   }
   return 0;
 }

@@ -44,7 +44,7 @@ std::string Comparison::html(PageSubject subject) const {
   if (contexts_) subject.conclusion = contexts_->advice;
   std::vector<RunPicture> runs;
   for (const ComparedPlan& way : plans_) {
-    StepPicture picture = picture_of({table_, way.settings}, way.plan);
+    StepPicture picture = picture_of({table_, way.settings}, way.plan, {});
     picture.profile = way.name;
     runs.emplace_back().add(picture);
   }

@@ -10,12 +10,11 @@
 
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/plan/step_plan.hpp"
 #include "pack/prefix/tree_split.hpp"
 #include "page/pass_figures.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/pipeline/simulated_step.hpp"
-#include "plan/units/pack_units.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -116,17 +115,14 @@ Cost work_again(const DepthFirstSchedule& schedule, const CostModel& cost) {
   return again / of_both_passes;
 }
 
-/// The plan with micro-batches that are run depth first: their work is that of all that is computed, and they
-/// hold what the schedule keeps. Returns the work that comes to it.
-Cost run_depth_first(StepPlan& plan, const StepProblem& problem, const PackUnits& units,
-                     ComparedSharing& way) {
-  StepAssignment assignment;
-  assignment.units = units;
+/// Adds the work of running the micro-batches depth first to the plan, and the rows that their schedules keep
+/// and compute again to `way`. Returns the added work.
+Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
   Cost more = 0;
-  for (DpRankPlan& rank : plan.ranks) {
+  for (DpRankPlan& rank : planned.plan.ranks) {
     for (MicroBatchPlan& m : rank.micro_batches) {
       if (m.empty()) continue;
-      const PackedMicroBatch laid_out = lay_out(problem, assignment, m, CpRank{0});
+      const PackedMicroBatch laid_out = lay_out(problem, planned.assignment, m, CpRank{0});
       const DepthFirstSchedule& schedule = *laid_out.shared->schedule;
       const Cost again = work_again(schedule, problem.settings.balance.cost);
       m.cost += again;
@@ -143,32 +139,52 @@ double over_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
-ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const Way& of, Cost once) {
+/// Plans one way for ranks that meet so.
+ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const Way& of, Cost once,
+                         Meeting meet) {
+  settle(settings, meet);
   ComparedSharing way;
   way.name = of.name;
   way.sharing = of.sharing;
+  way.schedule = of.schedule;
   const StepProblem problem{input.table, settings, 0, input.trees};
-  const PackUnits units = make_units(problem);
-  count_tokens(way, units);
-  const std::span<const Cost> costs = units.costs();
-  Cost work = std::accumulate(costs.begin(), costs.end(), Cost{0});
   const auto start = std::chrono::steady_clock::now();
-  const auto plan_for = [&](Meeting meet) {
-    settle(settings, meet);
-    StepPlan plan = plan_step(problem);
-    way.micro_batches = std::max(way.micro_batches, plan.num_micro_batches());
-    if (of.schedule == SegmentSchedule::depth_first) {
-      work += run_depth_first(plan, problem, planned_units(problem), way);
-    } else {
-      way.held = std::max(way.held, largest_micro_batch(plan, settings));
-    }
-    return over_bound(static_cast<double>(planned_end(plan, settings)), even_time(once, settings));
-  };
-  way.end_once = plan_for(Meeting::once_a_step);
-  if (of.schedule == SegmentSchedule::packed) way.end_meeting = plan_for(Meeting::every_micro_batch);
-  way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  AssignedPlan planned = assign_and_plan(problem);
+  const PackUnits& units = planned.assignment.units;
+  count_tokens(way, units);
+  Cost work = std::accumulate(units.costs().begin(), units.costs().end(), Cost{0});
+  if (of.schedule == SegmentSchedule::depth_first) {
+    work += run_depth_first(planned, problem, way);
+  } else {
+    way.held = largest_micro_batch(planned.plan, settings);
+  }
+  way.micro_batches = planned.plan.num_micro_batches();
   way.work = over_bound(static_cast<double>(work), static_cast<double>(once));
+  std::optional<double>& end = meet == Meeting::once_a_step ? way.end_once : way.end_meeting;
+  end = over_bound(static_cast<double>(planned_end(planned.plan, settings)), even_time(once, settings));
+  way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return way;
+}
+
+bool computes_the_same(const ComparedSharing& a, const ComparedSharing& b) {
+  return a.tokens == b.tokens && a.score_entries == b.score_entries && a.repeated == b.repeated &&
+         a.work == b.work;
+}
+
+/// Adds one way: a line for both meetings or, if their plans compute different tokens, a line for each.
+void add_packed_way(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
+  if (computes_the_same(once, meeting)) {
+    once.end_meeting = meeting.end_meeting;
+    once.held = std::max(once.held, meeting.held);
+    once.micro_batches = std::max(once.micro_batches, meeting.micro_batches);
+    once.seconds += meeting.seconds;
+    ways.push_back(std::move(once));
+    return;
+  }
+  once.name += ", once";
+  meeting.name += ", at each";
+  ways.push_back(std::move(once));
+  ways.push_back(std::move(meeting));
 }
 
 /// Whether a run with these settings could take the way.
@@ -210,16 +226,19 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   std::vector<ComparedSharing> ways;
   for (const Way& way : wanted) {
     PlanSettings of_way = settings_for(settings, way);
-    if (way.schedule == SegmentSchedule::depth_first) {
-      settle(of_way, Meeting::once_a_step);
-      if (!is_possible(of_way)) continue;
+    settle(of_way, Meeting::once_a_step);
+    if (way.schedule == SegmentSchedule::packed) {
+      add_packed_way(ways, plan_way(input, of_way, way, once, Meeting::once_a_step),
+                     plan_way(input, of_way, way, once, Meeting::every_micro_batch));
+    } else if (is_possible(of_way)) {
+      ways.push_back(plan_way(input, of_way, way, once, Meeting::once_a_step));
     }
-    ways.push_back(plan_way(input, std::move(of_way), way, once));
   }
-  // A sample above the cap has been told.
+  // Plans have refused samples above the cap.
   const Cost least = least_work(cost, groups, settings.cap(settings.largest_group()));
   for (ComparedSharing& way : ways) {
-    if (way.end_meeting) way.least_work = over_bound(static_cast<double>(least), static_cast<double>(once));
+    if (way.schedule == SegmentSchedule::packed)
+      way.least_work = over_bound(static_cast<double>(least), static_cast<double>(once));
   }
   return ways;
 }
@@ -234,11 +253,12 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextSt
                    {"work / bound", right},
                    {"time / bound,\nonce", right},
                    {"time / bound,\nat each", right}});
+  const auto ratio = [](const std::optional<double>& end) { return end ? fmt::format("{:.3f}", *end) : "-"; };
   for (const ComparedSharing& way : ways) {
     table.add({kept_together(way.name), grouped(way.tokens),
                grouped(sum_of(way.repeated) + way.computed_again), grouped(way.score_entries),
-               grouped(way.held), fmt::format("{:.3f}", way.work), fmt::format("{:.3f}", way.end_once),
-               way.end_meeting ? fmt::format("{:.3f}", *way.end_meeting) : "-"});
+               grouped(way.held), fmt::format("{:.3f}", way.work), ratio(way.end_once),
+               ratio(way.end_meeting)});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
   std::string bound = fmt::format(
@@ -254,21 +274,23 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextSt
 
 nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
   nlohmann::json array = nlohmann::json::array();
+  const auto json_of = [](const std::optional<double>& ratio) {
+    return ratio ? nlohmann::json(*ratio) : nlohmann::json();
+  };
   for (const ComparedSharing& way : ways) {
-    array.push_back(
-        {{"way", way.name},
-         {"share", word_for(way.sharing)},
-         {"tokens", way.tokens},
-         {"score_entries", way.score_entries},
-         {"repeated_to_keep", repeated_json(way.repeated)},
-         {"computed_again", way.computed_again},
-         {"held_at_once", way.held},
-         {"num_micro_batches", way.micro_batches},
-         {"work_over_bound", way.work},
-         {"least_work_over_bound", way.least_work ? nlohmann::json(*way.least_work) : nullptr},
-         {"end_over_bound_once", way.end_once},
-         {"end_over_bound_every_micro_batch", way.end_meeting ? nlohmann::json(*way.end_meeting) : nullptr},
-         {"plan_seconds", way.seconds}});
+    array.push_back({{"way", way.name},
+                     {"share", word_for(way.sharing)},
+                     {"tokens", way.tokens},
+                     {"score_entries", way.score_entries},
+                     {"repeated_to_keep", repeated_json(way.repeated)},
+                     {"computed_again", way.computed_again},
+                     {"held_at_once", way.held},
+                     {"num_micro_batches", way.micro_batches},
+                     {"work_over_bound", way.work},
+                     {"least_work_over_bound", json_of(way.least_work)},
+                     {"end_over_bound_once", json_of(way.end_once)},
+                     {"end_over_bound_every_micro_batch", json_of(way.end_meeting)},
+                     {"plan_seconds", way.seconds}});
   }
   return array;
 }

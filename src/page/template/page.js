@@ -390,11 +390,11 @@ function sharingWays() {
   const list = data.ways.filter((way) => 'share' in way);
   if (!list.length) return;
   const { box } = card('Shared prefixes', 'How long a step takes, where 1 is the work of every token once, evenly on all DP ranks.');
-  const longest = most(list.map((way) => Math.max(way.end_over_bound_once, way.end_over_bound_every_micro_batch ?? 0)));
+  const longest = most(list.map((way) => Math.max(way.end_over_bound_once ?? 0, way.end_over_bound_every_micro_batch ?? 0)));
+  const time = (end) => end === null ? html('td', { text: '-' }) : timeBar(end, longest);
   table(box, ['way', 'tokens', 'attention scores', 'held at once', 'if DP ranks meet once a step', 'if they meet at each micro-batch'], list.map((way) => html('tr', {},
     html('td', { text: way.way }), html('td', { text: whole(way.tokens) }), html('td', { text: whole(way.score_entries) }), html('td', { text: whole(way.held_at_once) }),
-    timeBar(way.end_over_bound_once, longest),
-    way.end_over_bound_every_micro_batch === null ? html('td', { text: 'they cannot' }) : timeBar(way.end_over_bound_every_micro_batch, longest))));
+    time(way.end_over_bound_once), time(way.end_over_bound_every_micro_batch))));
 }
 
 function footer() {

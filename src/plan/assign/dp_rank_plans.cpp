@@ -13,7 +13,6 @@
 #include "evenkeel/base/assertions.hpp"
 #include "plan/micro_batches/fastest_count.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
-#include "plan/strategies/automatic.hpp"
 #include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
@@ -159,15 +158,20 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
   return plan;
 }
 
-StepPlan plan_step(const StepProblem& problem) {
-  if (is_strategy_open(problem.settings)) return plan_in_chosen_way(problem).plan;
-  const StepAssignment assignment = assign_step(problem);
+AssignedPlan assign_and_plan(const StepProblem& problem) {
+  if (is_strategy_open(problem.settings)) return plan_in_chosen_way(problem);
+  AssignedPlan planned;
+  planned.assignment = assign_step(problem);
   std::vector<DpRank> ranks;
   for (int r = 0; r < problem.settings.dp; ++r) ranks.emplace_back(r);
   PlanningPeers nobody;
-  StepPlan plan = plan_dp_ranks(problem, assignment, ranks, nobody);
-  require_all_planned(problem.table, plan);
-  return plan;
+  planned.plan = plan_dp_ranks(problem, planned.assignment, ranks, nobody);
+  require_all_planned(problem.table, planned.plan);
+  return planned;
+}
+
+StepPlan plan_step(const StepProblem& problem) {
+  return assign_and_plan(problem).plan;
 }
 
 }  // namespace evenkeel

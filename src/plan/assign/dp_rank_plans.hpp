@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/function_ref.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
+#include "plan/strategies/automatic.hpp"
 
 namespace evenkeel {
 
@@ -33,5 +35,16 @@ class PlanningPeers {
 /// Precondition: `assignment` comes from assign_step of this problem.
 [[nodiscard]] StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignment,
                                      std::span<const DpRank> ranks, PlanningPeers& peers);
+
+/// A plan for all DP ranks and the assignment that it was made from, whose units its micro-batches name.
+/// Units that are made again from the settings may be others, since a grid cuts trees for equal work.
+struct AssignedPlan {
+  StepAssignment assignment;
+  StepPlan plan;
+  std::optional<StrategyChoice> choice;  ///< set if the plan decided its strategy
+};
+
+/// Plans a step as plan_step does, and keeps the assignment. Throws as assign_step does. Pure, deterministic.
+[[nodiscard]] AssignedPlan assign_and_plan(const StepProblem& problem);
 
 }  // namespace evenkeel

@@ -89,12 +89,6 @@ StepAssignment assign_step(const StepProblem& problem) {
   return completed(problem, units_assigned(problem));
 }
 
-PackUnits planned_units(const StepProblem& problem) {
-  const bool may_be_cut =
-      problem.settings.sharing != PrefixSharing::none && strategy_of(problem.settings).ranks_meet();
-  return may_be_cut ? std::move(assign_step(problem).units) : make_units(problem);
-}
-
 std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
   require_fitting(problem);
   std::vector<IdGroups<UnitId>> units;

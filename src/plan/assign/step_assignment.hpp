@@ -44,10 +44,6 @@ struct StepAssignment {
 /// fit, LimitError for a sample above a cap, and as make_units does. Pure, deterministic.
 [[nodiscard]] StepAssignment assign_step(const StepProblem& problem);
 
-/// The units of a step as its plan has them: those of make_units or, where DP ranks meet at every micro-batch
-/// and samples share, such as are cut further. Throws as assign_step does. Pure, deterministic.
-[[nodiscard]] PackUnits planned_units(const StepProblem& problem);
-
 /// The units of each DP rank, mini-batch after mini-batch: what one rank can work out, which takes most of
 /// assign_step's time, and tell others. Throws as assign_step does.
 [[nodiscard]] std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "evenkeel/base/assertions.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
 #include "plan/pipeline/simulated_step.hpp"
 #include "plan/settings/requirements.hpp"
 
@@ -19,13 +20,14 @@ PlanSettings with_strategy(PlanSettings settings, Strategy strategy) {
 struct PlannedWay {
   PlannedWay(const StepProblem& problem, Strategy strategy) {
     const PlanSettings settings = with_strategy(problem.settings, strategy);
-    plan = plan_step({problem.table, settings, problem.step, problem.trees});
+    planned = assign_and_plan({problem.table, settings, problem.step, problem.trees});
+    const StepPlan& plan = planned.plan;
     constant = settings.communication_cost().overhead * plan.num_micro_batches();
     without_bubbles = planned_end(plan, settings);
     if (const auto step = simulated_step(plan, settings)) simulated = step->end;
   }
 
-  StepPlan plan;
+  AssignedPlan planned;
   Cost constant = 0;  // of all its micro-batches
   Cost without_bubbles = 0;
   std::optional<Cost> simulated;
@@ -38,7 +40,7 @@ bool is_strategy_open(const PlanSettings& settings) noexcept {
          go_together(choices_of(with_strategy(settings, Strategy::grid)));
 }
 
-ChosenPlan plan_in_chosen_way(const StepProblem& problem) {
+AssignedPlan plan_in_chosen_way(const StepProblem& problem) {
   EVENKEEL_PRECONDITION(cheap, is_strategy_open(problem.settings));
   PlannedWay hierarchical(problem, Strategy::hierarchical);
   PlannedWay grid(problem, Strategy::grid);
@@ -48,11 +50,13 @@ ChosenPlan plan_in_chosen_way(const StepProblem& problem) {
   };
   StrategyChoice choice{Strategy::hierarchical, end(hierarchical), end(grid)};
   if (choice.grid_end < choice.hierarchical_end) choice.strategy = Strategy::grid;
-  return {choice, std::move(choice.is_grid() ? grid.plan : hierarchical.plan)};
+  AssignedPlan chosen = std::move(choice.is_grid() ? grid.planned : hierarchical.planned);
+  chosen.choice = choice;
+  return chosen;
 }
 
 StrategyChoice choose_strategy(const StepProblem& problem) {
-  return plan_in_chosen_way(problem).choice;
+  return *plan_in_chosen_way(problem).choice;
 }
 
 }  // namespace evenkeel

@@ -23,13 +23,9 @@ struct StrategyChoice {
 /// Throws as plan_step does. Pure, deterministic; takes as long as two plans.
 [[nodiscard]] StrategyChoice choose_strategy(const StepProblem& problem);
 
-/// A step's plan by the strategy that ends it first, and what both come to.
-struct ChosenPlan {
-  StrategyChoice choice;
-  StepPlan plan;
-};
+struct AssignedPlan;
 
-/// As choose_strategy, with the plan that it took.
-[[nodiscard]] ChosenPlan plan_in_chosen_way(const StepProblem& problem);
+/// Chooses as choose_strategy does, and returns the plan of that strategy with the choice.
+[[nodiscard]] AssignedPlan plan_in_chosen_way(const StepProblem& problem);
 
 }  // namespace evenkeel

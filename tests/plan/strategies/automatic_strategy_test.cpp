@@ -4,9 +4,15 @@
 
 #include <algorithm>
 
+#include "base/id_range.hpp"
+#include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
+#include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/pipeline/simulated_step.hpp"
 #include "plan/strategies/automatic.hpp"
+#include "support/branching_step.hpp"
+#include "support/ids.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {
@@ -55,6 +61,57 @@ RC_GTEST_PROP(AutomaticStrategy, ends_no_later_than_either_way, ()) {
   };
   RC_ASSERT(end_of(settings) ==
             std::min(end_of(with(settings, Strategy::hierarchical)), end_of(with(settings, Strategy::grid))));
+}
+
+/// Two responses to a prompt of two tokens. A grid computes the prompt on both ranks, which ends earlier.
+testing_support::BranchingStep two_responses() {
+  return testing_support::branching_step({{7, {1, 2, 3}, 2}, {7, {1, 2, 4, 5}, 2}});
+}
+
+TEST(AutomaticStrategy, keeps_the_units_that_its_grid_has_cut) {
+  const testing_support::BranchingStep step = two_responses();
+  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+    PlanSettings settings = open_settings(2, 64, meet);
+    settings.sharing = PrefixSharing::trees;
+    const AssignedPlan planned = assign_and_plan({step.table, settings, 0, step.trees});
+    EXPECT_TRUE(planned.choice && planned.choice->is_grid());
+    EXPECT_EQ(planned.assignment.units.size(), 2);
+    EXPECT_EQ(planned.assignment.units.repeated(), (RepeatedTokens{0, 0, 0, 0, 2}));
+  }
+}
+
+RC_GTEST_PROP(AutomaticStrategy, has_micro_batches_of_the_units_of_its_assignment, ()) {
+  const testing_support::BranchingStep step = testing_support::any_branching_step();
+  PlanSettings settings = open_settings(*rc::gen::inRange(1, 17), 1,
+                                        *rc::gen::element(Meeting::once_a_step, Meeting::every_micro_batch));
+  settings.sharing = *rc::gen::element(PrefixSharing::trees, PrefixSharing::prompts);
+  settings.tp = *rc::gen::inRange(1, 4);
+  settings.mini_batches.count = *rc::gen::inRange(1, 3);
+  settings.micro_batch.max_tokens =
+      align_up(std::ranges::max(step.table.sample_lengths()), settings.alignment()) *
+      *rc::gen::inRange<std::int64_t>(1, 4);
+  const StepProblem problem{step.table, settings, 0, step.trees};
+  const AssignedPlan planned = assign_and_plan(problem);
+  const PackUnits& units = planned.assignment.units;
+  std::vector<EntryId> all;
+  for (const DpRankPlan& rank : planned.plan.ranks) {
+    for (const MicroBatchPlan& m : rank.micro_batches) {
+      std::vector<EntryId> entries;
+      std::int64_t tokens = 0;
+      for (const UnitId unit : m.units) {
+        RC_ASSERT(unit < UnitId{units.size()});
+        units.add_entries(unit, entries);
+        tokens += units[unit].rows;
+      }
+      RC_ASSERT(m.entries == entries);
+      RC_ASSERT(m.tokens == tokens);
+      all.insert(all.end(), entries.begin(), entries.end());
+      if (!m.empty())
+        RC_ASSERT(lay_out(problem, planned.assignment, m, CpRank{0}).layout.num_rows() == m.aligned_tokens);
+    }
+  }
+  std::ranges::sort(all);
+  RC_ASSERT(all == testing_support::all_ids<EntryId>(step.table.size()));
 }
 
 TEST(AutomaticStrategy, is_hierarchical_where_nobody_said_how_ranks_meet) {

@@ -9,9 +9,10 @@
 #include "base/id_range.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/assign/step_assignment.hpp"
+#include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/strategies/grid_leveling.hpp"
+#include "support/branching_step.hpp"
 #include "support/ids.hpp"
 
 namespace evenkeel {
@@ -19,37 +20,10 @@ namespace {
 
 using testing::UnorderedElementsAre;
 using testing_support::all_ids;
-
-using Tokens = std::vector<std::int64_t>;
-
-/// Samples without prompts, and the trees of those with one uid.
-struct BranchingStep {
-  LengthTable table;
-  std::vector<SharedGroup> trees;
-};
-
-BranchingStep branching_step(const std::vector<std::pair<std::uint64_t, Tokens>>& samples) {
-  std::vector<LengthEntry> entries;
-  std::vector<std::span<const std::int64_t>> tokens;
-  for (const auto& [uid, own] : samples) {
-    const auto id = static_cast<int>(entries.size());
-    entries.push_back({{SampleId{id}, uid, 0, std::ssize(own)}, WorldRank{0}, id});
-    tokens.emplace_back(own);
-  }
-  BranchingStep step{LengthTable(std::move(entries)), {}};
-  step.trees = prefix_trees(step.table, tokens);
-  return step;
-}
-
-/// `length` tokens, the first of which are 0, 1, 2, ... and the others nobody else's.
-Tokens path(std::int64_t length, std::int64_t shared) {
-  static std::int64_t next = 1000;
-  Tokens tokens(static_cast<std::size_t>(length));
-  std::iota(tokens.begin(), tokens.begin() + shared, 0);
-  std::iota(tokens.begin() + shared, tokens.end(), next);
-  next += length;
-  return tokens;
-}
+using testing_support::any_branching_step;
+using testing_support::branching_step;
+using testing_support::BranchingStep;
+using testing_support::path;
 
 PlanSettings grid_of_trees(int dp, std::int64_t cap) {
   PlanSettings settings;
@@ -72,7 +46,7 @@ TEST(LevelGrids, moves_a_path_to_a_rank_that_would_wait_though_its_beginning_is_
       branching_step({{1, path(14, 4)}, {1, path(14, 4)}, {1, path(14, 4)}, {2, path(12, 0)}});
   const StepProblem problem{step.table, grid_of_trees(2, 40), 0, step.trees};
   EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(24, 26));
-  EXPECT_EQ(planned_units(problem).repeated(), (RepeatedTokens{0, 0, 0, 0, 4}));
+  EXPECT_EQ(assign_and_plan(problem).assignment.units.repeated(), (RepeatedTokens{0, 0, 0, 0, 4}));
 }
 
 TEST(LevelGrids, leaves_paths_where_the_cap_has_no_room_for_what_is_repeated) {
@@ -91,7 +65,7 @@ TEST(LevelGrids, moves_responses_with_their_prompt_where_prompts_alone_are_share
   settings.sharing = PrefixSharing::prompts;
   const StepProblem problem{table, settings};
   EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(24, 26));
-  const PackUnits units = planned_units(problem);
+  const PackUnits units = assign_and_plan(problem).assignment.units;
   for (const UnitId unit : ids_below<UnitId>(units.size()))
     EXPECT_EQ(units[unit].tree->size(), 1 + std::ssize(units[unit].entries)) << "a prompt and its responses";
 }
@@ -104,27 +78,6 @@ TEST(LevelGrids, go_by_the_work_of_a_field_where_that_is_what_is_balanced) {
   settings.balance.cost_field = "work";
   const StepProblem problem{step.table, settings, 0, step.trees};
   EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(34, 12));
-}
-
-/// Trees of up to seven paths; each keeps a part of an earlier one.
-BranchingStep any_branching_step() {
-  std::vector<std::pair<std::uint64_t, Tokens>> samples;
-  const auto trees = *rc::gen::inRange<std::uint64_t>(1, 9);
-  for (std::uint64_t uid = 0; uid < trees; ++uid) {
-    const std::size_t first = samples.size();
-    const auto paths = *rc::gen::inRange<std::size_t>(1, 8);
-    for (std::size_t p = 0; p < paths; ++p) {
-      Tokens tokens;
-      if (p > 0) {
-        tokens = samples[first + *rc::gen::inRange<std::size_t>(0, p)].second;
-        tokens.resize(*rc::gen::inRange<std::size_t>(0, tokens.size() + 1));
-      }
-      const Tokens own = path(*rc::gen::inRange<std::int64_t>(1, 20), 0);
-      tokens.insert(tokens.end(), own.begin(), own.end());
-      samples.emplace_back(uid, std::move(tokens));
-    }
-  }
-  return branching_step(samples);
 }
 
 PlanSettings any_grid(const LengthTable& table) {
@@ -191,7 +144,7 @@ RC_GTEST_PROP(LevelGrids, count_what_their_parts_repeat, ()) {
   std::int64_t rows = 0;
   for (const DpRankPlan& rank : plan.ranks) rows += rank.tokens();
   for (const SharedGroup& whole : step.trees) rows -= whole.tree.num_rows();
-  const RepeatedTokens repeated = planned_units(problem).repeated();
+  const RepeatedTokens repeated = assign_and_plan(problem).assignment.units.repeated();
   RC_ASSERT(std::reduce(repeated.begin(), repeated.end()) == rows);
   RC_ASSERT(plan == plan_step(problem));
 }

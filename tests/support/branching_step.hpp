@@ -1,0 +1,75 @@
+#pragma once
+
+#include <rapidcheck/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/shared_groups.hpp"
+
+namespace evenkeel::testing_support {
+
+using Tokens = std::vector<std::int64_t>;
+
+struct BranchingSample {
+  std::uint64_t uid = 0;
+  Tokens tokens;
+  std::int64_t prompt = 0;
+};
+
+/// Samples, and the trees of those with one uid.
+struct BranchingStep {
+  LengthTable table;
+  std::vector<SharedGroup> trees;
+};
+
+inline BranchingStep branching_step(const std::vector<BranchingSample>& samples) {
+  std::vector<LengthEntry> entries;
+  std::vector<std::span<const std::int64_t>> tokens;
+  for (const auto& [uid, own, prompt] : samples) {
+    const auto id = static_cast<int>(entries.size());
+    entries.push_back({{SampleId{id}, uid, prompt, std::ssize(own) - prompt}, WorldRank{0}, id});
+    tokens.emplace_back(own);
+  }
+  BranchingStep step{LengthTable(std::move(entries)), {}};
+  step.trees = prefix_trees(step.table, tokens);
+  return step;
+}
+
+/// `length` tokens, the first of which are 0, 1, 2, ... and the others nobody else's.
+inline Tokens path(std::int64_t length, std::int64_t shared) {
+  static std::int64_t next = 1000;
+  Tokens tokens(static_cast<std::size_t>(length));
+  std::iota(tokens.begin(), tokens.begin() + shared, 0);
+  std::iota(tokens.begin() + shared, tokens.end(), next);
+  next += length;
+  return tokens;
+}
+
+/// Trees of up to seven paths; each keeps the prompt and a part of an earlier one.
+inline BranchingStep any_branching_step() {
+  std::vector<BranchingSample> samples;
+  const auto trees = *rc::gen::inRange<std::uint64_t>(1, 9);
+  for (std::uint64_t uid = 0; uid < trees; ++uid) {
+    const std::size_t first = samples.size();
+    const auto paths = *rc::gen::inRange<std::size_t>(1, 8);
+    const auto prompt = *rc::gen::inRange<std::size_t>(0, 5);
+    for (std::size_t p = 0; p < paths; ++p) {
+      Tokens tokens = path(static_cast<std::int64_t>(prompt), 0);
+      if (p > 0) {
+        tokens = samples[first + *rc::gen::inRange<std::size_t>(0, p)].tokens;
+        tokens.resize(*rc::gen::inRange<std::size_t>(prompt, tokens.size() + 1));
+      }
+      const Tokens own = path(*rc::gen::inRange<std::int64_t>(1, 20), 0);
+      tokens.insert(tokens.end(), own.begin(), own.end());
+      samples.push_back({uid, std::move(tokens), static_cast<std::int64_t>(prompt)});
+    }
+  }
+  return branching_step(samples);
+}
+
+}  // namespace evenkeel::testing_support
