@@ -2,6 +2,7 @@
 
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -47,6 +48,18 @@ inline Tokens path(std::int64_t length, std::int64_t shared) {
   std::iota(tokens.begin(), tokens.begin() + shared, 0);
   std::iota(tokens.begin() + shared, tokens.end(), next);
   next += length;
+  return tokens;
+}
+
+/// The tokens of some entries, those that they share once.
+inline std::int64_t distinct_tokens(std::span<const SharedGroup> trees, std::span<const EntryId> entries) {
+  std::int64_t tokens = 0;
+  for (const SharedGroup& group : trees) {
+    std::vector<std::int64_t> samples;
+    for (std::size_t s = 0; s < group.entries.size(); ++s)
+      if (std::ranges::count(entries, group.entries[s]) > 0) samples.push_back(static_cast<std::int64_t>(s));
+    tokens += group.tree.subtree(samples).num_rows();
+  }
   return tokens;
 }
 

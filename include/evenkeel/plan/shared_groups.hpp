@@ -77,11 +77,9 @@ struct SplitGroup {
 [[nodiscard]] SplitGroup split_to_fit(const LengthTable& table, SharedGroup group,
                                       const PlanSettings& settings);
 
-/// The group in sub-groups of samples that are neighbors depth-first. `begins` are the places in that order
-/// at which a sub-group begins, ascending, 0 first. One prompt with its responses stays in that form.
-/// Precondition: the group is one that split_to_fit made.
-[[nodiscard]] std::vector<SharedGroup> cut_group(const LengthTable& table, const SharedGroup& group,
-                                                 std::span<const std::int64_t> begins,
-                                                 const PlanSettings& settings);
+/// The samples of a group with these numbers, ascending, as a group. One prompt with its responses stays in
+/// that form. Precondition: a sample that is alone fits under the cap.
+[[nodiscard]] SharedGroup sub_group(const LengthTable& table, const SharedGroup& group,
+                                    std::span<const std::int64_t> samples, const PlanSettings& settings);
 
 }  // namespace evenkeel

@@ -246,21 +246,19 @@ class Leveling {
   std::int64_t looks_ = 0;
 };
 
-/// Where parts of the units begin that cells of any grid have.
-UnitCuts cuts_of(std::span<const Leveling> grids, std::int64_t units) {
-  UnitCuts cuts(static_cast<std::size_t>(units));
-  for (const Leveling& grid : grids)
-    for (const Cell& cell : grid.cells())
-      for (const Run& run : cell.runs) cuts[run.unit.index()].push_back(run.samples.begin);
-  for (std::vector<std::int64_t>& begins : cuts) std::ranges::sort(begins);
-  return cuts;
-}
-
-/// The first part of each unit, and how many parts there are.
-std::vector<std::int64_t> first_parts(const UnitCuts& cuts) {
-  std::vector<std::int64_t> first{0};
-  for (const std::vector<std::int64_t>& begins : cuts) first.push_back(first.back() + std::ssize(begins));
-  return first;
+/// The runs of all grids as pieces, whose micro-batches are the cells of one grid after the other.
+std::vector<UnitPiece> pieces_of(std::span<const Leveling> grids) {
+  std::vector<UnitPiece> pieces;
+  std::size_t number = 0;
+  for (const Leveling& grid : grids) {
+    for (const Cell& cell : grid.cells()) {
+      for (const Run& run : cell.runs) pieces.push_back({run.unit, run.samples, number});
+      ++number;
+    }
+  }
+  std::ranges::sort(pieces, {},
+                    [](const UnitPiece& piece) { return std::pair(piece.unit, piece.samples.begin); });
+  return pieces;
 }
 
 void require_within_limits(const PackUnits& units, const PlannedGrid& grid) {
@@ -283,21 +281,23 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
   leveled.reserve(grids.size());
   for (const PlannedGrid& grid : grids)
     leveled.emplace_back(grid, units, problem.settings, costs_of_entries).level();
-  const UnitCuts cuts = cuts_of(leveled, units.size());
-  const std::vector<std::int64_t> first = first_parts(cuts);
-  if (first.back() > units.size()) units = cut_units(problem, units, cuts);
-  for (std::size_t g = 0; g < grids.size(); ++g) {
-    for (std::size_t c = 0; c < grids[g].cells.size(); ++c) {
-      std::vector<UnitId>& cell = grids[g].cells[c];
-      cell.clear();
-      for (const Run& run : leveled[g].cells()[c].runs) {
-        const std::vector<std::int64_t>& begins = cuts[run.unit.index()];
-        const auto part = std::ranges::lower_bound(begins, run.samples.begin) - begins.begin();
-        cell.emplace_back(first[run.unit.index()] + part);
-      }
-      std::ranges::sort(cell);
-    }
-    require_within_limits(units, grids[g]);
+  const std::vector<UnitPiece> pieces = pieces_of(leveled);
+  std::vector<std::size_t> cells;  // of each unit
+  if (std::ssize(pieces) > units.size()) {
+    RegroupedUnits regrouped = regroup_units(problem, units, pieces);
+    units = std::move(regrouped.units);
+    cells = std::move(regrouped.micro_batches);
+  } else {
+    for (const UnitPiece& piece : pieces) cells.push_back(piece.micro_batch);
+  }
+  std::vector<std::vector<UnitId>> units_of_cells;
+  for (const PlannedGrid& grid : grids) units_of_cells.resize(units_of_cells.size() + grid.cells.size());
+  for (const UnitId unit : ids_below<UnitId>(units.size()))
+    units_of_cells[cells[unit.index()]].push_back(unit);
+  auto next = units_of_cells.begin();
+  for (PlannedGrid& grid : grids) {
+    for (std::vector<UnitId>& cell : grid.cells) cell = std::move(*next++);
+    require_within_limits(units, grid);
   }
 }
 

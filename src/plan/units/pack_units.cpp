@@ -1,9 +1,10 @@
 #include "plan/units/pack_units.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "evenkeel/base/assertions.hpp"
@@ -26,6 +27,72 @@ std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   require_cover(problem.table, problem.trees);
   return {problem.trees.begin(), problem.trees.end()};
 }
+
+/// Pieces of one group, joined if they are in one micro-batch and repeat tokens.
+class GroupOfPieces {
+ public:
+  struct Part {
+    SharedGroup group;
+    std::size_t micro_batch = 0;
+  };
+
+  /// `group` is the whole one; both must outlive this.
+  GroupOfPieces(const StepProblem& problem, const SharedGroup& group) : problem_(problem), group_(group) {}
+
+  void add(const SharedGroup& unit, const UnitPiece& piece) {
+    Part part{piece_of(unit, piece.samples), piece.micro_batch};
+    for (auto other = parts_.begin(); other != parts_.end();) {
+      if (other->micro_batch == part.micro_batch && join(part, *other)) {
+        parts_.erase(other);
+        other = parts_.begin();  // the larger part may share tokens with others
+      } else {
+        ++other;
+      }
+    }
+    parts_.push_back(std::move(part));
+  }
+
+  [[nodiscard]] std::vector<Part> take() { return std::move(parts_); }
+
+ private:
+  [[nodiscard]] SharedGroup piece_of(const SharedGroup& unit, RowRange places) const {
+    if (places == RowRange{0, std::ssize(unit.entries)}) return unit;
+    const std::vector<std::int64_t> order = unit.tree.depth_first_samples();
+    std::vector<std::int64_t> samples(order.begin() + places.begin, order.begin() + places.end);
+    std::ranges::sort(samples);
+    return sub_group(problem_.table, unit, samples, problem_.settings);
+  }
+
+  /// Copies the samples of `part` to `to` if they then repeat fewer tokens and take no more rows.
+  [[nodiscard]] bool join(Part& to, const Part& part) {
+    std::vector<std::int64_t> samples;
+    for (const Part* const each : std::array<const Part*, 2>{&to, &part})
+      for (const EntryId entry : each->group.entries) samples.push_back(number_of(entry));
+    std::ranges::sort(samples);
+    SharedGroup both = sub_group(problem_.table, group_, samples, problem_.settings);
+    const PrefixTree& one = to.group.tree;
+    const PrefixTree& other = part.group.tree;
+    const std::int64_t alignment = problem_.settings.alignment();
+    if (both.tree.num_rows() == one.num_rows() + other.num_rows() ||
+        aligned_rows(both.tree, alignment) > aligned_rows(one, alignment) + aligned_rows(other, alignment))
+      return false;
+    to.group = std::move(both);
+    return true;
+  }
+
+  /// The number of an entry in the group.
+  [[nodiscard]] std::int64_t number_of(EntryId entry) {
+    if (numbers_.empty())
+      for (std::size_t i = 0; i < group_.entries.size(); ++i)
+        numbers_.emplace(group_.entries[i], static_cast<std::int64_t>(i));
+    return numbers_.at(entry);
+  }
+
+  const StepProblem& problem_;
+  const SharedGroup& group_;
+  std::vector<Part> parts_;
+  std::unordered_map<EntryId, std::int64_t> numbers_;
+};
 
 }  // namespace
 
@@ -161,28 +228,39 @@ PackUnits make_units(const StepProblem& problem) {
   return units;
 }
 
-PackUnits cut_units(const StepProblem& problem, const PackUnits& units, const UnitCuts& cuts) {
-  EVENKEEL_PRECONDITION(cheap, units.shared() && std::ssize(cuts) == units.size(), cuts.size(), units.size());
-  PackUnits cut = PackUnits::of_no_group();
+RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
+                             std::span<const UnitPiece> pieces) {
+  EVENKEEL_PRECONDITION(cheap, units.shared() && std::ssize(pieces) >= units.size(), pieces.size(),
+                        units.size());
+  const PlanSettings& settings = problem.settings;
+  const std::vector<SharedGroup> groups = groups_of(problem);
+  RegroupedUnits regrouped{PackUnits::of_no_group(), {}};
+  PackUnits& all = regrouped.units;
+  auto piece = pieces.begin();
   for (std::int64_t g = 0; g < units.num_groups(); ++g) {
-    std::vector<SharedGroup> parts;
-    for (const UnitId unit : units.units_of_group(g)) {
-      const SharedGroup& whole = units.trees_[unit.index()];
-      const std::vector<std::int64_t>& begins = cuts[unit.index()];
-      if (begins.size() < 2) {
-        parts.push_back(whole);
-      } else {
-        std::ranges::move(cut_group(problem.table, whole, begins, problem.settings),
-                          std::back_inserter(parts));
-      }
+    GroupOfPieces parts(problem, groups[static_cast<std::size_t>(g)]);
+    for (; piece != pieces.end() && piece->unit < units.first_of_group(g + 1); ++piece)
+      parts.add(units.trees_[piece->unit.index()], *piece);
+    std::vector<SharedGroup> own;
+    for (GroupOfPieces::Part& part : parts.take()) {
+      regrouped.micro_batches.push_back(part.micro_batch);
+      own.push_back(std::move(part.group));
     }
-    cut.add_group(std::move(parts), problem.settings);
+    all.add_group(std::move(own), settings);
   }
-  cut.repeated_ = units.repeated_;
-  cut.repeated_[equal_work_reason] +=
-      std::reduce(cut.rows_.begin(), cut.rows_.end()) - std::reduce(units.rows_.begin(), units.rows_.end());
-  cut.complete(problem);
-  return cut;
+  all.repeated_ = units.repeated_;
+  const std::int64_t rows = std::reduce(all.rows_.begin(), all.rows_.end());
+  std::int64_t more = rows - std::reduce(units.rows_.begin(), units.rows_.end());
+  // Pieces of groups above a limit may repeat less in their micro-batches than the parts that they were cut
+  // from.
+  for (std::size_t l = 0; more < 0 && l < ahead_reason; ++l) {
+    const std::int64_t less = std::min(all.repeated_[l], -more);
+    all.repeated_[l] -= less;
+    more += less;
+  }
+  all.repeated_[equal_work_reason] += more;
+  all.complete(problem);
+  return regrouped;
 }
 
 SharingSavings savings_of(const PackUnits& units) {

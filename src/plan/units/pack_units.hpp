@@ -24,9 +24,14 @@ struct PackUnit {
   const PrefixTree* tree = nullptr;  ///< what its samples share; none where it is one sample alone
 };
 
-/// For each unit where parts of it begin: places in the depth-first order of its samples, ascending, 0 first.
-/// Nothing behind the 0 where it stays whole.
-using UnitCuts = std::vector<std::vector<std::int64_t>>;
+/// Samples of a unit that follow each other depth-first, and the micro-batch that they are in, by number.
+struct UnitPiece {
+  UnitId unit{0};
+  RowRange samples;  ///< places in that order
+  std::size_t micro_batch = 0;
+
+  friend constexpr bool operator==(const UnitPiece&, const UnitPiece&) = default;
+};
 
 /// The units of a step, numbered 0..n-1. Where nothing is shared every sample is a unit of the same number as
 /// its entry. Else groups of samples that share prefixes are, or as much of a group as fits under the limits:
@@ -84,7 +89,8 @@ class PackUnits {
 
  private:
   friend PackUnits make_units(const StepProblem& problem);
-  friend PackUnits cut_units(const StepProblem& problem, const PackUnits& units, const UnitCuts& cuts);
+  friend struct RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
+                                             std::span<const UnitPiece> pieces);
   [[nodiscard]] static PackUnits of_samples(const StepProblem& problem);
   /// None, where units share.
   [[nodiscard]] static PackUnits of_no_group();
@@ -125,9 +131,18 @@ class PackUnits {
 /// require_below_row_caps passed.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
-/// The units with some of them cut further: each part is a unit, in the place of the one that was cut. What
-/// parts repeat counts as repeated for equal work. Precondition: units share, and cuts has one list for each.
-[[nodiscard]] PackUnits cut_units(const StepProblem& problem, const PackUnits& units, const UnitCuts& cuts);
+/// Units made of pieces of others, and the micro-batch of each.
+struct RegroupedUnits {
+  PackUnits units;
+  std::vector<std::size_t> micro_batches;
+};
+
+/// The samples of the units in other units. Each piece is one, except that pieces of a group in one
+/// micro-batch are joined if they repeat tokens and take no more rows together than apart. What they repeat
+/// more than before counts as repeated for equal work. Preconditions: units share; pieces ascend by unit and
+/// samples, and each sample is in one.
+[[nodiscard]] RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
+                                           std::span<const UnitPiece> pieces);
 
 /// What sharing saves over all units, repeated prefixes of sub-groups counted.
 [[nodiscard]] SharingSavings savings_of(const PackUnits& units);

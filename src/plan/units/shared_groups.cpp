@@ -311,24 +311,16 @@ SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanS
   return GroupSplit(table, group, settings, caps).split();
 }
 
-std::vector<SharedGroup> cut_group(const LengthTable& table, const SharedGroup& group,
-                                   std::span<const std::int64_t> begins, const PlanSettings& settings) {
+SharedGroup sub_group(const LengthTable& table, const SharedGroup& group,
+                      std::span<const std::int64_t> samples, const PlanSettings& settings) {
+  Entries entries;
+  for (const std::int64_t sample : samples)
+    entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
+  if (!has_one_level(table, group, settings.predict_ahead))
+    return {std::move(entries), group.tree.subtree(samples)};
   const int largest = settings.largest_group();
-  const bool has_prompt = has_one_level(table, group, settings.predict_ahead);
-  const std::vector<std::int64_t> order = group.tree.depth_first_samples();
-  std::vector<SharedGroup> parts;
-  for (std::size_t b = 0; b < begins.size(); ++b) {
-    const std::int64_t end = b + 1 < begins.size() ? begins[b + 1] : std::ssize(order);
-    std::vector<std::int64_t> samples(order.begin() + begins[b], order.begin() + end);
-    std::ranges::sort(samples);
-    Entries entries;
-    for (const std::int64_t sample : samples)
-      entries.push_back(group.entries[static_cast<std::size_t>(sample)]);
-    parts.push_back(has_prompt ? part_of_responses(table, std::move(entries), settings.alignment(largest),
-                                                   settings.cap(largest), settings.predict_ahead)
-                               : SharedGroup{std::move(entries), group.tree.subtree(samples)});
-  }
-  return parts;
+  return part_of_responses(table, std::move(entries), settings.alignment(largest), settings.cap(largest),
+                           settings.predict_ahead);
 }
 
 }  // namespace evenkeel

@@ -105,6 +105,8 @@ RC_GTEST_PROP(AutomaticStrategy, has_micro_batches_of_the_units_of_its_assignmen
       }
       RC_ASSERT(m.entries == entries);
       RC_ASSERT(m.tokens == tokens);
+      if (settings.sharing == PrefixSharing::trees && settings.alignment() == 1)
+        RC_ASSERT(m.tokens == testing_support::distinct_tokens(step.trees, m.entries));
       all.insert(all.end(), entries.begin(), entries.end());
       if (!m.empty())
         RC_ASSERT(lay_out(problem, planned.assignment, m, CpRank{0}).layout.num_rows() == m.aligned_tokens);

@@ -12,6 +12,7 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "pack/prefix/arbitrary_tree.hpp"
 #include "plan/assign/step_assignment.hpp"
+#include "support/branching_step.hpp"
 #include "support/ids.hpp"
 
 namespace evenkeel {
@@ -369,15 +370,7 @@ RC_GTEST_PROP(SharedStep, computes_what_samples_of_a_micro_batch_share_once, ())
   if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 6);
   for (const DpRankPlan& rank : plan_step({forest.table, settings, 0, forest.trees}).ranks) {
     for (const MicroBatchPlan& m : rank.micro_batches) {
-      std::int64_t once = 0;
-      for (const SharedGroup& group : forest.trees) {
-        std::vector<std::int64_t> samples;
-        for (std::int64_t s = 0; s < std::ssize(group.entries); ++s)
-          if (std::ranges::count(m.entries, group.entries[static_cast<std::size_t>(s)]) > 0)
-            samples.push_back(s);
-        once += group.tree.subtree(samples).num_rows();
-      }
-      RC_ASSERT(m.tokens == once);
+      RC_ASSERT(m.tokens == testing_support::distinct_tokens(forest.trees, m.entries));
     }
   }
 }
