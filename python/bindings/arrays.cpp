@@ -95,8 +95,10 @@ void require_plain(const py::array& array, const std::string& name) {
 
 void require_dtype(const py::array& array, const py::dtype& wanted, const std::string& name) {
   if (array.dtype().is(wanted) || array.dtype().equal(wanted)) return;
-  throw InputError(name, "has the dtype " + text_of(array.dtype().attr("name")) + "; " +
-                             py::str(wanted.attr("name")).cast<std::string>() + " is needed");
+  const std::string needed = py::str(wanted.attr("name")).cast<std::string>();
+  throw InputError(name,
+                   "has the dtype " + text_of(array.dtype().attr("name")) + "; " + needed + " is needed",
+                   "Convert it: x.astype('" + needed + "') of NumPy, x.to(torch." + needed + ") of PyTorch");
 }
 
 }  // namespace

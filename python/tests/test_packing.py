@@ -195,7 +195,7 @@ def read_only():
         (lambda: unpack(LAYOUT, LOCAL, out=np.zeros(2, np.int64)), r"out: has the shape \(2,\)"),
         (lambda: packing.fill_padding(LAYOUT, read_only()), "local: is read-only"),
         (lambda: packing.position_ids(LAYOUT, cp_rank=2), "2 is outside"),
-        (lambda: packing.labels(LAYOUT, ROWS.astype(np.int32)), "tokens: has the dtype 'int32'; int64 is needed"),
+        (lambda: packing.labels(LAYOUT, ROWS.astype(np.int32)), "tokens: has the dtype 'int32'; int64 is needed. Convert it: x.astype.'int64'"),
         (lambda: packing.labels(LAYOUT, ROWS[:2]), "tokens: has 2 rows"),
         (lambda: packing.loss_mask(LAYOUT, [1]), "prompt"),
         (lambda: packing.loss_mask(LAYOUT, [1, 2]), "2"),

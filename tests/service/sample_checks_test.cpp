@@ -37,6 +37,17 @@ TEST(SampleChecks, say_what_a_field_is_with_the_article_of_its_dtype) {
   EXPECT_EQ(refusal_of_labels(DType::boolean, {}), "is a bool token field" + must);
 }
 
+TEST(SampleChecks, say_how_tokens_of_int32_are_widened) {
+  RaggedBatch batch({SampleShape{}});
+  batch.add_field({std::string(input_ids_field), DType::int32, FieldKind::token, {}});
+  try {
+    require_valid_samples(batch);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.report().hint, testing::HasSubstr("astype('int64')"));
+  }
+}
+
 /// What is said of a sample with a counted field of one value of these bytes.
 std::string refusal_of(const FieldSpec& spec, std::string_view value, const char* beside = nullptr) {
   RaggedBatch batch({SampleShape{SampleId{7}, 0, 0, 0}});
