@@ -18,7 +18,8 @@ namespace {
 constexpr std::int64_t most_bytes_of_body = std::int64_t{64} << 20;
 constexpr const char* totals_note = "totals";
 constexpr const char* schema_note = "schema";
-constexpr const char* job_note = "groups_per_step";
+constexpr const char* groups_note = "groups_per_step";
+constexpr const char* job_note = "job";
 constexpr const char* identity_note = "identity";
 constexpr const char* settings_note = "settings";
 constexpr const char* formats_note = "formats";
@@ -78,6 +79,8 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
   keep_group_size();
   choose_formats(told);
   describe_store();
+  rules_ = json_of_rules(*this, identity_).dump();
+  last_call_ = Clock::now();  // a job may not have noticed that the buffer was restarted
   writer_ = std::thread([this] { write_until_stopped(); });
 }
 
@@ -140,7 +143,9 @@ void Buffer::load() {
   const std::optional<std::string> schema = store_->note(schema_note);
   schema_ = schema ? schema_of(*schema) : JsonlSchema{};
   form_ = schema ? form_of_schema(*schema) : SampleForm::lines;
-  if (const auto groups = store_->note(job_note)) groups_per_step_ = groups_of_text(*groups);
+  if (const auto groups = store_->note(groups_note)) groups_per_step_ = groups_of_text(*groups);
+  const std::optional<std::string> job = store_->note(job_note);
+  job_ = job ? job_of_text(*job) : CurrentJob{};
   ledger_ = std::move(ledger);
   opened_.clear();
   is_opened_.clear();
@@ -330,31 +335,82 @@ Uid Buffer::group_called(const std::string& name) const {
   return value;
 }
 
-void Buffer::begin_job(std::int64_t groups_per_step) {
+bool Buffer::is_job_alive() const {
+  return !job_.has_left && Clock::now() < last_call_ + lapse_;
+}
+
+BusyError Buffer::busy() const {
+  return {"job " + std::to_string(job_.number), "trains from the buffer, which has one job at a time",
+          "End that job, or set stream.take_over: true, which ends it with an error"};
+}
+
+void Buffer::require_pass_now(const std::string& pass) {
+  if (pass.empty()) return;
+  require_pass(pass, job_, rules_);
+  last_call_ = Clock::now();
+}
+
+std::string Buffer::begin_job(std::int64_t groups_per_step, bool takes_over) {
+  if (std::unique_lock lock(state_mutex_); !takes_over) {
+    const Clock::time_point last_chance = Clock::now() + lapse_;
+    while (is_job_alive() && !is_stopping_) {
+      if (Clock::now() >= last_chance) throw busy();
+      changed_.wait_until(lock, std::min(last_chance, last_call_ + lapse_));
+    }
+  }
+  std::string pass;
   submit(0, [&](Change& change) {
+    if (!takes_over && is_job_alive()) throw busy();  // two have waited
     groups_per_step_ = groups_per_step;
+    job_ = job_.next();
+    last_call_ = Clock::now();
     given_up_.reset();
-    change.store.notes[job_note] = std::to_string(groups_per_step);
+    change.store.notes[groups_note] = std::to_string(groups_per_step);
+    change.store.notes[job_note] = text_of_job(job_);
+    pass = pass_of(job_, rules_);
+  });
+  return pass;
+}
+
+void Buffer::require_job(const std::string& pass) {
+  const std::lock_guard lock(state_mutex_);
+  require_loaded();
+  require_pass_now(pass);
+}
+
+void Buffer::leave_job(const std::string& pass) {
+  submit(0, [&](Change& change) {
+    require_pass_now(pass);
+    job_.has_left = true;
+    change.store.notes[job_note] = text_of_job(job_);
   });
 }
 
-void Buffer::publish(std::int64_t version) {
+void Buffer::let_jobs_lapse_after(std::chrono::milliseconds lapse) {
+  const std::lock_guard lock(state_mutex_);
+  lapse_ = lapse;
+}
+
+void Buffer::publish(std::int64_t version, const std::string& pass) {
   submit(0, [&](Change& change) {
+    require_pass_now(pass);
     if (version == ledger_->version()) return;
     change.apply(stream::VersionPublished{version});
     change.apply_due();
   });
 }
 
-void Buffer::trained(std::int64_t step) {
+void Buffer::trained(std::int64_t step, const std::string& pass) {
   submit(0, [&](Change& change) {
+    require_pass_now(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
     change.apply(stream::StepTrained{step});
   });
 }
 
-void Buffer::form(const stream::StepFormed& step) {
+void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
   submit(0, [&](Change& change) {
+    require_pass_now(pass);
     for (const stream::FormedStep& formed : ledger_->formed(step.step)) {
       if (formed.step != step.step) continue;
       std::vector<stream::FormedGroup> groups;
@@ -385,9 +441,10 @@ WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chro
   return waiting;
 }
 
-void Buffer::give_up(std::int64_t step, const std::string& why) {
+void Buffer::give_up(std::int64_t step, const std::string& why, const std::string& pass) {
   {
     const std::lock_guard lock(state_mutex_);
+    require_pass_now(pass);
     given_up_ = GivenUp{step, why};
   }
   changed_.notify_all();
@@ -415,8 +472,9 @@ StepToCome Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds ti
   return come;
 }
 
-void Buffer::drop_filtered(std::vector<std::int64_t> arrivals) {
+void Buffer::drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass) {
   submit(0, [&](Change& change) {
+    require_pass_now(pass);
     std::ranges::sort(arrivals);
     std::vector<std::int64_t> waiting;
     for (const stream::WaitingGroup& group : ledger_->ready()) {
@@ -461,7 +519,9 @@ BufferStatus Buffer::status() const {
           since_last_sample(),
           groups_per_step_,
           identity_,
-          std::chrono::duration<double>(waited_).count()};
+          std::chrono::duration<double>(waited_).count(),
+          job_.number,
+          is_job_alive()};
 }
 
 std::optional<double> Buffer::since_last_sample() const {

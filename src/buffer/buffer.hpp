@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "buffer/current_job.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "buffer/store/store.hpp"
 #include "io/jsonl/schema.hpp"
@@ -47,6 +48,8 @@ struct BufferStatus {
   std::optional<std::int64_t> groups_per_step;
   std::string identity;  ///< of what the store holds: no other buffer's
   double waited = 0;     ///< seconds that jobs of this process's time have waited for samples
+  std::int64_t job = 0;  ///< the number of the job that began last; 0: none
+  bool is_job_alive = false;
 };
 
 /// What a job may form a step of.
@@ -97,10 +100,24 @@ class Buffer {
   /// InputError if there are two.
   [[nodiscard]] Uid group_called(const std::string& name) const;
 
-  /// Says how many groups a job's step has, which tickets need. Forgets why an earlier job gave up.
-  void begin_job(std::int64_t groups_per_step);
+  /// Begins a job whose steps have so many groups (tickets need that), and fences all earlier ones. Returns
+  /// the job's pass, which the following calls check before they do anything: they throw FencedError and
+  /// RulesError as require_pass() does. An empty pass is for callers in this process, and is not checked.
+  ///
+  /// A job is alive until it leaves or has made no call for the lapse time. Unless the new job `takes_over`,
+  /// this waits for an earlier one to be so, and throws BusyError if it makes calls meanwhile.
+  std::string begin_job(std::int64_t groups_per_step, bool takes_over = false);
+  /// Shows that the job is alive.
+  void require_job(const std::string& pass);
+  /// The job has ended: another one may begin.
+  void leave_job(const std::string& pass);
+  /// For tests; 10 seconds otherwise.
+  void let_jobs_lapse_after(std::chrono::milliseconds lapse);
+  /// The rules that a job's pass stands for, as JSON: settings, formats, and the store's identity.
+  [[nodiscard]] const std::string& rules() const noexcept { return rules_; }
+
   /// The rank that forms steps has failed at this one or a later one: tells those that wait for it.
-  void give_up(std::int64_t step, const std::string& why);
+  void give_up(std::int64_t step, const std::string& why, const std::string& pass = {});
   /// Waits until at least `enough` groups are ready, no more will come, or the time is over; returns the
   /// first `most` of them.
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
@@ -110,12 +127,12 @@ class Buffer {
   [[nodiscard]] StepToCome wait_for_step(std::int64_t step, std::chrono::milliseconds time);
   /// Drops samples that wait, since the job's filter leaves them out. Those that do not wait any more are
   /// passed over.
-  void drop_filtered(std::vector<std::int64_t> arrivals);
+  void drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass = {});
   /// Writes a step down. The same step again changes nothing; throws FieldsError where it has others.
-  void form(const stream::StepFormed& step);
-  void publish(std::int64_t version);
+  void form(const stream::StepFormed& step, const std::string& pass = {});
+  void publish(std::int64_t version, const std::string& pass = {});
   /// The job will ask for no step up to this one again.
-  void trained(std::int64_t step);
+  void trained(std::int64_t step, const std::string& pass = {});
   /// Those that are formed and not trained, from this one on, once they are durable.
   [[nodiscard]] std::vector<stream::FormedStep> formed(std::int64_t from_step);
   /// A sample as it was sent. Throws InputError if it is not there or damaged.
@@ -154,6 +171,9 @@ class Buffer {
   void load();
   void require_loaded() const;
   void describe_store();
+  void require_pass_now(const std::string& pass);
+  [[nodiscard]] bool is_job_alive() const;
+  [[nodiscard]] BusyError busy() const;
   void keep_group_size() const;
   void choose_formats(const std::optional<ToldFormats>& told);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
@@ -173,7 +193,8 @@ class Buffer {
 
   const std::unique_ptr<Store> store_;
   const stream::StreamSettings settings_;
-  ToldFormats formats_;  // const from the beginning on
+  ToldFormats formats_;  // const once constructed, as the rules are
+  std::string rules_;
 
   mutable std::mutex state_mutex_;  // what follows; the writer holds it until its commit is done
   std::condition_variable changed_;
@@ -186,6 +207,9 @@ class Buffer {
   std::optional<GivenUp> given_up_;
   SampleForm form_ = SampleForm::lines;
   std::optional<std::int64_t> groups_per_step_;
+  CurrentJob job_;
+  Clock::time_point last_call_;  // of that job
+  Clock::duration lapse_ = std::chrono::seconds(10);
   std::optional<Clock::time_point> last_sample_;
   Clock::duration waited_{};        // by jobs
   std::deque<OpenedGroup> opened_;  // with a deadline

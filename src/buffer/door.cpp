@@ -48,6 +48,11 @@ std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
   return *number;
 }
 
+/// The job's pass: readers outside a job need none.
+std::string pass_in(const Request& request) {
+  return request.has_param("job") ? request.get_param_value("job") : "";
+}
+
 std::int64_t parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
   if (!request.has_param(name)) return otherwise;
   const std::string text = request.get_param_value(name);
@@ -187,6 +192,31 @@ class Answers : public std::enable_shared_from_this<Answers> {
     });
   }
 
+  /// A call that reads for a job: a job that was fenced while it waited gets nothing.
+  template <typename Read>
+  auto for_job(const Request& request, Read&& read) {
+    const std::string pass = pass_in(request);
+    buffer_.require_job(pass);
+    auto content = read();
+    buffer_.require_job(pass);
+    return content;
+  }
+
+  /// A call that changes something for a job, which must name itself.
+  void add_change(CallTable& server, const char* path,
+                  std::function<void(Response&, const json& given, const std::string& pass)> act) {
+    add_call(server, path,
+             [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
+               const std::string pass = pass_in(request);
+               if (pass.empty()) {
+                 throw InputError(
+                     "job", "is not in the address of the call",
+                     "Begin with POST /v1/job/begin, and add ?job=JOB with the job of its answer");
+               }
+               act(response, object_of(body), pass);
+             });
+  }
+
   void add_calls(CallTable& server) {
     server.post("/v1/samples",
                 [this](const Request& request, Response& response, const ContentReader& reader) {
@@ -238,60 +268,92 @@ class Answers : public std::enable_shared_from_this<Answers> {
                              std::to_string(group_size) + " samples do not fill it",
                          "Set it to a multiple of the buffer's --group-size");
       }
-      buffer_.begin_job(samples / group_size);
-      answer(response, {{"settings", json_of(buffer_.settings())},
-                        {"read_as", ordered_json::parse(text_of_formats(buffer_.formats()))},
-                        {"status", json_of(buffer_.status())}});
+      const json takes_over = given.value("take_over", json(false));
+      if (!takes_over.is_boolean()) throw InputError("body", "has a 'take_over' that is not true or false");
+      const std::string pass = buffer_.begin_job(samples / group_size, takes_over);
+      ordered_json begun = ordered_json::parse(buffer_.rules());
+      begun["job"] = pass;
+      begun["status"] = json_of(buffer_.status());
+      answer(response, begun);
     });
-    add_get(server, "/v1/job/fields", [this](const Request&, Response& response) {
-      response.set_content(text_of_schema(buffer_.schema()), json_type);
+    add_get(server, "/v1/job/rules",
+            [this](const Request&, Response& response) { response.set_content(buffer_.rules(), json_type); });
+    add_get(server, "/v1/job/fields", [this](const Request& request, Response& response) {
+      response.set_content(for_job(request, [&] { return text_of_schema(buffer_.schema()); }), json_type);
     });
     add_get(server, "/v1/job/waiting", [this](const Request& request, Response& response) {
-      answer(response,
-             json_of(buffer_.wait_for(parameter(request, "groups", 1), parameter(request, "most", all_groups),
-                                      time_to_wait(request))));
+      answer(
+          response, for_job(request, [&] {
+            return json_of(buffer_.wait_for(parameter(request, "groups", 1),
+                                            parameter(request, "most", all_groups), time_to_wait(request)));
+          }));
     });
     add_get(server, "/v1/job/step", [this](const Request& request, Response& response) {
-      answer(response, json_of(buffer_.wait_for_step(parameter(request, "step", 0), time_to_wait(request))));
-    });
-    add_call(server, "/v1/job/filtered", [this](const Request&, Response& response, const std::string& body) {
-      buffer_.drop_filtered(arrivals_of(object_of(body)));
-      answer(response, {{"version", buffer_.status().stream.version}});
-    });
-    add_call(server, "/v1/job/gives_up", [this](const Request&, Response& response, const std::string& body) {
-      const json given = object_of(body);
-      const json why = given.value("why", json(""));
-      if (!why.is_string()) throw InputError("body", "has a 'why' that is no text");
-      buffer_.give_up(number_at(given, "step", 0), why);
-      answer(response, {{"version", buffer_.status().stream.version}});
+      answer(response, for_job(request, [&] {
+               return json_of(buffer_.wait_for_step(parameter(request, "step", 0), time_to_wait(request)));
+             }));
     });
     add_get(server, "/v1/job/steps", [this](const Request& request, Response& response) {
-      ordered_json steps = ordered_json::array();
-      for (const stream::FormedStep& step : buffer_.formed(parameter(request, "from", 0)))
-        steps.push_back(json_of(step));
-      answer(response, {{"steps", std::move(steps)}});
+      answer(response, for_job(request, [&] {
+               ordered_json steps = ordered_json::array();
+               for (const stream::FormedStep& step : buffer_.formed(parameter(request, "from", 0)))
+                 steps.push_back(json_of(step));
+               return ordered_json{{"steps", std::move(steps)}};
+             }));
     });
-    add_call(server, "/v1/job/steps", [this](const Request&, Response& response, const std::string& body) {
-      json event = object_of(body);
-      event["number"] = 0;
-      event["event"] = "formed";
-      const stream::Event formed = stream::event_of(event);
-      buffer_.form(std::get<stream::StepFormed>(formed.what));
-      answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
+    add_call(server, "/v1/job/samples",
+             [this](const Request& request, Response& response, const std::string& body) {
+               buffer_.require_job(pass_in(request));
+               send_samples(object_of(body), response);
+             });
+    add_job_changes(server);
+  }
+
+  void add_job_changes(CallTable& server) {
+    const auto answer_version = [this](Response& response) {
+      answer(response, {{"version", buffer_.status().stream.version}});
+    };
+    add_change(server, "/v1/job/alive", [=, this](Response& response, const json&, const std::string& pass) {
+      buffer_.require_job(pass);
+      answer_version(response);
     });
-    add_call(server, "/v1/job/version", [this](const Request&, Response& response, const std::string& body) {
-      const std::int64_t version = number_at(object_of(body), "version", 0);
-      buffer_.publish(version);
-      answer(response, {{"version", version}});
+    add_change(server, "/v1/job/leave", [=, this](Response& response, const json&, const std::string& pass) {
+      buffer_.leave_job(pass);
+      answer_version(response);
     });
-    add_call(server, "/v1/job/trained", [this](const Request&, Response& response, const std::string& body) {
-      const std::int64_t step = number_at(object_of(body), "step", 0);
-      buffer_.trained(step);
-      answer(response, {{"step", step}});
-    });
-    add_call(server, "/v1/job/samples", [this](const Request&, Response& response, const std::string& body) {
-      send_samples(object_of(body), response);
-    });
+    add_change(server, "/v1/job/filtered",
+               [=, this](Response& response, const json& given, const std::string& pass) {
+                 buffer_.drop_filtered(arrivals_of(given), pass);
+                 answer_version(response);
+               });
+    add_change(server, "/v1/job/gives_up",
+               [=, this](Response& response, const json& given, const std::string& pass) {
+                 const json why = given.value("why", json(""));
+                 if (!why.is_string()) throw InputError("body", "has a 'why' that is no text");
+                 buffer_.give_up(number_at(given, "step", 0), why, pass);
+                 answer_version(response);
+               });
+    add_change(server, "/v1/job/steps",
+               [this](Response& response, const json& given, const std::string& pass) {
+                 json event = given;
+                 event["number"] = 0;
+                 event["event"] = "formed";
+                 const stream::Event formed = stream::event_of(event);
+                 buffer_.form(std::get<stream::StepFormed>(formed.what), pass);
+                 answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
+               });
+    add_change(server, "/v1/job/version",
+               [this](Response& response, const json& given, const std::string& pass) {
+                 const std::int64_t version = number_at(given, "version", 0);
+                 buffer_.publish(version, pass);
+                 answer(response, {{"version", version}});
+               });
+    add_change(server, "/v1/job/trained",
+               [this](Response& response, const json& given, const std::string& pass) {
+                 const std::int64_t step = number_at(given, "step", 0);
+                 buffer_.trained(step, pass);
+                 answer(response, {{"step", step}});
+               });
   }
 
   /// All are looked at before the first is sent. Small ones are joined, so that no packet holds the end of a

@@ -113,6 +113,7 @@ ordered_json json_of(const BufferStatus& status) {
   put(out, "trained_step", of.trained_step);
   put(out, "seconds_since_last_sample", status.since_last_sample);
   out["identity"] = status.identity;
+  out["job"] = {{"number", status.job}, {"alive", status.is_job_alive}};
   return out;
 }
 
@@ -201,6 +202,12 @@ ordered_json json_of(const StepToCome& come) {
   put(out, "trained_step", come.stream.trained_step);
   put(out, "seconds_since_last_sample", come.since_last_sample);
   return out;
+}
+
+ordered_json json_of_rules(const Buffer& buffer, const std::string& identity) {
+  return {{"settings", json_of(buffer.settings())},
+          {"read_as", ordered_json::parse(text_of_formats(buffer.formats()))},
+          {"identity", identity}};
 }
 
 std::string metrics_of(const BufferStatus& status) {

@@ -17,6 +17,8 @@ namespace evenkeel {
 [[nodiscard]] nlohmann::ordered_json json_of(const stream::StreamSettings& settings);
 [[nodiscard]] nlohmann::ordered_json json_of(const WaitingGroups& waiting);
 [[nodiscard]] nlohmann::ordered_json json_of(const StepToCome& come);
+/// A buffer's settings and formats, and the identity of its store: what a job must not find changed.
+[[nodiscard]] nlohmann::ordered_json json_of_rules(const Buffer& buffer, const std::string& identity);
 [[nodiscard]] std::string metrics_of(const BufferStatus& status);
 
 /// What the job's side reads. Each throws InputError that says what is wrong with it.

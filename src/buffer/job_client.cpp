@@ -75,8 +75,8 @@ std::optional<double> seconds_since(const json& in) {
 
 class JobClient::Connection {
  public:
-  Connection(std::string url, std::string token, const std::filesystem::path& ca)
-      : url_(std::move(url)), client_(url_) {
+  Connection(std::string url, std::string token, const std::filesystem::path& ca, JobPass pass)
+      : url_(std::move(url)), client_(url_), pass_(std::move(pass)) {
     if (!client_.is_valid() || url_.find("://") == std::string::npos)
       throw ConfigError("url", "is '" + url_ + "'; an address such as http://127.0.0.1:8710 is needed");
     client_.set_keep_alive(true);
@@ -90,11 +90,11 @@ class JobClient::Connection {
   }
 
   std::string get(const std::string& path) {
-    return without_broken_pipes([&] { return content_of(client_.Get(path)); });
+    return without_broken_pipes([&] { return content_of(client_.Get(with_job(path))); });
   }
   std::string post(const std::string& path, const json& content) {
     return without_broken_pipes(
-        [&] { return content_of(client_.Post(path, content.dump(), "application/json")); });
+        [&] { return content_of(client_.Post(with_job(path), content.dump(), "application/json")); });
   }
 
   std::string send(const std::string& path, std::string_view body, const std::string& type,
@@ -104,6 +104,8 @@ class JobClient::Connection {
     return without_broken_pipes(
         [&] { return content_of(client_.Post(path, headers, body.data(), body.size(), type)); });
   }
+
+  void act_for(JobPass pass) { pass_ = std::move(pass); }
 
   /// `read` of an answer, which must be what the door of a buffer says.
   template <typename Read>
@@ -117,7 +119,34 @@ class JobClient::Connection {
   }
 
  private:
-  std::string content_of(const httplib::Result& result) const {
+  [[nodiscard]] std::string with_job(const std::string& path) const {
+    if (pass_.job.empty() || !path.starts_with("/v1/job/")) return path;
+    return path + (path.find('?') == std::string::npos ? "?job=" : "&job=") + pass_.job;
+  }
+
+  /// Throws what has changed in the buffer's rules since the job began.
+  void require_same_rules() {
+    const httplib::Result told = client_.Get("/v1/job/rules");
+    if (!told || told->status != 200) return;
+    std::string changes;
+    const auto compare = [&](const json& before, const json& now) {
+      for (const auto& [name, value] : before.items()) {
+        const json current = now.value(name, json());
+        if (current == value) continue;
+        changes +=
+            (changes.empty() ? "" : ", ") + name + " was " + value.dump() + " and is " + current.dump();
+      }
+    };
+    const json before = json::parse(pass_.rules, nullptr, false);
+    const json now = json::parse(told->body, nullptr, false);
+    if (!before.is_object() || !now.is_object()) return;
+    compare(before.at("settings"), now.value("settings", json::object()));
+    for (const char* name : {"read_as", "identity"}) compare({{name, before.at(name)}}, now);
+    throw ConfigError(url_, "has other rules than when the job began: " + changes,
+                      "Start the buffer with the same options as before, or start the job again");
+  }
+
+  std::string content_of(const httplib::Result& result) {
     if (!result) {
       const httplib::Error error = result.error();
       if (error == httplib::Error::SSLServerVerification || error == httplib::Error::SSLLoadingCerts)
@@ -126,25 +155,42 @@ class JobClient::Connection {
                     "Is evenkeel buffer running there?");
     }
     if (result->status == 200) return result->body;
+    if (result->status == 412 && !pass_.rules.empty()) require_same_rules();
     throw_error(report_of(url_, *result));
   }
 
   std::string url_;
   httplib::Client client_;
+  JobPass pass_;
 };
 
-JobClient::JobClient(std::string url, std::string token, std::filesystem::path ca)
-    : connection_(std::make_unique<Connection>(std::move(url), std::move(token), ca)) {}
+JobClient::JobClient(std::string url, std::string token, std::filesystem::path ca, JobPass pass)
+    : connection_(std::make_unique<Connection>(std::move(url), std::move(token), ca, std::move(pass))) {}
 JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
-JobBegun JobClient::begin(std::int64_t samples_per_step) {
-  const std::string text = connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step}});
-  return connection_->of_json(text, [](const json& in) {
-    const json& status = in.at("status");
-    return JobBegun{settings_of_json(in.at("settings")), status.at("version"), status.at("identity"),
+JobBegun JobClient::begin(std::int64_t samples_per_step, bool takes_over) {
+  const std::string text =
+      connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step}, {"take_over", takes_over}});
+  JobBegun begun = connection_->of_json(text, [](const json& in) {
+    json rules;
+    for (const char* name : {"settings", "read_as", "identity"}) rules[name] = in.at(name);
+    return JobBegun{{in.at("job"), rules.dump()},
+                    settings_of_json(in.at("settings")),
+                    in.at("status").at("version"),
+                    in.at("identity"),
                     formats_of_text(in.at("read_as").dump())};
   });
+  connection_->act_for(begun.pass);
+  return begun;
+}
+
+void JobClient::show_alive() {
+  connection_->post("/v1/job/alive", json::object());
+}
+
+void JobClient::leave() {
+  connection_->post("/v1/job/leave", json::object());
 }
 
 JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {

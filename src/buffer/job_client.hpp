@@ -16,8 +16,15 @@
 
 namespace evenkeel {
 
+/// What a job's calls carry from its beginning on.
+struct JobPass {
+  std::string job;    ///< names the job and a fingerprint of the buffer's rules; empty: the caller is no job
+  std::string rules;  ///< the rules, as JSON, to say what has changed
+};
+
 /// What a buffer tells a job that begins.
 struct JobBegun {
+  JobPass pass;
   stream::StreamSettings settings;
   std::int64_t version = 0;
   std::string identity;  ///< no other buffer has it
@@ -49,18 +56,26 @@ struct JobStep {
 
 /// The job's side of a buffer's door, for one rank and one thread: it holds one connection. Each call is one
 /// request, and throws IoError if the buffer cannot be reached or cannot answer now; then the same call may
-/// be made again. Throws ConfigError for a wrong token or certificate, and InputError, with the buffer's
-/// text, for what it refuses.
+/// be made again. Throws ConfigError for a wrong token or certificate, or if the buffer's rules have changed
+/// since the job began, and InputError, with the buffer's text, for what it refuses: any call once another
+/// job has begun, for example.
 class JobClient {
  public:
   /// `ca`: certificates to trust for https, instead of the system's. Throws ConfigError for what is no URL.
-  explicit JobClient(std::string url, std::string token = {}, std::filesystem::path ca = {});
+  explicit JobClient(std::string url, std::string token = {}, std::filesystem::path ca = {},
+                     JobPass pass = {});
   ~JobClient();
   JobClient(JobClient&&) noexcept;
   JobClient& operator=(JobClient&&) = delete;
 
-  /// Tells the buffer how many samples a step has: whole groups (else InputError), which tickets need.
-  JobBegun begin(std::int64_t samples_per_step);
+  /// Begins a job whose steps have so many samples: whole groups, else InputError. Further calls are this
+  /// job's, and those of earlier jobs are refused. Unless it `takes_over`, InputError if one of them is
+  /// alive, which takes some seconds to find out.
+  JobBegun begin(std::int64_t samples_per_step, bool takes_over = false);
+  /// Shows that the job is alive.
+  void show_alive();
+  /// The job has ended: another one may begin at once.
+  void leave();
   /// Returns when at least `enough` groups are ready, when no more will come, or after `time` (30 seconds at
   /// most): the first `most` groups, in the order in which they became ready.
   JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);

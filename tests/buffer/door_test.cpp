@@ -243,7 +243,8 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   OpenDoor door;
   JobClient job(door.url());
   EXPECT_THROW(job.begin(3), InputError) << "groups of two do not fill it";
-  EXPECT_FALSE(job.begin(2).identity.empty());
+  const JobPass pass = job.begin(2).pass;
+  EXPECT_THROW(JobClient(door.url()).publish(3), InputError) << "which is no job";
   std::thread producer([&] {
     door.post("/v1/samples", rollout_line("a", 1));
     door.post("/v1/samples", rollout_line("a", 0));
@@ -255,7 +256,7 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   EXPECT_EQ(job.wait_for_step(3, 0s).ready_groups, 1);
   job.publish(3);
   const stream::StepFormed step{3, 3, {{"a", 2}}, {}, {}};
-  std::thread former([&] { JobClient(door.url()).form(step); });
+  std::thread former([&] { JobClient(door.url(), {}, {}, pass).form(step); });
   const JobStep come = job.wait_for_step(3, 30s);
   EXPECT_EQ(come.step, job.formed(0).at(0));
   former.join();

@@ -49,7 +49,7 @@ class Between {
       httplib::Client door("127.0.0.1", port_of_door);
       const httplib::Result result =
           request.method == "POST"
-              ? door.Post(request.path, request.body, request.get_header_value("Content-Type"))
+              ? door.Post(request.target, request.body, request.get_header_value("Content-Type"))
               : door.Get(request.target);
       ASSERT_TRUE(result) << httplib::to_string(result.error());
       response.status = result->status;

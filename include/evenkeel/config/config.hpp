@@ -99,6 +99,7 @@ struct ArrivalSettings {
   std::optional<std::int64_t> max_staleness;  ///< versions that a sample may be behind
   std::optional<OnStale> on_stale;
   // The job.
+  bool take_over = false;            ///< ends a job that is alive at the buffer
   std::optional<double> patience;    ///< seconds without any sample, then the job ends
   std::int64_t look_ahead = 0;       ///< steps; 0: first come, first served
   bool versions_by_trainer = false;  ///< it publishes them; otherwise a version is a step's number

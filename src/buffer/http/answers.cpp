@@ -24,6 +24,9 @@ bool is_token(std::string_view given, std::string_view token) {
 int status_of(const Error& error) {
   if (dynamic_cast<const FieldsError*>(&error) != nullptr) return 409;
   if (dynamic_cast<const FullError*>(&error) != nullptr) return 429;
+  if (dynamic_cast<const FencedError*>(&error) != nullptr) return 410;
+  if (dynamic_cast<const RulesError*>(&error) != nullptr) return 412;
+  if (dynamic_cast<const BusyError*>(&error) != nullptr) return 423;
   switch (error.report().kind) {
     case ErrorKind::limit:
       return 413;

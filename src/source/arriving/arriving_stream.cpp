@@ -13,6 +13,7 @@
 #include "mesh/nodes.hpp"
 #include "plan/schedule/selection.hpp"
 #include "source/arrival_figures.hpp"
+#include "source/arriving/heartbeats.hpp"
 #include "source/arriving/own_buffer.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
 #include "source/cut_samples.hpp"
@@ -91,6 +92,7 @@ struct ArrivingStream::Parts {
   struct OpenedBuffer {
     std::string url;
     std::string token;
+    JobPass pass;
     std::string identity;
     std::int64_t group_size = 1;
     bool masks_stale = false;
@@ -98,7 +100,7 @@ struct ArrivingStream::Parts {
 
     template <class Archive>
     void serialize(Archive& archive, unsigned /*version*/) {
-      archive& url& token& identity& group_size& masks_stale& formats;
+      archive& url& token& pass.job& pass.rules& identity& group_size& masks_stale& formats;
     }
   };
 
@@ -120,6 +122,7 @@ struct ArrivingStream::Parts {
   OpenedBuffer opened;
   std::optional<stream::StreamSettings> rules_of_buffer;  // on the first rank that reads
   std::optional<FormingRules> rules;                      // likewise
+  std::optional<Heartbeats> heartbeats;                   // likewise
   std::int64_t longest = 0;                               // that the filter lets through
   std::atomic<bool> must_stop{false};
   std::atomic<bool> has_ended{false};    // no further step will be formed
@@ -150,7 +153,11 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
       }
     }
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
-    const JobBegun begun = steps->begin(config.batch.global_batch);
+    // The job's own buffer was of a job that is gone: two cannot have the store.
+    const bool takes_over = settings.take_over || (own && own->is_alone());
+    const JobBegun begun = steps->begin(config.batch.global_batch, takes_over);
+    opened.pass = begun.pass;
+    heartbeats.emplace(JobClient(opened.url, opened.token, settings.ca_file, opened.pass));
     require_same_rules(settings, begun.settings, opened.url);
     require_same_formats(told_formats(config.fields), begun.formats, opened.url);
     opened.identity = begun.identity;
@@ -238,7 +245,8 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
   broadcast_value(readers(), parts.opened, 0, work);
   work([&] {
     const ArrivalSettings& settings = parts.config.stream;
-    const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience};
+    const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience,
+                              parts.opened.pass};
     if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
     parts.steps->read_as(parts.opened.formats);
     if (parts.reader == 0) parts.telling.emplace(access, parts.must_stop);

@@ -167,6 +167,10 @@ std::string OwnBuffer::url() const {
   return parts_->url();
 }
 
+bool OwnBuffer::is_alone() const {
+  return dynamic_cast<const AloneParts*>(parts_.get()) != nullptr;
+}
+
 bool OwnBuffer::is_open_to_others() const {
   return !is_loopback(parts_->address);
 }

@@ -23,6 +23,8 @@ class OwnBuffer {
 
   /// For ranks of this machine, or of others where the door is open to them.
   [[nodiscard]] std::string url() const;
+  /// Whether no other server shares its store.
+  [[nodiscard]] bool is_alone() const;
   /// Whether ranks of other machines can reach it.
   [[nodiscard]] bool is_open_to_others() const;
 

@@ -76,7 +76,9 @@ ArrivalFigures figures_of(const nlohmann::json& status) {
 }  // namespace
 
 StepsOfBuffer::StepsOfBuffer(BufferAccess access, const std::atomic<bool>& must_stop)
-    : access_(std::move(access)), must_stop_(must_stop), client_(access_.url, access_.token, access_.ca) {}
+    : access_(std::move(access)),
+      must_stop_(must_stop),
+      client_(access_.url, access_.token, access_.ca, access_.pass) {}
 
 template <typename Call>
 auto StepsOfBuffer::until_reached(Patience& patience, Call&& call) {
@@ -98,9 +100,9 @@ auto StepsOfBuffer::until_reached(Patience& patience, Call&& call) {
   }
 }
 
-JobBegun StepsOfBuffer::begin(std::int64_t samples_per_step) {
+JobBegun StepsOfBuffer::begin(std::int64_t samples_per_step, bool takes_over) {
   Patience patience = this->patience(true);
-  return until_reached(patience, [&] { return client_.begin(samples_per_step); });
+  return until_reached(patience, [&] { return client_.begin(samples_per_step, takes_over); });
 }
 
 stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* rules) {

@@ -28,6 +28,7 @@ struct BufferAccess {
   std::string token{};
   std::filesystem::path ca{};
   std::optional<double> patience{};  ///< seconds; unset: forever
+  JobPass pass{};                    ///< of a job that has begun
 };
 
 /// How a job's steps are formed.
@@ -52,12 +53,13 @@ class StepsOfBuffer {
 
   /// Sets how lines write fields, as the buffer has told the rank that began.
   void read_as(ToldFormats formats) { formats_ = std::move(formats); }
-  /// Tells the buffer how many samples a step has, and returns its rules.
-  [[nodiscard]] JobBegun begin(std::int64_t samples_per_step);
+  /// As JobClient::begin.
+  [[nodiscard]] JobBegun begin(std::int64_t samples_per_step, bool takes_over = false);
 
   /// The step, once it is formed: by this rank if it has rules for that, unless it was formed before.
   /// Throws EndOfSamples if it never will be, IoError when patience is over, and InputError for a step that
-  /// is not the next one or whose samples are freed, or with the error of the rank that forms steps.
+  /// is not the next one or whose samples are freed, with the error of the rank that forms steps, or once
+  /// another job has begun; and ConfigError if the buffer has other rules than when the job began.
   [[nodiscard]] stream::FormedStep step(std::int64_t number, const FormingRules* rules);
 
   /// Samples of steps that came from here, in this order. Their ids are their arrival numbers. Throws

@@ -1,0 +1,52 @@
+#include "buffer/current_job.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/hash.hpp"
+#include "stream/json_integer.hpp"
+
+namespace evenkeel {
+
+using nlohmann::json;
+
+CurrentJob CurrentJob::next() const {
+  std::random_device device;
+  return {number + 1, fmt::format("{:08x}{:08x}", device(), device()), false};
+}
+
+std::string text_of_job(const CurrentJob& job) {
+  return json{{"number", job.number}, {"nonce", job.nonce}, {"has_left", job.has_left}}.dump();
+}
+
+CurrentJob job_of_text(const std::string& text) {
+  try {
+    const json in = json::parse(text);
+    return {stream::require_integer(in.at("number"), "job"), in.at("nonce"), in.at("has_left")};
+  } catch (const json::exception& error) {
+    throw InputError("job", std::string("cannot be read: ") + error.what());
+  }
+}
+
+std::string pass_of(const CurrentJob& job, std::string_view rules) {
+  return fmt::format("{}-{}-{:016x}", job.number, job.nonce, fnv1a_64(rules));
+}
+
+void require_pass(const std::string& pass, const CurrentJob& job, std::string_view rules) {
+  const std::string expected = pass_of(job, rules);
+  if (pass == expected) return;
+  const std::string number = std::to_string(job.number);
+  const std::string other = pass.substr(0, pass.find('-'));
+  if (pass.substr(0, pass.rfind('-')) == expected.substr(0, expected.rfind('-'))) {
+    throw RulesError("job " + number, "began with other rules than the buffer has now",
+                     "Start the buffer with the same options as before, or start the job again");
+  }
+  throw FencedError("job " + other,
+                    job.number == 0 ? "is not known to the buffer, whose store knows no job"
+                                    : "is fenced: job " + number + " is the one that trains from the buffer",
+                    "A buffer has one job, the last one that began. End this one");
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,44 @@
+#include "source/arriving/heartbeats.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::chrono::seconds between_beats{2};
+
+}  // namespace
+
+Heartbeats::Heartbeats(JobClient client) : client_(std::move(client)), thread_([this] { beat(); }) {}
+
+Heartbeats::~Heartbeats() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
+  ends_.notify_all();
+  thread_.join();
+  try {
+    client_.leave();
+  } catch (const std::exception&) {
+    // The job was fenced, or the buffer is gone: then the job lapses there.
+  }
+}
+
+// The calls that the job waits for report what is wrong with the buffer.
+void Heartbeats::beat() {
+  std::unique_lock lock(mutex_);
+  while (!ends_.wait_for(lock, between_beats, [&] { return has_ended_; })) {
+    lock.unlock();
+    try {
+      client_.show_alive();
+    } catch (const std::exception&) {
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace evenkeel
