@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "buffer/door_json.hpp"
+#include "buffer/intake/sent_samples.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -214,8 +215,21 @@ Intake Buffer::take(const ReceivedSamples& received) {
                          std::to_string(store_->capacity()),
                      "Send fewer samples in a request, or give the buffer more room");
   }
+  const CurrentJob job = [&] {
+    const std::lock_guard lock(state_mutex_);
+    return job_;
+  }();
+  const std::vector<std::optional<ErrorReport>> faults =
+      job.has_left ? std::vector<std::optional<ErrorReport>>() : faults_of(received, job.acceptance);
   Intake intake;
   submit(bytes, [&](Change& change) {
+    if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
+      throw IoError("buffer", "has a new job, which may accept other samples", "Send the same again");
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      const ReceivedSample& sample = received.samples()[i];
+      if (!faults[i] || ledger_->is_known(sample.accepted.key)) continue;
+      throw InputError(received.where(sample), faults[i]->message, faults[i]->hint);
+    }
     for (const ReceivedSample& sample : received.samples()) {
       if (const std::string why = ledger_->refusal(sample.accepted); !why.empty())
         throw InputError(received.where(sample), why);
@@ -265,6 +279,66 @@ Intake Buffer::take(const ReceivedSamples& received) {
   return intake;
 }
 
+/// Why the job does not accept samples, of each.
+std::vector<std::optional<ErrorReport>> Buffer::faults_of(const ReceivedSamples& received,
+                                                          const Acceptance& acceptance) const {
+  std::vector<std::optional<ErrorReport>> faults;
+  const bool looks_at_values = acceptance.depends_on_values(received.schema());
+  for (const ReceivedSample& sample : received.samples()) {
+    const stream::SampleAccepted& lengths = sample.accepted;
+    faults.push_back(fault_of_lengths(lengths.prompt, lengths.response, acceptance));
+    if (!looks_at_values || faults.back()) continue;
+    const std::int64_t number = sample.number;
+    faults.back() = fault_of_values(
+        sent_samples(framed(sample.body), std::span(&number, 1), received.schema(), formats_), acceptance);
+  }
+  return faults;
+}
+
+/// Throws InputError at the first sample that the current job does not accept: it came before the job began.
+void Buffer::require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
+                              bool is_formed) const {
+  const auto [job, schema] = [&] {
+    const std::lock_guard lock(state_mutex_);
+    return std::pair(job_, schema_);
+  }();
+  if (job.has_left) return;
+  const bool looks_at_values = job.acceptance.depends_on_values(schema);
+  for (const stream::WaitingGroup& group : groups) {
+    for (const stream::WaitingSample& sample : group.samples) {
+      if (sample.arrival > job.unchecked) continue;
+      std::optional<ErrorReport> fault = fault_of_lengths(sample.prompt, sample.response, job.acceptance);
+      if (!fault && looks_at_values) {
+        std::string body;
+        read_body(sample.arrival, [&](std::string_view bytes) { body = framed(bytes); });
+        fault = fault_of_values(sent_samples(body, std::span(&sample.arrival, 1), schema, formats_),
+                                job.acceptance);
+      }
+      if (!fault) continue;
+      const std::string index = std::to_string(sample.index);
+      throw InputError(
+          "step " + std::to_string(step),
+          "cannot be built: sample " + index + " of group " + stream::to_text(group.uid) + " " +
+              fault->message,
+          (is_formed ? "Abort the group, which is in the step already: POST /v1/groups/UID/abort with "
+                       "{\"in_step\": true}"
+                     : "Abort the sample: POST /v1/groups/UID/abort with {\"index\": " + index + "}") +
+              std::string(", and resume the job. Or: ") + fault->hint);
+    }
+  }
+}
+
+/// The groups of the step as far as they wait.
+std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFormed& step) const {
+  const std::lock_guard lock(state_mutex_);
+  require_loaded();
+  std::vector<stream::WaitingGroup> groups = ledger_->ready();
+  std::erase_if(groups, [&](const stream::WaitingGroup& group) {
+    return std::ranges::find(step.groups, group.uid, &stream::FormedGroup::uid) == step.groups.end();
+  });
+  return groups;
+}
+
 JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
   if (!schema_.empty && !received.schema().empty && received.form() != form_) {
     const auto words = [](SampleForm form) {
@@ -303,10 +377,28 @@ void Buffer::close_group(const Uid& uid) {
   });
 }
 
-void Buffer::abort_group(const Uid& uid, std::optional<std::int64_t> index, const std::string& reason) {
+std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<std::int64_t> index,
+                                                const std::string& reason) {
+  std::optional<std::int64_t> step;
   submit(0, [&](Change& change) {
+    step = ledger_->step_of(uid);
     change.apply(stream::GroupAborted{uid, index, reason});
     change.apply_due();
+  });
+  return step;
+}
+
+void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
+  submit(0, [&](Change& change) {
+    if (is_job_alive()) {
+      throw BusyError("job " + std::to_string(job_.number), "is alive, and may have the step already",
+                      "End the job, and abort the group then");
+    }
+    if (!ledger_->step_of(uid)) {
+      throw InputError("group " + stream::to_text(uid), "is in no step that is formed and not trained",
+                       "Abort it without in_step");
+    }
+    change.apply(stream::GroupAborted{uid, std::nullopt, reason, true});
   });
 }
 
@@ -326,6 +418,9 @@ Uid Buffer::group_called(const std::string& name) const {
   const std::lock_guard lock(state_mutex_);
   std::vector<Uid> waiting = ledger_->open_groups();
   for (const stream::WaitingGroup& group : ledger_->ready()) waiting.push_back(group.uid);
+  for (const stream::FormedStep& step : ledger_->formed()) {
+    for (const stream::WaitingGroup& group : step.groups) waiting.push_back(group.uid);
+  }
   const auto is_there = [&](const Uid& uid) { return std::ranges::find(waiting, uid) != waiting.end(); };
   if (!is_there(value)) return text;
   if (is_there(text)) {
@@ -350,8 +445,8 @@ void Buffer::require_pass_now(const std::string& pass) {
   last_call_ = Clock::now();
 }
 
-std::string Buffer::begin_job(std::int64_t groups_per_step, bool takes_over) {
-  if (std::unique_lock lock(state_mutex_); !takes_over) {
+std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& start) {
+  if (std::unique_lock lock(state_mutex_); !start.takes_over) {
     const Clock::time_point last_chance = Clock::now() + lapse_;
     while (is_job_alive() && !is_stopping_) {
       if (Clock::now() >= last_chance) throw busy();
@@ -360,9 +455,9 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, bool takes_over) {
   }
   std::string pass;
   submit(0, [&](Change& change) {
-    if (!takes_over && is_job_alive()) throw busy();  // two have waited
+    if (!start.takes_over && is_job_alive()) throw busy();  // two have waited
     groups_per_step_ = groups_per_step;
-    job_ = job_.next();
+    job_ = job_.next(start.acceptance, ledger_->totals().last_event);
     last_call_ = Clock::now();
     given_up_.reset();
     change.store.notes[groups_note] = std::to_string(groups_per_step);
@@ -409,6 +504,7 @@ void Buffer::trained(std::int64_t step, const std::string& pass) {
 }
 
 void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
+  require_accepted(step.step, waiting_groups_of(step), false);
   submit(0, [&](Change& change) {
     require_pass_now(pass);
     for (const stream::FormedStep& formed : ledger_->formed(step.step)) {
@@ -421,7 +517,11 @@ void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
                         "was formed before, of other groups, masks or at another version",
                         "Ask which groups it has: GET /v1/job/steps?from=" + std::to_string(step.step));
     }
-    change.apply(step);
+    try {
+      change.apply(step);
+    } catch (const InputError& error) {
+      throw FieldsError(error.report());  // a group has changed since the step was decided
+    }
     change.apply_due();
   });
 }
@@ -468,7 +568,9 @@ StepToCome Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds ti
     require_loaded();
     come.since_last_sample = since_last_sample();
   }
-  if (come.step) wait_until_settled();
+  if (!come.step) return come;
+  wait_until_settled();
+  require_accepted(step, come.step->groups, true);
   return come;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -88,13 +89,18 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// Throws InputError at the sample that cannot be taken, FieldsError if the samples so far had other
-  /// fields, LimitError if they can never have room, and FullError if there is no room now. Then none is
-  /// taken.
+  /// Throws InputError at the sample that cannot be taken, since no job could accept it or the current job
+  /// does not (Acceptance); FieldsError if the samples so far had other fields, LimitError if they can never
+  /// have room, and FullError if there is no room now. Then none is taken.
   Intake take(const ReceivedSamples& received);
   GrantedTickets grant(std::int64_t groups);
   void close_group(const Uid& uid);
-  void abort_group(const Uid& uid, std::optional<std::int64_t> index, const std::string& reason);
+  /// Returns the step that has the group already, and keeps it.
+  std::optional<std::int64_t> abort_group(const Uid& uid, std::optional<std::int64_t> index,
+                                          const std::string& reason);
+  /// Takes a group out of its step, which no job can build. Throws BusyError while a job is alive, which may
+  /// have the step, and InputError if no step has the group that is formed and not trained.
+  void abort_formed_group(const Uid& uid, const std::string& reason);
   void end();
   /// The group that is called so in a URL, where a number may be a text: the one that waits. Throws
   /// InputError if there are two.
@@ -106,7 +112,7 @@ class Buffer {
   ///
   /// A job is alive until it leaves or has made no call for the lapse time. Unless the new job `takes_over`,
   /// this waits for an earlier one to be so, and throws BusyError if it makes calls meanwhile.
-  std::string begin_job(std::int64_t groups_per_step, bool takes_over = false);
+  std::string begin_job(std::int64_t groups_per_step, const JobStart& start = {});
   /// Shows that the job is alive.
   void require_job(const std::string& pass);
   /// The job has ended: another one may begin.
@@ -123,12 +129,13 @@ class Buffer {
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
                                        std::chrono::milliseconds time);
   /// Waits until the step is formed, which is durable then, it never will be, its job gave up, or the time is
-  /// over.
+  /// over. Throws InputError if the step has a sample that the current job does not accept.
   [[nodiscard]] StepToCome wait_for_step(std::int64_t step, std::chrono::milliseconds time);
   /// Drops samples that wait, since the job's filter leaves them out. Those that do not wait any more are
   /// passed over.
   void drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass = {});
-  /// Writes a step down. The same step again changes nothing; throws FieldsError where it has others.
+  /// Writes a step down. The same step again changes nothing. Throws FieldsError if it was formed of others,
+  /// or does not have what waits now, and InputError if the current job does not accept one of its samples.
   void form(const stream::StepFormed& step, const std::string& pass = {});
   void publish(std::int64_t version, const std::string& pass = {});
   /// The job will ask for no step up to this one again.
@@ -172,6 +179,11 @@ class Buffer {
   void require_loaded() const;
   void describe_store();
   void require_pass_now(const std::string& pass);
+  [[nodiscard]] std::vector<std::optional<ErrorReport>> faults_of(const ReceivedSamples& received,
+                                                                  const Acceptance& acceptance) const;
+  void require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
+                        bool is_formed) const;
+  [[nodiscard]] std::vector<stream::WaitingGroup> waiting_groups_of(const stream::StepFormed& step) const;
   [[nodiscard]] bool is_job_alive() const;
   [[nodiscard]] BusyError busy() const;
   void keep_group_size() const;

@@ -12,19 +12,25 @@ namespace evenkeel {
 
 using nlohmann::json;
 
-CurrentJob CurrentJob::next() const {
+CurrentJob CurrentJob::next(const Acceptance& accepts, std::int64_t last_arrival) const {
   std::random_device device;
-  return {number + 1, fmt::format("{:08x}{:08x}", device(), device()), false};
+  return {number + 1, fmt::format("{:08x}{:08x}", device(), device()), false, accepts, last_arrival};
 }
 
 std::string text_of_job(const CurrentJob& job) {
-  return json{{"number", job.number}, {"nonce", job.nonce}, {"has_left", job.has_left}}.dump();
+  return json{{"number", job.number},
+              {"nonce", job.nonce},
+              {"has_left", job.has_left},
+              {"accepts", json_of(job.acceptance)},
+              {"unchecked", job.unchecked}}
+      .dump();
 }
 
 CurrentJob job_of_text(const std::string& text) {
   try {
     const json in = json::parse(text);
-    return {stream::require_integer(in.at("number"), "job"), in.at("nonce"), in.at("has_left")};
+    return {stream::require_integer(in.at("number"), "job"), in.at("nonce"), in.at("has_left"),
+            acceptance_of(in.at("accepts")), stream::require_integer(in.at("unchecked"), "job")};
   } catch (const json::exception& error) {
     throw InputError("job", std::string("cannot be read: ") + error.what());
   }

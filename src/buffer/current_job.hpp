@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "buffer/intake/acceptance.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -13,9 +14,11 @@ struct CurrentJob {
   std::int64_t number = 0;  ///< counts the jobs that began; 0: none
   std::string nonce;        ///< differs from that of a job with the same number after a backup was restored
   bool has_left = true;     ///< or none has begun
+  Acceptance acceptance;
+  std::int64_t unchecked = 0;  ///< the last sample that came before it began, and may not be accepted
 
   /// The next job, which has a nonce of its own.
-  [[nodiscard]] CurrentJob next() const;
+  [[nodiscard]] CurrentJob next(const Acceptance& accepts, std::int64_t last_arrival) const;
 };
 
 /// For a store. Reading throws InputError for a text that is not such a job.

@@ -242,8 +242,20 @@ class Answers : public std::enable_shared_from_this<Answers> {
                if (given.contains("index")) index = number_at(given, "index", 0);
                const json reason = given.value("reason", json(""));
                if (!reason.is_string()) throw InputError("body", "has a 'reason' that is no text");
-               buffer_.abort_group(buffer_.group_called(request.matches[1]), index, reason);
-               answer(response, {{"version", buffer_.status().stream.version}});
+               const Uid uid = buffer_.group_called(request.matches[1]);
+               const json in_step = given.value("in_step", json(false));
+               if (!in_step.is_boolean() || (in_step && index)) {
+                 throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",
+                                  "A group leaves a step that was formed as a whole");
+               }
+               std::optional<std::int64_t> step;
+               if (in_step)
+                 buffer_.abort_formed_group(uid, reason);
+               else
+                 step = buffer_.abort_group(uid, index, reason);
+               ordered_json content{{"version", buffer_.status().stream.version}};
+               if (step) content["in_step"] = *step;
+               answer(response, content);
              });
     add_call(server, "/v1/end", [this](const Request&, Response& response, const auto&) {
       buffer_.end();
@@ -270,7 +282,8 @@ class Answers : public std::enable_shared_from_this<Answers> {
       }
       const json takes_over = given.value("take_over", json(false));
       if (!takes_over.is_boolean()) throw InputError("body", "has a 'take_over' that is not true or false");
-      const std::string pass = buffer_.begin_job(samples / group_size, takes_over);
+      const std::string pass = buffer_.begin_job(
+          samples / group_size, {takes_over, acceptance_of(given.value("accepts", json::object()))});
       ordered_json begun = ordered_json::parse(buffer_.rules());
       begun["job"] = pass;
       begun["status"] = json_of(buffer_.status());

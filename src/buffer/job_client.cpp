@@ -156,6 +156,7 @@ class JobClient::Connection {
     }
     if (result->status == 200) return result->body;
     if (result->status == 412 && !pass_.rules.empty()) require_same_rules();
+    if (result->status == 409) throw FieldsError(report_of(url_, *result));
     throw_error(report_of(url_, *result));
   }
 
@@ -169,9 +170,10 @@ JobClient::JobClient(std::string url, std::string token, std::filesystem::path c
 JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
-JobBegun JobClient::begin(std::int64_t samples_per_step, bool takes_over) {
-  const std::string text =
-      connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step}, {"take_over", takes_over}});
+JobBegun JobClient::begin(std::int64_t samples_per_step, const JobStart& start) {
+  const std::string text = connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step},
+                                                               {"take_over", start.takes_over},
+                                                               {"accepts", json_of(start.acceptance)}});
   JobBegun begun = connection_->of_json(text, [](const json& in) {
     json rules;
     for (const char* name : {"settings", "read_as", "identity"}) rules[name] = in.at(name);
@@ -236,8 +238,13 @@ void JobClient::drop_filtered(std::span<const std::int64_t> arrivals) {
                     {{"arrivals", std::vector<std::int64_t>(arrivals.begin(), arrivals.end())}});
 }
 
-void JobClient::form(const stream::StepFormed& step) {
-  connection_->post("/v1/job/steps", stream::to_json({0, step}));
+bool JobClient::form(const stream::StepFormed& step) {
+  try {
+    connection_->post("/v1/job/steps", stream::to_json({0, step}));
+    return true;
+  } catch (const FieldsError&) {
+    return false;
+  }
 }
 
 std::vector<stream::FormedStep> JobClient::formed(std::int64_t from_step) {

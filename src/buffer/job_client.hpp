@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "buffer/intake/acceptance.hpp"
 #include "buffer/intake/sent_samples.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/ledger.hpp"
@@ -71,7 +72,7 @@ class JobClient {
   /// Begins a job whose steps have so many samples: whole groups, else InputError. Further calls are this
   /// job's, and those of earlier jobs are refused. Unless it `takes_over`, InputError if one of them is
   /// alive, which takes some seconds to find out.
-  JobBegun begin(std::int64_t samples_per_step, bool takes_over = false);
+  JobBegun begin(std::int64_t samples_per_step, const JobStart& start = {});
   /// Shows that the job is alive.
   void show_alive();
   /// The job has ended: another one may begin at once.
@@ -86,8 +87,9 @@ class JobClient {
   void give_up(std::int64_t step, const std::string& why);
   /// Drops samples that wait, since the job's filter leaves them out.
   void drop_filtered(std::span<const std::int64_t> arrivals);
-  /// Writes a step down, durably. The same step again changes nothing.
-  void form(const stream::StepFormed& step);
+  /// Writes a step down, durably, unless its groups have changed: then it returns false. The same step again
+  /// changes nothing. Throws InputError if the job does not accept one of its samples.
+  [[nodiscard]] bool form(const stream::StepFormed& step);
   /// Steps that are formed and not trained, from this one on.
   std::vector<stream::FormedStep> formed(std::int64_t from_step);
   /// The samples of these arrival numbers, in this order, for sent_samples(): lines as they were sent, or

@@ -103,6 +103,7 @@ json body_of(const GroupClosed& e) {
 json body_of(const GroupAborted& e) {
   json body{{"event", "aborted"}, {"uid", json_of(e.uid)}, {"reason", e.reason}};
   if (e.index) body["index"] = *e.index;
+  if (e.in_step) body["in_step"] = true;
   return body;
 }
 json body_of(const VersionPublished& e) {
@@ -160,7 +161,7 @@ Event::What what_of(const Reader& from) {
   if (kind == "closed") return GroupClosed{from.uid(), from.flag("by_deadline")};
   if (kind == "aborted") {
     const auto index = from.has("index") ? std::optional(from.integer("index")) : std::nullopt;
-    return GroupAborted{from.uid(), index, from.text("reason")};
+    return GroupAborted{from.uid(), index, from.text("reason"), from.has("in_step") && from.flag("in_step")};
   }
   if (kind == "published") return VersionPublished{from.integer("version")};
   if (kind == "dropped") return SamplesDropped{from.integers("arrivals"), reason_of(from.text("reason"))};

@@ -51,12 +51,13 @@ struct GroupClosed {
   friend bool operator==(const GroupClosed&, const GroupClosed&) = default;
 };
 
-/// One sample will not come, or is not to be trained; or, without an index, the whole group. Of a group that
-/// is in a step already nothing changes.
+/// One sample will not come, or is not to be trained; or, without an index, the whole group. A group that is
+/// in a step already stays there, unless the step itself is meant: then the whole group leaves it.
 struct GroupAborted {
   Uid uid;
   std::optional<std::int64_t> index = std::nullopt;
   std::string reason = {};
+  bool in_step = false;  ///< it leaves the step that has it, which no job has built
 
   friend bool operator==(const GroupAborted&, const GroupAborted&) = default;
 };

@@ -30,11 +30,12 @@ struct GroupState {
   std::set<std::int64_t> gone;         ///< indexes that were dropped, or aborted and may yet be in `samples`
   std::vector<std::int64_t> events;    ///< its closing and aborts, ascending
   bool closed = false;
-  bool aborted = false;               ///< as a whole
-  std::int64_t passed = 0;            ///< see WaitingGroup
-  std::optional<std::int64_t> place;  ///< in the queue, while it is ready
-  std::optional<std::int64_t> first;  ///< its first event, while it is open
-  std::optional<std::int64_t> step;   ///< that has it
+  bool aborted = false;                  ///< as a whole
+  std::int64_t passed = 0;               ///< see WaitingGroup
+  std::optional<std::int64_t> place;     ///< in the queue, while it is ready
+  std::optional<std::int64_t> first;     ///< its first event, while it is open
+  std::optional<std::int64_t> step;      ///< that has it
+  std::vector<WaitingSample> withdrawn;  ///< from that step, until it is trained
 
   /// The first and the last of the arrivals and events that make it what it is. Precondition: there is one.
   [[nodiscard]] std::int64_t first_event() const;

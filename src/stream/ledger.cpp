@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 
@@ -73,6 +74,7 @@ bool Ledger::is_known(const SampleKey& key) const {
   const auto is_it = [&](const WaitingSample& sample) { return sample.index == key.index; };
   const GroupState* state = find(group);
   if (state != nullptr && std::ranges::any_of(state->samples, is_it)) return true;
+  if (state != nullptr && std::ranges::any_of(state->withdrawn, is_it)) return true;
   return std::ranges::any_of(strays_, [&](const auto& stray) { return stray.second.key == key; });
 }
 
@@ -228,6 +230,7 @@ void Ledger::enter(std::int64_t number, const GroupClosed& closed, Changes& chan
 
 void Ledger::enter(std::int64_t number, const GroupAborted& aborted, Changes& changes) {
   const GroupKey key = group_key(aborted.uid);
+  if (aborted.in_step) return withdraw(number, key, changes);
   const GroupState* known = find(key);
   const bool is_in_step = known != nullptr && known->step;
   const bool is_gone =
@@ -368,9 +371,34 @@ void Ledger::train(const GroupKey& key, Changes& changes) {
     changes.seen.push_back(seen_.add(key, sample.index));
     changes.superseded.push_back(sample.arrival);
   }
+  for (const WaitingSample& sample : group.withdrawn) {
+    bytes_ -= sample.bytes;
+    changes.seen.push_back(seen_.add(key, sample.index));
+    changes.superseded.push_back(sample.arrival);
+  }
   changes.seen.push_back(seen_.end(key));
   changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
   groups_.erase(key);
+}
+
+// The samples stay in the store until the step is trained, so that a replay finds them when it forms the
+// step.
+void Ledger::withdraw(std::int64_t number, const GroupKey& key, Changes& changes) {
+  const auto found = groups_.find(key);
+  if (found == groups_.end() || !found->second.step || found->second.samples.empty()) {
+    changes.superseded.push_back(number);
+    return;
+  }
+  GroupState& group = found->second;
+  for (const WaitingSample& sample : group.samples) {
+    formed_ -= amount_of(sample);
+    if (is_replay(number))
+      received_ -= amount_of(sample);  // as it is among the dropped ones of the totals
+    else
+      totals_.dropped[static_cast<std::size_t>(DropReason::aborted)] += amount_of(sample);
+  }
+  group.withdrawn = std::exchange(group.samples, {});
+  group.events.push_back(number);
 }
 
 void Ledger::forget_place(GroupState& group) {
@@ -431,10 +459,16 @@ std::vector<FormedStep> Ledger::formed(std::int64_t from_step) const {
     FormedStep& step = formed.emplace_back(FormedStep{at->first, at->second.version, {}, at->second.masked});
     for (const GroupKey& key : at->second.groups) {
       const GroupState& group = groups_.at(key);
+      if (!group.withdrawn.empty()) continue;
       step.groups.push_back({group.uid, group.last_event(), group.passed, group.samples});
     }
   }
   return formed;
+}
+
+std::optional<std::int64_t> Ledger::step_of(const Uid& uid) const {
+  const GroupState* const state = find(group_key(uid));
+  return state == nullptr || state->samples.empty() ? std::nullopt : state->step;
 }
 
 std::vector<Uid> Ledger::open_groups() const {
@@ -473,7 +507,10 @@ Status Ledger::status() const {
   status.ended = totals_.ended;
   status.open_groups = std::ssize(open_);
   status.ready_groups = std::ssize(ready_);
-  for (const auto& [number, step] : steps_) status.formed_groups += std::ssize(step.groups);
+  for (const auto& [number, step] : steps_) {
+    status.formed_groups += std::ranges::count_if(
+        step.groups, [&](const GroupKey& key) { return groups_.at(key).withdrawn.empty(); });
+  }
   status.received = received_;
   status.waiting = waiting_;
   status.formed = formed_;

@@ -153,6 +153,8 @@ class Ledger {
   [[nodiscard]] std::vector<WaitingGroup> ready() const;
   /// Steps that are formed and not trained, from this one on, in order.
   [[nodiscard]] std::vector<FormedStep> formed(std::int64_t from_step = 0) const;
+  /// The step that has the group and is not trained.
+  [[nodiscard]] std::optional<std::int64_t> step_of(const Uid& uid) const;
   /// Groups that still wait for samples, in the order of their first samples: what a deadline is about.
   [[nodiscard]] std::vector<Uid> open_groups() const;
 
@@ -211,6 +213,7 @@ class Ledger {
   void use_tickets(std::int64_t groups);
   void settle(const GroupKey& key, Changes& changes);
   void forget_place(GroupState& group);
+  void withdraw(std::int64_t number, const GroupKey& key, Changes& changes);
   void train(const GroupKey& key, Changes& changes);
 
   StreamSettings settings_;

@@ -75,7 +75,7 @@ std::vector<std::function<void()>> calls_of(JobClient& job) {
           [&] { job.schema(); },
           [&] { job.formed(0); },
           [&] {
-            job.form({0, 0, {{"a", 1}}, {}, {}});
+            static_cast<void>(job.form({0, 0, {{"a", 1}}, {}, {}}));
           },
           [&] { job.drop_filtered(std::vector<std::int64_t>{1}); },
           [&] { job.publish(9); },
@@ -91,7 +91,7 @@ TEST(JobsOfBuffer, are_fenced_in_every_call_once_another_job_has_begun) {
   JobClient zombie(buffer.url());
   JobClient job(buffer.url());
   static_cast<void>(zombie.begin(1));
-  static_cast<void>(job.begin(1, true));
+  static_cast<void>(job.begin(1, {.takes_over = true}));
   const auto are_refused = [&] {
     for (const auto& call : calls_of(zombie))
       EXPECT_THAT(message_of(call), HasSubstr("job 1: is fenced: job 2 is the one that trains"));
@@ -102,7 +102,7 @@ TEST(JobsOfBuffer, are_fenced_in_every_call_once_another_job_has_begun) {
   EXPECT_EQ(buffer->status().stream.waiting.samples, 1) << "the zombie has changed nothing";
   EXPECT_EQ(buffer->status().stream.version, 0);
   EXPECT_TRUE(job.wait_for_step(0, 0s).failure.empty());
-  job.form({0, 0, {{"a", 1}}, {}, {}});
+  EXPECT_TRUE(job.form({0, 0, {{"a", 1}}, {}, {}}));
   EXPECT_TRUE(job.wait_for_step(0, 0s).step);
 }
 

@@ -313,6 +313,42 @@ TEST_F(Arriving, rules_that_differ_from_the_buffers_are_refused_on_every_rank) {
               AllOf(HasSubstr("batch.global_batch"), HasSubstr("is 5"), HasSubstr("groups of 2")));
 }
 
+TEST_F(Arriving, a_job_that_was_fenced_ends_on_every_rank) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  SampleStream zombie(world_, config_of());
+  SampleStream job(world_, config_of({"stream.take_over=true"}));
+  EXPECT_THAT(message_of([&] { static_cast<void>(zombie.read(0)); }), HasSubstr("job 1: is fenced: job 2"));
+  EXPECT_THAT(lengths_of(job, 0), ElementsAre(2, 2, 3, 3));
+}
+
+TEST_F(Arriving, a_job_tells_the_buffer_which_samples_it_accepts) {
+  open_groups_of(2);
+  SampleStream stream(world_, config_of({"micro_batch.max_tokens=4"}));
+  on_buffer([](Buffer& buffer) {
+    EXPECT_THAT(message_of([&] { buffer.take(received(rollout_line("a", 0, 0, 4))); }),
+                HasSubstr("has 5 tokens; the job accepts 4 at most"));
+    EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 0, 3))).accepted, 1);
+  });
+}
+
+TEST_F(Arriving, a_step_that_all_groups_have_left_is_made_without_samples) {
+  open_groups_of(2);
+  send_groups(0, 4);
+  const Config config = config_of();
+  EXPECT_THAT(lengths_of(*std::make_unique<SampleStream>(world_, config), 0), ElementsAre(2, 2, 3, 3));
+  on_buffer([](Buffer& buffer) {
+    buffer.abort_formed_group("g0", "");
+    buffer.abort_formed_group("g1", "");
+    buffer.end();
+  });
+  SampleStream stream(world_, config);
+  Prefetcher steps(world_, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); });
+  std::vector<std::int64_t> samples;
+  while (const std::optional<Step> step = steps.next()) samples.push_back(step->num_samples);
+  EXPECT_THAT(samples, ElementsAre(0, 4));
+}
+
 TEST_F(Arriving, fields_are_read_as_the_buffer_was_told) {
   open(testing_support::groups_of(2), {{"where", LineFormat::axes}});
   on_buffer([](Buffer& buffer) {

@@ -28,7 +28,7 @@ class AnyStream {
   void go_on() {
     const Uid uid = pick(12);
     const std::int64_t version = keeper.ledger.version();
-    switch (pick(13)) {
+    switch (pick(14)) {
       case 0:
         return void(keeper.tell(GroupClosed{uid, pick(2) == 0}));
       case 1:
@@ -47,6 +47,8 @@ class AnyStream {
         return void(keeper.tell(TicketsExpired{pick(2)}));
       case 8:
         return void(pick(30) == 0 && keeper.tell(StreamEnded{}) != 0);
+      case 9:
+        return withdraw();
       default:
         return send({uid, pick(keeper.ledger.settings().group_size)});
     }
@@ -55,6 +57,7 @@ class AnyStream {
   Keeper keeper;
   std::set<SampleKey> accepted;
   std::multiset<SampleKey> in_steps;
+  std::int64_t withdrawn = 0;  ///< samples
 
  private:
   void send(const SampleKey& key) {
@@ -83,6 +86,17 @@ class AnyStream {
     const FormedStep step = keeper.ledger.formed(formed.step).front();
     for (const WaitingGroup& group : step.groups)
       for (const WaitingSample& sample : group.samples) in_steps.insert({group.uid, sample.index});
+  }
+  /// A group leaves the step that has it.
+  void withdraw() {
+    const std::vector<FormedStep> formed = keeper.ledger.formed();
+    if (formed.empty() || pick(3) != 0) return;
+    for (const WaitingGroup& group : formed[static_cast<std::size_t>(pick(std::ssize(formed)))].groups) {
+      keeper.tell(GroupAborted{group.uid, std::nullopt, "", true});
+      withdrawn += std::ssize(group.samples);
+      for (const WaitingSample& sample : group.samples) in_steps.erase({group.uid, sample.index});
+      return;
+    }
   }
   void train() {
     if (next_step_ > 0) keeper.tell(StepTrained{pick(next_step_)});
@@ -167,11 +181,13 @@ RC_GTEST_PROP(Ledger, what_a_store_keeps_is_what_waits_or_is_formed_and_little_e
   std::int64_t samples = 0;
   for (const auto& [number, event] : stream.keeper.events)
     samples += std::holds_alternative<SampleAccepted>(event.what) ? 1 : 0;
-  RC_ASSERT(samples == status.waiting.samples + status.formed.samples);
+  RC_ASSERT(samples >= status.waiting.samples + status.formed.samples);
+  RC_ASSERT(samples <= status.waiting.samples + status.formed.samples + stream.withdrawn);
   const std::int64_t steps = std::ssize(stream.keeper.ledger.formed());
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
   const std::int64_t most_events_of_a_group = 1 + stream.keeper.ledger.settings().group_size;
-  RC_ASSERT(std::ssize(stream.keeper.events) <= samples + steps + 1 + groups * most_events_of_a_group);
+  RC_ASSERT(std::ssize(stream.keeper.events) <=
+            samples + steps + 1 + (groups + stream.withdrawn) * most_events_of_a_group);
   RC_ASSERT(std::ssize(stream.keeper.seen) * 24 == status.seen_bytes);
 }
 

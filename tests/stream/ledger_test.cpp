@@ -213,6 +213,27 @@ TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
   EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("step 0 was formed after step 0"), std::string::npos);
 }
 
+TEST(Ledger, a_group_leaves_a_formed_step_only_when_that_is_meant) {
+  Keeper keeper(groups_of(2));
+  for (const Uid& uid : {a, b})
+    for (const std::int64_t index : {0, 1}) keeper.tell(sample(uid, index));
+  keeper.form(0, 2);
+  keeper.tell(GroupAborted{a});
+  EXPECT_EQ(keeper.ledger.step_of(a), 0) << "a late abort of a producer";
+  keeper.tell(GroupAborted{a, std::nullopt, "it cannot be built", true});
+  EXPECT_FALSE(keeper.ledger.step_of(a));
+  for (const Ledger& ledger : {keeper.ledger, keeper.restarted()}) {
+    EXPECT_EQ(names(ledger.formed().at(0).groups), std::vector<std::string>{"'b'"});
+    EXPECT_EQ(dropped(ledger, DropReason::aborted), 2);
+    EXPECT_EQ(ledger.status().received, sum_of(ledger.status()));
+    EXPECT_TRUE(ledger.is_known({a, 1})) << "it is not taken again";
+  }
+  keeper.tell(StepTrained{0});
+  EXPECT_EQ(keeper.ledger.status().trained.samples, 2);
+  EXPECT_TRUE(keeper.ledger.is_known({a, 1}));
+  EXPECT_EQ(keeper.restarted().status(), keeper.ledger.status());
+}
+
 TEST(Ledger, what_is_refused_has_changed_nothing) {
   Keeper keeper(groups_of(1));
   keeper.tell(sample(a, 0));

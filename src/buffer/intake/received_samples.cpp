@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "buffer/intake/acceptance.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/jsonl/jsonl.hpp"
@@ -104,6 +105,7 @@ ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form, const ToldFo
   } else if (!outline_lines(told)) {
     parse_lines(told);
   }
+  require_usable_fields(schema_, "body", form_ == SampleForm::lines);
 }
 
 ReceivedSamples ReceivedSamples::parsed(SpooledBody body, const ToldFormats& told) {

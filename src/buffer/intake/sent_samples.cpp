@@ -129,6 +129,11 @@ BodyFrame frame_of(std::string_view body) {
   return {std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
 }
 
+std::string framed(std::string_view body) {
+  const BodyFrame frame = frame_of(body);
+  return frame.before + std::string(body) + frame.after;
+}
+
 RaggedBatch sent_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
                          const JsonlSchema& schema, const ToldFormats& told) {
   const bool are_tensors = arrivals.empty() || form_of_body(bodies) == SampleForm::tensors;

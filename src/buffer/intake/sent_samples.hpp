@@ -27,6 +27,8 @@ struct BodyFrame {
   std::string after;
 };
 [[nodiscard]] BodyFrame frame_of(std::string_view body);
+/// The body with them.
+[[nodiscard]] std::string framed(std::string_view body);
 
 /// The samples that JobClient::lines() gave, with the fields of the stream: ids are their arrival numbers,
 /// groups are those of their uids. `told`: how lines write fields. Throws InputError where one is not what

@@ -12,7 +12,7 @@
 #include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "service/derived_names.hpp"
+#include "pack/sample_fields.hpp"
 
 namespace evenkeel {
 namespace {
@@ -23,59 +23,6 @@ std::string name_of(const FieldSpec& spec) {
 
 std::string name_of(const SampleShape& sample) {
   return "sample " + std::to_string(sample.id.value());
-}
-
-/// "an int64 token field of rows of 2"; uint8 is spoken with a "you".
-std::string description_of(const FieldSpec& spec) {
-  const std::string_view dtype = name_of(spec.dtype);
-  std::string text = (dtype.starts_with('i') ? "an " : "a ") + std::string(dtype) + " " +
-                     std::string(name_of(spec.kind)) + " field";
-  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
-    text += (d == 0 ? " of rows of " : " x ") + std::to_string(spec.trailing[d]);
-  return text;
-}
-
-std::string list_of(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
-/// Whether there is one value a token, or one a response token.
-bool stands_beside_labels(const FieldSpec& spec) {
-  return (spec.kind == FieldKind::token || spec.kind == FieldKind::response_token) && spec.trailing.empty();
-}
-
-/// What a field must have to bring what else is derived, or nothing when it has it.
-std::optional<std::string_view> missing_form(const FieldSpec& spec) {
-  const auto unless = [](bool fits, std::string_view form) {
-    return fits ? std::nullopt : std::optional(form);
-  };
-  if (spec.name == input_ids_field)
-    return unless(spec == FieldSpec{spec.name, DType::int64, FieldKind::token, {}}, "one int64 a token");
-  if (spec.name == labels_field) {
-    return unless(spec.dtype == DType::int64 && stands_beside_labels(spec),
-                  "one int64 a token, or one a response token");
-  }
-  if (spec.name == loss_mask_field) {
-    return unless(stands_beside_labels(spec), "one value a token, or one a response token");
-  }
-  if (spec.name == position_ids_field) {
-    const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;
-    return unless(spec.kind == FieldKind::token && is_position && spec.row_elements() > 0,
-                  "one int32 or int64 a token, or several");
-  }
-  return std::nullopt;
-}
-
-void require_form(const FieldSpec& spec) {
-  const std::optional<std::string_view> missing = missing_form(spec);
-  if (!missing) return;
-  const bool is_narrow =
-      spec.dtype == DType::int32 && (spec.name == input_ids_field || spec.name == labels_field);
-  throw InputError(
-      name_of(spec), "is " + description_of(spec) + "; it must have " + std::string(*missing),
-      is_narrow ? "Convert it to int64, such as by astype('int64') of NumPy or long() of PyTorch" : "");
 }
 
 /// Rows are counted in 31 bits at most and their bytes too, so that sizes of columns fit into 64.
@@ -105,11 +52,8 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
 
 void require_valid_field(const RaggedBatch& batch, const Column& column) {
   const FieldSpec& spec = column.spec();
-  if (std::ranges::find(derived_names, spec.name) != derived_names.end()) {
-    throw InputError(name_of(spec), "has a name that Evenkeel uses itself",
-                     "Choose another name than " + list_of(derived_names));
-  }
-  require_form(spec);
+  require_usable_name(spec);
+  require_usable_form(spec);
   if (column.row_bytes() > max_row_bytes) {
     throw LimitError(name_of(spec), "is " + description_of(spec) + ", each of " +
                                         std::to_string(column.row_bytes()) + " bytes; a row has at most " +
@@ -139,19 +83,12 @@ void require_rows(const Column& column, const PackedMicroBatch& micro_batch,
 }
 
 void require_valid_fields(const RaggedBatch& batch) {
-  std::set<std::string_view> names;
+  std::vector<FieldSpec> fields;
   for (const Column& column : batch.fields()) {
     require_valid_field(batch, column);
-    if (!names.insert(column.spec().name).second) throw InputError(name_of(column.spec()), "is there twice");
+    fields.push_back(column.spec());
   }
-  for (const Column& column : batch.fields()) {
-    if (!is_counted(column.spec().kind)) continue;
-    const std::string offsets = offsets_name(column.spec().name);
-    if (!names.contains(offsets)) continue;
-    throw InputError("field '" + offsets + "'",
-                     "has the name of the offsets that come with " + name_of(column.spec()),
-                     "Choose another name");
-  }
+  require_different_names(fields);
 }
 
 void require_valid_ids(const RaggedBatch& batch) {
@@ -176,23 +113,6 @@ void require_valid_tokens(const RaggedBatch& batch) {
 Column* mask_of_tokens(RaggedBatch& batch) {
   Column* const mask = batch.find(loss_mask_field);
   return mask != nullptr && mask->spec().kind == FieldKind::token ? mask : nullptr;
-}
-
-void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
-  for (std::int64_t i = 0; i < batch.size(); ++i) {
-    const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
-    const std::int64_t first = batch.rows_of(FieldKind::token, i).begin;
-    const std::int64_t end = first + std::max<std::int64_t>(sample.prompt - 1, 0);
-    if (count_set(mask, {first, end}) == 0) continue;
-    std::int64_t row = first;
-    while (count_set(mask, {row, row + 1}) == 0) ++row;
-    throw InputError(name_of(sample),
-                     "its loss_mask is set at row " + std::to_string(row - first) +
-                         ", whose label is a token of its prompt, which has " +
-                         std::to_string(sample.prompt) +
-                         "; with shared prefixes only response tokens have loss",
-                     "Clear the mask there, or set prefix.share: false");
-  }
 }
 
 void clear_last_rows(const RaggedBatch& batch, Column& mask) {

@@ -69,6 +69,29 @@ PlanSettings costliest(const std::vector<PlanSettings>& passes) {
                           [](const PlanSettings& pass) { return pass.balance.cost(typical_length); });
 }
 
+/// What the job's passes accept of a sample.
+Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> passes) {
+  Acceptance accepts;
+  const auto limit_tokens = [&](std::int64_t most) {
+    accepts.max_tokens = std::min(accepts.max_tokens.value_or(most), most);
+  };
+  for (const PlanSettings& pass : passes) {
+    if (config.filter.too_long == TooLong::error) {
+      const std::int64_t alignment = pass.alignment(pass.largest_group());
+      limit_tokens(pass.cap(pass.largest_group()) / alignment * alignment);
+      if (pass.max_path_tokens) limit_tokens(*pass.max_path_tokens);
+    }
+    for (const auto& [field, most] : pass.micro_batch.max_rows) {
+      const auto [known, is_new] = accepts.max_rows.emplace(field, most);
+      known->second = std::min(known->second, most);
+    }
+    accepts.shares_prompts = accepts.shares_prompts || pass.sharing != PrefixSharing::none;
+    accepts.has_trees = accepts.has_trees || pass.sharing == PrefixSharing::trees;
+    accepts.predict_ahead = std::max(accepts.predict_ahead, pass.predict_ahead);
+  }
+  return accepts;
+}
+
 /// One value a sample: 1, or 0 for those that are masked.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
@@ -106,8 +129,9 @@ struct ArrivingStream::Parts {
 
   Parts(int ranks_of_job, const Config& configured) : config(configured), num_ranks(ranks_of_job) {}
 
+  void choose_passes(std::span<const std::string> profiles);
   void open_buffer(const Communicator& readers, GuardedWork& work);
-  void choose_rules(std::span<const std::string> profiles);
+  void choose_rules();
   [[nodiscard]] stream::FormedStep formed(std::int64_t step);
   [[nodiscard]] std::vector<std::int64_t> share_of(const stream::FormedStep& step) const;
   [[nodiscard]] RaggedBatch cut(RaggedBatch batch) const;
@@ -123,7 +147,8 @@ struct ArrivingStream::Parts {
   std::optional<stream::StreamSettings> rules_of_buffer;  // on the first rank that reads
   std::optional<FormingRules> rules;                      // likewise
   std::optional<Heartbeats> heartbeats;                   // likewise
-  std::int64_t longest = 0;                               // that the filter lets through
+  std::vector<PlanSettings> passes;
+  std::int64_t longest = 0;  // that the filter lets through
   std::atomic<bool> must_stop{false};
   std::atomic<bool> has_ended{false};    // no further step will be formed
   std::optional<StepsOfBuffer> steps;    // of whoever reads
@@ -155,7 +180,8 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
     // The job's own buffer was of a job that is gone: two cannot have the store.
     const bool takes_over = settings.take_over || (own && own->is_alone());
-    const JobBegun begun = steps->begin(config.batch.global_batch, takes_over);
+    const JobBegun begun =
+        steps->begin(config.batch.global_batch, {takes_over, acceptance_of(config, passes)});
     opened.pass = begun.pass;
     heartbeats.emplace(JobClient(opened.url, opened.token, settings.ca_file, opened.pass));
     require_same_rules(settings, begun.settings, opened.url);
@@ -168,12 +194,14 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
   });
 }
 
-void ArrivingStream::Parts::choose_rules(std::span<const std::string> profiles) {
+void ArrivingStream::Parts::choose_passes(std::span<const std::string> profiles) {
   require_samples_for_updates(config);
-  const std::vector<PlanSettings> passes =
-      settings_of_passes(config.grid(num_ranks).sizes(), config, profiles);
+  passes = settings_of_passes(config.grid(num_ranks).sizes(), config, profiles);
   require_fit(config, passes, profiles);
   longest = longest_for_filter(config, passes);
+}
+
+void ArrivingStream::Parts::choose_rules() {
   if (!rules_of_buffer) return;
   FormingRules& forming = rules.emplace();
   forming.stream = *rules_of_buffer;
@@ -240,6 +268,7 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
   Parts& parts = *parts_;
   parts.reader = readers().rank();
   parts.num_readers = readers().size();
+  fail_together(readers(), try_on_replicated_data([&] { parts.choose_passes(profiles); }));
   GuardedWork work;
   parts.open_buffer(readers(), work);
   broadcast_value(readers(), parts.opened, 0, work);
@@ -255,7 +284,7 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
     parts.told.push_back({"", spool.empty() ? parts.opened.url : spool, {}, "", ""});
   });
   work.agree(readers());
-  fail_together(readers(), try_on_replicated_data([&] { parts.choose_rules(profiles); }));
+  parts.choose_rules();
 }
 
 void ArrivingStream::end_at(std::int64_t most_steps) noexcept {

@@ -100,9 +100,9 @@ auto StepsOfBuffer::until_reached(Patience& patience, Call&& call) {
   }
 }
 
-JobBegun StepsOfBuffer::begin(std::int64_t samples_per_step, bool takes_over) {
+JobBegun StepsOfBuffer::begin(std::int64_t samples_per_step, const JobStart& start) {
   Patience patience = this->patience(true);
-  return until_reached(patience, [&] { return client_.begin(samples_per_step, takes_over); });
+  return until_reached(patience, [&] { return client_.begin(samples_per_step, start); });
 }
 
 stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* rules) {
@@ -196,10 +196,10 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_to_form(std::int64_t number
       stream::form_step({waiting.groups, waiting.coming, number, waiting.version, rules.groups,
                          waiting.has_ended, rules.stream, rules.plan});
   if (!formed) return std::nullopt;
-  try {
-    until_reached(patience, [&] { client_.form(*formed); });
-  } catch (const InputError&) {
-    if (++changes_ > most_changes) throw;
+  const bool is_formed = until_reached(patience, [&] { return client_.form(*formed); });
+  if (!is_formed && ++changes_ > most_changes) {
+    throw InputError("step " + std::to_string(number), "cannot be written down: what waits changes each time",
+                     "Do producers close or abort groups all the time?");
   }
   JobStep come = look_for(number, no_wait, patience);
   if (come.step) changes_ = 0;

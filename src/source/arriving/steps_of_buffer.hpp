@@ -54,7 +54,7 @@ class StepsOfBuffer {
   /// Sets how lines write fields, as the buffer has told the rank that began.
   void read_as(ToldFormats formats) { formats_ = std::move(formats); }
   /// As JobClient::begin.
-  [[nodiscard]] JobBegun begin(std::int64_t samples_per_step, bool takes_over = false);
+  [[nodiscard]] JobBegun begin(std::int64_t samples_per_step, const JobStart& start = {});
 
   /// The step, once it is formed: by this rank if it has rules for that, unless it was formed before.
   /// Throws EndOfSamples if it never will be, IoError when patience is over, and InputError for a step that

@@ -8,7 +8,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "service/derived_names.hpp"
+#include "pack/derived_names.hpp"
 
 namespace evenkeel {
 namespace {

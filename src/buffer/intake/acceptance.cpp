@@ -1,0 +1,115 @@
+#include "buffer/intake/acceptance.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/text_layout.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "pack/sample_fields.hpp"
+#include "plan/units/told_segments.hpp"
+#include "stream/json_integer.hpp"
+
+namespace evenkeel {
+namespace {
+
+using nlohmann::json;
+
+bool is_field_of(const JsonlSchema& schema, std::string_view name) {
+  return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
+}
+
+/// The fault of `check`, with the field that it names. The caller knows which sample it is.
+template <typename Check>
+std::optional<ErrorReport> fault_in(Check&& check) {
+  try {
+    check();
+    return std::nullopt;
+  } catch (const InputError& error) {
+    ErrorReport fault = error.report();
+    if (fault.where.starts_with("field ")) fault.message = fault.where + " " + fault.message;
+    if (fault.where.starts_with("sample ")) fault.message = "has a fault: " + fault.message;
+    return fault;
+  }
+}
+
+}  // namespace
+
+bool Acceptance::depends_on_values(const JsonlSchema& schema) const {
+  return (shares_prompts && is_field_of(schema, loss_mask_field)) ||
+         (has_trees && is_field_of(schema, segment_ids_field)) ||
+         std::ranges::any_of(max_rows, [&](const auto& most) { return is_field_of(schema, most.first); });
+}
+
+json json_of(const Acceptance& acceptance) {
+  json out{{"max_rows", acceptance.max_rows},
+           {"shares_prompts", acceptance.shares_prompts},
+           {"has_trees", acceptance.has_trees},
+           {"predict_ahead", acceptance.predict_ahead}};
+  if (acceptance.max_tokens) out["max_tokens"] = *acceptance.max_tokens;
+  return out;
+}
+
+Acceptance acceptance_of(const json& in) {
+  try {
+    Acceptance acceptance;
+    if (in.contains("max_tokens"))
+      acceptance.max_tokens = stream::require_integer(in["max_tokens"], "max_tokens");
+    acceptance.max_rows = in.value("max_rows", acceptance.max_rows);
+    acceptance.shares_prompts = in.value("shares_prompts", false);
+    acceptance.has_trees = in.value("has_trees", false);
+    acceptance.predict_ahead = in.value("predict_ahead", std::int64_t{0});
+    return acceptance;
+  } catch (const json::exception& error) {
+    throw InputError("accepts", std::string("cannot be read: ") + error.what());
+  }
+}
+
+void require_usable_fields(const JsonlSchema& schema, const std::string& place, bool has_lines) {
+  for (std::size_t f = 0; f < schema.fields.size(); ++f) {
+    const FieldSpec& spec = schema.fields[f];
+    const bool is_open = schema.kind_open.contains(spec.name) || schema.element_open.contains(spec.name);
+    const auto fault = fault_in([&] {
+      require_usable_name(spec);
+      if (!is_open) require_usable_form(spec);
+    });
+    if (!fault) continue;
+    const FieldOrigin& origin = schema.origins[f];
+    const std::int64_t line = std::max({origin.kind, origin.trailing, origin.dtype});
+    throw InputError(has_lines ? place + ":" + std::to_string(line + 1) : place, fault->message,
+                     fault->hint.empty() ? "Leave the field out, or rename it" : fault->hint);
+  }
+  require_different_names(schema.fields);
+}
+
+std::optional<ErrorReport> fault_of_lengths(std::int64_t prompt, std::int64_t response,
+                                            const Acceptance& acceptance) {
+  if (!acceptance.max_tokens || prompt + response <= *acceptance.max_tokens) return std::nullopt;
+  return ErrorReport{ErrorKind::input,
+                     {},
+                     "has " + number_of(prompt + response, "token") + "; the job accepts " +
+                         std::to_string(*acceptance.max_tokens) + " at most",
+                     "Shorten the sample, raise the job's micro_batch.max_tokens, or set batch.too_long",
+                     -1};
+}
+
+std::optional<ErrorReport> fault_of_values(const RaggedBatch& sample, const Acceptance& acceptance) {
+  return fault_in([&] {
+    const Column* const mask = sample.find(loss_mask_field);
+    if (acceptance.shares_prompts && mask != nullptr && mask->spec().kind == FieldKind::token)
+      require_loss_of_responses(sample, *mask);
+    if (acceptance.has_trees && sample.find(segment_ids_field) != nullptr)
+      static_cast<void>(segment_keys(sample, acceptance.predict_ahead));
+    for (const auto& [name, most] : acceptance.max_rows) {
+      const Column* const column = sample.find(name);
+      if (column == nullptr || !is_counted(column->spec().kind) || column->rows() <= most) continue;
+      throw InputError("field '" + name + "'",
+                       "has " + number_of(column->rows(), "row") + "; the job accepts " +
+                           std::to_string(most) + " at most",
+                       "Raise the job's micro_batch.max_rows of the field");
+    }
+  });
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,111 @@
+#include "pack/sample_fields.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "batch/mask.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "pack/derived_names.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string quoted_name(const FieldSpec& spec) {
+  return "field '" + spec.name + "'";
+}
+
+std::string list_of(std::span<const std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+/// Whether the field has one value per token, or per response token.
+bool is_beside_labels(const FieldSpec& spec) {
+  return (spec.kind == FieldKind::token || spec.kind == FieldKind::response_token) && spec.trailing.empty();
+}
+
+/// The form that the field needs and does not have, or nullopt.
+std::optional<std::string_view> missing_form(const FieldSpec& spec) {
+  const auto unless = [](bool fits, std::string_view form) {
+    return fits ? std::nullopt : std::optional(form);
+  };
+  if (spec.name == input_ids_field)
+    return unless(spec == FieldSpec{spec.name, DType::int64, FieldKind::token, {}}, "one int64 a token");
+  if (spec.name == labels_field) {
+    return unless(spec.dtype == DType::int64 && is_beside_labels(spec),
+                  "one int64 a token, or one a response token");
+  }
+  if (spec.name == loss_mask_field) {
+    return unless(is_beside_labels(spec), "one value a token, or one a response token");
+  }
+  if (spec.name == position_ids_field) {
+    const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;
+    return unless(spec.kind == FieldKind::token && is_position && spec.row_elements() > 0,
+                  "one int32 or int64 a token, or several");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string description_of(const FieldSpec& spec) {
+  const std::string_view dtype = name_of(spec.dtype);
+  std::string text = (dtype.starts_with('i') ? "an " : "a ") + std::string(dtype) + " " +
+                     std::string(name_of(spec.kind)) + " field";
+  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
+    text += (d == 0 ? " of rows of " : " x ") + std::to_string(spec.trailing[d]);
+  return text;
+}
+
+void require_usable_name(const FieldSpec& spec) {
+  if (std::ranges::find(derived_names, spec.name) == derived_names.end()) return;
+  throw InputError(quoted_name(spec), "has a name that Evenkeel uses itself",
+                   "Choose another name than " + list_of(derived_names));
+}
+
+void require_usable_form(const FieldSpec& spec) {
+  const std::optional<std::string_view> missing = missing_form(spec);
+  if (!missing) return;
+  const bool is_narrow =
+      spec.dtype == DType::int32 && (spec.name == input_ids_field || spec.name == labels_field);
+  throw InputError(
+      quoted_name(spec), "is " + description_of(spec) + "; it must have " + std::string(*missing),
+      is_narrow ? "Convert it to int64, such as by astype('int64') of NumPy or long() of PyTorch" : "");
+}
+
+void require_different_names(std::span<const FieldSpec> fields) {
+  std::set<std::string_view> names;
+  for (const FieldSpec& field : fields)
+    if (!names.insert(field.name).second) throw InputError(quoted_name(field), "is there twice");
+  for (const FieldSpec& field : fields) {
+    if (!is_counted(field.kind)) continue;
+    const std::string offsets = offsets_name(field.name);
+    if (!names.contains(offsets)) continue;
+    throw InputError("field '" + offsets + "'",
+                     "has the name of the offsets that come with " + quoted_name(field),
+                     "Choose another name");
+  }
+}
+
+void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+    const std::int64_t first = batch.rows_of(FieldKind::token, i).begin;
+    const std::int64_t end = first + std::max<std::int64_t>(sample.prompt - 1, 0);
+    if (count_set(mask, {first, end}) == 0) continue;
+    std::int64_t row = first;
+    while (count_set(mask, {row, row + 1}) == 0) ++row;
+    throw InputError("sample " + std::to_string(sample.id.value()),
+                     "its loss_mask is set at row " + std::to_string(row - first) +
+                         ", whose label is a token of its prompt, which has " +
+                         std::to_string(sample.prompt) +
+                         "; with shared prefixes only response tokens have loss",
+                     "Clear the mask there, or set prefix.share: false");
+  }
+}
+
+}  // namespace evenkeel
