@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "buffer/buffer.hpp"
+#include "buffer/job_client.hpp"
 #include "buffer/redis_server.hpp"
 #include "buffer/rollout_lines.hpp"
 #include "evenkeel/base/error.hpp"
@@ -123,6 +124,18 @@ TEST_F(SharedDoors, take_over_from_one_that_stops) {
   standby->await();
   EXPECT_EQ(json::parse(standby->post("/v1/samples", rollout_line("a", 0) + rollout_line("b", 0))->body),
             json::parse(R"({"accepted": 1, "duplicates": 1, "stale": 0, "version": 0})"));
+}
+
+TEST_F(SharedDoors, know_which_job_trains_when_they_take_over) {
+  auto active = open();
+  const auto standby = open();
+  JobClient zombie(standby->door().url());
+  static_cast<void>(zombie.begin(1));
+  const JobPass pass = JobClient(active->door().url()).begin(1, {.takes_over = true}).pass;
+  active.reset();
+  standby->await();
+  EXPECT_NO_THROW(JobClient(standby->door().url(), {}, {}, pass).show_alive());
+  EXPECT_THAT(report_of<InputError>([&] { zombie.show_alive(); }).message, HasSubstr("is fenced: job 2"));
 }
 
 TEST_F(SharedDoors, that_have_lost_the_lease_acknowledge_nothing_and_take_it_again) {
