@@ -295,7 +295,39 @@ std::vector<std::optional<ErrorReport>> Buffer::faults_of(const ReceivedSamples&
   return faults;
 }
 
-/// Throws InputError at the first sample that the current job does not accept: it came before the job began.
+RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
+                               const JsonlSchema& schema) const {
+  std::string bodies;
+  std::vector<std::int64_t> arrivals;
+  for (const stream::WaitingSample& sample : samples) {
+    read_body(sample.arrival, [&](std::string_view body) { bodies += framed(body); });
+    arrivals.push_back(sample.arrival);
+  }
+  return sent_samples(bodies, arrivals, schema, formats_);
+}
+
+/// Why the job does not accept a sample of the group, and its index. Samples that came after the job began
+/// were checked then, and the trees of groups when it formed the step.
+std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::fault_of_group(const stream::WaitingGroup& group,
+                                                                           const CurrentJob& job,
+                                                                           const JsonlSchema& schema,
+                                                                           bool is_formed) const {
+  bool is_checked = is_formed;
+  for (const stream::WaitingSample& sample : group.samples) {
+    if (sample.arrival > job.unchecked) continue;
+    is_checked = false;
+    std::optional<ErrorReport> fault = fault_of_lengths(sample.prompt, sample.response, job.acceptance);
+    if (!fault && job.acceptance.depends_on_values(schema))
+      fault = fault_of_values(samples_of({&sample, 1}, schema), job.acceptance);
+    if (fault) return std::pair(sample.index, *fault);
+  }
+  if (is_checked || group.samples.size() < 2 || !job.acceptance.tells_trees(schema)) return std::nullopt;
+  auto fault = fault_of_tree(samples_of(group.samples, schema));
+  if (fault) fault->first = group.samples[static_cast<std::size_t>(fault->first)].index;
+  return fault;
+}
+
+/// Throws InputError at the first sample that the current job does not accept.
 void Buffer::require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
                               bool is_formed) const {
   const auto [job, schema] = [&] {
@@ -303,28 +335,18 @@ void Buffer::require_accepted(std::int64_t step, std::span<const stream::Waiting
     return std::pair(job_, schema_);
   }();
   if (job.has_left) return;
-  const bool looks_at_values = job.acceptance.depends_on_values(schema);
   for (const stream::WaitingGroup& group : groups) {
-    for (const stream::WaitingSample& sample : group.samples) {
-      if (sample.arrival > job.unchecked) continue;
-      std::optional<ErrorReport> fault = fault_of_lengths(sample.prompt, sample.response, job.acceptance);
-      if (!fault && looks_at_values) {
-        std::string body;
-        read_body(sample.arrival, [&](std::string_view bytes) { body = framed(bytes); });
-        fault = fault_of_values(sent_samples(body, std::span(&sample.arrival, 1), schema, formats_),
-                                job.acceptance);
-      }
-      if (!fault) continue;
-      const std::string index = std::to_string(sample.index);
-      throw InputError(
-          "step " + std::to_string(step),
-          "cannot be built: sample " + index + " of group " + stream::to_text(group.uid) + " " +
-              fault->message,
-          (is_formed ? "Abort the group, which is in the step already: POST /v1/groups/UID/abort with "
-                       "{\"in_step\": true}"
-                     : "Abort the sample: POST /v1/groups/UID/abort with {\"index\": " + index + "}") +
-              std::string(", and resume the job. Or: ") + fault->hint);
-    }
+    const auto fault = fault_of_group(group, job, schema, is_formed);
+    if (!fault) continue;
+    const std::string index = std::to_string(fault->first);
+    const std::string way_out =
+        is_formed ? "Abort the group, which is in the step already: POST /v1/groups/UID/abort with "
+                    "{\"in_step\": true}"
+                  : "Abort the sample: POST /v1/groups/UID/abort with {\"index\": " + index + "}";
+    throw InputError("step " + std::to_string(step),
+                     "cannot be built: sample " + index + " of group " + stream::to_text(group.uid) + " " +
+                         fault->second.message,
+                     way_out + ", and resume the job. Or: " + fault->second.hint);
   }
 }
 

@@ -183,6 +183,11 @@ class Buffer {
                                                                   const Acceptance& acceptance) const;
   void require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
                         bool is_formed) const;
+  [[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_group(
+      const stream::WaitingGroup& group, const CurrentJob& job, const JsonlSchema& schema,
+      bool is_formed) const;
+  [[nodiscard]] RaggedBatch samples_of(std::span<const stream::WaitingSample> samples,
+                                       const JsonlSchema& schema) const;
   [[nodiscard]] std::vector<stream::WaitingGroup> waiting_groups_of(const stream::StepFormed& step) const;
   [[nodiscard]] bool is_job_alive() const;
   [[nodiscard]] BusyError busy() const;

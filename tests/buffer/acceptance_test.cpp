@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -129,6 +130,28 @@ TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
   EXPECT_EQ(groups[0].uid, Uid("b"));
   buffer.trained(0);
   EXPECT_EQ(buffer.take(received(rollout_line("long", 0, 0, 3))).duplicates, 1);
+}
+
+TEST(Acceptance, samples_that_name_the_same_segments_with_other_tokens_form_no_step) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(2));
+  static_cast<void>(buffer.begin_job(1, {.acceptance = {.has_trees = true}}));
+  const auto send = [&](const std::string& uid, const std::string& response, const std::string& segments) {
+    static std::map<std::string, int> next;
+    buffer.take(received(R"({"uid": ")" + uid + R"(", "index": )" + std::to_string(next[uid]++) +
+                         R"(, "version": 0, "prompt_ids": [5, 6], "response_ids": )" + response +
+                         R"(, "segment_ids": )" + segments + "}\n"));
+  };
+  send("good", "[7, 8]", "[0, 0, 1, 1]");
+  send("good", "[7, 9]", "[0, 0, 1, 2]");
+  send("bad", "[7, 8]", "[0, 0, 1, 1]");
+  send("bad", "[7, 9]", "[0, 0, 1, 1]");
+  EXPECT_THAT(
+      message_of([&] {
+        buffer.form({0, 0, {{"good", 2}, {"bad", 2}}, {}, {}});
+      }),
+      AllOf(HasSubstr("step 0: cannot be built: sample 1 of group 'bad' names the same segments up to row 3"),
+            HasSubstr("Number segments of other tokens differently")));
+  buffer.form({0, 0, {{"good", 2}}, {}, {}});
 }
 
 TEST(Acceptance, is_json_and_back) {

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
+#include "base/hash.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -36,9 +40,12 @@ std::optional<ErrorReport> fault_in(Check&& check) {
 
 }  // namespace
 
+bool Acceptance::tells_trees(const JsonlSchema& schema) const {
+  return has_trees && is_field_of(schema, segment_ids_field);
+}
+
 bool Acceptance::depends_on_values(const JsonlSchema& schema) const {
-  return (shares_prompts && is_field_of(schema, loss_mask_field)) ||
-         (has_trees && is_field_of(schema, segment_ids_field)) ||
+  return (shares_prompts && is_field_of(schema, loss_mask_field)) || tells_trees(schema) ||
          std::ranges::any_of(max_rows, [&](const auto& most) { return is_field_of(schema, most.first); });
 }
 
@@ -110,6 +117,31 @@ std::optional<ErrorReport> fault_of_values(const RaggedBatch& sample, const Acce
                        "Raise the job's micro_batch.max_rows of the field");
     }
   });
+}
+
+std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_tree(const RaggedBatch& group) {
+  const std::vector<std::int64_t> keys = segment_keys(group, 0);
+  const std::span<const std::int64_t> tokens = group.at(input_ids_field).values<std::int64_t>();
+  std::unordered_map<std::uint64_t, std::int64_t> token_after;  // by the hash of the path up to it
+  for (std::int64_t i = 0; i < group.size(); ++i) {
+    const RowRange rows = group.rows_of(FieldKind::token, i);
+    Fnv1a path;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      path.add(keys[at]);
+      const auto [known, is_new] = token_after.emplace(path.value(), tokens[at]);
+      if (is_new || known->second == tokens[at]) continue;
+      return std::pair(i,
+                       ErrorReport{ErrorKind::input,
+                                   {},
+                                   "names the same segments up to row " + std::to_string(row - rows.begin) +
+                                       " as another sample of its group, whose token there is " +
+                                       std::to_string(known->second) + ", not " + std::to_string(tokens[at]),
+                                   "Number segments of other tokens differently, or leave segment_ids out",
+                                   -1});
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace evenkeel

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -20,6 +21,8 @@ struct Acceptance {
   bool has_trees = false;                          ///< `segment_ids` say which tree samples make
   std::int64_t predict_ahead = 0;
 
+  /// Whether samples with these fields tell which tree they make.
+  [[nodiscard]] bool tells_trees(const JsonlSchema& schema) const;
   /// Whether samples with these fields must be parsed to know that they are accepted.
   [[nodiscard]] bool depends_on_values(const JsonlSchema& schema) const;
 
@@ -47,5 +50,9 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
 /// By its values: a batch of one sample.
 [[nodiscard]] std::optional<ErrorReport> fault_of_values(const RaggedBatch& sample,
                                                          const Acceptance& acceptance);
+
+/// Why the job cannot make the tree that the samples of one group tell, and which of them it is: it names the
+/// same segments as another one, with another token.
+[[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_tree(const RaggedBatch& group);
 
 }  // namespace evenkeel
