@@ -526,7 +526,14 @@ void Buffer::trained(std::int64_t step, const std::string& pass) {
 }
 
 void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
-  require_accepted(step.step, waiting_groups_of(step), false);
+  require_job(pass);
+  const std::vector<stream::WaitingGroup> waiting = waiting_groups_of(step);
+  try {
+    require_accepted(step.step, waiting, false);
+  } catch (const InputError& error) {
+    if (waiting_groups_of(step) == waiting) throw;
+    throw FieldsError(error.report());  // one of them was aborted meanwhile
+  }
   submit(0, [&](Change& change) {
     require_pass_now(pass);
     for (const stream::FormedStep& formed : ledger_->formed(step.step)) {
