@@ -20,6 +20,7 @@ struct Acceptance {
   bool shares_prompts = false;                     ///< no loss on tokens of prompts
   bool has_trees = false;                          ///< `segment_ids` say which tree samples make
   std::int64_t predict_ahead = 0;
+  bool needs_loss = false;  ///< on one token at least
 
   /// Whether samples with these fields tell which tree they make.
   [[nodiscard]] bool tells_trees(const JsonlSchema& schema) const;
