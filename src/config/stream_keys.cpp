@@ -50,8 +50,9 @@ Keys stream_keys() {
           "What keeps staleness: fewer tickets for new groups; or none, and what is stale is dropped, or "
           "trained with a loss mask of 0. auto is the buffer's, wait for the job's own."),
       key("stream.take_over", s, &ArrivalSettings::take_over, Boolean{},
-          "Whether the job takes the buffer from another job that is alive, which then ends with an error. "
-          "Otherwise the job waits up to ten seconds for the other one to end, and is refused after that."),
+          "Whether the job takes the buffer from another job that is alive, which then ends with an error; "
+          "evenkeel run --resume always does. Otherwise the job waits up to ten seconds for the other one to "
+          "end, and is refused after that."),
       key("stream.patience", s, &ArrivalSettings::patience, OptionalSeconds{"null"},
           "Seconds without any sample, or without the buffer, while a step waits; then the job ends with an "
           "error. null waits forever."),

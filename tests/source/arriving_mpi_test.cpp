@@ -366,11 +366,16 @@ TEST_F(Arriving, fields_are_read_as_the_buffer_was_told) {
     EXPECT_EQ(column.spec().trailing, std::vector<std::int64_t>{2});
     EXPECT_EQ(column.values<std::int64_t>()[1], 5) << "of the first token";
   }
-  EXPECT_EQ(SampleStream(world_, config_of({"fields.where.read_as=axes"})).num_steps(),
-            SampleStream::all_steps);
-  EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"fields.where.read_as=runs"})); }),
+  EXPECT_EQ(
+      SampleStream(world_, config_of({"stream.take_over=true", "fields.where.read_as=axes"})).num_steps(),
+      SampleStream::all_steps);
+  EXPECT_THAT(message_of([&] {
+                SampleStream(world_, config_of({"stream.take_over=true", "fields.where.read_as=runs"}));
+              }),
               AllOf(HasSubstr("fields.where.read_as: is runs"), HasSubstr("reads the field as axes")));
-  EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"fields.other.read_as=text"})); }),
+  EXPECT_THAT(message_of([&] {
+                SampleStream(world_, config_of({"stream.take_over=true", "fields.other.read_as=text"}));
+              }),
               HasSubstr("as its lines show it"));
 }
 

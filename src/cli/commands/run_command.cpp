@@ -108,7 +108,9 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
     watchdog.begin(world, options.overrides);
     ranks.emplace(world);
     ranks->all_watch() ? watchdog.meet(world) : watchdog.end();
-    const Config config = loaded([&] { return read_config(ranks->own(), options); });
+    Config config = loaded([&] { return read_config(ranks->own(), options); });
+    // What is left of the job that is resumed may be alive still.
+    if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
     const Phase phase("make the job ready");
     watchdog.settle(config);
     send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
