@@ -12,7 +12,7 @@
 
 #include "evenkeel/pack/cp_layout.hpp"
 #include "page/pass_figures.hpp"
-#include "support/branching_step.hpp"
+#include "plan/branching_step.hpp"
 
 namespace evenkeel::cli {
 namespace {

@@ -36,26 +36,52 @@ def is_placed(job: Job, profile: str) -> bool:
     return settings.key("balance.placement", "locality") == "locality" and settings.key("balance.preset", "none") == "none"
 
 
+def planned(program: str, job: Job, folder: pathlib.Path, *options: str):
+    """What `evenkeel plan` writes of a job with these options."""
+    own = job.config["source"]
+    lengths = own["path"] + (".idx" if own["kind"] == "megatron" else "")
+    command = [program, "plan", "--lengths", lengths, "--config", "job.yaml", "--ranks", str(job.ranks), "--json",
+               "plan.json", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    require(done.returncode == 0, "evenkeel plan", *options, "ends with", done.returncode, "and says:", done.stderr)
+    return json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+
+
+def check_comparison(program: str, job: Job, folder: pathlib.Path) -> None:
+    """Compares ways to share the job's prefixes: time is never below work, and the work of trees never below what the cap
+    allows. (Trees that samples declare may share less than prompts do.)"""
+    by_lengths = not job.key("micro_batch.max_rows") and "field" not in str(job.key("balance.cost"))
+    is_table = len(job.sources) == 1 and job.sources[0].kind == "jsonl" and job.sources[0].samples
+    # A comparison sets balance.meet: step, which some settings of flexible groups refuse.
+    can_meet_once = job.key("mesh.cp") != "flexible"
+    is_read_whole = job.key("batch.too_long", "error") == "error"
+    if not (job.key("prefix.share") and by_lengths and is_table and can_meet_once and is_read_whole):
+        return
+    for way in planned(program, job, folder, "--compare"):
+        if "share" not in way:
+            continue
+        ends = [way[key] for key in ("end_over_bound_once", "end_over_bound_every_micro_batch") if way[key] is not None]
+        least = (way["share"] == "tree" and way["least_work_over_bound"]) or 0
+        rounding = 1 + 1e-6
+        require(ends and least <= way["work_over_bound"] * rounding and way["work_over_bound"] <= min(ends) * rounding,
+                "evenkeel plan --compare has these figures:", way)
+
+
 def check_plan(program: str, job: Job, passes: list, folder: pathlib.Path) -> None:
+    check_comparison(program, job, folder)
     if not can_be_planned(job):
         return
     for profile, checks in zip(job.profiles or [""], passes):
-        own = job.config["source"]
-        lengths = own["path"] + (".idx" if own["kind"] == "megatron" else "")
-        command = [program, "plan", "--lengths", lengths, "--config", "job.yaml", "--ranks", str(job.ranks), "--json",
-                   "plan.json"] + (["--profile", profile] if profile else [])
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-        require(done.returncode == 0, "evenkeel plan ends with", done.returncode, "and says:", done.stderr)
-        plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        plan = planned(program, job, folder, *(["--profile", profile] if profile else []))
         step = checks.steps[0]
         if depends_on_owners(job, profile):
             continue
         if "data_ranks" in plan:
-            planned = collections.Counter((m["first_rank"], m["size"], *m["samples"]) for m in plan["micro_batches"])
+            of_plan = collections.Counter((m["first_rank"], m["size"], *m["samples"]) for m in plan["micro_batches"])
             ran = collections.Counter((m.first, m.size, *(sample for sample in m.samples if sample >= 0))
                                       for m in step.micro_batches if not m.is_empty)
         else:
-            planned = collections.Counter(tuple(tuple(m["samples"]) for m in rank["micro_batches"]) for rank in plan["ranks"])
+            of_plan = collections.Counter(tuple(tuple(m["samples"]) for m in rank["micro_batches"]) for rank in plan["ranks"])
             of_ranks = [[] for _ in step.counts]
             for m in step.micro_batches:
                 of_ranks[m.first].append(tuple(sample for sample in m.samples if sample >= 0))
@@ -66,4 +92,4 @@ def check_plan(program: str, job: Job, passes: list, folder: pathlib.Path) -> No
                         "evenkeel plan has other DP ranks than evenkeel run")
             require(plan["num_micro_batches"] == step.counts[0], "evenkeel plan has", plan["num_micro_batches"],
                     "micro-batches,", "evenkeel run", step.counts[0])
-        require(planned == ran, "evenkeel plan has", dict(planned - ran), "where evenkeel run has", dict(ran - planned))
+        require(of_plan == ran, "evenkeel plan has", dict(of_plan - ran), "where evenkeel run has", dict(ran - of_plan))

@@ -85,10 +85,13 @@ class Segments:
                         require(sorted(rows) == expected, self._m.place, "sample", entry.number, "is predicted in", rows)
 
     def _check_sharing(self) -> None:
-        """Entries of a group have the rows in common that they begin alike with, or none: parts of a tree stand apart."""
+        """Entries of a group have the rows in common that they begin alike with. Parts of a tree in one micro-batch have
+        none in common only if alignment makes that cheaper."""
         if self._job.key("prefix.share") != "tree" or self._pass.depths:
             return
         named = next((field for field in self._job.fields if field.name == "segment_ids"), None)
+        flexible = self._job.key("mesh.cp") == "flexible"
+        joined = not flexible and self._pass.settings.alignment(self._m.size) == 1
         of_group: dict = {}
         for entry, path in zip(self._entries, self._path_of):
             if entry is not None and path is not None:
@@ -99,7 +102,7 @@ class Segments:
             for at, (entry, names, rows) in enumerate(members):
                 for other, their_names, their_rows in members[:at]:
                     alike, shared = (len(os.path.commonprefix(pair)) for pair in ([names, their_names], [rows, their_rows]))
-                    require(shared in (alike, 0), self._m.place, "samples", entry.number, "and", other.number, "share", shared,
+                    require(shared == alike or shared == 0 and not joined, self._m.place, "samples", entry.number, "and", other.number, "share", shared,
                             "rows, and begin with", alike, "alike")
 
     @staticmethod

@@ -8,10 +8,10 @@
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
+#include "plan/branching_step.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/pipeline/simulated_step.hpp"
 #include "plan/strategies/automatic.hpp"
-#include "support/branching_step.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"
 

@@ -10,9 +10,9 @@
 #include "evenkeel/pack/cp_layout.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
+#include "plan/branching_step.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/strategies/grid_leveling.hpp"
-#include "support/branching_step.hpp"
 #include "support/ids.hpp"
 
 namespace evenkeel {

@@ -12,7 +12,7 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "pack/prefix/arbitrary_tree.hpp"
 #include "plan/assign/step_assignment.hpp"
-#include "support/branching_step.hpp"
+#include "plan/branching_step.hpp"
 #include "support/ids.hpp"
 
 namespace evenkeel {
