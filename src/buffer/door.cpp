@@ -3,7 +3,9 @@
 #include <httplib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <fstream>
@@ -26,7 +28,6 @@
 namespace evenkeel {
 namespace {
 
-using httplib::ContentReader;
 using httplib::Request;
 using httplib::Response;
 using nlohmann::json;
@@ -86,47 +87,37 @@ std::vector<std::int64_t> arrivals_of(const json& asked) {
   return arrivals;
 }
 
-Packing packing_of(const std::string& encoding) {
+/// The names of encodings have no case.
+Packing packing_of(const std::string& given) {
+  std::string encoding = given;
+  std::ranges::transform(encoding, encoding.begin(),
+                         [](unsigned char letter) { return std::tolower(letter); });
   if (encoding.empty() || encoding == "identity") return Packing::none;
   if (encoding == "gzip" || encoding == "x-gzip") return Packing::gzip;
   if (encoding == "zstd") return Packing::zstd;
-  throw InputError("Content-Encoding", "is '" + encoding + "'", "Send gzip, zstd, or nothing");
-}
-
-/// What the sender says; 0 if nothing that can be.
-std::int64_t told_bytes(const Request& request) {
-  const std::string text = request.get_header_value("Content-Length");
-  std::int64_t bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  return error == std::errc{} && end == text.data() + text.size() && bytes > 0 ? bytes : 0;
+  throw InputError("Content-Encoding", "is '" + given + "'", "Send gzip, zstd, or nothing");
 }
 
 class Answers : public std::enable_shared_from_this<Answers> {
  public:
-  Answers(std::shared_ptr<Buffer> buffer, std::string token)
-      : kept_(std::move(buffer)), buffer_(*kept_), token_(std::move(token)) {
+  explicit Answers(std::shared_ptr<Buffer> buffer) : kept_(std::move(buffer)), buffer_(*kept_) {
     add_calls(table_);
   }
 
-  void answer_to(const Request& request, Response& response, const ContentReader* reader) {
-    if (table_.answer(request, response, reader)) return;
+  void answer_to(const Request& request, Response& response, BodyReader* body) {
+    if (table_.answer(request, response, body)) return;
     answer(response, 404,
            {ErrorKind::input, request.method + " " + request.path, "is no call of a buffer",
             "Samples are sent with POST /v1/samples, and GET /v1/status says what there is", -1});
-    if (reader == nullptr) return;
-    take_as_it_is(request);
-    static_cast<void>(
-        receive(request, response, *reader, buffer_.most_body_bytes(), [](std::span<const char>) {}));
   }
 
  private:
   using Call = std::function<void(const Request&, Response&, const std::string& body)>;
 
-  /// `act`, if the sender may, with its errors as answers.
+  /// Answers with the errors of `act`.
   template <typename Act>
-  void guard(const Request& request, Response& response, Act&& act) const {
+  void guard(Response& response, Act&& act) const {
     try {
-      if (!may_come_in(request, response, token_)) return;
       act();
     } catch (const Error& error) {
       answer(response, error);
@@ -136,48 +127,33 @@ class Answers : public std::enable_shared_from_this<Answers> {
   }
 
   void add_call(CallTable& server, const char* path, Call call) {
-    server.post(path, [this, call = std::move(call)](const Request& request, Response& response,
-                                                     const ContentReader& reader) {
-      take_as_it_is(request);
-      std::string body;
-      if (!receive(request, response, reader, most_bytes_of_call,
-                   [&](std::span<const char> bytes) { body.append(bytes.begin(), bytes.end()); }))
-        return;
-      guard(request, response, [&] { call(request, response, body); });
-    });
+    server.post(
+        path, [this, call = std::move(call)](const Request& request, Response& response, BodyReader& reader) {
+          guard(response, [&] {
+            InFlight in_flight(bytes_in_flight_);
+            const std::optional<SpooledBody> body =
+                receive(request, response, reader, most_bytes_of_call, in_flight);
+            if (body) call(request, response, std::string(body->bytes()));
+          });
+        });
   }
 
-  void take_samples(const Request& request, Response& response, const ContentReader& reader) {
-    const std::string encoding = take_as_it_is(request);
+  void take_samples(const Request& request, Response& response, BodyReader& reader) {
     InFlight in_flight(bytes_in_flight_);
-    SpooledBody body;
-    const std::int64_t expected = std::min(told_bytes(request), buffer_.most_body_bytes());
-    std::exception_ptr failure;
-    const auto keep = [&](std::span<const char> bytes) {
-      try {
-        if (failure) return;
-        if (body.size() == 0) body.expect(expected);
-        in_flight.add(std::ssize(bytes));
-        body.write(bytes);
-      } catch (const Error&) {
-        failure = std::current_exception();
-      }
-    };
-    if (!receive(request, response, reader, buffer_.most_body_bytes(), keep)) return;
-    guard(request, response, [&] {
-      if (failure) std::rethrow_exception(failure);
-      const bool are_tensors =
-          request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
-      const SampleForm form = are_tensors ? SampleForm::tensors : SampleForm::lines;
-      const Packing packing = packing_of(encoding);
-      if (packing != Packing::none) {
-        SpooledBody packed = std::move(body);
-        SpooledBody plain = packed.unpacked(packing, buffer_.most_body_bytes());
-        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(plain), form, buffer_.formats()))));
-      } else {
-        answer(response, json_of(buffer_.take(ReceivedSamples(std::move(body), form, buffer_.formats()))));
-      }
-    });
+    std::optional<SpooledBody> body =
+        receive(request, response, reader, buffer_.most_body_bytes(), in_flight);
+    if (!body) return;
+    const bool are_tensors =
+        request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
+    const SampleForm form = are_tensors ? SampleForm::tensors : SampleForm::lines;
+    const Packing packing = packing_of(request.get_header_value("Content-Encoding"));
+    if (packing != Packing::none) {
+      SpooledBody packed = *std::move(body);
+      SpooledBody plain = packed.unpacked(packing, buffer_.most_body_bytes());
+      answer(response, json_of(buffer_.take(ReceivedSamples(std::move(plain), form, buffer_.formats()))));
+    } else {
+      answer(response, json_of(buffer_.take(ReceivedSamples(*std::move(body), form, buffer_.formats()))));
+    }
   }
 
   static json object_of(const std::string& body) {
@@ -188,7 +164,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
   void add_get(CallTable& server, const char* path, std::function<void(const Request&, Response&)> act) {
     server.get(path, [this, act = std::move(act)](const Request& request, Response& response) {
-      guard(request, response, [&] { act(request, response); });
+      guard(response, [&] { act(request, response); });
     });
   }
 
@@ -218,14 +194,9 @@ class Answers : public std::enable_shared_from_this<Answers> {
   }
 
   void add_calls(CallTable& server) {
-    server.post("/v1/samples",
-                [this](const Request& request, Response& response, const ContentReader& reader) {
-                  try {
-                    take_samples(request, response, reader);
-                  } catch (const Error& error) {
-                    answer(response, error);
-                  }
-                });
+    server.post("/v1/samples", [this](const Request& request, Response& response, BodyReader& reader) {
+      guard(response, [&] { take_samples(request, response, reader); });
+    });
     add_call(server, "/v1/tickets", [this](const Request&, Response& response, const std::string& body) {
       const GrantedTickets granted = buffer_.grant(number_at(object_of(body), "groups", 1));
       answer(response, {{"granted", granted.groups}, {"version", granted.version}});
@@ -260,6 +231,11 @@ class Answers : public std::enable_shared_from_this<Answers> {
     add_call(server, "/v1/end", [this](const Request&, Response& response, const auto&) {
       buffer_.end();
       answer(response, {{"version", buffer_.status().stream.version}});
+    });
+    add_call(server, "/v1/skip", [this](const Request&, Response& response, const std::string& body) {
+      const std::int64_t step = number_at(object_of(body), "step", 0);
+      buffer_.skip(step);
+      answer(response, {{"step", step}});
     });
     add_get(server, "/v1/status",
             [this](const Request&, Response& response) { answer(response, json_of(buffer_.status())); });
@@ -410,24 +386,22 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
   const std::shared_ptr<Buffer> kept_;
   Buffer& buffer_;
-  const std::string token_;
   CallTable table_;
   std::atomic<std::int64_t> bytes_in_flight_ = 0;
 };
 
 }  // namespace
 
-HttpAnswer answers_of(std::shared_ptr<Buffer> buffer, const std::string& token) {
-  auto answers = std::make_shared<Answers>(std::move(buffer), token);
-  return [answers](const Request& request, Response& response, const ContentReader* reader) {
-    answers->answer_to(request, response, reader);
+HttpAnswer answers_of(std::shared_ptr<Buffer> buffer) {
+  auto answers = std::make_shared<Answers>(std::move(buffer));
+  return [answers](const Request& request, Response& response, BodyReader* body) {
+    answers->answer_to(request, response, body);
   };
 }
 
 Door::Door(Buffer& buffer, const DoorSettings& settings)
     : front_(std::make_unique<Front>(
-          settings, buffer.most_body_bytes(),
-          answers_of(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer), settings.token))) {}
+          settings, answers_of(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer)))) {}
 
 Door::~Door() = default;
 

@@ -19,8 +19,8 @@ struct DoorSettings {
 
 class Front;
 
-/// A buffer's calls over HTTP/1.1 (docs/streams.md has them). Each connection has a thread; one
-/// that is silent in the middle of a request, or has sent nothing for a while, is closed.
+/// A buffer's calls over HTTP/1.1 (docs/streams.md has them). Each connection has a thread. A request's head
+/// and body have deadlines, and a connection that has sent nothing for a while is closed.
 class Door {
  public:
   /// Listens from here on. Throws ConfigError for an address other than the loopback without a token, and for
@@ -34,7 +34,7 @@ class Door {
   [[nodiscard]] int port() const noexcept;
   /// "http://127.0.0.1:8710"
   [[nodiscard]] std::string url() const;
-  /// Answers until stop() is called, from any thread.
+  /// Answers until stop() is called, from any thread. Returns a few seconds later, whatever clients do.
   void serve();
   void stop();
 

@@ -1,14 +1,18 @@
 #include "buffer/door.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -116,6 +120,8 @@ TEST(Door, answers_each_refusal_with_its_status) {
   EXPECT_EQ(full->get_header_value("Retry-After"), "1");
   EXPECT_EQ(door.post("/v1/samples", "xyz", {{"Content-Encoding", "br"}})->status, 422);
   EXPECT_EQ(door.post("/v1/samples", "xyz", {{"Content-Encoding", "gzip"}})->status, 422);
+  EXPECT_THAT(door.post("/v1/samples", "xyz", {{"Content-Encoding", "GZIP"}})->body,
+              testing::Not(HasSubstr("Content-Encoding")));
   EXPECT_THAT(door.post("/v1/samples", "x", {}, "application/vnd.safetensors")->body,
               HasSubstr("body: has 1 bytes; the header's length alone takes 8"));
   EXPECT_EQ(door.post("/v1/tickets", "{}")->status, 422);
@@ -188,6 +194,8 @@ TEST(Door, lets_in_only_who_knows_the_token) {
             401);
   EXPECT_EQ(door.post("/v1/samples", rollout_line("a", 0), {{"Authorization", "Bearer secret"}})->status,
             200);
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("a", 0), {{"Authorization", "bEARER  secret"}})->status,
+            200);
   EXPECT_EQ(door.get("/v1/status")->status, 401);
   EXPECT_EQ(door.get("/metrics")->status, 401);
 }
@@ -219,24 +227,118 @@ TEST(Door, speaks_tls_with_a_certificate) {
   EXPECT_THROW(Door(buffer, {.port = 0, .certificate = key, .key = key}), IoError);
 }
 
-TEST(Door, is_not_kept_from_others_by_half_a_body) {
-  OpenDoor door;
-  std::vector<int> sockets;
-  for (int i = 0; i < 300; ++i) {
-    const int half = ::socket(AF_INET, SOCK_STREAM, 0);
+/// A connection that sends any bytes.
+class RawClient {
+ public:
+  explicit RawClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(door.port()));
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(::connect(half, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const std::string text =
-        "POST /v1/samples HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + rollout_line("a", 0);
-    ASSERT_EQ(::send(half, text.data(), text.size(), 0), std::ssize(text));
-    sockets.push_back(half);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  ~RawClient() { ::close(socket_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  bool send(std::string_view text) {
+    return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text);
+  }
+  /// Reads until `last` has come, or the connection ends.
+  std::string read_to(std::string_view last) {
+    std::string text;
+    char next = 0;
+    while (!text.ends_with(last) && ::recv(socket_, &next, 1, 0) == 1) text += next;
+    return text;
+  }
+
+ private:
+  int socket_;
+};
+
+TEST(Door, is_not_kept_from_others_by_half_a_body) {
+  OpenDoor door;
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 300; ++i) {
+    clients.emplace_back(door.port());
+    ASSERT_TRUE(clients.back().send("POST /v1/samples HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" +
+                                    rollout_line("a", 0)));
   }
   EXPECT_EQ(door.post("/v1/samples", rollout_line("b", 0))->status, 200);
-  for (const int half : sockets) ::close(half);
+  clients.clear();
   EXPECT_EQ(door.buffer().status().stream.received.samples, 1) << "nothing of half a body is taken";
+}
+
+TEST(Door, is_not_kept_from_others_by_clients_without_the_token) {
+  struct rlimit files {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_cur < 5000) GTEST_SKIP() << "needs 5000 descriptors";
+  OpenDoor door({.token = "secret"});
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 2100; ++i) ASSERT_TRUE(clients.emplace_back(door.port()).send("GET /v1/status HT"));
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("b", 0), {{"Authorization", "Bearer secret"}})->status,
+            200);
+}
+
+TEST(Door, reads_no_body_of_a_client_without_the_token) {
+  OpenDoor door({.token = "secret"});
+  RawClient client(door.port());
+  ASSERT_TRUE(client.send("POST /v1/samples HTTP/1.1\r\nContent-Length: 60000000\r\n\r\nabc"));
+  EXPECT_THAT(client.read_to("\r\n\r\n"), HasSubstr("401"));
+  RawClient cautious(door.port());
+  ASSERT_TRUE(
+      cautious.send("POST /v1/samples HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 60000000\r\n\r\n"));
+  EXPECT_THAT(cautious.read_to("\r\n\r\n"), HasSubstr("401"));
+}
+
+TEST(Door, stops_though_clients_send_heads_and_bodies_byte_by_byte) {
+  std::vector<std::thread> clients;
+  {
+    OpenDoor door;
+    for (const std::string begin : {"GET /v1/status HTTP/1.1\r\nX-Head: ",
+                                    "POST /v1/samples HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"}) {
+      clients.emplace_back([port = door.port(), begin] {
+        RawClient client(port);
+        for (bool is_open = client.send(begin); is_open; is_open = client.send("a"))
+          std::this_thread::sleep_for(50ms);
+      });
+    }
+    std::this_thread::sleep_for(100ms);
+  }
+  for (std::thread& client : clients) client.join();
+}
+
+TEST(Door, answers_requests_that_are_sent_at_once_in_their_order) {
+  OpenDoor door;
+  RawClient client(door.port());
+  const std::string line = rollout_line("a", 0);
+  const std::string post =
+      "POST /v1/samples HTTP/1.1\r\nContent-Length: " + std::to_string(line.size()) + "\r\n\r\n" + line;
+  ASSERT_TRUE(client.send(post + "GET /nothing HTTP/1.1\r\n\r\n" + post +
+                          "GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  EXPECT_THAT(client.read_to("no end"),
+              testing::ContainsRegex("\"accepted\":1(.|\n)*404(.|\n)*\"duplicates\":1(.|\n)*\"received\":1"));
+}
+
+TEST(Door, takes_chunked_bodies_with_extensions_and_trailers) {
+  OpenDoor door;
+  const std::string head = "POST /v1/samples HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n";
+  const auto chunk = [](const std::string& text) {
+    return fmt::format("{:x};a=b\r\n{}\r\n", text.size(), text);
+  };
+  const auto answer = [&](const std::string& body) {
+    RawClient client(door.port());
+    EXPECT_TRUE(client.send(head + body));
+    return client.read_to("}\n");
+  };
+  const std::string line = rollout_line("a", 0);
+  EXPECT_THAT(answer(chunk(line.substr(0, 9)) + chunk(line.substr(9)) + "0\r\nSum: 1\r\nOther: 2\r\n\r\n"),
+              HasSubstr("\"accepted\":1"));
+  EXPECT_THAT(answer("xyz\r\n"), HasSubstr("400"));
+  EXPECT_THAT(answer("-1\r\n"), HasSubstr("400"));
+  EXPECT_THAT(answer("ffffffffffffffffff\r\n"), HasSubstr("400"));
 }
 
 TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {

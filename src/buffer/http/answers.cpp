@@ -1,6 +1,9 @@
 #include "buffer/http/answers.hpp"
 
-#include <chrono>
+#include <strings.h>
+
+#include <algorithm>
+#include <charconv>
 
 #include "buffer/buffer.hpp"
 
@@ -10,7 +13,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::chrono::seconds longest_body{120};
 constexpr std::int64_t most_bytes_in_flight = std::int64_t{192} << 20;
 
 /// In a time that does not tell how much of it is right.
@@ -19,6 +21,14 @@ bool is_token(std::string_view given, std::string_view token) {
   for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)
     difference |= static_cast<unsigned char>(given[i] ^ token[i]);
   return difference == 0;
+}
+
+/// Empty for another scheme. The name of a scheme has no case.
+std::string bearer_token(const std::string& authorization) {
+  constexpr std::string_view scheme = "Bearer ";
+  if (::strncasecmp(authorization.c_str(), scheme.data(), scheme.size()) != 0) return {};
+  return authorization.substr(
+      std::min(authorization.find_first_not_of(' ', scheme.size()), authorization.size()));
 }
 
 int status_of(const Error& error) {
@@ -35,6 +45,14 @@ int status_of(const Error& error) {
     default:
       return 422;
   }
+}
+
+/// The bytes that a request's head announces; 0 if it announces none.
+std::int64_t announced_bytes(const httplib::Request& request) {
+  const std::string text = request.get_header_value("Content-Length");
+  std::int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error == std::errc{} && end == text.data() + text.size() && bytes > 0 ? bytes : 0;
 }
 
 }  // namespace
@@ -65,7 +83,7 @@ void answer(httplib::Response& response, const Error& error) {
 }
 
 bool may_come_in(const httplib::Request& request, httplib::Response& response, const std::string& token) {
-  if (token.empty() || is_token(request.get_header_value("Authorization"), "Bearer " + token)) return true;
+  if (token.empty() || is_token(bearer_token(request.get_header_value("Authorization")), token)) return true;
   response.set_header("WWW-Authenticate", "Bearer");
   const bool has_none = !request.has_header("Authorization");
   answer(response, 401,
@@ -74,35 +92,35 @@ bool may_come_in(const httplib::Request& request, httplib::Response& response, c
   return false;
 }
 
-std::string take_as_it_is(const httplib::Request& request) {
-  auto& headers = const_cast<httplib::Request&>(request).headers;
-  std::string encoding = request.get_header_value("Content-Encoding");
-  headers.erase("Content-Encoding");
-  if (request.is_multipart_form_data()) headers.erase("Content-Type");
-  return encoding;
-}
-
-bool receive(const httplib::Request& request, httplib::Response& response,
-             const httplib::ContentReader& reader, std::int64_t most,
-             const std::function<void(std::span<const char>)>& take) {
-  if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) return true;
-  const auto begun = std::chrono::steady_clock::now();
-  std::int64_t bytes = 0;
-  const bool is_whole = reader([&](const char* data, std::size_t size) {
-    bytes += static_cast<std::int64_t>(size);
-    if (bytes > most || std::chrono::steady_clock::now() - begun > longest_body) return false;
-    take({data, size});
-    return true;
-  });
-  if (is_whole) return true;
-  const bool is_large = bytes > most || response.status == 413;
-  response.set_header("Connection", "close");
-  answer(response, is_large ? 413 : 400,
-         is_large ? ErrorReport{ErrorKind::limit, "body", "has more than " + std::to_string(most) + " bytes",
-                                "Send fewer samples in a request", -1}
-                  : ErrorReport{ErrorKind::input, "body", "ended before its last byte", "Send the same again",
-                                -1});
-  return false;
+std::optional<SpooledBody> receive(const httplib::Request& request, httplib::Response& response,
+                                   BodyReader& reader, std::int64_t most, InFlight& in_flight) {
+  const std::int64_t announced = announced_bytes(request);
+  SpooledBody body;
+  body.expect(std::min(announced, most));
+  ssize_t bytes = 0;
+  try {
+    while (announced <= most && body.size() <= most && (announced == 0 || body.size() < announced) &&
+           (bytes = reader.read_body(body.room())) > 0) {
+      in_flight.add(bytes);
+      body.keep(bytes);
+    }
+  } catch (const FullError& error) {
+    answer(response, error);
+    return std::nullopt;
+  }
+  if (announced > most || body.size() > most) {
+    answer(response, 413,
+           {ErrorKind::limit, "body", "has more than " + std::to_string(most) + " bytes",
+            "Send fewer samples in a request", -1});
+    return std::nullopt;
+  }
+  if (bytes < 0) {
+    answer(
+        response, 400,
+        {ErrorKind::input, "body", "is malformed, or ended before its last byte", "Send the same again", -1});
+    return std::nullopt;
+  }
+  return body;
 }
 
 }  // namespace evenkeel

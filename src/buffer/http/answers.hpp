@@ -6,20 +6,33 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "buffer/intake/spooled_body.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 
 inline constexpr const char* json_type = "application/json";
 
-/// What answers a request. The reader of its body is missing where the method has none; a body that is there
-/// must be read to its end.
-using HttpAnswer =
-    std::function<void(const httplib::Request&, httplib::Response&, const httplib::ContentReader*)>;
+/// A request's body, which can be read once.
+class BodyReader {
+ public:
+  BodyReader() = default;
+  BodyReader(const BodyReader&) = delete;
+  BodyReader& operator=(const BodyReader&) = delete;
+  virtual ~BodyReader() = default;
+  /// Reads up to as many bytes as `out` has. Returns their number; 0 at the end, and -1 if the body is
+  /// malformed, ends early or takes too long.
+  virtual ssize_t read_body(std::span<char> out) = 0;
+};
+
+/// What answers a request that has the token. The body is null where the method has none. A connection ends
+/// with the answer to a request whose body was not read to its end.
+using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
 /// Bytes of bodies that are in memory at this time. Throws FullError when they are too many.
 class InFlight {
@@ -45,14 +58,9 @@ void answer(httplib::Response& response, const Error& error);
 [[nodiscard]] bool may_come_in(const httplib::Request& request, httplib::Response& response,
                                const std::string& token);
 
-/// httplib would unpack and take apart some bodies itself, without noticing that one is cut off. Returns how
-/// the body is encoded.
-std::string take_as_it_is(const httplib::Request& request);
-
-/// Reads a request's body to its end, also of one that is refused: what follows it is the next request.
-/// Returns false, with the answer, if there is more than `most` or it does not come.
-[[nodiscard]] bool receive(const httplib::Request& request, httplib::Response& response,
-                           const httplib::ContentReader& reader, std::int64_t most,
-                           const std::function<void(std::span<const char>)>& take);
+/// Reads a request's body to its end. Null, with the answer, if there is more than `most`, if too much is in
+/// memory, or if it does not come. Throws IoError if there is no memory.
+[[nodiscard]] std::optional<SpooledBody> receive(const httplib::Request& request, httplib::Response& response,
+                                                 BodyReader& reader, std::int64_t most, InFlight& in_flight);
 
 }  // namespace evenkeel

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "buffer/http/answers.hpp"
+
 namespace evenkeel {
 
 /// Which call a request is, by its method and path. As with httplib, a pattern is a regular expression of the
@@ -15,22 +17,20 @@ namespace evenkeel {
 class CallTable {
  public:
   using Get = std::function<void(const httplib::Request&, httplib::Response&)>;
-  using Post =
-      std::function<void(const httplib::Request&, httplib::Response&, const httplib::ContentReader&)>;
+  using Post = std::function<void(const httplib::Request&, httplib::Response&, BodyReader&)>;
 
   void get(const char* path, Get call) { gets_.emplace_back(path, std::move(call)); }
   void post(const char* path, Post call) { posts_.emplace_back(path, std::move(call)); }
 
   /// False if there is no such call: nothing has been read or answered then.
-  bool answer(const httplib::Request& request, httplib::Response& response,
-              const httplib::ContentReader* reader) const {
-    if (reader == nullptr) {
+  bool answer(const httplib::Request& request, httplib::Response& response, BodyReader* body) const {
+    if (body == nullptr) {
       const Get* const call = find(gets_, request);
       if (call != nullptr) (*call)(request, response);
       return call != nullptr;
     }
     const Post* const call = request.method == "POST" ? find(posts_, request) : nullptr;
-    if (call != nullptr) (*call)(request, response, *reader);
+    if (call != nullptr) (*call)(request, response, *body);
     return call != nullptr;
   }
 

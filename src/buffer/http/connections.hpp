@@ -1,25 +1,123 @@
 #pragma once
 
 #include <httplib.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <iterator>
+#include <list>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "buffer/http/connection.hpp"
+
 namespace evenkeel {
+
+/// All connections that are open. Strangers, which have sent no request with the token, are limited: the
+/// oldest of them is closed for a new one, so that they never keep others out.
+class OpenConnections {
+  struct Entry {
+    Connection* connection = nullptr;
+    bool is_stranger = true;
+    bool is_answered = false;
+  };
+
+ public:
+  /// A connection is listed as long as this object lives.
+  class Listed {
+   public:
+    Listed(OpenConnections& all, Connection& connection) : all_(all), entry_(all.add(connection)) {}
+    ~Listed() { all_.remove(entry_); }
+    Listed(const Listed&) = delete;
+    Listed& operator=(const Listed&) = delete;
+
+    /// A request head was read, and it has the token or not.
+    void begin_answer(bool has_token) {
+      const std::lock_guard lock(all_.mutex_);
+      if (has_token) all_.make_known(entry_);
+      entry_->is_answered = has_token;
+    }
+    /// Nothing is left to be sent.
+    void end_answer() {
+      const std::lock_guard lock(all_.mutex_);
+      entry_->is_answered = false;
+      if (all_.is_ending_) entry_->connection->interrupt();
+      all_.changed_.notify_all();
+    }
+
+   private:
+    OpenConnections& all_;
+    const std::list<Entry>::iterator entry_;
+  };
+
+  /// Closes all connections at once, except that requests that are being answered have `grace` for that.
+  void end(std::chrono::seconds grace) {
+    std::unique_lock lock(mutex_);
+    is_ending_ = true;
+    for (const Entry& entry : entries_)
+      if (!entry.is_answered) entry.connection->interrupt();
+    changed_.wait_for(lock, grace, [&] { return std::ranges::none_of(entries_, &Entry::is_answered); });
+    for (const Entry& entry : entries_) entry.connection->interrupt();
+  }
+
+ private:
+  /// A quarter of the descriptors that this process may have, at most 1024.
+  static std::size_t strangers_allowed() {
+    struct rlimit files {};
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return least_strangers;
+    return std::clamp<std::size_t>(files.rlim_cur / 4, least_strangers, most_strangers);
+  }
+
+  std::list<Entry>::iterator add(Connection& connection) {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back({&connection});
+    if (is_ending_) connection.interrupt();
+    if (++strangers_ > strangers_allowed_) {
+      const auto oldest = std::ranges::find_if(entries_, &Entry::is_stranger);
+      make_known(oldest);  // its thread ends soon, and it does not count until then
+      oldest->connection->interrupt();
+    }
+    return std::prev(entries_.end());
+  }
+
+  void remove(std::list<Entry>::iterator entry) {
+    const std::lock_guard lock(mutex_);
+    make_known(entry);
+    entries_.erase(entry);
+    changed_.notify_all();
+  }
+
+  void make_known(std::list<Entry>::iterator entry) {
+    if (std::exchange(entry->is_stranger, false)) --strangers_;
+  }
+
+  static constexpr std::size_t least_strangers = 16;
+  static constexpr std::size_t most_strangers = 1024;
+
+  const std::size_t strangers_allowed_ = strangers_allowed();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Entry> entries_;  // the oldest first
+  std::size_t strangers_ = 0;
+  bool is_ending_ = false;
+};
 
 /// A thread for each connection that is open at the same time, up to 2048: one that is silent keeps no other
 /// waiting. Threads stay until shutdown().
-class Connections : public httplib::TaskQueue {
+class ConnectionThreads : public httplib::TaskQueue {
  public:
   /// Since cpp-httplib 0.14 whether the task was taken, before nothing.
   using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(std::function<void()>()));
+
+  explicit ConnectionThreads(OpenConnections& open) : open_(open) {}
 
   Taken enqueue(std::function<void()> task) override {
     const std::lock_guard lock(mutex_);
@@ -35,11 +133,13 @@ class Connections : public httplib::TaskQueue {
       is_ending_ = true;
     }
     waiting_.notify_all();
+    open_.end(grace);
     for (std::thread& thread : threads_) thread.join();
   }
 
  private:
   static constexpr std::size_t most_threads = 2048;
+  static constexpr std::chrono::seconds grace{3};
 
   void add_thread() {
     try {
@@ -64,6 +164,7 @@ class Connections : public httplib::TaskQueue {
     }
   }
 
+  OpenConnections& open_;
   std::mutex mutex_;
   std::condition_variable waiting_;
   std::deque<std::function<void()>> tasks_;

@@ -1,45 +1,123 @@
 #include "buffer/http/front.hpp"
 
+#include <openssl/ssl.h>
+
 #include <chrono>
-#include <limits>
 #include <thread>
 #include <utility>
 
 #include "base/text/host_port.hpp"
+#include "buffer/http/connection.hpp"
 #include "buffer/http/connections.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
+
+struct FreeTlsContext {
+  void operator()(SSL_CTX* tls) const noexcept { ::SSL_CTX_free(tls); }
+};
+using TlsContext = std::unique_ptr<SSL_CTX, FreeTlsContext>;
+
 namespace {
 
 constexpr int backlog = 1024;
-constexpr int silent_seconds = 10;  // in the middle of a request
-constexpr int idle_seconds = 5;     // between two of them
 
-/// httplib's servers, with a longer queue of connections.
-template <typename Server>
-class Listening : public Server {
- public:
-  using Server::Server;
-  void listen_to(int connections) { ::listen(this->svr_sock_, connections); }
+/// Null without a certificate.
+TlsContext tls_of(const DoorSettings& settings) {
+  if (settings.certificate.empty()) return nullptr;
+  TlsContext tls(::SSL_CTX_new(::TLS_server_method()));
+  if (tls == nullptr || ::SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION) != 1 ||
+      ::SSL_CTX_use_certificate_chain_file(tls.get(), settings.certificate.c_str()) != 1 ||
+      ::SSL_CTX_use_PrivateKey_file(tls.get(), settings.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
+      ::SSL_CTX_check_private_key(tls.get()) != 1) {
+    throw IoError(settings.certificate.string(),
+                  "cannot be used as a certificate with the key " + settings.key.string(),
+                  "Both must be PEM files, and belong together");
+  }
+  ::SSL_CTX_set_options(tls.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+  ::SSL_CTX_set_mode(tls.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  return tls;
+}
+
+/// The connection that this thread serves: cpp-httplib does not hand it to who answers.
+struct Served {
+  Connection& connection;
+  OpenConnections::Listed& listed;
 };
+thread_local Served* served = nullptr;
 
 }  // namespace
 
-Front::Front(const DoorSettings& settings, std::int64_t most_body_bytes, HttpAnswer answer)
-    : settings_(settings) {
+/// httplib reads request heads and writes answers. Connections and their deadlines are ours.
+class Front::Server : public httplib::Server {
+ public:
+  explicit Server(TlsContext tls) : tls_(std::move(tls)) {
+    new_task_queue = [this] { return new ConnectionThreads(open_); };
+  }
+  void listen_to(int connections) { ::listen(svr_sock_, connections); }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    Connection connection(socket, tls_.get());
+    OpenConnections::Listed listed(open_, connection);
+    Served serving{connection, listed};
+    served = &serving;
+    bool goes_on = connection.connect();
+    while (goes_on && connection.wait_for_request()) {
+      connection.begin_head();
+      goes_on = answer_next(*this, connection) && connection.flush() && connection.is_request_read();
+      listed.end_answer();
+    }
+    connection.linger();
+    served = nullptr;
+    return true;
+  }
+
+  /// Since cpp-httplib 0.17 it needs to be told the addresses, which nobody uses here.
+  template <typename Self>
+  static bool answer_next(Self& self, Connection& connection) {
+    bool is_last = false;
+    const auto is_answered = [&] {
+      if constexpr (requires { self.process_request(connection, false, is_last, nullptr); }) {
+        return self.process_request(connection, false, is_last, nullptr);
+      } else {
+        return self.process_request(connection, "", 0, "", 0, false, is_last, nullptr);
+      }
+    }();
+    return is_answered && !is_last;
+  }
+
+  const TlsContext tls_;
+  OpenConnections open_;
+};
+
+Front::Front(const DoorSettings& settings, HttpAnswer answer)
+    : settings_(settings), answer_(std::move(answer)) {
   if (settings.token.empty() && !is_loopback(settings.address)) {
     throw ConfigError("listen", "is " + settings.address + ", which others can reach",
                       "Name a file with a token, or listen on 127.0.0.1");
   }
   if (settings.certificate.empty() != settings.key.empty())
     throw ConfigError("cert", "and key go together", "Give both, or none");
-  if (settings.certificate.empty()) {
-    use<httplib::Server>(most_body_bytes, answer);
-  } else {
-    use<httplib::SSLServer>(most_body_bytes, answer, settings.certificate.c_str(), settings.key.c_str());
-  }
+  server_ = std::make_unique<Server>(tls_of(settings));
+  server_->set_tcp_nodelay(true);
+  // httplib's own would share the port with another buffer.
+  server_->set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  server_->set_expect_100_continue_handler(
+      [this](const httplib::Request& request, httplib::Response& response) {
+        return may_come_in(request, response, settings_.token) ? 100 : response.status;
+      });
+  server_->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    answer_to(request, response);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  bind();
 }
+
+Front::~Front() = default;
 
 std::string Front::url() const {
   const std::string scheme = settings_.certificate.empty() ? "http://" : "https://";
@@ -47,50 +125,31 @@ std::string Front::url() const {
   return scheme + (is_v6 ? "[" + settings_.address + "]" : settings_.address) + ":" + std::to_string(port_);
 }
 
-template <typename Server, typename... Arguments>
-void Front::use(std::int64_t most_body_bytes, const HttpAnswer& answer, Arguments... arguments) {
-  auto server = std::make_unique<Listening<Server>>(arguments...);
-  if (!server->is_valid()) {
-    throw IoError(settings_.certificate.string(),
-                  "cannot be used as a certificate with the key " + settings_.key.string(),
-                  "Both must be PEM files, and belong together");
-  }
-  server->new_task_queue = [] { return new Connections; };
-  server->set_tcp_nodelay(true);
-  server->set_keep_alive_max_count(std::numeric_limits<std::size_t>::max());
-  server->set_keep_alive_timeout(idle_seconds);
-  server->set_read_timeout(silent_seconds);
-  server->set_write_timeout(silent_seconds);
-  server->set_payload_max_length(static_cast<std::size_t>(most_body_bytes));
-  // httplib's own would share the port with another buffer.
-  server->set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
-  const auto reply = [this, answer](const httplib::Request& request, httplib::Response& response,
-                                    const httplib::ContentReader* reader) {
-    answer(request, response, reader);
-    // With cpp-httplib 0.18 (Debian 13), a connection on which requests follow each other without a pause
-    // outlives stop().
-    if (is_stopped_) response.set_header("Connection", "close");
-  };
-  server->Get(".*", [reply](const httplib::Request& request, httplib::Response& response) {
-    reply(request, response, nullptr);
-  });
-  server->Post(".*", [reply](const httplib::Request& request, httplib::Response& response,
-                             const httplib::ContentReader& reader) { reply(request, response, &reader); });
+void Front::bind() {
   port_ = settings_.port;
   if (port_ == 0) {
-    port_ = server->bind_to_any_port(settings_.address);
-  } else if (!server->bind_to_port(settings_.address, port_)) {
+    port_ = server_->bind_to_any_port(settings_.address);
+  } else if (!server_->bind_to_port(settings_.address, port_)) {
     port_ = -1;
   }
   if (port_ < 0) {
     throw IoError(settings_.address + ":" + std::to_string(settings_.port), "cannot be listened on",
                   "Is another program there? Try another port");
   }
-  server->listen_to(backlog);
-  server_ = std::move(server);
+  server_->listen_to(backlog);
+}
+
+/// A connection ends after an answer to a request whose body was not read, and once this is stopped.
+void Front::answer_to(const httplib::Request& request, httplib::Response& response) const {
+  Connection& connection = served->connection;
+  const bool has_token = may_come_in(request, response, settings_.token);
+  served->listed.begin_answer(has_token);
+  connection.begin_body(request);
+  if (has_token) {
+    const bool has_body = request.method != "GET" && request.method != "HEAD";
+    answer_(request, response, has_body ? &connection : nullptr);
+  }
+  if (is_stopped_ || !connection.is_request_read()) response.set_header("Connection", "close");
 }
 
 void Front::serve() {

@@ -1,6 +1,7 @@
 #include "buffer/intake/spooled_body.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -36,10 +37,16 @@ void SpooledBody::make_room(std::int64_t bytes) {
   room_ = bytes;
 }
 
+std::span<char> SpooledBody::room() {
+  const std::int64_t needed = size_ + 1 + padding;
+  if (needed > room_) make_room(std::max({needed, 2 * room_, least_room}));
+  return {memory_.get() + size_, static_cast<std::size_t>(room_ - padding - size_)};
+}
+
 void SpooledBody::write(std::span<const char> bytes) {
   const std::int64_t needed = size_ + std::ssize(bytes) + padding;
   if (needed > room_) make_room(std::max({needed, 2 * room_, least_room}));
-  std::ranges::copy(bytes, memory_.get() + size_);
+  if (!bytes.empty()) std::memcpy(memory_.get() + size_, bytes.data(), bytes.size());
   size_ += std::ssize(bytes);
 }
 

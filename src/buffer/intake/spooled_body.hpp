@@ -20,6 +20,9 @@ class SpooledBody {
 
   /// So many bytes are about to come: a hint.
   void expect(std::int64_t bytes);
+  /// Memory for the next bytes, of which the first ones may then be kept. Throws IoError if there is none.
+  [[nodiscard]] std::span<char> room();
+  void keep(std::int64_t bytes) noexcept { size_ += bytes; }
   /// Throws IoError if there is no memory.
   void write(std::span<const char> bytes);
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }

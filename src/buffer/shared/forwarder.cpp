@@ -103,8 +103,26 @@ void Forwarder::keep(const std::string& url, std::unique_ptr<httplib::Client> cl
   if (idle_.size() < most_idle) idle_.push_back(std::move(client));
 }
 
+httplib::Result Forwarder::send(httplib::Client& client, httplib::Request& request) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_) throw IoError("buffer", "is being stopped", "Try again");
+    busy_.insert(&client);
+  }
+  httplib::Result result = client.send(request);
+  const std::lock_guard lock(mutex_);
+  busy_.erase(&client);
+  return result;
+}
+
+void Forwarder::stop() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  for (httplib::Client* client : busy_) client->stop();
+}
+
 void Forwarder::pass_on(const std::string& url, const httplib::Request& request, httplib::Response& response,
-                        const httplib::ContentReader* reader) {
+                        BodyReader* reader) {
   InFlight in_flight(bytes_in_flight_);
   httplib::Request passed;
   passed.method = request.method;
@@ -113,19 +131,9 @@ void Forwarder::pass_on(const std::string& url, const httplib::Request& request,
     if (!is_of_connection(name)) passed.headers.emplace(name, value);
   passed.set_header(passed_header, "1");
   if (reader != nullptr) {
-    take_as_it_is(request);
-    bool is_full = false;
-    const auto keep_it = [&](std::span<const char> bytes) {
-      try {
-        if (is_full) return;
-        in_flight.add(std::ssize(bytes));
-        passed.body.append(bytes.begin(), bytes.end());
-      } catch (const FullError& error) {
-        is_full = true;
-        answer(response, error);
-      }
-    };
-    if (!receive(request, response, *reader, most_body_bytes_, keep_it) || is_full) return;
+    const std::optional<SpooledBody> body = receive(request, response, *reader, most_body_bytes_, in_flight);
+    if (!body) return;
+    passed.body = body->bytes();
   }
   Content content;
   passed.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
@@ -133,7 +141,7 @@ void Forwarder::pass_on(const std::string& url, const httplib::Request& request,
     return true;
   };
   auto client = client_for(url);
-  const httplib::Result result = client->send(passed);
+  const httplib::Result result = send(*client, passed);
   if (!result) {
     throw IoError(url, "has this buffer, and cannot be reached: " + httplib::to_string(result.error()),
                   "Send the same again");

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,13 @@ class Forwarder {
   /// Whether another door has passed it on already. It goes no further then.
   [[nodiscard]] static bool has_passed(const httplib::Request& request);
   void pass_on(const std::string& url, const httplib::Request& request, httplib::Response& response,
-               const httplib::ContentReader* reader);
+               BodyReader* reader);
+  /// Gives up what other doors have not answered yet, from any thread: it is answered with an error.
+  void stop();
 
  private:
   [[nodiscard]] std::unique_ptr<httplib::Client> client_for(const std::string& url);
+  httplib::Result send(httplib::Client& client, httplib::Request& request);
   void keep(const std::string& url, std::unique_ptr<httplib::Client> client);
 
   const std::filesystem::path trusted_;
@@ -35,6 +39,8 @@ class Forwarder {
   std::mutex mutex_;
   std::string idle_url_;  // of these connections, which wait for the next request
   std::vector<std::unique_ptr<httplib::Client>> idle_;
+  std::set<httplib::Client*> busy_;
+  bool is_stopped_ = false;
 };
 
 }  // namespace evenkeel

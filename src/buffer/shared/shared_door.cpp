@@ -15,7 +15,6 @@
 namespace evenkeel {
 namespace {
 
-using httplib::ContentReader;
 using httplib::Request;
 using httplib::Response;
 using nlohmann::ordered_json;
@@ -48,10 +47,8 @@ class SharedDoor::Doors {
       : settings_(std::move(settings)),
         most_body_bytes_(std::min(most_bytes_of_body, settings_.store.capacity)),
         forwarder_(settings_.door.certificate, most_body_bytes_),
-        front_(settings_.door, most_body_bytes_,
-               [this](const Request& request, Response& response, const ContentReader* reader) {
-                 answer_to(request, response, reader);
-               }),
+        front_(settings_.door, [this](const Request& request, Response& response,
+                                      BodyReader* reader) { answer_to(request, response, reader); }),
         lease_(settings_.store.address, settings_.store.name, advertised_url(settings_, front_),
                settings_.times) {
     const Lease::State state = lease_.state();
@@ -66,6 +63,7 @@ class SharedDoor::Doors {
     lease_.end();
     roles_.join();
     set_term(nullptr);
+    forwarder_.stop();
     front_.stop();
   }
 
@@ -91,7 +89,7 @@ class SharedDoor::Doors {
   void begin_term(const std::string& lease) {
     auto buffer = std::make_shared<Buffer>(open_redis_store(settings_.store, lease, settings_.times),
                                            settings_.stream, settings_.formats);
-    HttpAnswer answer = answers_of(buffer, settings_.door.token);
+    HttpAnswer answer = answers_of(buffer);
     set_term(std::make_shared<Term>(Term{lease, std::move(buffer), std::move(answer)}));
   }
 
@@ -134,43 +132,26 @@ class SharedDoor::Doors {
     }
   }
 
-  void answer_to(const Request& request, Response& response, const ContentReader* reader) {
+  void answer_to(const Request& request, Response& response, BodyReader* reader) {
     const auto term = active();
     const std::string holder = this->holder();
     if (term != nullptr) {
       term->answer(request, response, reader);
-    } else if (may_come_in_or_drain(request, response, reader)) {
+    } else {
       pass_on(holder, request, response, reader);
     }
     if (request.method == "GET" && request.path == "/v1/status" && response.status <= 200)
       tell_role(response, term != nullptr, holder);
   }
 
-  bool may_come_in_or_drain(const Request& request, Response& response, const ContentReader* reader) const {
-    if (may_come_in(request, response, settings_.door.token)) return true;
-    drain(request, response, reader);
-    return false;
-  }
-
-  void pass_on(const std::string& holder, const Request& request, Response& response,
-               const ContentReader* reader) {
+  void pass_on(const std::string& holder, const Request& request, Response& response, BodyReader* reader) {
     try {
-      if (holder.empty() || holder == advertised() || Forwarder::has_passed(request)) {
-        drain(request, response, reader);
+      if (holder.empty() || holder == advertised() || Forwarder::has_passed(request))
         throw IoError("buffer", "is being taken over by another door", "Send the same again");
-      }
       forwarder_.pass_on(holder, request, response, reader);
     } catch (const Error& error) {
       answer(response, error);
     }
-  }
-
-  void drain(const Request& request, Response& response, const ContentReader* reader) const {
-    if (reader == nullptr) return;
-    take_as_it_is(request);
-    Response unused;
-    if (!receive(request, unused, *reader, most_body_bytes_, [](std::span<const char>) {}))
-      response.set_header("Connection", "close");
   }
 
   void tell_role(Response& response, bool is_active, const std::string& holder) const {
