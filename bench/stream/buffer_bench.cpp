@@ -76,6 +76,9 @@ class CountedStore : public Store {
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
     return store_->cost_of(bytes);
   }
+  [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
+    return store_->cost_of_event(bytes);
+  }
   [[nodiscard]] std::string risk() const override { return store_->risk(); }
   [[nodiscard]] std::string name() const override { return store_->name(); }
 

@@ -20,10 +20,16 @@
 namespace evenkeel {
 namespace {
 
-constexpr const char* data_name = "data.mdb";
 constexpr unsigned most_readers = 1024;  // threads of a door that read bodies at the same time
 constexpr std::int64_t page_header = 16;
 constexpr std::int64_t node_overhead = 24;  // of a value in a page: its header, its key, its place, evened
+constexpr std::int64_t prefix_bytes = 4;    // its size, of a body, in front of its first part
+constexpr int part_bits = 15;               // of a body's key: its parts
+// Pages of trees count twice: a transaction that erases something in each of them writes all of them anew
+// before the old ones are free. It must always have room for that, or nothing could be trained in a full
+// store.
+constexpr std::int64_t times_in_tree = 2;
+constexpr std::int64_t most_parts = std::int64_t{1} << part_bits;
 
 /// An error of LMDB, a system's errno among them.
 [[noreturn]] void fail(const std::string& folder, const std::string& what, int code) {
@@ -53,6 +59,10 @@ std::int64_t number_of_note(std::string_view name) {
 /// Of what lives as long as the key is used; so below.
 MDB_val key_of(const std::int64_t& number) {
   return {sizeof number, const_cast<std::int64_t*>(&number)};
+}
+
+std::int64_t key_of_part(std::int64_t number, std::int64_t part) {
+  return number << part_bits | part;
 }
 
 std::string_view bytes_of(const stream::GroupKey& slot) {
@@ -88,22 +98,30 @@ class Transaction {
 
 class LmdbStore : public Store {
  public:
-  LmdbStore(const std::filesystem::path& folder, std::int64_t capacity)
-      : folder_(folder), name_(folder.string()), capacity_(capacity) {
+  LmdbStore(const std::filesystem::path& folder, std::int64_t capacity, StoreFolder::Access access)
+      : folder_(folder, access), name_(folder.string()), capacity_(capacity) {
     const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t size = std::max((capacity / 20 * 21) / page * page, folder_.file_bytes());
-    if (folder_.file_bytes() == 0) begin_folder();
+    const bool is_writer = access == StoreFolder::Access::write;
+    if (folder_.file_bytes() == 0) {
+      if (!is_writer) throw InputError(name_, "was never used by a buffer");
+      begin_folder();
+    }
     require_whole_file();
-    if (folder_.file_bytes() > 0) require_sound_lmdb(folder_.path() / data_name);
+    if (folder_.file_bytes() > 0) require_sound_lmdb(folder_.data());
     try {
-      open(size);
+      if (is_writer) {
+        open(size);
+      } else {
+        open_to_read();
+      }
     } catch (...) {
       ::mdb_env_close(env_);
       throw;
     }
   }
   ~LmdbStore() override {
-    static_cast<void>(::mdb_env_sync(env_, 1));
+    if (!is_settled_) static_cast<void>(::mdb_env_sync(env_, 1));
     ::mdb_env_close(env_);
   }
 
@@ -116,6 +134,7 @@ class LmdbStore : public Store {
                                   " bytes: " + std::to_string(used()) + " bytes of " +
                                   std::to_string(capacity_) + " are in use");
     }
+    require_there();
     try {
       write(change);
     } catch (const LimitError&) {
@@ -133,18 +152,25 @@ class LmdbStore : public Store {
     if (has_failed_) write({});
     has_failed_ = true;
     check(::mdb_env_sync(env_, 1), "cannot be written");
+    require_there();
     has_failed_ = false;
     is_settled_ = true;
   }
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
     const Transaction transaction(env_, MDB_RDONLY, name_);
-    MDB_val key = key_of(number);
-    MDB_val value{};
-    const int code = ::mdb_get(transaction.get(), bodies_, &key, &value);
-    if (code == MDB_NOTFOUND) throw InputError(name_, "has no sample " + std::to_string(number));
-    transaction.check(code, "cannot be read");
-    take(record_content(RecordKind::body, number, text_of(value), name_));
+    std::string_view part = part_of_body(transaction, number, 0);
+    std::uint32_t size = 0;
+    if (part.size() < sizeof size) fail(name_, "cannot be read", MDB_CORRUPTED);
+    std::memcpy(&size, part.data(), sizeof size);
+    part.remove_prefix(sizeof size);
+    if (part.size() >= size) return take(part.substr(0, size));
+    std::string body;
+    body.reserve(size);
+    body.append(part);
+    for (std::int64_t next = 1; body.size() < size; ++next)
+      body.append(part_of_body(transaction, number, next).substr(0, size - body.size()));
+    take(body);
   }
 
   void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
@@ -181,12 +207,21 @@ class LmdbStore : public Store {
   [[nodiscard]] std::int64_t used() const override { return used_; }
   [[nodiscard]] std::int64_t capacity() const noexcept override { return capacity_; }
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
-    const std::int64_t record = bytes + static_cast<std::int64_t>(record_overhead);
-    const std::int64_t in_page = (page_ - page_header) / (record + node_overhead);
-    if (in_page >= 2) return page_ / in_page;
-    return (record + page_header + page_ - 1) / page_ * page_ + node_overhead;
+    const std::int64_t whole_parts = (bytes + prefix_bytes) / part_bytes();
+    const std::int64_t rest =
+        (bytes + prefix_bytes) % part_bytes() + static_cast<std::int64_t>(record_overhead);
+    const std::int64_t in_page = (page_ - page_header) / (rest + node_overhead);
+    const std::int64_t whole_page = page_ + times_in_tree * node_overhead;
+    const bool is_in_tree = whole_parts == 0 && in_page >= 2;
+    return is_in_tree ? times_in_tree * page_ / in_page : (whole_parts + 1) * whole_page;
   }
-  [[nodiscard]] std::string risk() const override { return {}; }
+  [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
+    constexpr std::int64_t seen_key = 64;  // with its share of pages that are two thirds full
+    return cost_of(bytes) + times_in_tree * seen_key;
+  }
+  [[nodiscard]] std::string risk() const override {
+    return folder_.is_removed() ? "its folder was removed: all is lost when this process ends" : "";
+  }
   [[nodiscard]] std::string name() const override { return "LMDB in " + name_; }
 
  private:
@@ -194,19 +229,42 @@ class LmdbStore : public Store {
   /// and may be half of what LMDB begins with.
   void begin_folder() {
     folder_.set_file_bytes(0);
-    std::error_code error;
-    std::filesystem::remove(folder_.path() / data_name, error);
-    if (error) throw system_error(name_, "cannot be written", error.value());
+    if (::truncate(folder_.data().c_str(), 0) != 0) throw system_error(name_, "cannot be written", errno);
+  }
+
+  void require_there() const {
+    if (!folder_.is_removed()) return;
+    throw IoError(
+        folder_.data().string(),
+        "was removed while the buffer uses it: it can keep nothing, and what it has is lost when it ends",
+        "Stop the buffer, and start it on a folder that nobody tidies up");
+  }
+
+  /// Bytes of a body that one record has: its value fills a page. A value of several pages would need free
+  /// pages that follow each other, which a store that is half empty may not have.
+  [[nodiscard]] std::int64_t part_bytes() const noexcept {
+    return page_ - page_header - static_cast<std::int64_t>(record_overhead);
+  }
+
+  [[nodiscard]] std::string_view part_of_body(const Transaction& transaction, std::int64_t number,
+                                              std::int64_t part) const {
+    const std::int64_t of_part = key_of_part(number, part);
+    MDB_val key = key_of(of_part);
+    MDB_val value{};
+    const int code = ::mdb_get(transaction.get(), bodies_, &key, &value);
+    if (code == MDB_NOTFOUND) {
+      throw InputError(name_, part == 0 ? "has no sample " + std::to_string(number)
+                                        : "lacks a part of sample " + std::to_string(number));
+    }
+    transaction.check(code, "cannot be read");
+    return record_content(RecordKind::body, number_of_part(number, part), text_of(value), name_);
   }
 
   /// What is missing at the end would be a signal, not an error, when it is read.
   void require_whole_file() const {
-    const std::string name = (folder_.path() / data_name).string();
+    const std::string name = folder_.data().string();
     struct stat status {};
-    if (::stat(name.c_str(), &status) != 0) {
-      if (errno == ENOENT && folder_.file_bytes() == 0) return;
-      throw system_error(name, "cannot be opened", errno);
-    }
+    if (::stat(name.c_str(), &status) != 0) throw system_error(name, "cannot be opened", errno);
     if (status.st_size >= folder_.file_bytes()) return;
     throw IoError(name,
                   "has been cut off: it has " + std::to_string(status.st_size) + " bytes of " +
@@ -229,7 +287,7 @@ class LmdbStore : public Store {
     check(::mdb_reader_check(env_, &dead), "cannot be opened");
     // Room that is not written takes none on the disk.
     if (size > folder_.file_bytes()) {
-      const std::string name = (folder_.path() / data_name).string();
+      const std::string name = folder_.data().string();
       if (::truncate(name.c_str(), size) != 0) throw system_error(name, "cannot be enlarged", errno);
       folder_.set_file_bytes(size);
     }
@@ -243,6 +301,26 @@ class LmdbStore : public Store {
     const std::int64_t used = count_used(transaction);
     transaction.commit();
     used_ = used;
+  }
+
+  /// Nobody writes it meanwhile: LMDB needs no locks, and so no file that it could write.
+  void open_to_read() {
+    check(::mdb_env_create(&env_), "cannot be opened");
+    check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
+    check(::mdb_env_open(env_, name_.c_str(), MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, 0644), "cannot be opened");
+    MDB_stat stat{};
+    check(::mdb_env_stat(env_, &stat), "cannot be opened");
+    page_ = stat.ms_psize;
+    is_settled_ = true;
+    Transaction transaction(env_, MDB_RDONLY, name_);
+    transaction.check(::mdb_dbi_open(transaction.get(), "bodies", MDB_INTEGERKEY, &bodies_),
+                      "cannot be opened");
+    transaction.check(::mdb_dbi_open(transaction.get(), "events", MDB_INTEGERKEY, &events_),
+                      "cannot be opened");
+    transaction.check(::mdb_dbi_open(transaction.get(), "seen", 0, &seen_), "cannot be opened");
+    transaction.check(::mdb_dbi_open(transaction.get(), "notes", 0, &notes_), "cannot be opened");
+    used_ = count_used(transaction);
+    transaction.commit();  // which keeps the handles
   }
 
   void check(int code, const char* what) const {
@@ -270,7 +348,7 @@ class LmdbStore : public Store {
     for (const MDB_dbi part : {bodies_, events_, seen_, notes_}) {
       MDB_stat stat{};
       transaction.check(::mdb_stat(transaction.get(), part, &stat), "cannot be read");
-      pages += stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
+      pages += times_in_tree * (stat.ms_branch_pages + stat.ms_leaf_pages) + stat.ms_overflow_pages;
     }
     return static_cast<std::int64_t>(pages) * page_;
   }
@@ -279,6 +357,50 @@ class LmdbStore : public Store {
     MDB_val key = key_of(number);
     const int code = ::mdb_del(transaction.get(), part, &key, nullptr);
     if (code != MDB_NOTFOUND) transaction.check(code, "cannot be written");
+  }
+
+  void erase_body(const Transaction& transaction, std::int64_t number) const {
+    MDB_cursor* opened = nullptr;
+    transaction.check(::mdb_cursor_open(transaction.get(), bodies_, &opened), "cannot be written");
+    const std::unique_ptr<MDB_cursor, void (*)(MDB_cursor*)> cursor(opened, ::mdb_cursor_close);
+    const std::int64_t first = key_of_part(number, 0);
+    MDB_val key = key_of(first);
+    MDB_val value{};
+    int code = ::mdb_cursor_get(cursor.get(), &key, &value, MDB_SET_RANGE);
+    while (code == MDB_SUCCESS) {
+      std::int64_t found = 0;
+      std::memcpy(&found, key.mv_data, sizeof found);
+      if (found >> part_bits != number) return;
+      transaction.check(::mdb_cursor_del(cursor.get(), 0), "cannot be written");
+      code = ::mdb_cursor_get(cursor.get(), &key, &value, MDB_NEXT);  // the one that took its place
+    }
+    if (code != MDB_NOTFOUND) transaction.check(code, "cannot be written");
+  }
+
+  void put_body(const Transaction& transaction, const StoreChange::Record& body) const {
+    if (std::ssize(body.bytes) / part_bytes() >= most_parts) {
+      throw LimitError(name_, "cannot keep a sample of " + std::to_string(body.bytes.size()) +
+                                  " bytes; the limit is " + std::to_string(most_parts * part_bytes()));
+    }
+    const auto size = static_cast<std::uint32_t>(body.bytes.size());
+    std::string first(reinterpret_cast<const char*>(&size), sizeof size);
+    std::string_view left = body.bytes;
+    const std::size_t in_first = std::min(left.size(), static_cast<std::size_t>(part_bytes()) - first.size());
+    first.append(left.substr(0, in_first));
+    left.remove_prefix(in_first);
+    std::string last;
+    std::string_view bytes = first;
+    for (std::int64_t part = 0; part == 0 || !bytes.empty(); ++part) {
+      const std::int64_t key = key_of_part(body.number, part);
+      put(transaction, bodies_, key_of(key),
+          record_header(RecordKind::body, number_of_part(body.number, part), bytes), bytes, MDB_APPEND);
+      bytes = left.substr(0, static_cast<std::size_t>(part_bytes()));
+      left.remove_prefix(bytes.size());
+      if (bytes.empty() || std::ssize(bytes) >= page_ / 2) continue;
+      last.assign(bytes);
+      last.resize(static_cast<std::size_t>(page_ / 2));  // LMDB gives it a page of its own then
+      bytes = last;
+    }
   }
 
   void put(const Transaction& transaction, MDB_dbi part, MDB_val key, const std::string& header,
@@ -294,13 +416,10 @@ class LmdbStore : public Store {
   void write(const StoreChange& change) {
     Transaction transaction(env_, 0, name_);
     for (const std::int64_t number : change.erased) {
-      erase(transaction, bodies_, number);
+      erase_body(transaction, number);
       erase(transaction, events_, number);
     }
-    for (const StoreChange::Record& body : change.bodies) {
-      put(transaction, bodies_, key_of(body.number), record_header(RecordKind::body, body.number, body.bytes),
-          body.bytes, MDB_APPEND);
-    }
+    for (const StoreChange::Record& body : change.bodies) put_body(transaction, body);
     for (const auto& [number, event] : change.events) {
       put(transaction, events_, key_of(number), record_header(RecordKind::event, number, event), event,
           MDB_APPEND);
@@ -348,7 +467,11 @@ std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder, std:
   if (capacity < least_lmdb_capacity) {
     throw ConfigError("capacity", "is " + std::to_string(capacity) + " bytes; at least 16 MiB are needed");
   }
-  return std::make_unique<LmdbStore>(folder, capacity);
+  return std::make_unique<LmdbStore>(folder, capacity, StoreFolder::Access::write);
+}
+
+std::unique_ptr<Store> open_lmdb_store_to_read(const std::filesystem::path& folder) {
+  return std::make_unique<LmdbStore>(folder, least_lmdb_capacity, StoreFolder::Access::read);
 }
 
 }  // namespace evenkeel

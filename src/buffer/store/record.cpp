@@ -1,9 +1,10 @@
 #include "buffer/store/record.hpp"
 
-#include <zlib.h>
-
 #include <array>
+#include <span>
 
+#include "base/byte_hash.hpp"
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -29,8 +30,9 @@ std::string record_header(RecordKind kind, std::int64_t number, std::string_view
   std::array<unsigned char, 9> place{static_cast<unsigned char>(kind)};
   for (std::size_t i = 0; i < 8; ++i)
     place[i + 1] = static_cast<unsigned char>(static_cast<std::uint64_t>(number) >> (8 * i));
-  uLong sum = crc32_z(0, place.data(), place.size());
-  sum = crc32_z(sum, reinterpret_cast<const unsigned char*>(content.data()), content.size());
+  const std::uint64_t hash = mix_64(hash_of_bytes(std::as_bytes(std::span(place))) ^
+                                    hash_of_bytes(std::as_bytes(std::span(content))));
+  const std::uint64_t sum = hash ^ hash >> 32;
   std::string header(record_overhead, '\0');
   for (std::size_t i = 0; i < record_overhead; ++i) header[i] = static_cast<char>(sum >> (8 * i));
   return header;
@@ -44,8 +46,8 @@ std::string_view record_content(RecordKind kind, std::int64_t number, std::strin
     if (record_header(kind, number, content) == header) return content;
   }
   throw InputError(where,
-                   std::string(words_for(kind)) + std::to_string(number) + " of " +
-                       std::to_string(record.size()) + " bytes is damaged: its checksum is wrong",
+                   std::string(words_for(kind)) + std::to_string(number & (number_of_part(0, 1) - 1)) +
+                       " of " + std::to_string(record.size()) + " bytes is damaged: its checksum is wrong",
                    "Check the disk, and put back a copy of the folder");
 }
 

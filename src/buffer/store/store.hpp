@@ -63,6 +63,8 @@ class Store {
   [[nodiscard]] virtual std::int64_t used() const = 0;
   [[nodiscard]] virtual std::int64_t capacity() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
+  /// Most bytes of the capacity that a sample's event of this size and its key among the seen ones take.
+  [[nodiscard]] virtual std::int64_t cost_of_event(std::int64_t /*bytes*/) const noexcept { return 0; }
   /// What may be lost of that which was committed, and when. Empty: nothing, however this process ends.
   [[nodiscard]] virtual std::string risk() const = 0;
   /// What logs and errors call it.
@@ -80,6 +82,10 @@ class Store {
 /// its file has been cut off or is damaged.
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder,
                                                      std::int64_t capacity);
+
+/// The same, to look at what is in it: nothing can be committed, and nothing is written. The folder may be
+/// read-only. Throws IoError likewise, and InputError if no buffer has used it.
+[[nodiscard]] std::unique_ptr<Store> open_lmdb_store_to_read(const std::filesystem::path& folder);
 
 inline constexpr std::int64_t least_lmdb_capacity = std::int64_t{16} << 20;
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,15 +20,15 @@ namespace evenkeel {
 namespace {
 
 constexpr const char* description_name = "buffer.json";
-constexpr const char* lock_name = "buffer.lock";
 constexpr const char* format_name = "evenkeel-buffer";
-constexpr int format_version = 1;
+constexpr int format_version = 2;
 
-bool has_nothing_else(const std::filesystem::path& folder) {
+/// A data file without content is left by a process that was killed before it wrote anything.
+bool has_nothing_else(const std::filesystem::path& folder, const std::filesystem::path& data) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().filename() != lock_name) return false;
+    if (entry->path() != data || entry->file_size(error) > 0) return false;
   }
   if (error) throw system_error(folder.string(), "cannot be read", error.value());
   return true;
@@ -35,40 +36,60 @@ bool has_nothing_else(const std::filesystem::path& folder) {
 
 }  // namespace
 
-StoreFolder::StoreFolder(std::filesystem::path path) : path_(std::move(path)) {
+StoreFolder::StoreFolder(std::filesystem::path path, Access access)
+    : path_(std::move(path)), access_(access) {
   std::error_code error;
-  std::filesystem::create_directories(path_, error);
+  if (access_ == Access::write) std::filesystem::create_directories(path_, error);
   if (error) throw system_error(path_.string(), "cannot be made", error.value());
-  lock();
+  read_description();  // nothing is made in a folder that is not a buffer's
   try {
+    do lock_data();
+    while (!is_data_at_its_path());
     read_description();
   } catch (...) {
-    ::close(lock_);
+    if (data_ >= 0) ::close(data_);
     throw;
   }
 }
 
 StoreFolder::~StoreFolder() {
-  ::close(lock_);
+  ::close(data_);
 }
 
 // The lock belongs to the open file: it is gone when the process is, however it ends.
-void StoreFolder::lock() {
-  const std::string name = (path_ / lock_name).string();
-  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) throw system_error(name, "cannot be written", errno);
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int reason = errno;
-  ::close(lock_);
-  if (reason != EWOULDBLOCK) throw system_error(name, "cannot be locked", reason);
-  throw IoError(path_.string(), "is in use by another buffer", "Stop that one first, or use another folder");
+void StoreFolder::lock_data() {
+  if (data_ >= 0) ::close(data_);
+  const std::string name = data().string();
+  const bool is_new = file_bytes_ == 0 && access_ == Access::write;
+  data_ = ::open(name.c_str(),
+                 (access_ == Access::write ? O_RDWR : O_RDONLY) | (is_new ? O_CREAT : 0) | O_CLOEXEC, 0644);
+  if (data_ < 0) throw system_error(name, "cannot be opened", errno);
+  if (::flock(data_, (access_ == Access::write ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return;
+  if (errno != EWOULDBLOCK) throw system_error(name, "cannot be locked", errno);
+  throw IoError(path_.string(), "is in use by another buffer",
+                access_ == Access::write ? "Stop that one first, or use another folder"
+                                         : "Ask that one, by its address, or stop it first");
+}
+
+// Another file may have taken its place before it was locked.
+bool StoreFolder::is_data_at_its_path() const {
+  struct stat opened {};
+  struct stat named {};
+  if (::fstat(data_, &opened) != 0) throw system_error(data().string(), "cannot be read", errno);
+  return ::stat(data().c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
+bool StoreFolder::is_removed() const noexcept {
+  struct stat status {};
+  return ::fstat(data_, &status) != 0 || status.st_nlink == 0;
 }
 
 void StoreFolder::read_description() {
   const std::filesystem::path name = path_ / description_name;
   std::error_code error;
   if (!std::filesystem::exists(name, error)) {
-    if (has_nothing_else(path_)) return;
+    if (has_nothing_else(path_, data())) return;
     throw IoError(
         path_.string(),
         "is not empty, and has no " + std::string(description_name) + ": it is not a buffer's folder",

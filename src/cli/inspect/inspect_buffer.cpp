@@ -28,8 +28,7 @@ bool is_url(const std::string& place) {
 
 json told_by(const std::string& place, const std::string& token) {
   if (is_url(place)) return json::parse(JobClient(place, token).status());
-  // The least capacity takes no room that the store does not have.
-  std::unique_ptr<Store> store = open_lmdb_store(place, least_lmdb_capacity);
+  std::unique_ptr<Store> store = open_lmdb_store_to_read(place);
   const stream::StreamSettings settings = settings_in(*store);
   const Buffer buffer(std::move(store), settings);
   return json::parse(json_of(buffer.status()).dump());
