@@ -126,6 +126,21 @@ TEST_F(SpoolFolder, a_file_that_cannot_be_taken_is_set_aside_with_the_reason_and
   EXPECT_THAT(taking.said(), HasSubstr("a.jsonl.refused"));
 }
 
+TEST_F(SpoolFolder, files_that_cannot_be_read_are_set_aside_and_hold_neither_others_nor_the_end_up) {
+  std::filesystem::create_symlink("nowhere", folder_ / "a.jsonl");
+  std::filesystem::create_directory(folder_ / "b.jsonl");
+  put("b.jsonl.refused", "from before");
+  put("c.JSONL", rollout_line("c", 0) + rollout_line("c", 1));
+  put("d.json", rollout_line("d", 0));
+  put("end", "");
+  Taking taking(make_memory_store(1 << 20), folder_);
+  ASSERT_TRUE(is_taken("end"));
+  EXPECT_EQ(taking->status().stream.received.samples, 2);
+  EXPECT_TRUE(has("a.jsonl.refused.txt") && has("b.jsonl.refused-2") && has("d.json"));
+  EXPECT_EQ(read_text(folder_ / "b.jsonl.refused"), "from before");
+  EXPECT_THAT(taking.said(), AllOf(HasSubstr("a.jsonl is refused"), HasSubstr("d.json is left alone")));
+}
+
 TEST_F(SpoolFolder, files_of_tensors_are_taken_and_then_none_of_lines) {
   put("a.safetensors", sample_tensors());
   put("b.jsonl", rollout_line("b", 0));

@@ -1,6 +1,7 @@
 #include "buffer/spool/spool.hpp"
 
 #include <fcntl.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -10,13 +11,13 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/printable.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/files/input_file.hpp"
 
 namespace evenkeel {
 namespace {
@@ -24,9 +25,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_looks{500};
-constexpr std::uintmax_t most_file_bytes = std::uintmax_t{64} << 20;  // of a request
+constexpr std::int64_t most_file_bytes = std::int64_t{64} << 20;  // of a request
 constexpr const char* spool_lock = ".evenkeel-spool";
 constexpr const char* spool_end = "end";
+constexpr const char* spool_refused = ".refused";
+constexpr std::size_t most_ignored_names = 20;  // that are reported
 
 /// A suffix of files, and what the door calls their contents.
 struct SpoolSuffix {
@@ -40,12 +43,20 @@ constexpr std::array<SpoolSuffix, 4> spool_suffixes{{{".jsonl", SampleForm::line
                                                      {".jsonl.zst", SampleForm::lines, "zstd"},
                                                      {".safetensors", SampleForm::tensors, ""}}};
 
-/// None of a file that is not for the buffer.
+/// Null for a file that is not for the buffer. Suffixes have no case.
 const SpoolSuffix* spool_suffix_of(const std::string& name) {
   if (name.starts_with('.')) return nullptr;
-  for (const SpoolSuffix& suffix : spool_suffixes)
-    if (name.ends_with(suffix.text) && name.size() > suffix.text.size()) return &suffix;
+  for (const SpoolSuffix& suffix : spool_suffixes) {
+    if (name.size() > suffix.text.size() &&
+        ::strcasecmp(name.c_str() + name.size() - suffix.text.size(), suffix.text.data()) == 0)
+      return &suffix;
+  }
   return nullptr;
+}
+
+/// Whether the spool itself gives a file this name, or ignores it by agreement.
+bool is_spool_name(const std::string& name) {
+  return name.starts_with('.') || name == spool_end || name.find(spool_refused) != std::string::npos;
 }
 
 std::string system_text(int error) {
@@ -109,14 +120,24 @@ void Spool::take_until_stopped() {
   }
 }
 
-std::vector<std::string> Spool::files() const {
+std::vector<std::string> Spool::files() {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     std::string name = entry.path().filename().string();
-    if (spool_suffix_of(name) != nullptr && !done_.contains(name)) names.push_back(std::move(name));
+    if (done_.contains(name)) continue;
+    if (spool_suffix_of(name) != nullptr)
+      names.push_back(std::move(name));
+    else if (!is_spool_name(name))
+      report_ignored(name);
   }
   std::ranges::sort(names);
   return names;
+}
+
+void Spool::report_ignored(const std::string& name) {
+  if (ignored_.size() >= most_ignored_names || !ignored_.insert(name).second) return;
+  say_((folder_ / printable(name)).string() +
+       " is left alone: names of files to take end in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors");
 }
 
 void Spool::take_what_there_is() {
@@ -144,21 +165,26 @@ bool Spool::take(const std::string& name) {
   return true;
 }
 
-/// False if the file is gone.
+/// Returns false if the file is gone. Throws InputError if it cannot be read: waiting for it would keep back
+/// the files after it and the end.
 bool Spool::send(const std::string& name) {
   const fs::path path = folder_ / name;
   std::error_code failure;
-  const std::uintmax_t bytes = fs::file_size(path, failure);
-  if (failure == std::errc::no_such_file_or_directory) return false;
-  if (failure) throw InputError(name, "is no file that can be read: " + failure.message());
-  if (bytes > most_file_bytes) {
-    throw LimitError(
-        name, "has " + std::to_string(bytes) + " bytes; the limit is " + std::to_string(most_file_bytes),
-        "Write several files");
+  if (fs::symlink_status(path, failure).type() == fs::file_type::not_found) return false;
+  std::string body;
+  try {
+    const InputFile file(path);
+    if (file.size() > most_file_bytes) {
+      throw LimitError(
+          name,
+          "has " + std::to_string(file.size()) + " bytes; the limit is " + std::to_string(most_file_bytes),
+          "Write several files");
+    }
+    body.resize(static_cast<std::size_t>(file.size()));
+    file.read(body, 0);
+  } catch (const IoError& error) {
+    throw InputError(error.report());
   }
-  std::ifstream file(path, std::ios::binary);
-  const std::string body{std::istreambuf_iterator<char>(file), {}};
-  if (!file || body.size() != bytes) throw IoError(path.string(), "cannot be read");
   const SpoolSuffix& suffix = *spool_suffix_of(name);
   door_->send(body, suffix.form, suffix.packing);
   return true;
@@ -166,7 +192,9 @@ bool Spool::send(const std::string& name) {
 
 void Spool::refuse(const std::string& name, const std::string& why) {
   const fs::path path = folder_ / name;
-  const fs::path aside = path.string() + ".refused";
+  fs::path aside = path.string() + spool_refused;
+  for (int times = 2; fs::exists(aside); ++times)
+    aside = path.string() + spool_refused + "-" + std::to_string(times);
   say_(path.string() + " is refused, and is called " + aside.filename().string() + " now: " + why);
   std::ofstream(aside.string() + ".txt") << why << '\n';
   std::error_code failure;

@@ -19,9 +19,10 @@ namespace evenkeel {
 /// acknowledged them. Whatever is killed in between, a file that is there is sent, again if need be, and the
 /// buffer knows the samples that it has. While it is full, files wait.
 ///
-/// Files are what ends in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors and does not begin with a dot; others
-/// are left alone. One that the door refuses is renamed to NAME.refused, and NAME.refused.txt says why. A
-/// file called `end` says that no more will come: it is obeyed when there is no other.
+/// Files are what ends in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors, in upper or lower case, and does not
+/// begin with a dot; others are left alone and reported once. A file that cannot be read or that the server
+/// refuses is renamed to NAME.refused, and NAME.refused.txt says why. A file called `end` says that no more
+/// will come: it is obeyed when there is no other.
 ///
 /// The folder is looked at twice a second: the kernel does not tell of files that come from other machines.
 class Spool {
@@ -42,7 +43,8 @@ class Spool {
   void lock();
   void take_until_stopped();
   void take_what_there_is();
-  [[nodiscard]] std::vector<std::string> files() const;
+  [[nodiscard]] std::vector<std::string> files();
+  void report_ignored(const std::string& name);
   /// False if it has to wait.
   bool take(const std::string& name);
   bool send(const std::string& name);
@@ -56,7 +58,8 @@ class Spool {
   std::optional<JobClient> door_;
   const Say say_;
   int lock_ = -1;
-  std::set<std::string> done_;  // that could not be removed
+  std::set<std::string> done_;     // that could not be removed
+  std::set<std::string> ignored_;  // reported
   std::string said_;
   mutable std::mutex mutex_;  // what follows
   std::condition_variable stopped_;
