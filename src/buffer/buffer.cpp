@@ -25,6 +25,10 @@ constexpr const char* identity_note = "identity";
 constexpr const char* settings_note = "settings";
 constexpr const char* formats_note = "formats";
 
+bool holds_samples(const stream::Status& status) {
+  return status.waiting.samples + status.formed.samples > 0;
+}
+
 /// 128 bits that no other store has.
 std::string new_identity() {
   std::random_device device;
@@ -181,8 +185,10 @@ bool Buffer::commit(const std::vector<Request*>& requests) {
     store_->commit(change.store);
     is_settled_ = store_->is_settled();
     return true;
-  } catch (const LimitError& error) {
-    fail(requests, std::make_exception_ptr(FullError(error.report())));
+  } catch (const LimitError&) {
+    const bool may_fit_later = holds_samples(stored_) || requests.size() > 1;
+    fail(requests, may_fit_later ? std::make_exception_ptr(full_error())
+                                 : std::make_exception_ptr(too_large(change.cost)));
   } catch (...) {
     fail(requests, std::current_exception());
   }
@@ -208,13 +214,8 @@ std::int64_t Buffer::most_body_bytes() const noexcept {
 
 Intake Buffer::take(const ReceivedSamples& received) {
   std::int64_t bytes = 0;
-  for (const ReceivedSample& sample : received.samples()) bytes += store_->cost_of(std::ssize(sample.body));
-  if (bytes > store_->capacity()) {
-    throw LimitError("body",
-                     "needs " + std::to_string(bytes) + " bytes; the buffer's capacity is " +
-                         std::to_string(store_->capacity()),
-                     "Send fewer samples in a request, or give the buffer more room");
-  }
+  for (const ReceivedSample& sample : received.samples()) bytes += cost_of(sample);
+  if (bytes > store_->capacity()) throw too_large(bytes);
   const CurrentJob job = [&] {
     const std::lock_guard lock(state_mutex_);
     return job_;
@@ -237,12 +238,10 @@ Intake Buffer::take(const ReceivedSamples& received) {
     JsonlSchema schema = schema_with(received);
     std::int64_t cost = 0;
     for (const ReceivedSample& sample : received.samples())
-      cost += ledger_->is_known(sample.accepted.key) ? 0 : store_->cost_of(std::ssize(sample.body));
+      cost += ledger_->is_known(sample.accepted.key) ? 0 : cost_of(sample);
     if (cost > 0 && store_->used() + change.cost + cost > store_->capacity()) {
-      throw FullError("buffer",
-                      "is full: " + std::to_string(store_->used() + change.cost) + " bytes of " +
-                          std::to_string(store_->capacity()) + " are in use",
-                      "Wait until samples are trained, and send the same again");
+      if (holds_samples(ledger_->status())) throw full_error();
+      throw too_large(cost);
     }
     change.cost += cost;
     std::vector<std::int64_t> arrivals;
@@ -267,7 +266,10 @@ Intake Buffer::take(const ReceivedSamples& received) {
     }
     intake.accepted = std::ssize(arrivals) - intake.stale - intake.dropped;
     intake.version = ledger_->version();
-    if (!arrivals.empty()) last_sample_ = Clock::now();
+    if (!arrivals.empty()) {
+      last_sample_ = Clock::now();
+      full_.clear();
+    }
     if (schema.fields != schema_.fields || schema.kind_open != schema_.kind_open ||
         schema.element_open != schema_.element_open || schema.wide_integers != schema_.wide_integers ||
         schema_.empty) {
@@ -521,7 +523,16 @@ void Buffer::trained(std::int64_t step, const std::string& pass) {
   submit(0, [&](Change& change) {
     require_pass_now(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
+    full_.clear();
     change.apply(stream::StepTrained{step});
+  });
+}
+
+void Buffer::skip(std::int64_t step) {
+  submit(0, [&](Change& change) {
+    if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
+    full_.clear();
+    change.apply(stream::StepTrained{step, true});
   });
 }
 
@@ -564,7 +575,7 @@ WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chro
   });
   waited_ += Clock::now() - begun;
   require_loaded();
-  WaitingGroups waiting{ledger_->ready(), ledger_->coming(), ledger_->status(), since_last_sample(),
+  WaitingGroups waiting{ledger_->ready(), ledger_->coming(), ledger_->status(), since_last_sample(), full_,
                         is_stopping_};
   if (std::ssize(waiting.groups) > most) waiting.groups.resize(static_cast<std::size_t>(most));
   return waiting;

@@ -19,10 +19,23 @@
 #include "buffer/current_job.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "buffer/store/store.hpp"
+#include "evenkeel/base/error.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/ledger.hpp"
 
 namespace evenkeel {
+
+/// There is no room now; there will be once samples are trained.
+class FullError : public LimitError {
+ public:
+  using LimitError::LimitError;
+};
+
+/// What was said before is not to be changed: other fields, other groups of a step.
+class FieldsError : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 /// What became of the samples of one request.
 struct Intake {
@@ -59,6 +72,7 @@ struct WaitingGroups {
   std::vector<std::int64_t> coming;          ///< Ledger::coming()
   stream::Status stream;
   std::optional<double> since_last_sample;
+  std::string full;  ///< why the latest samples were refused for lack of room; empty if there is room
   bool is_stopping = false;
 };
 
@@ -140,6 +154,9 @@ class Buffer {
   void publish(std::int64_t version, const std::string& pass = {});
   /// The job will ask for no step up to this one again.
   void trained(std::int64_t step, const std::string& pass = {});
+  /// Gives up steps up to this one, which may never have been formed here: the store is a copy that is older
+  /// than the job's state.
+  void skip(std::int64_t step);
   /// Those that are formed and not trained, from this one on, once they are durable.
   [[nodiscard]] std::vector<stream::FormedStep> formed(std::int64_t from_step);
   /// A sample as it was sent. Throws InputError if it is not there or damaged.
@@ -194,6 +211,10 @@ class Buffer {
   void keep_group_size() const;
   void choose_formats(const std::optional<ToldFormats>& told);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
+  /// Most bytes of the store that a sample takes: its body, its event and its key.
+  [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample) const;
+  [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
+  [[nodiscard]] FullError full_error();
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void write_until_stopped();
   [[nodiscard]] std::vector<Request*> next_requests(bool may_wait);
@@ -217,7 +238,8 @@ class Buffer {
   std::condition_variable changed_;
   std::unique_ptr<stream::Ledger> ledger_;
   bool must_load_ = false;  // the ledger may be ahead of the store
-  stream::Status stored_;   // what the ledger said before it was
+  stream::Status stored_;   // what the ledger said before the latest transaction
+  std::string full_;        // of WaitingGroups
   bool is_settled_ = true;  // what the ledger says is durable
   JsonlSchema schema_;
   std::string identity_;
@@ -241,17 +263,5 @@ class Buffer {
 
 /// What the buffer was started with that used this store last. Throws InputError if none did.
 [[nodiscard]] stream::StreamSettings settings_in(const Store& store);
-
-/// There is no room now; there will be once samples are trained.
-class FullError : public LimitError {
- public:
-  using LimitError::LimitError;
-};
-
-/// What was said before is not to be changed: other fields, other groups of a step.
-class FieldsError : public InputError {
- public:
-  using InputError::InputError;
-};
 
 }  // namespace evenkeel

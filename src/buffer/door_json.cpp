@@ -185,6 +185,7 @@ ordered_json json_of(const WaitingGroups& waiting) {
                    {"ready_groups", waiting.stream.ready_groups},
                    {"open_groups", waiting.stream.open_groups}};
   put(out, "seconds_since_last_sample", waiting.since_last_sample);
+  out["full"] = waiting.full;
   out["coming"] = waiting.coming;
   out["groups"] = ordered_json::array();
   for (const stream::WaitingGroup& group : waiting.groups) out["groups"].push_back(json_of(group));

@@ -200,13 +200,8 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
       connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
                        "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
   return connection_->of_json(text, [](const json& in) {
-    JobWaiting waiting{in.at("version"),
-                       in.at("ended"),
-                       in.at("ready_groups"),
-                       in.at("open_groups"),
-                       seconds_since(in),
-                       in.at("coming"),
-                       {}};
+    JobWaiting waiting{in.at("version"),  in.at("ended"), in.at("ready_groups"), in.at("open_groups"),
+                       seconds_since(in), in.at("full"),  in.at("coming"),       {}};
     for (const json& group : in.at("groups")) waiting.groups.push_back(group_of_json(group));
     return waiting;
   });

@@ -39,6 +39,7 @@ struct JobWaiting {
   std::int64_t ready_groups = 0;            ///< all of them, of which `groups` are the first
   std::int64_t open_groups = 0;             ///< that wait for samples
   std::optional<double> since_last_sample;  ///< seconds
+  std::string full;                         ///< why the buffer refuses samples for now; empty if it does not
   std::vector<std::int64_t> coming;         ///< versions of groups that have not come (Ledger::coming)
   std::vector<stream::WaitingGroup> groups;
 };

@@ -129,7 +129,9 @@ json body_of(const StepFormed& e) {
           {"groups", groups},  {"masked", e.masked}, {"passed", passed}};
 }
 json body_of(const StepTrained& e) {
-  return {{"event", "trained"}, {"step", e.step}};
+  json body{{"event", "trained"}, {"step", e.step}};
+  if (e.skips) body["skips"] = true;
+  return body;
 }
 json body_of(const StreamEnded& /*e*/) {
   return {{"event", "ended"}};
@@ -168,7 +170,7 @@ Event::What what_of(const Reader& from) {
   if (kind == "granted") return TicketsGranted{from.count("groups")};
   if (kind == "expired") return TicketsExpired{from.count("groups")};
   if (kind == "formed") return step_formed(from);
-  if (kind == "trained") return StepTrained{from.count("step")};
+  if (kind == "trained") return StepTrained{from.count("step"), from.has("skips") && from.flag("skips")};
   if (kind == "ended") return StreamEnded{};
   refuse("is of an unknown kind, '" + kind + "'");
 }

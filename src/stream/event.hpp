@@ -122,6 +122,7 @@ struct StepFormed {
 /// The job's state is saved after this step, so no earlier one, nor this, is asked for again.
 struct StepTrained {
   std::int64_t step = 0;
+  bool skips = false;  ///< it may be a later step than any that was formed: those between are given up
 
   friend bool operator==(const StepTrained&, const StepTrained&) = default;
 };

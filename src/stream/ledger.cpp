@@ -166,7 +166,8 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
 
 void Ledger::require(std::int64_t number, const StepTrained& trained) const {
   if (totals_.trained_step && trained.step <= *totals_.trained_step) return;
-  if (!steps_.contains(trained.step))
+  const bool skips = trained.skips && (steps_.empty() || steps_.rbegin()->first < trained.step);
+  if (!skips && !steps_.contains(trained.step))
     refuse(number, "step " + std::to_string(trained.step) + " was trained, and was never formed");
 }
 
@@ -347,7 +348,8 @@ void Ledger::enter(std::int64_t number, const StepTrained& trained, Changes& cha
     Step& step = steps_.begin()->second;
     for (const GroupKey& key : step.groups) train(key, changes);
     step.groups.clear();
-    if (steps_.size() == 1) break;  // the latest stays, as it knows who was passed over
+    // The latest step stays, as it knows who was passed over, unless later ones were skipped.
+    if (steps_.size() == 1 && steps_.begin()->first == trained.step) break;
     changes.superseded.push_back(step.event);
     steps_.erase(steps_.begin());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string>
 #include <utility>
 
@@ -10,11 +11,18 @@
 namespace evenkeel::stream {
 namespace {
 
+/// The shortest text that is read as this number: 1e308 has no 309 digits.
+template <typename Number>
+std::string short_text(Number value) {
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 template <typename Number>
 void require_range(const char* key, Number value, Number least, Number most) {
   if (value >= least && value <= most) return;
-  throw ConfigError(std::string("stream.") + key, "is " + std::to_string(value) + "; it must be from " +
-                                                      std::to_string(least) + " to " + std::to_string(most));
+  throw ConfigError(std::string("stream.") + key, "is " + short_text(value) + "; it must be from " +
+                                                      short_text(least) + " to " + short_text(most));
 }
 
 constexpr std::array<std::pair<OnStale, std::string_view>, 3> on_stale_words{

@@ -87,6 +87,54 @@ TEST(Buffer, refuses_samples_with_other_fields) {
   EXPECT_EQ(buffer.status().stream.received.samples, 1);
 }
 
+TEST(Buffer, refuses_for_good_what_will_never_fit_and_for_now_what_will) {
+  const ScratchFolder folder;
+  Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
+  std::string tiny;
+  for (int i = 0; i < 85'000; ++i) tiny += rollout_line(std::to_string(i), 0, 0, 1);
+  ASSERT_LT(std::ssize(tiny), least_lmdb_capacity);
+  EXPECT_THAT(report_of<LimitError>([&] { return buffer.take(received(tiny)); }).message,
+              HasSubstr("do not fit into the buffer's capacity"));
+  const std::size_t quarter = tiny.find('\n', tiny.size() / 4) + 1;
+  const std::size_t half = tiny.find('\n', tiny.size() / 2) + 1;
+  EXPECT_GT(buffer.take(received(tiny.substr(0, quarter))).accepted, 20'000);
+  EXPECT_THROW(buffer.take(received(tiny.substr(quarter, half - quarter))), FullError);
+}
+
+TEST(Buffer, that_is_full_of_groups_of_which_no_step_can_be_formed_says_so_to_both_sides) {
+  const std::string sample = rollout_line("a", 0, 0, 3000);
+  Buffer buffer(make_memory_store(std::ssize(sample) * 3), groups_of(2));
+  buffer.begin_job(2);
+  buffer.take(received(sample));
+  buffer.take(received(rollout_line("b", 0, 0, 3000)));
+  EXPECT_EQ(buffer.wait_for(2, 2, 0ms).full, "");
+  const ErrorReport report =
+      report_of<FullError>([&] { buffer.take(received(rollout_line("a", 1, 0, 3000))); });
+  EXPECT_THAT(report.message, HasSubstr("a step needs 2 groups, of which 0 are complete and 2 are not"));
+  EXPECT_THAT(report.hint, HasSubstr("--capacity"));
+  EXPECT_THAT(buffer.wait_for(2, 2, 0ms).full, HasSubstr("a step needs 2 groups"));
+  buffer.abort_group("b", {}, "stuck");
+  buffer.take(received(rollout_line("a", 1, 0, 3000)));
+  EXPECT_EQ(buffer.wait_for(2, 2, 0ms).full, "");
+}
+
+TEST(Buffer, that_is_an_older_copy_goes_on_after_steps_that_it_does_not_know) {
+  const ScratchFolder folder;
+  {
+    Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
+    buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0) + rollout_line("c", 0)));
+    for (const std::int64_t step : {3, 4}) buffer.form(step_of(buffer, step, 1));
+    EXPECT_THROW(buffer.trained(7), InputError);
+    buffer.skip(7);
+  }
+  Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
+  EXPECT_EQ(buffer.status().stream.trained.samples, 2);
+  EXPECT_THROW(buffer.form(step_of(buffer, 7, 1)), InputError);
+  buffer.form(step_of(buffer, 8, 1));
+  buffer.trained(8);
+  expect_balance(buffer);
+}
+
 TEST(Buffer, that_is_full_takes_again_what_fits_once_samples_are_trained) {
   Buffer buffer(make_memory_store(10'000), groups_of(1));
   int taken = 0;
@@ -108,7 +156,7 @@ TEST(Buffer, that_is_full_takes_again_what_fits_once_samples_are_trained) {
 TEST(Buffer, refuses_what_could_never_have_room) {
   Buffer buffer(make_memory_store(500), groups_of(1));
   EXPECT_THAT(report_of<LimitError>([&] { buffer.take(received(rollout_line("a", 0, 0, 300))); }).message,
-              HasSubstr("the buffer's capacity is 500"));
+              HasSubstr("the buffer's capacity of 500"));
 }
 
 TEST(Buffer, gives_a_step_again_until_it_is_trained) {

@@ -24,6 +24,7 @@ TEST(StreamEvent, is_the_same_after_json_and_messagepack) {
       TicketsExpired{1},
       StepFormed{4, 9, {{std::string("q1"), 4}}, {12}, {{std::string("q2"), 6}}},
       StepTrained{4},
+      StepTrained{9, true},
       StreamEnded{}};
   std::int64_t number = 0;
   for (const Event::What& what : kinds) {

@@ -338,7 +338,7 @@ TEST(StreamSettings, names_the_key_that_is_out_of_range) {
   EXPECT_EQ(why([](auto& s) { s.min_group = 5; }), "stream.min_group: is 5; it must be from 1 to 4");
   EXPECT_EQ(why([](auto& s) { s.look_ahead = -1; }), "stream.look_ahead: is -1; it must be from 0 to 64");
   EXPECT_EQ(why([](auto& s) { s.deadline = std::numeric_limits<double>::quiet_NaN(); }),
-            "stream.deadline: is nan; it must be from 0.000000 to 31622400.000000");
+            "stream.deadline: is nan; it must be from 0 to 31622400");
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::chrono::seconds next_note{30};
+constexpr std::chrono::seconds first_note_without_buffer{
+    1};  // longer than a restart takes that nobody notices
 constexpr std::chrono::milliseconds shortest_pause{50};
 constexpr std::chrono::milliseconds longest_pause{2000};
 
@@ -21,7 +23,8 @@ std::string words_of(const Lack& lack) {
                                : "no sample has come since the buffer was started";
   return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}", lack.step,
                      counted(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are", lack.open,
-                     lack.open == 1 ? "waits" : "wait", last);
+                     lack.open == 1 ? "waits" : "wait", last) +
+         (lack.full.empty() ? "" : "; the buffer " + lack.full);
 }
 
 }  // namespace
@@ -42,6 +45,7 @@ void Patience::lacks_buffer(const Error& error) {
   if (!lost_) {
     lost_ = Clock::now();
     pause_ = shortest_pause;
+    note_after_ = std::min(note_after_, Clock::now() - begun_ + first_note_without_buffer);
   }
   const double lost = std::chrono::duration<double>(Clock::now() - *lost_).count();
   if (most_ && lost > *most_) throw;

@@ -17,6 +17,7 @@ struct Lack {
   std::int64_t ready = 0;
   std::int64_t open = 0;
   std::optional<double> since_last_sample;
+  std::string full{};  ///< why the buffer refuses samples for now; empty if it does not
 };
 
 /// How long a rank has waited, and what for: it begins now.

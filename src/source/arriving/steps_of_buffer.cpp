@@ -53,9 +53,14 @@ void require_in_turn(std::int64_t number, const JobStep& known) {
                      "Resume from the job's latest state, or give a job that begins a new buffer");
   }
   if (known.formed_step && number != *known.formed_step + 1) {
+    const bool is_ahead = number > *known.formed_step;
     throw InputError(
         step, "is not the next one: the buffer has formed steps up to " + std::to_string(*known.formed_step),
-        "Resume from the job's latest state, or give a job that begins a new buffer");
+        is_ahead ? "Is the buffer an older copy? Then POST /v1/skip {\"step\": " +
+                       std::to_string(number - 1) + "} gives up steps " +
+                       std::to_string(*known.formed_step + 1) + " to " + std::to_string(number - 1) +
+                       ": samples of these that the copy has are trained again, and later ones are lost"
+                 : "Resume from the job's latest state, or give a job that begins a new buffer");
   }
 }
 
@@ -169,8 +174,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
     if (std::optional<stream::FormedStep> formed = try_to_form(number, rules, waiting, patience))
       return *std::move(formed);
     if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end();
-    patience.waits_for(
-        {number, rules.groups, waiting.ready_groups, waiting.open_groups, waiting.since_last_sample});
+    patience.waits_for({number, rules.groups, waiting.ready_groups, waiting.open_groups,
+                        waiting.since_last_sample, waiting.full});
   }
 }
 

@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include <limits>
+#include <string>
+#include <variant>
+
+#include "base/text_layout.hpp"
+#include "buffer/buffer.hpp"
+#include "buffer/ledger_notes.hpp"
+
+// What a buffer's samples take of its capacity, and what it says when there is no room.
+namespace evenkeel {
+namespace {
+
+/// Most bytes of the event that records this sample.
+std::int64_t event_bytes(const stream::SampleAccepted& accepted) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  static const std::int64_t of_numbers =
+      std::ssize(text_of_event({most, stream::SampleAccepted{{most, most}, most, most, most, most}}));
+  const auto* const text = std::get_if<std::string>(&accepted.key.uid);
+  return of_numbers + (text == nullptr ? 0 : std::ssize(*text));
+}
+
+}  // namespace
+
+std::int64_t Buffer::cost_of(const ReceivedSample& sample) const {
+  return store_->cost_of(std::ssize(sample.body)) + store_->cost_of_event(event_bytes(sample.accepted));
+}
+
+LimitError Buffer::too_large(std::int64_t bytes) const {
+  return {"body",
+          "needs " + std::to_string(bytes) + " bytes, which do not fit into the buffer's capacity of " +
+              std::to_string(store_->capacity()) + " even when it has no samples",
+          "Send fewer samples in a request, or give the buffer more room (--capacity, or stream.capacity)"};
+}
+
+/// Says what ends the shortage: training, unless all room is taken by groups of which no step can be formed.
+FullError Buffer::full_error() {
+  const stream::Status& status = stored_;
+  const bool can_form = status.formed_groups > 0 || status.ready_groups >= groups_per_step_.value_or(1);
+  std::string message = fmt::format("is full: {} bytes of {} are in use", store_->used(), store_->capacity());
+  if (!can_form) {
+    message += fmt::format("; a step needs {}, of which {} {} complete and {} {} not",
+                           counted(groups_per_step_.value_or(1), "group"), status.ready_groups,
+                           status.ready_groups == 1 ? "is" : "are", status.open_groups,
+                           status.open_groups == 1 ? "is" : "are");
+  }
+  const char* const hint =
+      can_form ? "Wait until samples are trained, and send the same again"
+               : "Close or abort groups that stay incomplete, give the buffer more room (--capacity, or "
+                 "stream.capacity), or set batch.global_batch lower";
+  full_ = message + ". " + hint;
+  return FullError({ErrorKind::limit, "buffer", message, hint, -1});
+}
+
+}  // namespace evenkeel
