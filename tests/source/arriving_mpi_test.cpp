@@ -155,6 +155,10 @@ TEST_F(Arriving, a_trainer_publishes_versions_where_it_says_so) {
   open_groups_of(2);
   send_groups(0, 2);
   SampleStream stream(world_, config_of({"stream.version=trainer"}));
+  if (world_.size() > 1) {
+    EXPECT_THAT(message_of([&] { stream.publish(3 + world_.rank()); }), HasSubstr("version"))
+        << "a version that differs between ranks";
+  }
   stream.publish(7);
   static_cast<void>(lengths_of(stream, 0));
   on_buffer([](Buffer& buffer) {

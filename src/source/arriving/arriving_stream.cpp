@@ -12,6 +12,7 @@
 #include "mesh/fail_together.hpp"
 #include "mesh/nodes.hpp"
 #include "plan/schedule/selection.hpp"
+#include "service/equal_on_ranks.hpp"
 #include "source/arrival_figures.hpp"
 #include "source/arriving/heartbeats.hpp"
 #include "source/arriving/own_buffer.hpp"
@@ -312,6 +313,12 @@ RaggedBatch ArrivingStream::read(std::int64_t step) {
 }
 
 void ArrivingStream::publish(std::int64_t version) {
+  require_equal_on_ranks(readers(),
+                         together(readers(),
+                                  [&] {
+                                    return std::vector<ConfigSetting>{{"version", std::to_string(version)}};
+                                  }),
+                         "Publish the same version on every rank");
   together(readers(), [&] {
     if (!parts_->config.stream.versions_by_trainer)
       throw ConfigError("stream.version", "is step, so that a version is the number of a step",
