@@ -102,7 +102,7 @@ std::string Decimal::write(std::int64_t parts) const {
 }
 
 std::vector<std::int64_t> DecimalList::read(const ConfigValue& value) const {
-  if (plain_text(value.node) == word) return {};
+  if (is_word(value.node, word)) return {};
   if (!value.node.IsSequence() || value.node.size() == 0)
     throw_wrong_type(value, "a list of numbers or " + word);
   std::vector<std::int64_t> numbers;
@@ -146,8 +146,11 @@ std::string BufferName::read(const ConfigValue& value) const {
 }
 
 std::int64_t ByteCount::read(const ConfigValue& value) const {
-  const auto text = plain_text(value.node);
-  const auto bytes = text ? bytes_with_unit(*text) : std::nullopt;
+  // JSON needs quotes around a number with a unit.
+  const bool is_quoted_number =
+      !plain_text(value.node) && value.node.IsScalar() && is_integer_text(value.node.Scalar());
+  const auto bytes =
+      value.node.IsScalar() && !is_quoted_number ? bytes_with_unit(value.node.Scalar()) : std::nullopt;
   if (!bytes) throw_wrong_type(value, "a number of bytes, such as 8GiB or 1000000000");
   if (*bytes < min || *bytes > max) throw_out_of_range(value, values());
   return *bytes;

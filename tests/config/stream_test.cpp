@@ -97,7 +97,14 @@ TEST(ConfigStream, is_refused_where_nothing_arrives) {
               HasSubstr("names no source that can be mixed"));
 }
 
+TEST(ConfigStream, is_written_in_JSON_too) {
+  const ArrivalSettings stream =
+      parse(R"({"source": {"kind": "stream"}, "stream": {"dir": "kept", "capacity": "16MiB"}})").stream;
+  EXPECT_EQ(stream.capacity, std::int64_t{16} << 20);
+}
+
 TEST(ConfigStream, names_values_that_cannot_be) {
+  EXPECT_THAT(refusal(own, {"stream.capacity='16777216'"}), HasSubstr("a number of bytes"));
   EXPECT_THAT(refusal(own, {"stream.listen=8710"}), HasSubstr("an address with a port"));
   EXPECT_THAT(refusal(own, {"stream.listen='127.0.0.1:70000'"}), HasSubstr("an address with a port"));
   EXPECT_THAT(refusal(own, {"stream.capacity=8GB"}), HasSubstr("a number of bytes"));
