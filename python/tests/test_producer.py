@@ -129,6 +129,14 @@ def test_it_needs_neither_the_extension_module_nor_numpy(tmp_path):
     assert run.stdout.startswith("False\nevenkeel.plan needs the extension module")
 
 
+def test_it_needs_no_numpy_where_the_extension_module_is_installed():
+    program = ("import sys; sys.modules['numpy'] = None\n"
+               "import evenkeel; evenkeel.Producer('http://127.0.0.1:1')\n"
+               "try: evenkeel.plan\nexcept ImportError as error: print(error)")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("evenkeel.plan needs NumPy")
+
+
 def test_the_asynchronous_example_sends_every_rollout_and_closes_groups_that_lack_one():
     example = pathlib.Path(__file__).parents[2] / "examples" / "asynchronous_producer.py"
     if not example.exists():

@@ -86,7 +86,9 @@ __all__ = [
     "watchdog",
 ]
 
-if find_spec("evenkeel._core") is not None:
+_missing = [what for what, module in (("the extension module", "evenkeel._core"), ("NumPy", "numpy")) if find_spec(module) is None]
+
+if not _missing:
     from evenkeel import _core, balance, config, memory, packing, padding, planning, prefix, routes, runs, samples, service, steps, tensors, watchdog
     from evenkeel.balance import CostModel, Partition, karmarkar_karp
     from evenkeel.config import Config
@@ -111,4 +113,4 @@ else:
     def __getattr__(name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ImportError(f"evenkeel.{name} needs the extension module, which is not in {__path__[0]}. evenkeel.Producer does not")
+        raise ImportError(f"evenkeel.{name} needs {' and '.join(_missing)}, not found by {__path__[0]}. evenkeel.Producer does not")
