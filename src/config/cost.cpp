@@ -173,7 +173,7 @@ std::string CostFormat::values() const {
 }
 
 ConfiguredCost CostFormat::read(const ConfigValue& value) const {
-  if (plain_text(value.node) == measured_word) return {CostModel::tokens(), MeasuredCost{}, std::nullopt};
+  if (is_word(value.node, measured_word)) return {CostModel::tokens(), MeasuredCost{}, std::nullopt};
   if (value.node.IsScalar())
     return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
   if (has_key(value, encoder_key)) return read_two_costs(value);

@@ -240,7 +240,7 @@ std::string FieldName::read(const ConfigValue& value) const {
 }
 
 std::vector<std::string> ProfileNames::read(const ConfigValue& value) const {
-  if (plain_text(value.node) == "all") return {};
+  if (is_word(value.node, "all")) return {};
   const std::string expected = "a list of names of profiles, or all";
   if (!value.node.IsSequence() || value.node.size() == 0) throw_wrong_type(value, expected);
   std::vector<std::string> names;

@@ -74,6 +74,7 @@ TEST(ConfigFile, a_cost_may_be_measured_from_the_trainers_times) {
   const Config plain = parse("balance: {cost: measured}");
   EXPECT_EQ(plain.balance.cost, CostModel::tokens());
   EXPECT_EQ(plain.balance.measured, (MeasuredCost{1, 4096}));
+  EXPECT_EQ(parse("balance: {cost: \"measured\"}").balance, plain.balance) << "quoted, as JSON has it";
   const Config full = parse("balance: {cost: {measured: {initial: flops-7b, every: 10, window: 512}}}");
   EXPECT_EQ(full.balance.cost, CostModel::flops_7b());
   EXPECT_EQ(full.balance.measured, (MeasuredCost{10, 512}));
