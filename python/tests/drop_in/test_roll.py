@@ -107,6 +107,19 @@ def test_mini_batches_are_runs_of_micro_batches_and_these_are_cut_to_their_lengt
         assert micro_batch.non_tensor_batch["name"].tolist() == [f"sample {i}" for i in micro_batch.batch["sample"].tolist()]
 
 
+def test_a_mini_batch_has_its_own_lengths_and_the_shard_keeps_its():
+    data, _ = roll.dynamic_batching_shard(data_proto([2, 4, 7, 6, 3, 4], 20), 2, 20, 2)  # those of ROLL's own test
+    of_shard = {name: values for name, values in data.meta_info.items() if "micro_batch" in name}
+    assert of_shard["micro_batch_indices"] == [[0, 2], [2, 3]] and of_shard["micro_batch_lengths"] == [4, 8]
+    shard = type(data)({name: rows[:3] for name, rows in data.batch.items()}, {}, data.meta_info)  # its slices share meta_info
+    first, second = roll.make_mini_batch_iter_for_dynamic_batching(shard, 1, 1)
+    assert first.meta_info["micro_batch_indices"] == [[0, 2]] and first.meta_info["micro_batch_lengths"] == [4]
+    assert second.meta_info["micro_batch_indices"] == [[0, 1]] and second.meta_info["micro_batch_lengths"] == [8]
+    assert {name: data.meta_info[name] for name in of_shard} == of_shard
+    (micro_batch,) = roll.make_micro_batch_iter_for_dynamic_batching(first)
+    assert micro_batch.batch["input_ids"].shape == (2, 4)
+
+
 @pytest.mark.parametrize("size, stages", [(4, 1), (2, 1), (4, 2), (2, 4), (8, 3)])
 def test_mini_batches_that_are_kept_have_so_many_samples_and_a_multiple_of_micro_batches(size, stages):
     data = sharded()
