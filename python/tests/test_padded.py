@@ -19,7 +19,9 @@ SHIFTED = OWN[:, 1:]
 
 
 def samples_of(batch, **options):
-    return padded.samples_of(batch, first_id=0, **options)
+    samples = padded.samples_of(batch, first_id=0, **options)
+    len(samples)  # raises what they keep
+    return samples
 
 
 def rows(samples, name):

@@ -31,6 +31,7 @@ struct evenkeel_config {
 
 struct evenkeel_samples {
   mutable evenkeel::RaggedBatch batch;  // lending its memory to a step changes nothing that callers see
+  std::optional<evenkeel::ErrorReport> wrong;  // the first field that could not be added
 };
 
 struct evenkeel_step {
@@ -55,12 +56,13 @@ struct evenkeel_service {
   evenkeel::Config config;
   std::optional<evenkeel::ServiceState> from;  // where it goes on
   evenkeel::ChangedJob changed = evenkeel::ChangedJob::refused;
-  std::optional<evenkeel::DataService> service;
+  std::shared_ptr<evenkeel::DataService> service;  // its streams', too
 
   [[nodiscard]] const evenkeel::Communicator& trainers() const noexcept { return service->mesh().world(); }
 };
 
 struct evenkeel_stream {
+  std::shared_ptr<evenkeel::DataService> service;  // makes later passes over the steps
   evenkeel::Communicator trainers;
   std::optional<evenkeel::SampleStream> samples;
   /// Handles for the steps that are being made, by step. Their memory is taken where samples are read, which

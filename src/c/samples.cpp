@@ -6,10 +6,12 @@
 #include "c/failures.hpp"
 #include "c/fields.hpp"
 #include "c/handles.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel::c {
 
 RaggedBatch lent(const evenkeel_samples& samples) {
+  if (samples.wrong) throw_error(*samples.wrong);
   RaggedBatch& batch = samples.batch;
   RaggedBatch same({batch.samples().begin(), batch.samples().end()});
   for (Column& column : batch.fields()) same.add_field(column.lent());
@@ -52,15 +54,20 @@ evenkeel_status evenkeel_samples_create(int64_t count, const int64_t* ids, const
       const std::uint64_t group = groups == nullptr ? own_group(ids[i]) : groups[i];
       shapes.push_back({SampleId{ids[i]}, group, prompt_lengths[i], response_lengths[i]});
     }
-    *samples = new evenkeel_samples{RaggedBatch(std::move(shapes))};
+    *samples = new evenkeel_samples{RaggedBatch(std::move(shapes)), std::nullopt};
   });
 }
 
 evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_field* field) {
   return guarded([&] {
     require(samples, "samples");
-    GivenField made = given(field);
-    samples->batch.add_field(copied(std::move(made), field->rows, samples->batch));
+    try {
+      GivenField made = given(field);
+      samples->batch.add_field(copied(std::move(made), field->rows, samples->batch));
+    } catch (...) {
+      if (!samples->wrong) samples->wrong = report_current_exception();
+      throw;
+    }
   });
 }
 

@@ -45,9 +45,11 @@ evenkeel_status make_service(MPI_Comm comm, const evenkeel_config* config, const
     });
     if (error) fail_to_meet(Communicator(BorrowedRanks(comm)), *error);
     if (made->from) {
-      made->service.emplace(made->ranks, made->config, *made->from, made->changed);
+      const ChangedJob changed =
+          made->changed == ChangedJob::accepted ? ChangedJob::accepted : ChangedJob::sources_elsewhere;
+      made->service = std::make_shared<DataService>(made->ranks, made->config, *made->from, changed);
     } else {
-      made->service.emplace(made->ranks, made->config);
+      made->service = std::make_shared<DataService>(made->ranks, made->config);
     }
     *service = made.release();
   });
@@ -160,8 +162,10 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
       before = std::move(step->step);
     }
     DataService& maker = *service->service;
-    Step pass = added == nullptr ? maker.step(std::move(before), text_or_empty(profile))
-                                 : maker.step(std::move(before), text_or_empty(profile), added->batch);
+    const auto read = [added] { return lent(*added); };
+    Step pass = added == nullptr
+                    ? maker.step(std::move(before), text_or_empty(profile))
+                    : maker.step(std::move(before), text_or_empty(profile), DataService::Reader(read));
     step->step = std::move(pass);  // all ranks have one, or none gets here
   });
 }

@@ -12,16 +12,6 @@
 namespace evenkeel::c {
 namespace {
 
-// Collective.
-void require_same_sources(const evenkeel_service& service, SampleStream& samples) {
-  if (!service.from || service.from->sources.empty() || service.changed == ChangedJob::accepted) return;
-  ServiceState now = together(service.trainers(), [&] { return service.service->state(); });
-  samples.describe(now);
-  fail_together(service.trainers(), try_on_replicated_data([&] {
-                  require_same_job(*service.from, now, "the state to resume from");
-                }));
-}
-
 // Any thread.
 RaggedBatch read(evenkeel_stream& stream, std::int64_t step) {
   {
@@ -45,8 +35,8 @@ void make_steps(const evenkeel_service& service, std::string profile, evenkeel_s
   const auto reader = [&stream](std::int64_t step) { return read(stream, step); };
   const std::int64_t steps = stream.samples->num_steps();
   if (service.from) {
-    stream.steps.emplace(service.ranks, service.config, steps, reader, *service.from, service.changed,
-                         std::move(profile));
+    stream.steps.emplace(service.ranks, service.config, steps, reader, *service.from, *stream.samples,
+                         service.changed, std::move(profile));
   } else {
     stream.steps.emplace(service.ranks, service.config, steps, reader, std::move(profile));
   }
@@ -72,9 +62,9 @@ evenkeel_status evenkeel_stream_create(const evenkeel_service* service, const ch
       if (!passes.empty()) first = passes.front();
       made = std::make_unique<evenkeel_stream>();
     });
+    made->service = service->service;
     made->trainers = service->trainers();
     made->samples.emplace(service->ranks, service->config, passes);
-    require_same_sources(*service, *made->samples);
     make_steps(*service, std::move(first), *made);
     *stream = made.release();
   });
@@ -103,6 +93,7 @@ evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* stream, const
     require(stream, "stream");
     const std::size_t m = micro_batch_index(step, micro_batch);
     stream->steps->report_time(step->step, m, seconds);
+    stream->service->report_time(step->step, m, seconds);
   });
 }
 
@@ -112,7 +103,7 @@ evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int
     require(stream, "stream");
     ServiceState now = together(stream->trainers, [&] {
       require(state, "state");
-      return stream->steps->state();
+      return stream->steps->state(*stream->service);
     });
     stream->samples->describe(now);
     hand_out(to_text(now), state, bytes);

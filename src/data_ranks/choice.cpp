@@ -56,6 +56,14 @@ std::unique_ptr<PrefetcherParts> make_prefetcher(const Communicator& world, cons
   return parts;
 }
 
+/// Collective: a state with the stream's sources, which are described whatever the state to resume from has,
+/// since ranks have not compared that yet.
+ServiceState sources_of(SampleStream& samples, ChangedJob changed) {
+  ServiceState now;
+  if (changed == ChangedJob::refused) samples.describe(now);
+  return now;
+}
+
 }  // namespace
 
 SampleStream::SampleStream(const Communicator& comm, const Config& config,
@@ -71,6 +79,13 @@ DataService::DataService(const Communicator& world, const Config& config, const 
   service_ = make_service(world, config, &resumption);
 }
 
+DataService::DataService(const Communicator& world, const Config& config, const ServiceState& from,
+                         SampleStream& samples, ChangedJob changed) {
+  const ServiceState sources = sources_of(samples, changed);
+  const Resumption resumption{from, changed, &sources};
+  service_ = make_service(world, config, &resumption);
+}
+
 Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
                        std::string profile)
     : parts_(make_prefetcher(world, config, {steps, std::move(read), std::move(profile)}, nullptr)) {}
@@ -78,6 +93,14 @@ Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int
 Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
                        const ServiceState& from, ChangedJob changed, std::string profile) {
   const Resumption resumption{from, changed};
+  parts_ = make_prefetcher(world, config, {steps, std::move(read), std::move(profile)}, &resumption);
+}
+
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+                       const ServiceState& from, SampleStream& samples, ChangedJob changed,
+                       std::string profile) {
+  const ServiceState sources = sources_of(samples, changed);
+  const Resumption resumption{from, changed, &sources};
   parts_ = make_prefetcher(world, config, {steps, std::move(read), std::move(profile)}, &resumption);
 }
 

@@ -170,14 +170,7 @@ void Job::describe() {
 }
 
 ServiceState Job::state() const {
-  ServiceState state = service_.state();
-  if (prefetcher_) {
-    // Later passes are made, and their costs measured, by the job's own service.
-    const ServiceState of_steps = prefetcher_->state();
-    if (const auto cost = of_steps.costs.find(profiles_[0]); cost != of_steps.costs.end())
-      state.costs[profiles_[0]] = cost->second;
-    state.shapes = of_steps.shapes;  // chosen in first passes
-  }
+  ServiceState state = prefetcher_ ? prefetcher_->state(service_) : service_.state();
   state.sources = described_.sources;
   state.order = described_.order;
   return state;

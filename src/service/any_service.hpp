@@ -10,6 +10,7 @@
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel {
 
@@ -28,7 +29,9 @@ class AnyService {
   [[nodiscard]] virtual ServiceState state() const = 0;
   [[nodiscard]] virtual PlanSettings plan_settings(std::string_view profile) const = 0;
   [[nodiscard]] virtual Step first_pass(const Reader& read, std::string_view profile) = 0;
-  [[nodiscard]] virtual Step later_pass(Step before, std::string_view profile, const RaggedBatch& added) = 0;
+  /// `error` is what this rank brings instead of fields.
+  [[nodiscard]] virtual Step later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                                        const GuardedWork& error) = 0;
   [[nodiscard]] virtual RaggedBatch collect(const Step& step, const StepResults& results) = 0;
   [[nodiscard]] virtual RaggedBatch collect_on(const Step& step, const StepResults& results, int root) = 0;
   virtual void report_time(const Step& step, std::size_t micro_batch, double seconds) const = 0;

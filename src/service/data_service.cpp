@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "mesh/fail_together.hpp"
 #include "service/any_service.hpp"
 
 // Its constructors are in the room above that chooses what it does (data_ranks/choice.cpp).
@@ -53,7 +54,15 @@ Step DataService::step(RaggedBatch mine, std::string_view profile) {
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  return called(*service_).later_pass(std::move(before), profile, added);
+  return called(*service_).later_pass(std::move(before), profile, added, {});
+}
+
+Step DataService::step(Step before, std::string_view profile, const Reader& added) {
+  AnyService& service = called(*service_);
+  GuardedWork work;
+  RaggedBatch fields;
+  work([&] { fields = added(); });
+  return service.later_pass(std::move(before), profile, fields, work);
 }
 
 Step DataService::step(Step before, std::string_view profile) {

@@ -13,7 +13,7 @@ std::unique_ptr<PlainService> PlainService::make(const Communicator& everyone, c
 
 void PlainService::begin(const Communicator& everyone, const Config& config, const Resumption* from,
                          AssignedBy by) {
-  if (from != nullptr) require_resumable(everyone, config, from->state, from->changed);
+  if (from != nullptr) require_resumable(everyone, config, *from);
   const ServiceState fresh;  // not a copy of `from`, which would take memory
   maker_.emplace(everyone, config, from == nullptr ? fresh : from->state, by);
 }

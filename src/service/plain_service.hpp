@@ -37,8 +37,9 @@ class PlainService final : public AnyService {
   [[nodiscard]] Step first_pass(const Reader& read, std::string_view profile) override {
     return maker_->first_pass(read, profile);
   }
-  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added) override {
-    return maker_->later_pass(std::move(before), profile, added);
+  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                                const GuardedWork& error) override {
+    return maker_->later_pass(std::move(before), profile, added, error);
   }
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) override {
     return maker_->collect(step, results);

@@ -188,6 +188,24 @@ evenkeel_field field_of(const std::int64_t* value) {
   return field;
 }
 
+TEST(CErrors, of_fields_that_could_not_be_added_reach_all_ranks) {
+  const Held<evenkeel_service> service = c_service(job);
+  const std::int64_t value = 1;
+  const evenkeel_field odd = field_of(&value);
+  for (const int bad : bad_ranks()) {
+    const Held<evenkeel_step> step = good_step(service);
+    const Held<evenkeel_samples> samples = own_samples();
+    if (is_here(bad)) {
+      EXPECT_EQ(evenkeel_samples_add(samples.get(), &odd), EVENKEEL_ERROR_INPUT);
+    }
+    expect_everywhere(step_of(service, samples.get()), EVENKEEL_ERROR_INPUT);
+    EXPECT_TRUE(last_error_has("field 'echo': has 1 rows"));
+    expect_everywhere(evenkeel_service_step_again(service.get(), step.get(), "update", samples.get()),
+                      EVENKEEL_ERROR_INPUT);
+    EXPECT_TRUE(boost::mpi::communicator().size() > 1 || last_error_has("field 'echo': has 1 rows"));
+  }
+}
+
 TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
   const Held<evenkeel_service> service = c_service(job);
   const Held<evenkeel_step> step = good_step(service);

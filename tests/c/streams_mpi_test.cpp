@@ -133,6 +133,38 @@ TEST(CStream, hands_its_steps_on_to_later_passes_of_the_service) {
   EXPECT_EQ(samples, 50);
 }
 
+TEST(CStream, keeps_the_measured_costs_of_all_passes_in_its_state) {
+  const std::string yaml =
+      "source: {kind: synthetic, samples: 160, seed: 3}\n"
+      "batch: {global_batch: 8}\n"
+      "micro_batch: {max_tokens: 16384}\n"
+      "balance: {cost: measured}\n"
+      "profiles: {update: {micro_batch: {max_tokens: 12000}}}\n";
+  const Held<evenkeel_service> service = c_service(yaml);
+  const char* const passes[] = {"", "update"};
+  const auto stream = made<evenkeel_stream>(
+      [&](auto** handle) { return evenkeel_stream_create(service.get(), passes, 2, handle); });
+  const auto report = [&](const Held<evenkeel_step>& step) {
+    for (std::int64_t m = 0; m < evenkeel_step_num_micro_batches(step.get()); ++m) {
+      evenkeel_micro_batch part{};
+      ASSERT_EQ(evenkeel_step_micro_batch(step.get(), m, &part), EVENKEEL_OK);
+      double seconds = 1e-3;
+      for (std::int64_t i = 0; i < part.num_samples; ++i) {
+        const auto length = static_cast<double>(part.samples[i].prompt + part.samples[i].response);
+        seconds += 1e-6 * length + 1e-9 * length * length;
+      }
+      ASSERT_EQ(evenkeel_stream_report_time(stream.get(), step.get(), m, seconds), EVENKEEL_OK);
+    }
+  };
+  while (const Held<evenkeel_step> step = next_of(stream)) {
+    report(step);
+    ASSERT_EQ(evenkeel_service_step_again(service.get(), step.get(), "update", nullptr), EVENKEEL_OK);
+    report(step);
+  }
+  const std::string state = state_of(stream);
+  EXPECT_NE(state.find("\"update\": {\n   \"overhead\""), std::string::npos) << state;
+}
+
 TEST(CStream, ends_at_any_step_and_leaves_steps_behind_it) {
   const Held<evenkeel_service> service = c_service(made_up_job(2));
   for (int taken = 0; taken < 3; ++taken) {

@@ -150,18 +150,76 @@ TEST(Resume, with_another_configuration_is_refused_unless_accepted) {
   EXPECT_NO_THROW(DataService(world, other, state, ChangedJob::accepted));
 }
 
+TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them) {
+  const boost::mpi::communicator world;
+  const Config config = made_up_job();
+  SampleStream stream(world, config);
+  ServiceState state = state_of_new_job(config);
+  stream.describe(state);
+  state.next_step = 1;
+  ServiceState changed = state;
+  ++changed.sources[0].digest;
+  const auto read = [&](std::int64_t step) { return stream.read(step); };
+  const auto error_of = [](const auto& resume) -> std::string {
+    try {
+      resume();
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "it went on";
+  };
+  const auto prefetch = [&](const ServiceState& from) { Prefetcher(world, config, 9, read, from, stream); };
+  const auto serve = [&](const ServiceState& from) { DataService(world, config, from, stream); };
+  EXPECT_EQ(error_of([&] { prefetch(state); }), "it went on");
+  EXPECT_EQ(error_of([&] { serve(state); }), "it went on");
+  EXPECT_THAT(error_of([&] { prefetch(changed); }), HasSubstr("synthetic has other content"));
+  EXPECT_THAT(error_of([&] { serve(changed); }), HasSubstr("synthetic has other content"));
+  EXPECT_THAT(error_of([&] { Prefetcher(world, config, 9, read, state); }),
+              HasSubstr("no stream to compare"));
+  EXPECT_THAT(error_of([&] { DataService(world, config, state); }), HasSubstr("no stream to compare"));
+  EXPECT_NO_THROW(Prefetcher(world, config, 9, read, changed, stream, ChangedJob::accepted));
+  EXPECT_NO_THROW(DataService(world, config, changed, ChangedJob::sources_elsewhere));
+}
+
 TEST(Resume, from_another_state_on_some_rank_is_everybodys_error) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // there is nobody to differ from
   const Config config = made_up_job();
   ServiceState state = DataService(world, config).state();
-  if (world.rank() == world.size() - 1) state.next_step = 3;
-  try {
-    const DataService service(world, config, state);
-    FAIL() << "it went on";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("is 0 on rank 0 and 3 on rank " + std::to_string(world.size() - 1)));
-  }
+  state.costs[""] = {1e-3, 3e-6, 1e-9, 640};
+  const auto error_with = [&](const auto& change) -> std::string {
+    ServiceState mine = state;
+    if (world.rank() == world.size() - 1) change(mine);
+    try {
+      const DataService service(world, config, mine);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "it went on";
+  };
+  EXPECT_THAT(error_with([](ServiceState& mine) { mine.next_step = 3; }),
+              HasSubstr("is 0 on rank 0 and 3 on rank " + std::to_string(world.size() - 1)));
+  EXPECT_THAT(error_with([](ServiceState& mine) { mine.costs[""].inside_node = 0; }), HasSubstr("checksum"));
+  EXPECT_THAT(error_with([](ServiceState& mine) { mine.costs[""].between_nodes = 2e-6; }),
+              HasSubstr("checksum"));
+}
+
+TEST(Resume, keeps_the_costs_of_first_and_of_later_passes) {
+  const boost::mpi::communicator world;
+  Config config = made_up_job();
+  config.balance.measured = MeasuredCost{1, 1000};
+  config.profiles["update"] = config.profile({});
+  ServiceState state = state_of_new_job(config);
+  state.costs = {{"", {1e-3, 3e-6, 1e-9, 640}}, {"update", {2e-3, 5e-6, 2e-9, 80}}};
+  ServiceState of_service = state;
+  of_service.costs = {{"", {9e-3, 9e-6, 9e-9, 9}}, {"update", {4e-3, 7e-6, 3e-9, 90}}};
+  const DataService passes(world, config, of_service);
+  SampleStream stream(world, config);
+  Prefetcher steps(
+      world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
+  const ServiceState now = steps.state(passes);
+  EXPECT_EQ(now.costs.at(""), state.costs.at(""));
+  EXPECT_EQ(now.costs.at("update"), of_service.costs.at("update"));
 }
 
 }  // namespace

@@ -181,7 +181,9 @@ EVENKEEL_API evenkeel_status evenkeel_samples_create(int64_t count, const int64_
                                                      const int64_t* response_lengths,
                                                      evenkeel_samples** samples);
 /* Adds a field with the rows of all samples back to back. A step needs `input_ids`: one int64 a token. Local.
- * INPUT if the name is taken, or the number of rows does not match the kind or the offsets. */
+ * INPUT if the name is taken, or the number of rows does not match the kind or the offsets. The first error
+ * is kept with the samples: a step over them returns it on all ranks, so a trainer need not check this
+ * status. */
 EVENKEEL_API evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_field* field);
 /* The numbers of samples and of fields; 0 for NULL. Local. */
 EVENKEEL_API int64_t evenkeel_samples_count(const evenkeel_samples* samples);
@@ -228,7 +230,7 @@ typedef struct evenkeel_micro_batch {
   int64_t num_fields;
   int64_t num_samples;
   const evenkeel_sample* samples;   /* in packed order */
-  int64_t num_sequences;            /* num_samples, except with shared prefixes */
+  int64_t num_sequences;            /* num_samples; with shared prefixes segments, which see others */
   const int32_t* cu_seqlens;        /* num_sequences + 1 sums of true lengths, over the whole CP group */
   const int32_t* cu_seqlens_padded; /* the same of aligned lengths */
   int32_t max_seqlen;               /* the longest aligned length; with micro_batch.shapes, the shape's */
@@ -434,8 +436,8 @@ EVENKEEL_API void evenkeel_service_destroy(evenkeel_service* service);
 /* ---- streams ---- */
 
 /* Steps from the sources that a configuration names, with `exchange.prefetch` of them made ahead: on a thread
- * if all ranks have MPI_THREAD_MULTIPLE, otherwise in evenkeel_stream_next. Needs the service that it was
- * made with only for later passes and for collecting. */
+ * if all ranks have MPI_THREAD_MULTIPLE, otherwise in evenkeel_stream_next. The service that it was made with
+ * is for later passes and for collecting, and may be destroyed before it. */
 typedef struct evenkeel_stream evenkeel_stream;
 
 /* Opens the sources of the service's configuration, from where the service resumes. `profiles` are the passes
@@ -451,12 +453,12 @@ EVENKEEL_API int64_t evenkeel_stream_num_steps(const evenkeel_stream* stream);
 /* The next step, which the caller destroys; NULL and EVENKEEL_OK after the last one. Collective. An error in
  * making it is returned on all ranks, and later steps still follow. */
 EVENKEEL_API evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** step);
-/* evenkeel_service_report_time for the steps of this stream. Local. */
+/* evenkeel_service_report_time for the steps of this stream, in any of their passes. Local. */
 EVENKEEL_API evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* stream,
                                                          const evenkeel_step* step, int64_t micro_batch,
                                                          double seconds);
-/* The trainer's position, after the last step that evenkeel_stream_next returned, and the sources, in the
- * form of evenkeel_service_state. Collective. */
+/* The trainer's position, after the last step that evenkeel_stream_next returned, the sources, and the costs
+ * measured in all passes, in the form of evenkeel_service_state. Collective. */
 EVENKEEL_API evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes);
 /* Of samples that arrive while the job trains (source.kind: stream), whose number of steps is INT64_MAX: the
  * policy has this version from now on. Collective. CONFIG unless `stream.version` is trainer. */

@@ -17,6 +17,7 @@
 namespace evenkeel {
 
 class AnyService;
+class SampleStream;
 
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
 /// owner (it may bring samples) and a consumer (it gets the micro-batches of its place in the mesh).
@@ -49,10 +50,13 @@ class DataService {
   /// Resumes from the state of a service, on the same mesh or another one: its first step has the number
   /// from.next_step, and is what that service would have made of the same samples. Measured costs are used
   /// until new ones are fitted. Throws on every rank as above; ConfigError that lists how the configuration
-  /// differs from the state's (see differences()), unless `changed` accepts that; and if ranks bring
-  /// different states.
+  /// differs from the state's (see differences()), and for a state with sources, which only a stream can
+  /// compare, unless `changed` accepts that; and if ranks bring different states.
   DataService(const Communicator& world, const Config& config, const ServiceState& from,
               ChangedJob changed = ChangedJob::refused);
+  /// The same, and the sources of `samples` are compared with the state's, if it has any.
+  DataService(const Communicator& world, const Config& config, const ServiceState& from,
+              SampleStream& samples, ChangedJob changed = ChangedJob::refused);
   DataService(DataService&&) noexcept;
   DataService& operator=(DataService&&) noexcept;
   ~DataService();
@@ -97,6 +101,8 @@ class DataService {
   /// in all micro-batches; if ranks pass different steps or profiles, or one that was moved from; and as the
   /// step above does.
   [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added);
+  /// The same; what `added` throws, all ranks throw.
+  [[nodiscard]] Step step(Step before, std::string_view profile, const Reader& added);
   /// The same without further fields.
   [[nodiscard]] Step step(Step before, std::string_view profile);
 
@@ -119,8 +125,8 @@ class DataService {
   /// may report any micro-batches, or none. If the step's profile has `balance.cost: measured`, the times of
   /// all ranks are gathered when later steps of that profile begin, and balance these; otherwise, and for
   /// empty micro-batches, it has no effect. `step` is from this service, or from a Prefetcher with the same
-  /// configuration (report to that one if it makes further steps). Throws InputError for a step that was
-  /// moved from, a micro-batch that does not exist, or seconds that are not finite and above 0.
+  /// configuration: report to both, since each balances the passes that it makes. Throws InputError for a
+  /// step that was moved from, a micro-batch that does not exist, or seconds that are not finite and above 0.
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
 
  private:

@@ -15,7 +15,9 @@
 
 namespace evenkeel {
 
+class DataService;
 struct PrefetcherParts;
+class SampleStream;
 
 /// Makes steps ahead of the trainer: while it works on one step, the next ones are read, gathered, planned
 /// and exchanged. At most N = `exchange.prefetch` steps are ready or being made besides those that the
@@ -62,6 +64,11 @@ class Prefetcher {
   /// Returns no step if that has been reached.
   Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
              const ServiceState& from, ChangedJob changed = ChangedJob::refused, std::string profile = {});
+  /// The same, and the sources of `samples`, which `read` reads, are compared with the state's, if it has
+  /// any.
+  Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+             const ServiceState& from, SampleStream& samples, ChangedJob changed = ChangedJob::refused,
+             std::string profile = {});
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
@@ -73,6 +80,9 @@ class Prefetcher {
   /// are ready or being made do not count. See DataService::state(). Called by the thread that calls
   /// next().
   [[nodiscard]] ServiceState state() const;
+  /// The same with the costs that `passes` has measured, which makes further passes over these steps under
+  /// other profiles.
+  [[nodiscard]] ServiceState state(const DataService& passes) const;
 
   /// The next step, with the seconds that the trainer waited for it; nothing after the last one.
   [[nodiscard]] std::optional<Step> next();

@@ -14,10 +14,12 @@
 #include "bindings/errors.hpp"
 #include "bindings/service/gil.hpp"
 #include "bindings/service/step.hpp"
+#include "data_ranks/data_line.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;
@@ -46,15 +48,26 @@ RaggedBatch read_by(const py::object& reader, std::optional<std::int64_t> step) 
   }
 }
 
-ChangedJob changed_job(bool accepts) {
-  return accepts ? ChangedJob::accepted : ChangedJob::refused;
+/// Throws what `fail` raises on all ranks, the others of which make a service.
+void fail_to_meet_with(const Communicator& ranks, const py::object& fail) {
+  const auto error = try_locally([&] {
+    try {
+      fail();
+    } catch (py::error_already_set& raised) {
+      throw_as_ours(raised, "service");
+    }
+  });
+  const py::gil_scoped_release release;
+  if (error) fail_to_meet(ranks, *error);
 }
 
 std::unique_ptr<DataService> make_service(const Communicator& ranks, const Config& config,
                                           const std::optional<ServiceState>& from, bool accepts_changes) {
   const py::gil_scoped_release release;
   if (!from) return std::make_unique<DataService>(ranks, config);
-  return std::make_unique<DataService>(ranks, config, *from, changed_job(accepts_changes));
+  // Python compares sources next, once all ranks have the same state and open them together.
+  return std::make_unique<DataService>(
+      ranks, config, *from, accepts_changes ? ChangedJob::accepted : ChangedJob::sources_elsewhere);
 }
 
 SharedStep first_pass(DataService& self, const py::object& reader, const std::string& profile) {
@@ -63,10 +76,12 @@ SharedStep first_pass(DataService& self, const py::object& reader, const std::st
 }
 
 SharedStep later_pass(DataService& self, const SharedStep& before, const std::string& profile,
-                      const SharedSamples& added) {
+                      const py::object& reader) {
+  const bool adds = !reader.is_none();
   const py::gil_scoped_release release;
-  return std::make_shared<HeldStep>(added ? self.step(std::move(before->step), profile, *added)
-                                          : self.step(std::move(before->step), profile));
+  const auto read = [&] { return read_by(reader, std::nullopt); };
+  return std::make_shared<HeldStep>(adds ? self.step(std::move(before->step), profile, read)
+                                         : self.step(std::move(before->step), profile));
 }
 
 SharedSamples collect(const DataService& self, const SharedStep& step) {
@@ -125,15 +140,16 @@ std::vector<std::vector<int>> all_context_groups(const DataService& self, const 
   return all;
 }
 
+// `from` is the state of a service, which has compared it.
 std::unique_ptr<Prefetcher> make_ahead(const Communicator& ranks, const Config& config, std::int64_t steps,
                                        py::object reader, const std::optional<ServiceState>& from,
-                                       bool accepts_changes, std::string profile) {
+                                       std::string profile) {
   auto kept = shared(std::move(reader));
   const auto read = [kept](std::int64_t step) { return read_by(*kept, step); };
   kept.reset();
   const py::gil_scoped_release release;
   if (!from) return std::make_unique<Prefetcher>(ranks, config, steps, read, std::move(profile));
-  return std::make_unique<Prefetcher>(ranks, config, steps, read, *from, changed_job(accepts_changes),
+  return std::make_unique<Prefetcher>(ranks, config, steps, read, *from, ChangedJob::accepted,
                                       std::move(profile));
 }
 
@@ -154,7 +170,7 @@ void bind_service(py::module_& module) {
            }),
            py::arg("ranks"), py::arg("config"), py::arg("state"), py::arg("accept_changes"))
       .def("first_pass", &first_pass, py::arg("reader"), py::arg("profile"))
-      .def("later_pass", &later_pass, py::arg("step"), py::arg("profile"), py::arg("added"))
+      .def("later_pass", &later_pass, py::arg("step"), py::arg("profile"), py::arg("reader"))
       .def("collect", &collect, py::arg("step"))
       .def("collect_on", &collect_on, py::arg("step"), py::arg("root"))
       .def("report_time", [](const DataService& self, const SharedStep& step, std::size_t micro_batch,
@@ -164,19 +180,17 @@ void bind_service(py::module_& module) {
       .def("context_ranks", &context_ranks, py::arg("step"), py::arg("micro_batch"))
       .def("context_groups", &all_context_groups, py::arg("config"));
   py::class_<Prefetcher, std::unique_ptr<Prefetcher, WithoutGil>>(module, "Ahead")
-      .def(
-          py::init([](const Communicator& ranks, const Config& config, std::int64_t steps, py::object reader,
-                      const std::optional<ServiceState>& from, bool accepts_changes, std::string profile) {
-            return std::unique_ptr<Prefetcher, WithoutGil>(
-                make_ahead(ranks, config, steps, std::move(reader), from, accepts_changes, std::move(profile))
-                    .release());
-          }),
-          py::arg("ranks"), py::arg("config"), py::arg("steps"), py::arg("reader"), py::arg("state"),
-          py::arg("accept_changes"), py::arg("profile"))
+      .def(py::init([](const Communicator& ranks, const Config& config, std::int64_t steps, py::object reader,
+                       const std::optional<ServiceState>& from, std::string profile) {
+             return std::unique_ptr<Prefetcher, WithoutGil>(
+                 make_ahead(ranks, config, steps, std::move(reader), from, std::move(profile)).release());
+           }),
+           py::arg("ranks"), py::arg("config"), py::arg("steps"), py::arg("reader"), py::arg("state"),
+           py::arg("profile"))
       .def("next", &next_step)
       .def("report_time", [](const Prefetcher& self, const SharedStep& step, std::size_t micro_batch,
                              double seconds) { self.report_time(step->step, micro_batch, seconds); })
-      .def("state", &Prefetcher::state)
+      .def("state", py::overload_cast<const DataService&>(&Prefetcher::state, py::const_), py::arg("passes"))
       .def_property_readonly("in_background", &Prefetcher::in_background);
   py::class_<SampleStream>(module, "Stream")
       .def(py::init(
@@ -222,6 +236,7 @@ void bind_state(py::module_& module) {
       .def("require_same_job", [](const ServiceState& saved, const ServiceState& now) {
         require_same_job(saved, now, "the state");
       });
+  module.def("fail_to_meet", &fail_to_meet_with, py::arg("ranks"), py::arg("fail"));
   module.def(
       "parse_state", [](const std::string& text) { return parse_state(text, "the state"); }, py::arg("text"));
 }

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "bindings/arrays.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/layout.hpp"
 #include "bindings/service/samples.hpp"
 #include "bindings/service/service.hpp"
+#include "mesh/fail_together.hpp"
 
 namespace evenkeel::python {
 namespace py = pybind11;
@@ -36,15 +38,30 @@ py::dict seconds_of(const HeldStep& self) {
                   "agree"_a = seconds.agree, "exchange"_a = seconds.exchange, "pack"_a = seconds.pack);
 }
 
-void put(HeldStep& self, std::size_t m, const std::string& name, const std::string& dtype,
-         const std::string& kind, const py::array& rows, const py::object& counts) {
-  FieldSpec spec = spec_of(name, dtype, kind, rows);
+void put_rows(StepResults& results, std::size_t m, const std::string& name, const std::string& kind,
+              const py::tuple& brought) {
+  const auto rows = brought[1].cast<py::array>();
+  FieldSpec spec = spec_of(name, brought[0].cast<std::string>(), kind, rows);
   if (is_counted(spec.kind)) {
-    const std::vector<std::int64_t> of_samples = counts_of(name, spec.kind, rows, counts);
-    self.results.put(m, std::move(spec), of_samples, bytes_of(rows, name));
+    const std::vector<std::int64_t> of_samples = counts_of(name, spec.kind, rows, brought[2]);
+    results.put(m, std::move(spec), of_samples, bytes_of(rows, name));
     return;
   }
-  self.results.put(m, std::move(spec), bytes_of(rows, name));
+  results.put(m, std::move(spec), bytes_of(rows, name));
+}
+
+/// Puts the dtype, rows and counts that `bring` returns. Any error is kept for all ranks, which would wait
+/// for this one if it were thrown here.
+void put(HeldStep& self, std::size_t m, const std::string& name, const std::string& kind,
+         const py::object& bring) {
+  const auto error = try_locally([&] {
+    try {
+      put_rows(self.results, m, name, kind, bring());
+    } catch (py::error_already_set& raised) {
+      throw_as_ours(raised, "result '" + name + "'");
+    }
+  });
+  if (error) self.results.fail(*error);
 }
 
 // Over the block, which they keep.
@@ -198,8 +215,7 @@ void bind_step(py::module_& module) {
       .def_property_readonly("seconds", &seconds_of)
       .def_property_readonly("is_whole", [](const HeldStep& self) { return self.step.record != nullptr; })
       .def("micro_batches", &micro_batches_of)
-      .def("put", &put, py::arg("micro_batch"), py::arg("name"), py::arg("dtype"), py::arg("kind"),
-           py::arg("rows"), py::arg("counts") = py::none());
+      .def("put", &put, py::arg("micro_batch"), py::arg("name"), py::arg("kind"), py::arg("bring"));
 }
 
 }  // namespace evenkeel::python

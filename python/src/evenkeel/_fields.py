@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, KeysView, Sequence
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _core
-from evenkeel.errors import MissingFieldError
+from evenkeel.errors import Error, MissingFieldError
 
 # What tensors of dtypes have that torch knows from 2.3 on only: the same numbers, copied.
 WIDER = {"uint16": "int32", "uint32": "int64"}
@@ -20,11 +21,12 @@ _ALIGNMENT = 256  # of what stands in an arena, and of its size: MicroBatchArena
 class WithFields:
     """Samples with named fields, over memory that C++ owns."""
 
-    __slots__ = ("_core", "_tensors", "_views")
+    __slots__ = ("_core", "_tensors", "_views", "_columns")
 
     def __init__(self, core: Any, tensors: bool) -> None:
         self._core, self._tensors = core, tensors
         self._views: dict[str, Any] | None = None
+        self._columns: list[tuple[Any, ...]] | None = None
 
     @property
     def prompt_lengths(self) -> npt.NDArray[np.int64]:
@@ -58,7 +60,7 @@ class WithFields:
 
     def kinds(self) -> dict[str, str]:
         """By name, what a field has a row for: token, response_token, sample; or rows, text or bytes."""
-        return {name: kind for name, _, kind, *_ in self._core.fields()}
+        return {name: kind for name, _, kind, *_ in self._fields()}
 
     def axes_first(self, name: str) -> Any:
         """A field of rows of several elements, [rows, axes], as [axes, rows]: what models take as positions of several axes
@@ -75,9 +77,14 @@ class WithFields:
         return self._views
 
     def _made(self, tensors: bool) -> dict[str, Any]:
-        return {
-            name: value_of(rows, dtype, kind, places, tensors) for name, dtype, kind, places, rows in self._core.fields()
-        }
+        return {name: value_of(rows, dtype, kind, places, tensors) for name, dtype, kind, places, rows in self._fields()}
+
+    def _fields(self) -> list[tuple[Any, ...]]:
+        """Name, dtype, kind, places and rows of each field. C++ lends its memory to the first who asks, and to all others only
+        to read, so it is asked once."""
+        if self._columns is None:
+            self._columns = self._core.fields()
+        return self._columns
 
 
 def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors: bool) -> Any:
@@ -135,8 +142,8 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
 def joined(rows: Sequence[Any], name: str) -> Any:
     """Rows of each sample back to back. Lists of numbers become arrays: whole numbers int64, real ones float32, and one real
     number makes all of them real, as in JSON lines."""
-    if not rows:
-        _core.raise_error("input", f"field {name!r}", "is an empty list, which has no dtype", "Pass an empty tensor")
+    if not rows:  # of any dtype: a rank without samples gets that of the others
+        return np.empty(0, np.int64)
     if isinstance(rows[0], (bool, int, float)):
         return _numbers(rows, name)
     if all(isinstance(row, (list, tuple)) for row in rows):
@@ -205,6 +212,14 @@ def _require_exact(whole: npt.NDArray[np.int64], name: str) -> None:
 
 def _refuse_mixed(name: str) -> NoReturn:
     _core.raise_error("input", f"field {name!r}", "mixes booleans and numbers")
+
+
+def raise_as_ours(error: BaseException, where: str, message: str) -> NoReturn:
+    """Raises the error as one of Evenkeel's, whose parts C++ hands on to other ranks."""
+    if isinstance(error, Error):
+        raise error
+    text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
+    _core.raise_error("input", where, f"{message}: {text}")
 
 
 def dtype_word(rows: Any) -> str:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenkeel import _arrays, _core
 from evenkeel._conventions import CONVENTIONS, LOSS_MASK, OF_INPUTS, WITHOUT_LOSS, require_conventions
-from evenkeel.samples import Samples
+from evenkeel.samples import Samples, built_by
 
 __all__ = ["results_like", "samples_of"]
 
@@ -40,9 +40,15 @@ def samples_of(
     groups, if it is there. ``position_ids`` of several axes, [n, axes, width] as verl has them for images, become [tokens, axes].
     Samples are numbered from ``first_id``: numbers of different ranks must differ.
 
-    Raises InputError for columns that do not fit, for a column that two of these rules fit (width = r), and for masks and labels
-    that train a token of the prompt.
+    Columns that do not fit are an InputError, and so are a column that two of these rules fit (width = r), and masks and labels
+    that train a token of the prompt. The samples keep it: see evenkeel.Samples.
     """
+    return built_by(lambda: _samples_of(batch, first_id, response_mask, uid, loss_mask, at))
+
+
+def _samples_of(
+    batch: Any, first_id: int, response_mask: str, uid: str, loss_mask: bool, at: Mapping[str, str] | None
+) -> Samples:
     tensors, others = _columns_of(batch)
     told = require_conventions(at, (*CONVENTIONS, "sample"))
     for name in told:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,13 @@ class Samples(WithFields):
     float32. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
     (M-RoPE): they are kept as [tokens, axes], and ``axes_first`` turns them back wherever they are handed out. Of other
     fields each sample has any number: ``rows`` fields are a list of one tensor a sample, or all rows and their offsets,
-    [samples + 1]; ``text`` fields are one str a sample, ``bytes`` fields one bytes a sample. Everything is copied. Raises
-    InputError for fields whose rows do not fit, and dtypes other than bool, uint8, int8, int16, uint16, int32, uint32,
-    int64, float16, bfloat16, float32 and float64. Fields of bfloat16 are handed out as float32 arrays, since NumPy has no bfloat16.
+    [samples + 1]; ``text`` fields are one str a sample, ``bytes`` fields one bytes a sample. Everything is copied. On a rank
+    without samples an empty list will do for any field, whose dtype the other ranks know. Fields of bfloat16 are handed out as
+    float32 arrays, since NumPy has no bfloat16.
+
+    Fields whose rows do not fit are an InputError, and so are dtypes other than bool, uint8, int8, int16, uint16, int32,
+    uint32, int64, float16, bfloat16, float32 and float64. The constructor keeps such an error instead of raising it, since the
+    other ranks would wait for this one: step() and step_again() raise it on all ranks, and reading the samples raises it here.
     """
 
     __slots__ = ()
@@ -55,12 +59,16 @@ class Samples(WithFields):
         text: Mapping[str, Any] | None = None,
         bytes: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(_service.Samples(ids, groups, prompt_lengths, response_lengths), False)
-        for kind, fields in zip(KINDS, (token, response_token, sample, rows, text, bytes)):
-            for name, values in (fields or {}).items():
-                _add(self._core, name, kind, values)
-        for name, values in (axes or {}).items():
-            _add(self._core, name, "token", _tokens_first(values, name))
+        def build() -> _service.Samples:
+            core = _service.Samples(ids, groups, prompt_lengths, response_lengths)
+            for kind, fields in zip(KINDS, (token, response_token, sample, rows, text, bytes)):
+                for name, values in (fields or {}).items():
+                    _add(core, name, kind, values)
+            for name, values in (axes or {}).items():
+                _add(core, name, "token", _tokens_first(values, name))
+            return core
+
+        super().__init__(_built(build), False)
 
     @classmethod
     def _of(cls, core: _service.Samples, tensors: bool) -> Samples:
@@ -111,9 +119,42 @@ class Samples(WithFields):
 
 
 def core_of(samples: Any) -> _service.Samples:
-    if isinstance(samples, Samples):
-        return samples._core
-    raise TypeError(f"samples are evenkeel.Samples, not a {type(samples).__name__}")
+    """What C++ has of these samples. Raises the error with which they were built, if they have one."""
+    if not isinstance(samples, Samples):
+        raise TypeError(f"samples are evenkeel.Samples, not a {type(samples).__name__}")
+    if isinstance(samples._core, _NotBuilt):
+        samples._core.refuse()
+    return samples._core
+
+
+def built_by(build: Callable[[], Samples]) -> Samples:
+    """The samples that ``build`` returns, or samples that keep what it raises, as the constructor does."""
+    return Samples._of(_built(lambda: core_of(build())), False)
+
+
+def _built(build: Callable[[], Any]) -> Any:
+    try:
+        return build()
+    except Exception as error:
+        return _NotBuilt(error)
+
+
+class _NotBuilt:
+    """Takes the place of samples that could not be built: whoever reads them gets the error."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def refuse(self) -> NoReturn:
+        raise self._error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self.refuse()
+
+    def __len__(self) -> int:
+        self.refuse()
 
 
 def _add(core: _service.Samples, name: str, kind: str, rows: Any) -> None:

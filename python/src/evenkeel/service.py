@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenkeel import _core
+from evenkeel._fields import raise_as_ours
 from evenkeel._ranks import exit as _exit
 from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
@@ -22,6 +22,8 @@ else:
     from evenkeel._ranks import extension as _service
 
 __all__ = ["DataService"]
+
+T = TypeVar("T")
 
 
 class DataService:
@@ -47,16 +49,19 @@ class DataService:
         self, group: Any, config: ConfigLike, *, profile: str = "", tensors: str | None = None
     ) -> None:
         self._ranks = ranks_of(group)
-        self._config = Config.of(config)
         self._profile = profile
-        if tensors not in (None, "torch", "numpy"):
-            _core.raise_error("input", "tensors", f"is {tensors!r}; it can be 'torch' or 'numpy'")
+
+        def read() -> Config:
+            if tensors not in (None, "torch", "numpy"):
+                _core.raise_error("input", "tensors", f"is {tensors!r}; it can be 'torch' or 'numpy'")
+            return Config.of(config)
+
+        self._config = _read_for_all(self._ranks, "config", read)
         self._tensors = tensors == "torch" if tensors else "mpi4py.MPI" not in sys.modules or not _is_mpi(group)
         self._core = _service.Service(self._ranks, self._config._core, None, False)
         self._stream: _service.Stream | None = None
         self._ahead: _service.Ahead | None = None
         self._resumed: _service.State | None = None
-        self._accepts_changes = False
         self._is_at_end = False
         self._steps_of = ""
         self._awaits_samples = self._config.settings()["source.kind"] == "stream"
@@ -100,11 +105,16 @@ class DataService:
         except Error as told:
             raise reader.with_cause(told)
 
-    def step_again(self, step: Step, profile: str, added: Samples | None = None) -> Step:
+    def step_again(self, step: Step, profile: str, added: Samples | Callable[[], Samples] | None = None) -> Step:
         """Another pass over the samples of ``step`` under another profile; ``added`` are further fields of this rank's
-        samples, in the order in which it brought them, as collect() returns them. ``step`` is used up."""
-        core = None if added is None else core_of(added)
-        return Step(self._core.later_pass(step._core, profile, core), self._tensors)
+        samples, in the order in which it brought them, as collect() returns them, or a callable that brings them. ``step`` is
+        used up."""
+        reader = None if added is None else _Reader(added)
+        try:
+            read = None if reader is None else reader.read
+            return Step(self._core.later_pass(step._core, profile, read), self._tensors)
+        except Error as told:
+            raise reader.with_cause(told) if reader else told
 
     def collect(self, step: Step) -> Samples:
         """What was put into the step's micro-batches, for this rank's samples in the order in which it brought them."""
@@ -149,9 +159,8 @@ class DataService:
 
     def report_time(self, step: Step, micro_batch: int, seconds: float) -> None:
         """How long this rank took for one micro-batch, for ``balance.cost: measured``. Local."""
-        if self._ahead is None:
-            self._core.report_time(step._core, micro_batch, seconds)
-        else:
+        self._core.report_time(step._core, micro_batch, seconds)  # which plans later passes
+        if self._ahead is not None:
             self._ahead.report_time(step._core, micro_batch, seconds)
 
     def __iter__(self) -> Iterator[Step]:
@@ -184,7 +193,7 @@ class DataService:
         state = self._resumed
         self._ahead = None
         self._ahead = ahead = _service.Ahead(
-            self._ranks, self._config._core, stream.num_steps, stream.read, state, self._accepts_changes, self._profile
+            self._ranks, self._config._core, stream.num_steps, stream.read, state, self._profile
         )
         try:
             while (core := ahead.next()) is not None:
@@ -192,13 +201,13 @@ class DataService:
                 yield Step(core, self._tensors)
                 del core  # its memory serves the next step
                 if self._awaits_samples and self._saves is None:
-                    stream.trained(ahead.state().next_step)
+                    stream.trained(ahead.state(self._core).next_step)
             self._is_at_end = True
         except MpiError:
             _exit.leave_behind(ahead)  # of this rank alone, whose end would wait for the others
             raise
         finally:
-            self._resumed = ahead.state()
+            self._resumed = ahead.state(self._core)
             self._ahead = None
             stream.stop_waiting()  # in the step that is being made
             del ahead  # ends its thread, together with all ranks; a traceback would keep both
@@ -251,11 +260,11 @@ class DataService:
     def load_state_dict(self, state: Mapping[str, Any], *, accept_changes: bool = False) -> None:
         """Goes on from there: the next step is the one that would have come. Raises ConfigError that lists what changed in
         configuration and sources, unless ``accept_changes``."""
-        parsed = _parsed(state)
         if self._ahead is not None:
             _core.raise_error("input", "state", "cannot be loaded while steps are iterated", "End the iteration first")
+        parsed = _read_for_all(self._ranks, "state", lambda: _parsed(state))
         self._core = _service.Service(self._ranks, self._config._core, parsed, accept_changes)
-        self._resumed, self._accepts_changes = parsed, accept_changes
+        self._resumed = parsed
         self._is_at_end = False
         self._saves, self._has_unsaved_state = parsed.next_step, False
         if parsed.has_sources and not accept_changes:
@@ -272,7 +281,7 @@ class DataService:
 
     def _state(self) -> _service.State:
         own = self._steps_of == "own samples"
-        state = self._ahead.state() if self._ahead is not None else None if own else self._resumed
+        state = self._ahead.state(self._core) if self._ahead is not None else None if own else self._resumed
         state = state or self._core.state()
         if self._stream is not None:
             self._stream.describe(state)
@@ -283,6 +292,20 @@ class DataService:
             profiles = [self._profile] if self._profile else []
             self._stream = _service.Stream(self._ranks, self._config._core, profiles)
         return self._stream
+
+
+def _read_for_all(ranks: _service.Ranks, where: str, read: Callable[[], T]) -> T:
+    """What ``read`` returns, for the service that all ranks make next. What it raises on this rank, all ranks raise."""
+    try:
+        return read()
+    except Exception as error:
+        raised = error
+    try:
+        _service.fail_to_meet(ranks, lambda: raise_as_ours(raised, where, "cannot be read"))
+    except Error as told:
+        if isinstance(raised, Error):
+            raise told from raised
+    raise raised
 
 
 def _parsed(state: Mapping[str, Any]) -> _service.State:
@@ -317,10 +340,7 @@ class _Reader:
             return core_of(self._samples() if callable(self._samples) else self._samples)
         except BaseException as error:
             self._raised = error
-            if not isinstance(error, Error):  # of which C++ has the parts
-                text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
-                _core.raise_error("input", "samples", f"could not be brought: {text}")
-            raise
+            raise_as_ours(error, "samples", "could not be brought")
 
     def with_cause(self, told: Error) -> Error:
         if self._raised is not None and self._raised is not told:

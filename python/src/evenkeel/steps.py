@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evenkeel import _arrays, _core, routes
 from evenkeel._core import PackedLayout, PackedTreeLayout
-from evenkeel._fields import WithFields, counted, dtype_word, handed_out, on_device
+from evenkeel._fields import WithFields, counted, dtype_word, handed_out, on_device, raise_as_ours
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -276,11 +276,16 @@ class MicroBatch(WithFields):
     def put(self, name: str, rows: Any, *, kind: str) -> None:
         """Adds a result: a row a local packed row (kinds token and response_token) or a sequence (kind sample); for kinds
         rows, text and bytes what Samples take, of as many samples as the micro-batch has, filler too. Copied. What is wrong with it is told when results are collected, on all ranks."""
-        counts = None
-        if kind in ("rows", "text", "bytes"):
-            rows, counts = counted(kind, name, rows)
-        values = _arrays.Rows(rows, name)
-        self._step.put(self._index, name, dtype_word(values), kind, values.array, counts)
+
+        def bring() -> tuple[str, npt.NDArray[Any], list[int] | None]:
+            try:
+                own, counts = counted(kind, name, rows) if kind in ("rows", "text", "bytes") else (rows, None)
+                values = _arrays.Rows(own, name)
+                return dtype_word(values), values.array, counts
+            except Exception as error:
+                raise_as_ours(error, f"result {name!r}", "could not be put")
+
+        self._step.put(self._index, name, kind, bring)
 
     def _offsets(self, name: str, device: Any) -> Any:
         return self[name] if device is None else self._as_tensors()[name].to(device)

@@ -82,12 +82,12 @@ told["values"] = torch.equal(values, (batch.batch["input_ids"] * 2).double())
 told["log_probs"] = torch.equal(
     evenkeel.padded.results_like(home, "log_probs", batch, pad=0),
     torch.where(mask[:, 5:] > 0, batch.batch["old_log_probs"] + 1, torch.zeros(())))
-told["no mask"] = refused(lambda: evenkeel.padded.samples_of({"input_ids": mask}, first_id=0))
-told["too wide"] = refused(lambda: evenkeel.padded.samples_of({**batch.batch, "response_mask": mask}, first_id=0))
+told["no mask"] = refused(lambda: len(evenkeel.padded.samples_of({"input_ids": mask}, first_id=0)))
+told["too wide"] = refused(lambda: len(evenkeel.padded.samples_of({**batch.batch, "response_mask": mask}, first_id=0)))
 more = {**batch.batch, "response_mask": torch.ones(6, 7)}
-told["other mask"] = refused(lambda: evenkeel.padded.samples_of(more, first_id=0))
-told["gradient"] = refused(lambda: evenkeel.padded.samples_of(
-    {**batch.batch, "old_log_probs": batch.batch["old_log_probs"].clone().requires_grad_()}, first_id=0))
+told["other mask"] = refused(lambda: len(evenkeel.padded.samples_of(more, first_id=0)))
+told["gradient"] = refused(lambda: len(evenkeel.padded.samples_of(
+    {**batch.batch, "old_log_probs": batch.batch["old_log_probs"].clone().requires_grad_()}, first_id=0)))
 together = evenkeel.DataService(over, evenkeel.Config(config, prefix={"share": True}), tensors="torch")
 shared_step = together.step(evenkeel.Samples(
     ids=[3 * service.rank + i for i in range(3)], groups=[f"a prompt of {service.rank}"] * 3, prompt_lengths=[2] * 3,
@@ -102,7 +102,7 @@ for part in shared_step:
         if part.samples[s] >= 0:
             sums[int(part.samples[s])] = [set(rows[begin:end].tolist()) - {float(part["score"][s])}, len(rows) == len(part["loss_weights"])]
 told["shared"] = len(sums) > 0 and all(value == [set(), True] for value in sums.values())
-told["odd"] = refused(lambda: evenkeel.padded.samples_of({**batch.batch, "odd": torch.zeros(5)}, first_id=0))
+told["odd"] = refused(lambda: len(evenkeel.padded.samples_of({**batch.batch, "odd": torch.zeros(5)}, first_id=0)))
 
 
 class ParallelState:

@@ -50,7 +50,7 @@ if not json.loads(sys.argv[1]).get("prefix"):
 refused = []
 for wrong in (np.zeros(3, np.int64), [np.zeros((1, 2, 3))]):
     try:
-        evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[2], axes={"position_ids": wrong})
+        len(evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[2], axes={"position_ids": wrong}))
     except evenkeel.InputError as error:
         refused.append(str(error))
 tell(service.rank, beside=beside, rows=rows, home=home, refused=refused)

@@ -1,8 +1,10 @@
 """Errors of one rank, as every rank gets them."""
 
+import numpy as np
 from jobs import group, tell
 
 import evenkeel
+import evenkeel.padded
 
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}})
@@ -10,8 +12,6 @@ told = {}
 
 
 def sample(i, length=3):
-    import numpy as np
-
     return evenkeel.Samples(ids=[i], prompt_lengths=[1], response_lengths=[length - 1],
                             token={"input_ids": np.arange(length)})
 
@@ -42,7 +42,56 @@ error_of("long", lambda: service.step(sample(service.rank, 99 if service.rank ==
 step = service.step(sample(service.rank))
 error_of("nothing put", lambda: [part.put("odd", part["input_ids"][:-1], kind="token") for part in step.micro_batches]
          and service.collect(step))
+
+
+class SlimeSample:
+    """As far as the line that docs/adapters.md recommends looks at it."""
+
+    index, group_index, tokens, response_length, loss_mask = 5, 0, [1, 2, 3], 2, [0, 1]
+
+
+own = [SlimeSample] if service.rank == service.size - 1 else []
+step = service.step(evenkeel.Samples(
+    ids=[s.index for s in own], groups=[s.group_index for s in own],
+    prompt_lengths=[len(s.tokens) - s.response_length for s in own], response_lengths=[s.response_length for s in own],
+    token={"input_ids": [s.tokens for s in own]}, response_token={"loss_mask": [s.loss_mask for s in own]},
+    rows={"patches": [[[0.5, 1]] for _ in own]}, axes={"position_ids": [np.arange(3)[None] for _ in own]}))
+told["without samples"] = step.num_samples
+
+
+def wrong_on_one(**fields):
+    """One rank's samples cannot be built."""
+    first = {**fields, "input_ids": [1, 2, 3]}
+    return evenkeel.Samples(ids=[service.rank], prompt_lengths=[1], response_lengths=[2],
+                            token=first if service.rank == service.size - 1 else {"input_ids": [1, 2, 3]})
+
+
+error_of("built wrongly", lambda: service.step(wrong_on_one(odd=[1, 2])))
+error_of("of a wrong type", lambda: service.step(wrong_on_one(odd=object())))
+wrong = wrong_on_one(odd=[1, 2])
+if service.rank == service.size - 1:
+    for read in (len, repr, lambda s: s.ids, lambda s: s["input_ids"], lambda s: s.kinds(), lambda s: s.prompt_lengths):
+        try:
+            read(wrong)
+            told["read"] = f"{read} read them"
+        except evenkeel.InputError:
+            pass
+padded = np.array([[0, 1, 1, 1]])
+error_of("padded wrongly", lambda: service.step(evenkeel.padded.samples_of(
+    {"attention_mask": padded, "input_ids": padded, "response_mask": padded[:, 2:], "odd": np.zeros(1 + service.rank)},
+    first_id=service.rank)))
+added = evenkeel.Samples(ids=[service.rank], prompt_lengths=[1], response_lengths=[2],
+                         token={"odd": [1, 2] if service.rank == service.size - 1 else [1, 2, 3]})
+error_of("added wrongly", lambda: service.step_again(service.step(sample(service.rank)), "", added))
+step = service.step(sample(service.rank))
+for part in step:
+    part.put("values", {1, 2} if service.rank == service.size - 1 else part["input_ids"], kind="token")
+error_of("put wrongly", lambda: service.collect(step))
 error_of("configurations", lambda: evenkeel.DataService(over, {"pack": {"pad_token": service.rank + 1}})
          if service.size > 1 else service.step(fail))
+is_wrong = service.rank == service.size - 1
+error_of("configuration of one", lambda: evenkeel.DataService(over, {"nonsense": 1} if is_wrong else {}))
+state = service.state_dict()
+error_of("state of one", lambda: service.load_state_dict({"evenkeel": "nonsense"} if is_wrong else state))
 again = service.step(sample(service.rank))
 tell(service.rank, told=told, works=again.num_samples == service.size)

@@ -29,17 +29,17 @@ told["types"] = {name: [str(mine[name].dtype), np.asarray(mine[name]).tolist()] 
 told["shown"] = repr(mine)
 told["mapping"] = ["reward" in mine, "x" in mine, list(mine.keys()) == list(mine), mine.get("x"), mine.get("x", 3)]
 told["missing"] = error_of(lambda: mine["x"])
-told["mixed"] = error_of(lambda: samples(sample={"done": [True, 2]}))
-told["mixed in samples"] = error_of(lambda: samples(token={"input_ids": [[1, 2, 3], [True, True, False]]}))
-told["text"] = error_of(lambda: samples(token={"input_ids": [["a", "b", "c"], [1, 2, 3]]}))
-told["rounded"] = [error_of(lambda values=values: samples(**values)) for values in (
+told["mixed"] = error_of(lambda: len(samples(sample={"done": [True, 2]})))
+told["mixed in samples"] = error_of(lambda: len(samples(token={"input_ids": [[1, 2, 3], [True, True, False]]})))
+told["text"] = error_of(lambda: len(samples(token={"input_ids": [["a", "b", "c"], [1, 2, 3]]})))
+told["rounded"] = [error_of(lambda values=values: len(samples(**values))) for values in (
     {"sample": {"ts": [1763800000123, 0.5]}}, {"sample": {"ts": [[16777217, 1], [0.5, 1.5]]}},
     {"token": {"ts": [[1763800000123, 1, 2, 3], [0.5, 1.5]]}})]
 told["exact"] = samples(sample={"ts": [16777216, 0.5]})["ts"].tolist()
-told["too large"] = error_of(lambda: samples(sample={"reward": [1e300, 0.5]}))
-told["whole"] = error_of(lambda: samples(sample={"reward": [2**70, 1]}))
-told["none"] = error_of(lambda: samples(sample={"reward": []}))
-told["shapes"] = error_of(lambda: samples(token={"input_ids": [[[1], [2], [3]], [[1, 2]] * 3]}))
+told["too large"] = error_of(lambda: len(samples(sample={"reward": [1e300, 0.5]})))
+told["whole"] = error_of(lambda: len(samples(sample={"reward": [2**70, 1]})))
+told["none"] = error_of(lambda: len(samples(sample={"reward": []})))
+told["shapes"] = error_of(lambda: len(samples(token={"input_ids": [[[1], [2], [3]], [[1, 2]] * 3]})))
 
 step = service.step(mine)
 told["step"] = [len(step) == len(step.micro_batches), [part for part in step] == step.micro_batches, repr(step)]

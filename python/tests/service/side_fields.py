@@ -94,7 +94,7 @@ def go_round(service, samples):
 
 def refused(**fields):
     try:
-        evenkeel.Samples(ids=[0, 1], prompt_lengths=[1, 1], response_lengths=[1, 1], **fields)
+        len(evenkeel.Samples(ids=[0, 1], prompt_lengths=[1, 1], response_lengths=[1, 1], **fields))
     except evenkeel.InputError as error:
         return str(error)
     return "taken"

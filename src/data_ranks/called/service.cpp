@@ -81,8 +81,9 @@ Step CalledService::first_pass(const Reader& read, std::string_view profile) {
   return pass;
 }
 
-Step CalledService::later_pass(Step before, std::string_view profile, const RaggedBatch& added) {
-  GuardedWork told;
+Step CalledService::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                               const GuardedWork& error) {
+  GuardedWork told(error);
   DataCall call = this->call(DataCallKind::later_pass);
   call.step = origin_of(before);
   HeldPasses::PassRoom room;

@@ -30,7 +30,8 @@ class CalledService final : public AnyService {
     return plain_.plan_settings(profile);
   }
   [[nodiscard]] Step first_pass(const Reader& read, std::string_view profile) override;
-  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added) override;
+  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                                const GuardedWork& error) override;
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) override;
   [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root) override;
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const override {

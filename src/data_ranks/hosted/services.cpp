@@ -93,8 +93,9 @@ ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedW
   });
   work.agree(everyone_);
   if (call.state) {
-    require_resumable(everyone_, config_, from,
-                      call.accepts_changes ? ChangedJob::accepted : ChangedJob::refused);
+    // The trainers have asked for sources before, and tell what differs.
+    require_resumable(everyone_, config_,
+                      {from, call.accepts_changes ? ChangedJob::accepted : ChangedJob::sources_elsewhere});
   }
   return from;
 }

@@ -1,5 +1,6 @@
 #include "evenkeel/service/prefetcher.hpp"
 
+#include "evenkeel/service/data_service.hpp"
 #include "service/ahead/prefetcher_parts.hpp"
 
 // Its constructors are in the room above that chooses what is done around its steps (data_ranks/choice.cpp).
@@ -13,6 +14,13 @@ bool Prefetcher::in_background() const noexcept {
 
 ServiceState Prefetcher::state() const {
   return parts_->steps->state();
+}
+
+ServiceState Prefetcher::state(const DataService& passes) const {
+  ServiceState state = parts_->steps->state();
+  for (const auto& [profile, cost] : passes.state().costs)
+    if (profile != parts_->steps->profile()) state.costs.insert_or_assign(profile, cost);
+  return state;
 }
 
 std::optional<Step> Prefetcher::next() {

@@ -25,7 +25,7 @@ struct PrefetcherParts {
   /// Collective over `everyone`, once, when all ranks have the memory; `from` is what it goes on from, if
   /// anything.
   void begin(const Communicator& everyone, const Config& config, StepsWanted wanted, const Resumption* from) {
-    if (from != nullptr) require_resumable(everyone, config, from->state, from->changed);
+    if (from != nullptr) require_resumable(everyone, config, *from);
     const ServiceState fresh;  // not a copy of `from`, which would take memory
     steps.emplace(everyone, config, std::move(wanted), from == nullptr ? fresh : from->state, *around);
   }

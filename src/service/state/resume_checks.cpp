@@ -39,12 +39,17 @@ std::uint64_t hash_of(const ServiceState& state) {
     add(hash, source.name);
     for (const std::int64_t number : {source.samples, source.bytes, static_cast<std::int64_t>(source.digest)})
       hash.add(number);
+    hash.add(std::int64_t{source.whole.has_value()});
     hash.add(static_cast<std::int64_t>(source.whole.value_or(0)));
   }
   hash.add(static_cast<std::int64_t>(state.order));
   for (const auto& [profile, cost] : state.costs) {
     add(hash, profile);
     for (const double seconds : {cost.overhead, cost.linear, cost.quadratic}) add(hash, seconds);
+    for (const auto& seconds : {cost.inside_node, cost.between_nodes}) {
+      hash.add(std::int64_t{seconds.has_value()});
+      add(hash, seconds.value_or(0));
+    }
     hash.add(cost.observations);
   }
   for (const PackedShape& shape : state.shapes)
@@ -62,16 +67,28 @@ void require_equal_states(const Communicator& comm, const ServiceState& from) {
                          "Resume from the same state on every rank: read it on one rank and broadcast it");
 }
 
+[[noreturn]] void throw_unknown_sources(const ServiceState& saved) {
+  throw ConfigError("the state to resume from",
+                    "has " + std::to_string(saved.sources.size()) + " sources, such as " +
+                        saved.sources.front().name + ", and no stream to compare them with",
+                    "Pass the SampleStream that reads them, or accept changes");
+}
+
 }  // namespace
 
-void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
-                       ChangedJob changed) {
-  require_equal_states(comm, from);
-  if (changed == ChangedJob::accepted) return;
+void require_resumable(const Communicator& comm, const Config& config, const Resumption& from) {
+  require_equal_states(comm, from.state);
+  if (from.changed == ChangedJob::accepted) return;
   fail_together(comm, try_on_replicated_data([&] {
-                  ServiceState now = from;  // but for the settings
+                  const ServiceState& saved = from.state;
+                  ServiceState now = saved;
                   now.settings = list_settings(config);
-                  require_same_job(from, now, "the state to resume from");
+                  if (from.changed == ChangedJob::refused && !saved.sources.empty()) {
+                    if (from.sources == nullptr) throw_unknown_sources(saved);
+                    now.sources = from.sources->sources;
+                    now.order = from.sources->order;
+                  }
+                  require_same_job(saved, now, "the state to resume from");
                 }));
 }
 
