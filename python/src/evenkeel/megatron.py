@@ -29,7 +29,8 @@ def mesh(parallel_state: Any = None) -> dict[str, int]:
 
 def data_iterator(service: DataService, *, device: Any = None, parallel_state: Any = None) -> DataIterator:
     """What forward_backward_func takes for ``data_iterator``, over the steps of the service's configured sources. Tensors come
-    on ``device`` (None: where they are). Raises MeshError on a rank whose place in Megatron's mesh is another one."""
+    on ``device`` (None: where they are). Raises MeshError on a rank whose place in Megatron's mesh is another one, and
+    ConfigError where prefixes are shared (``prefix.share``), which Megatron's attention cannot be told."""
     _require_same_place(service, _parallel_state(parallel_state))
     return DataIterator(service, device)
 
@@ -68,6 +69,10 @@ class DataIterator:
     """
 
     def __init__(self, service: DataService, device: Any) -> None:
+        share = service.config.settings()["prefix.share"]
+        if share:
+            _core.raise_error("config", "prefix.share", f"is {str(share).lower()}, and PackedSeqParams cannot say which segments see each other",
+                              "Set prefix.share: false, or iterate the service and take micro_batch.tree (docs/prefix-sharing.md)")
         self._service, self._device = service, device
         self._step: Step | None = None
         self._micro_batches: list[MicroBatch] = []
@@ -111,7 +116,7 @@ class DataIterator:
         for name, kind in fields.items():
             rows = tensors[name]
             batch["tokens" if name == "input_ids" else name] = rows.unsqueeze(0) if kind in ("token", "response_token") else rows
-        batch["packed_seq_params"] = micro_batch.packed_seq_params(device=self._device)
+        batch["packed_seq_params"] = micro_batch._packed_seq_params(tensors)
         return batch
 
 

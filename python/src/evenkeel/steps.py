@@ -98,7 +98,7 @@ class MicroBatch(WithFields):
     def exact_loss_weights_at(self, depth: int) -> Any:
         """The same of ``loss_weights@depth``, with ``pack.predict_ahead``."""
         field = f"loss_weights@{depth}" if depth else "loss_weights"
-        places, rounded = next((own[-2:] for own in self._core.fields() if own[0] == field), (None, None))
+        places, rounded = next((own[-2:] for own in self._fields() if own[0] == field), (None, None))
         if rounded is None:
             return None
         by_sample = self._core.token_weights_ahead[depth - 1] if depth else self._core.token_weights
@@ -190,12 +190,13 @@ class MicroBatch(WithFields):
 
     @property
     def cu_seqlens(self) -> Any:
-        """[sequences + 1] int32, true tokens over the whole CP group."""
+        """[sequences + 1] int32, true tokens over the whole CP group; with shared prefixes of segments, which see others:
+        see ``tree``."""
         return self["cu_seqlens"]
 
     @property
     def cu_seqlens_padded(self) -> Any:
-        """[sequences + 1] int32, aligned tokens over the whole CP group."""
+        """The same of aligned tokens."""
         return self["cu_seqlens_padded"]
 
     @property
@@ -248,9 +249,18 @@ class MicroBatch(WithFields):
         """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params(device="cuda"))``, with its
         tensors on that device. With ``mesh.cp: flexible``
         hand in the process group of this micro-batch: Megatron then takes it in place of its own (``cp_group`` and
-        ``local_cp_size``, which older versions do not have)."""
+        ``local_cp_size``, which older versions do not have). Raises InputError with shared prefixes, whose segments see more
+        than themselves: see ``tree``."""
+        return self._packed_seq_params(self._ends(device), group)
+
+    def _packed_seq_params(self, ends: dict[str, Any], group: Any = None) -> dict[str, Any]:
+        """The same with the ends of sequences that these tensors have. Without pad rows both lists are one object: Transformer
+        Engine knows by that, without comparing them on the device, that nothing lies between sequences."""
+        self._require_whole_sequences("packed_seq_params")
         own = {} if group is None else {"cp_group": group, "local_cp_size": self.context[1]}
-        true, padded = self._offsets("cu_seqlens", device), self._offsets("cu_seqlens_padded", device)
+        padded = ends["cu_seqlens_padded"]
+        has_pad = not np.array_equal(self._core.cu_seqlens, self._core.cu_seqlens_padded)
+        true = ends["cu_seqlens"] if has_pad else padded
         return {
             **own,
             "qkv_format": "thd",
@@ -264,14 +274,38 @@ class MicroBatch(WithFields):
 
     def flash_attn_varlen_kwargs(self, *, device: Any = None) -> dict[str, Any]:
         """Keywords of flash_attn_varlen_func, for a whole sequence on each rank (cp 1), with tensors on that device: rows of
-        pad are sequences' ends."""
-        offsets = self._offsets("cu_seqlens_padded", device)
+        pad are sequences' ends. Raises InputError with context parallelism, which leaves a rank parts of sequences, and with
+        shared prefixes: ``tree.attention()`` then has what the function takes, and the rows of keys and values to gather."""
+        self._require_whole_sequences("flash_attn_varlen_kwargs")
+        ranks = self.context[1]
+        if ranks > 1:
+            _core.raise_error("input", "flash_attn_varlen_kwargs", f"describes whole sequences; {ranks} ranks share them here",
+                              "Set mesh.cp: 1, or take packed_seq_params() for attention over the ranks")
+        offsets = self._ends(device)["cu_seqlens_padded"]
         return {
             "cu_seqlens_q": offsets,
             "cu_seqlens_k": offsets,
             "max_seqlen_q": self.max_seqlen,
             "max_seqlen_k": self.max_seqlen,
         }
+
+    def _ends(self, device: Any) -> dict[str, Any]:
+        """The cumulative lengths of sequences, on a device (None: as they are handed out)."""
+        names = ("cu_seqlens", "cu_seqlens_padded")
+        if device is None:
+            return {name: self[name] for name in names}
+        tensors = self._as_tensors()
+        return {name: tensors[name].to(device) for name in names}
+
+    def _require_whole_sequences(self, what: str) -> None:
+        if self.tree is None:
+            return
+        _core.raise_error(
+            "input",
+            what,
+            f"describes whole sequences; samples share prefixes here, and their {len(self.cu_seqlens) - 1} segments see others",
+            "Take micro_batch.tree.attention(), or one of its masks (docs/prefix-sharing.md), or set prefix.share: false",
+        )
 
     def put(self, name: str, rows: Any, *, kind: str) -> None:
         """Adds a result: a row a local packed row (kinds token and response_token) or a sequence (kind sample); for kinds
@@ -286,9 +320,6 @@ class MicroBatch(WithFields):
                 raise_as_ours(error, f"result {name!r}", "could not be put")
 
         self._step.put(self._index, name, kind, bring)
-
-    def _offsets(self, name: str, device: Any) -> Any:
-        return self[name] if device is None else self._as_tensors()[name].to(device)
 
 
 class Step:

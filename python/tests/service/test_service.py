@@ -119,7 +119,7 @@ def test_samples_steps_and_micro_batches_are_what_python_expects():
         assert "mixes booleans and numbers" in told["mixed"][1] and "mixes booleans and numbers" in told["mixed in samples"][1]
         assert "no number" in told["text"][1] and "beyond float32" in told["too large"][1] and "64 bits" in told["whole"][1]
         assert all("which float32 would round" in error[1] for error in told["rounded"]) and told["exact"] == [16777216, 0.5]
-        assert "empty list" in told["none"][1] and "different shapes" in told["shapes"][1]
+        assert "has 0 rows; its kind, sample, has 2" in told["none"][1] and "different shapes" in told["shapes"][1]
         assert told["step"][:2] == [True, True] and told["step"][2].startswith("Step(0: 1 micro-batches here, 4 samples")
         assert told["part"][:2] == [True, False] and {"input_ids", "labels", "cu_seqlens", "max_seqlen"} <= set(told["part"][2])
         assert told["part"][3].startswith("MicroBatch(2 samples, 6 tokens: ")
@@ -160,6 +160,13 @@ def test_every_rank_gets_the_error_of_one_with_the_text_of_cpp(over):
     assert told["ours"][:2] == ["LimitError", told["ours"][1]] and "here: is too much" in told["ours"][1]
     assert told["long"][0] == "LimitError" and "99 tokens" in told["long"][1]
     assert told["nothing put"][0] == "InputError" and "odd" in told["nothing put"][1]
+    assert told["without samples"] == 1
+    for name, text in (("built wrongly", "field 'odd': has 2 rows"), ("of a wrong type", "TypeError: odd is a object"),
+                       ("padded wrongly", "'odd'"), ("added wrongly", "field 'odd': has 2 rows"),
+                       ("put wrongly", "TypeError: values is a set"), ("state of one", "the state: ")):
+        assert told[name][0] == "InputError" and text in told[name][1] and told[name][2] == 1, told[name]
+    assert "read" not in told
+    assert told["configuration of one"][0] == "ConfigError" and "nonsense" in told["configuration of one"][1]
     assert told["configurations"][0] == "ConfigError" and "pack.pad_token: is 1 on rank 0" in told["configurations"][1]
 
 
@@ -200,6 +207,8 @@ def test_tensors_are_views_that_keep_their_memory():
         assert (told["dtype"], told["shape"]) == ("torch.bfloat16", [3])
         assert told["passed over"] == 0
         assert told["copies to a device"] == 1 and told["as they were"]
+        assert told["copies after other questions"] == told["copies of arrays"] == told["copies for Megatron"] == 1
+        assert told["on the device"] and told["one object"] == [1, 1, 2]
         for name in ("int8", "int16", "uint16", "uint32"):
             assert told[name] == [True, True, True], name
         assert told["arrays to tensors"] == "torch.bfloat16"  # which arrays have as float32
@@ -252,6 +261,17 @@ def test_shared_prefixes_come_with_their_tree(share):
     for rank in run("trees.py", 2, over="mpi", arguments=[json.dumps(config)]):
         assert rank["segments"] == [2, 1, 1]
         assert rank["positions"] and rank["offsets"]
+        flash, megatron, nested, iterator = rank["refused"]
+        assert "3 segments see others. Take micro_batch.tree.attention()" in flash
+        assert megatron.startswith("packed_seq_params") and "whole sequences" in nested
+        assert iterator.startswith(f"prefix.share: is {str(share).lower()}")
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_times_of_all_passes_are_measured_while_steps_are_iterated(prefetch):
+    for rank in run("measured.py", 2, over="mpi", arguments=[prefetch]):
+        assert len(rank["told"]) == 30 and rank["told"][-1] == rank["left"] == rank["resumed"]
+        assert rank["left"] == {"": pytest.approx(1e-6, rel=0.01), "update": pytest.approx(2e-6, rel=0.01)}
 
 
 def test_what_is_no_group_is_refused():

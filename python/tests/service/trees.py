@@ -6,9 +6,20 @@ import numpy as np
 from jobs import group, tell
 
 import evenkeel
+import evenkeel.megatron
 
 config, = sys.argv[1:]
 service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")
+
+
+def refused(act):
+    try:
+        act()
+    except evenkeel.Error as error:
+        return str(error)
+    return "nothing"
+
+
 samples = [[1, 2, 3], [1, 2, 4]] if service.rank == 0 else []
 step = service.step(evenkeel.Samples(
     ids=list(range(len(samples))), groups=[0] * len(samples), prompt_lengths=[2] * len(samples),
@@ -21,5 +32,8 @@ tell(
     service.rank,
     segments=micro_batch.tree.tree.lengths.tolist(),
     positions=np.array_equal(micro_batch.tree.position_ids(cp_rank=cp_rank), micro_batch["position_ids"]),
+    refused=[refused(act) for act in (
+        micro_batch.flash_attn_varlen_kwargs, micro_batch.packed_seq_params, lambda: micro_batch.nested("input_ids"),
+        lambda: evenkeel.megatron.DataIterator(service, None))],
     offsets=len(offsets) == 3 and int(offsets[0]) == 0 and int(offsets[-1]) == len(micro_batch["prediction_rows"]),
 )

@@ -8,6 +8,7 @@ from jobs import group, tell
 from torch.utils.data import DataLoader
 
 import evenkeel
+import evenkeel.megatron
 from evenkeel.dataset import StepDataset
 
 over = group()
@@ -47,11 +48,35 @@ of_group = parameters.packed_seq_params("a group")
 told["megatron's group"] = [of_group["cp_group"], of_group["local_cp_size"]]
 told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == torch.int32
 
-moves, to = [], torch.Tensor.to
-torch.Tensor.to = lambda tensor, *args, **kwargs: moves.append(tensor) or to(tensor, *args, **kwargs)
-on_device = parameters.to("meta")
-torch.Tensor.to = to
-told["copies to a device"] = len(moves)
+
+
+def counted(act):
+    """What it returns, and how many tensors it moves."""
+    moves, to = [], torch.Tensor.to
+    torch.Tensor.to = lambda tensor, *args, **kwargs: moves.append(tensor) or to(tensor, *args, **kwargs)
+    try:
+        return act(), len(moves)
+    finally:
+        torch.Tensor.to = to
+
+
+on_device, told["copies to a device"] = counted(lambda: parameters.to("meta"))
+asked = service.step(samples(), "log_prob").micro_batches[0]
+asked.kinds(), asked.exact_loss_weights
+told["copies after other questions"] = counted(lambda: asked.to("meta"))[1]
+numpy = evenkeel.DataService(over, config, tensors="numpy").step(samples()).micro_batches[0]
+numpy["input_ids"]
+told["copies of arrays"] = counted(lambda: numpy.to("meta"))[1]
+iterator = evenkeel.megatron.DataIterator(service, "meta")
+iterator.begin(service.step(samples(), "log_prob"))
+batch, told["copies for Megatron"] = counted(lambda: next(iterator))
+told["on the device"] = batch["tokens"].is_meta and batch["packed_seq_params"]["cu_seqlens_q"].is_meta
+padded = evenkeel.DataService(over, {"pack": {"align_lcm": 16}}).step(samples()).micro_batches[0]
+told["one object"] = []
+for params in (parameters.packed_seq_params(device="cpu"), batch["packed_seq_params"], padded.packed_seq_params()):
+    ends = [params[f"cu_seqlens_{name}"] for name in ("q", "kv", "q_padded", "kv_padded")]
+    told["one object"].append(len({id(end) for end in ends}))
+    assert ends[0] is ends[1] and ends[2] is ends[3]
 told["as they were"] = all(
     part == parameters[name] if name == "max_seqlen"
     else part.is_meta and (part.dtype, part.shape, part.stride()) == (parameters[name].dtype, parameters[name].shape, parameters[name].stride())
