@@ -32,6 +32,7 @@ using SharedStep = std::shared_ptr<HeldStep>;
 RaggedBatch lent(RaggedBatch& samples) {
   RaggedBatch same({samples.samples().begin(), samples.samples().end()});
   for (Column& column : samples.fields()) same.add_field(column.lent());
+  same.set_contexts({samples.contexts().begin(), samples.contexts().end()});
   return same;
 }
 
