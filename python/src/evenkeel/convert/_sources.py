@@ -84,7 +84,8 @@ def _rows_of_lines(name: str) -> Iterator[Any]:
         raise ValueError(f"holds {word}, which JSON does not have")
 
     try:
-        with (gzip.open if name.endswith(".gz") else open)(name, "rt", encoding="utf-8-sig") as file:
+        is_packed = name.endswith(".gz")
+        with gzip.open(name, "rt", encoding="utf-8-sig") if is_packed else open(name, encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
