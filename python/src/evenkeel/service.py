@@ -107,8 +107,8 @@ class DataService:
 
     def step_again(self, step: Step, profile: str, added: Samples | Callable[[], Samples] | None = None) -> Step:
         """Another pass over the samples of ``step`` under another profile; ``added`` are further fields of this rank's
-        samples, in the order in which it brought them, as collect() returns them, or a callable that brings them. ``step`` is
-        used up."""
+        samples, with the ids, groups and lengths and in the order in which it brought them, as collect() returns them, or a
+        callable that brings them. ``step`` is used up."""
         reader = None if added is None else _Reader(added)
         try:
             read = None if reader is None else reader.read
