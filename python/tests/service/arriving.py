@@ -60,7 +60,7 @@ with warnings.catch_warnings(record=True) as warned:
 told["warned"] = [str(warning.message) for warning in warned]
 other.saved(state)
 told["saved"] = samples_in(left)
-resumed = evenkeel.DataService(over, config_of(left, version="trainer"))
+resumed = evenkeel.DataService(over, config_of(left, version="trainer", take_over=True))
 resumed.load_state_dict(state)
 
 
