@@ -4,7 +4,7 @@
     python3 examples/training/asynchronous.py generate --buffer http://127.0.0.1:8710 --weights weights.pt &
     mpirun -n 2 python3 examples/training/asynchronous.py train --buffer http://127.0.0.1:8710 --weights weights.pt --steps 20
 
-The trainer writes its weights to a file, and then publishes their version; a generator begins a group when it has a ticket for
+The trainer publishes a version of its weights, and then writes them to a file; a generator begins a group when it has a ticket for
 it, with the newest weights. `train --synchronous` generates by itself: with --max-staleness 0 and one generator, the losses of
 both are equal, bit for bit."""
 
@@ -84,6 +84,14 @@ def write_weights(path, version, model):
     os.replace(f"{path}.new", path)
 
 
+def newer_weights(path, version):
+    """Those of a later version, which was published just before they are written."""
+    while True:
+        if path.exists() and (kept := torch.load(path))["version"] > version:
+            return kept
+        time.sleep(0.01)
+
+
 def train_asynchronously(ranks, options):
     config = {
         **config_of(max_tokens=96), "source": {"kind": "stream", "path": options.buffer},
@@ -93,9 +101,9 @@ def train_asynchronously(ranks, options):
     trainer = GrpoTrainer(ranks, model_of("float64"), config)
 
     def publish(version):
+        trainer.service.publish(version)
         if ranks.rank == 0:
             write_weights(options.weights, version, trainer.model)
-        trainer.service.publish(version)
 
     publish(0)
     for step in trainer.service:
@@ -121,8 +129,8 @@ def generate(options):
         if not producer.tickets(1):
             time.sleep(0.02)
             continue
-        while version < producer.version:  # written before it was published
-            kept = torch.load(options.weights)
+        while version < producer.version:
+            kept = newer_weights(options.weights, version)
             model.load_state_dict(kept["weights"])
             version = kept["version"]
         producer.put([{**rollout, "version": version} for rollout in generate_group(model, number)])

@@ -32,6 +32,34 @@ def test_put_says_what_became_of_the_samples(buffer):
     assert buffer.status()["groups"]["ready"] == 1
 
 
+def test_a_key_with_other_content_is_refused_by_name_and_what_was_sent_is_a_duplicate_after_the_end_too(buffer):
+    producer = evenkeel.Producer(buffer.url)
+    producer.put([sample("a", 0), sample("a", 1)])
+    with pytest.raises(evenkeel.InputError, match="body:2: sample 1 of group 'a' came before with other content"):
+        producer.put([sample("b", 0), sample("a", 1, response_ids=[4])])
+    producer.end()
+    assert producer.put(sample("a", 0)).duplicates == 1
+    with pytest.raises(evenkeel.InputError, match="after the end"):
+        producer.put(sample("b", 0))
+
+
+def test_samples_of_slime_with_one_key_and_other_tokens_are_refused_together_and_one_after_the_other(buffer):
+    def of_slime(tokens):
+        given = {"group_index": 5, "index": 11, "rollout_id": 3, "tokens": tokens, "response_length": 1, "reward": 0.5,
+                 "weight_versions": ["0"]}
+        return evenkeel.rollouts.from_slime(given, group_size=2)
+
+    producer = evenkeel.Producer(buffer.url)
+    for first in ([of_slime([1, 2]), of_slime([1, 3])], [of_slime([1, 2])]):
+        refused = pytest.raises(evenkeel.InputError, match="sample 1 of group 5 came before with other content")
+        if len(first) == 1:
+            producer.put(first)
+            first = [of_slime([1, 3])]
+        with refused:
+            producer.put(first)
+    assert buffer.status()["samples"]["received"] == 1
+
+
 def test_put_takes_arrays(buffer):
     producer = evenkeel.Producer(buffer.url)
     arrays = sample("a", 0, prompt_ids=np.array([1, 2]), reward=np.float32(0.5), advantages=np.array([0.25]))
@@ -84,6 +112,53 @@ def test_a_buffer_that_is_not_there_is_tried_until_patience_is_over():
         evenkeel.Producer("http://127.0.0.1:1", patience=0.2).put(sample("a", 0))
     with pytest.raises(evenkeel.ConfigError):
         evenkeel.Producer("nonsense")
+
+
+def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_only_after_it(buffer):
+    producer = evenkeel.Producer(buffer.url)
+    producer.abort(7, 0, reason="the tool hung")
+    producer.put(sample(7, 1))
+    assert buffer.status()["samples"]["dropped"]["late"] == 1  # the group is over: one of two was aborted
+    producer.put(sample("7\n", 0))
+    producer.close("7\n")
+    assert buffer.status()["groups"]["open"] == 0
+    with pytest.raises(evenkeel.InputError, match="group 'q9': is not known: no sample of it has come"):
+        producer.close("q9")
+    with pytest.raises(evenkeel.InputError, match="at most 1024 are kept"):
+        producer.abort("q9", reason="r" * 1025)
+
+
+class Dropping(http.server.BaseHTTPRequestHandler):
+    """Grants tickets, and drops the connection instead of every first answer."""
+
+    protocol_version = "HTTP/1.1"
+    requests: list = []
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.requests.append((self.headers["Idempotency-Key"], self.headers["Evenkeel-Holder"]))
+        if len(self.requests) % 2 == 1:
+            self.close_connection = True
+            return
+        self.send_response(200)
+        content = b'{"granted": 1, "version": 0}'
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *words):
+        pass
+
+
+def test_a_retry_for_tickets_is_the_same_request():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dropping)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    producer = evenkeel.Producer(f"http://127.0.0.1:{server.server_port}", holder="worker 7")
+    assert producer.tickets(1) == 1 and producer.tickets(1) == 1
+    keys = [key for key, holder in Dropping.requests if holder == "worker 7"]
+    assert keys[0] == keys[1] != keys[2] == keys[3]
+    server.shutdown()
+    server.server_close()
 
 
 class Failing(http.server.BaseHTTPRequestHandler):

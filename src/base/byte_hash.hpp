@@ -11,9 +11,9 @@
 
 namespace evenkeel {
 
-/// A hash of bytes, for comparing much at once. It takes words as they lie in memory, so it differs between
-/// platforms, and is for ranks of one job alone. Four words at a time, which do not wait for each other:
-/// about as fast as memory.
+/// A hash of bytes, for comparing much at once. It reads words as they lie in memory, so it differs between
+/// byte orders: for ranks of one job, and for stores that such machines share anyway. Four words at a time,
+/// which do not wait for each other: about as fast as memory.
 [[nodiscard]] inline std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) noexcept {
   std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
   while (!bytes.empty()) {

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int64_t most_bytes_of_body = std::int64_t{64} << 20;
 constexpr const char* totals_note = "totals";
+constexpr const char* tickets_note = "tickets";
 constexpr const char* schema_note = "schema";
 constexpr const char* groups_note = "groups_per_step";
 constexpr const char* job_note = "job";
@@ -27,6 +28,34 @@ constexpr const char* formats_note = "formats";
 
 bool holds_samples(const stream::Status& status) {
   return status.waiting.samples + status.formed.samples > 0;
+}
+
+std::int64_t milliseconds_now() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
+}
+
+/// For a key that came before. `where`: of the sample.
+[[noreturn]] void refuse_other_content(const std::string& where, const stream::SampleKey& key) {
+  throw FieldsError(where,
+                    "sample " + std::to_string(key.index) + " of group " + stream::to_text(key.uid) +
+                        " came before with other content",
+                    "Give each response of a group an index of its own. To repeat a sample, send the same "
+                    "again");
+}
+
+/// Null for what is not the digits of an integer of 64 bits.
+std::optional<Uid> integer_uid_of(const std::string& name) {
+  const char* const end = name.data() + name.size();
+  std::int64_t value = 0;
+  if (const auto read = std::from_chars(name.data(), end, value);
+      read.ec == std::errc{} && read.ptr == end && std::to_string(value) == name)
+    return value;
+  std::uint64_t large = 0;
+  if (const auto read = std::from_chars(name.data(), end, large);
+      read.ec == std::errc{} && read.ptr == end && std::to_string(large) == name)
+    return large;
+  return std::nullopt;
 }
 
 /// 128 bits that no other store has.
@@ -73,7 +102,11 @@ struct Buffer::Change {
     };
     std::erase_if(store.bodies, [&](const StoreChange::Record& body) { return is_gone(body.number); });
     std::erase_if(store.events, [&](const auto& event) { return is_gone(event.first); });
-    store.notes[totals_note] = text_of_totals(buffer.ledger_->totals());
+    const stream::Totals& totals = buffer.ledger_->totals();
+    store.notes[totals_note] = text_of_totals(totals);
+    if (totals.tickets == buffer.stored_tickets_) return;
+    store.notes[tickets_note] = text_of_tickets(totals.tickets);
+    buffer.stored_tickets_ = totals.tickets;
   }
 };
 
@@ -140,9 +173,12 @@ void Buffer::choose_formats(const std::optional<ToldFormats>& told) {
 void Buffer::load() {
   store_->refresh();
   const std::optional<std::string> totals = store_->note(totals_note);
+  const std::optional<std::string> tickets = store_->note(tickets_note);
   const std::vector<stream::SeenSlot> seen = store_->seen();
-  auto ledger =
-      std::make_unique<stream::Ledger>(settings_, totals ? totals_of(*totals) : stream::Totals{}, seen);
+  stream::Totals known = totals ? totals_of(*totals) : stream::Totals{};
+  if (tickets) known.tickets = tickets_of(*tickets);
+  stored_tickets_ = known.tickets;
+  auto ledger = std::make_unique<stream::Ledger>(settings_, known, seen);
   store_->read_events(
       [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(event_of_text(text))); });
   const std::optional<std::string> schema = store_->note(schema_note);
@@ -212,9 +248,49 @@ std::int64_t Buffer::most_body_bytes() const noexcept {
   return std::min(most_bytes_of_body, store_->capacity());
 }
 
-Intake Buffer::take(const ReceivedSamples& received) {
+/// The samples that did not come before. Throws where one cannot be taken.
+std::vector<const ReceivedSample*> Buffer::new_samples(
+    const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const {
+  std::vector<const ReceivedSample*> fresh;
+  std::map<stream::SampleKey, std::uint32_t> in_request;
+  for (std::size_t i = 0; i < received.samples().size(); ++i) {
+    const ReceivedSample& sample = received.samples()[i];
+    const stream::SampleKey& key = sample.accepted.key;
+    std::optional<std::uint32_t> before = ledger_->content_of(key);
+    if (!before) {
+      std::string why = ledger_->refusal(sample.accepted);
+      if (why.empty()) why = ledger_->refusal_of_version(sample.accepted.version);
+      if (!why.empty()) throw InputError(received.where(sample), why);
+      if (i < faults.size() && faults[i])
+        throw InputError(received.where(sample), faults[i]->message, faults[i]->hint);
+      const auto [known, is_new] = in_request.emplace(key, sample.content);
+      if (is_new) fresh.push_back(&sample);
+      before = known->second;
+    }
+    if (*before != sample.content) refuse_other_content(received.where(sample), key);
+  }
+  return fresh;
+}
+
+/// Throws FullError if that much has no room besides what the change has already, and LimitError if there are
+/// no samples whose training would make room.
+void Buffer::require_room(const Change& change, std::int64_t cost) {
+  if (store_->used() + change.cost + cost <= store_->capacity()) return;
+  if (holds_samples(ledger_->status())) throw full_error();
+  throw too_large(cost);
+}
+
+stream::SampleAccepted Buffer::accepted_from(const ReceivedSample& sample, const std::string& holder) const {
+  stream::SampleAccepted accepted = sample.accepted;
+  accepted.bytes = store_->cost_of(std::ssize(sample.body));
+  accepted.content = sample.content;
+  if (!ledger_->knows_group(accepted.key.uid)) accepted.holder = holder;
+  return accepted;
+}
+
+Intake Buffer::take(const ReceivedSamples& received, const std::string& holder) {
   std::int64_t bytes = 0;
-  for (const ReceivedSample& sample : received.samples()) bytes += cost_of(sample);
+  for (const ReceivedSample& sample : received.samples()) bytes += cost_of(sample, holder);
   if (bytes > store_->capacity()) throw too_large(bytes);
   const CurrentJob job = [&] {
     const std::lock_guard lock(state_mutex_);
@@ -226,36 +302,19 @@ Intake Buffer::take(const ReceivedSamples& received) {
   submit(bytes, [&](Change& change) {
     if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
       throw IoError("buffer", "has a new job, which may accept other samples", "Send the same again");
-    for (std::size_t i = 0; i < faults.size(); ++i) {
-      const ReceivedSample& sample = received.samples()[i];
-      if (!faults[i] || ledger_->is_known(sample.accepted.key)) continue;
-      throw InputError(received.where(sample), faults[i]->message, faults[i]->hint);
-    }
-    for (const ReceivedSample& sample : received.samples()) {
-      if (const std::string why = ledger_->refusal(sample.accepted); !why.empty())
-        throw InputError(received.where(sample), why);
-    }
     JsonlSchema schema = schema_with(received);
+    const std::vector<const ReceivedSample*> fresh = new_samples(received, faults);
     std::int64_t cost = 0;
-    for (const ReceivedSample& sample : received.samples())
-      cost += ledger_->is_known(sample.accepted.key) ? 0 : cost_of(sample);
-    if (cost > 0 && store_->used() + change.cost + cost > store_->capacity()) {
-      if (holds_samples(ledger_->status())) throw full_error();
-      throw too_large(cost);
-    }
+    for (const ReceivedSample* sample : fresh) cost += cost_of(*sample, holder);
+    if (cost > 0) require_room(change, cost);
     change.cost += cost;
     std::vector<std::int64_t> arrivals;
-    for (const ReceivedSample& sample : received.samples()) {
-      if (ledger_->is_known(sample.accepted.key)) {
-        ++intake.duplicates;
-        continue;
-      }
-      stream::SampleAccepted accepted = sample.accepted;
-      accepted.bytes = store_->cost_of(std::ssize(sample.body));
-      arrivals.push_back(change.apply(std::move(accepted)));
-      change.store.bodies.push_back({arrivals.back(), sample.body});
-      note_opened(sample.accepted.key.uid);
+    for (const ReceivedSample* sample : fresh) {
+      arrivals.push_back(change.apply(accepted_from(*sample, holder)));
+      change.store.bodies.push_back({arrivals.back(), sample->body});
+      note_opened(sample->accepted.key.uid);
     }
+    intake.duplicates = std::ssize(received.samples()) - std::ssize(fresh);
     if (intake.duplicates > 0) change.apply(stream::DuplicatesTold{intake.duplicates});
     for (const stream::SamplesDropped& dropped : change.apply_due()) {
       const auto is_mine = [&](std::int64_t arrival) {
@@ -381,21 +440,34 @@ JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
   }
 }
 
-GrantedTickets Buffer::grant(std::int64_t groups) {
+GrantedTickets Buffer::grant(std::int64_t groups, const TicketRequest& request) {
   GrantedTickets granted;
   submit(0, [&](Change& change) {
+    granted = {std::max<std::int64_t>(groups, 0), ledger_->version()};
+    if (!settings_.limits_tickets()) return;
+    expire_tickets(change);
+    if (const auto* before = ledger_->granted_before(request.holder, request.identity)) {
+      granted.groups = before->of;
+      return;
+    }
     // Without a job nobody knows how many groups a step takes.
-    const bool is_limited = settings_.on_stale == stream::OnStale::wait && settings_.max_staleness;
-    const std::int64_t most =
-        is_limited && !groups_per_step_ ? 0 : ledger_->grantable(groups_per_step_.value_or(1));
-    granted = {std::clamp<std::int64_t>(groups, 0, std::max<std::int64_t>(most, 0)), ledger_->version()};
-    if (granted.groups > 0) change.apply(stream::TicketsGranted{granted.groups});
+    const std::int64_t most = groups_per_step_ ? ledger_->grantable(*groups_per_step_) : 0;
+    granted.groups = std::min(granted.groups, most);
+    if (granted.groups == 0) return;
+    const std::int64_t now = milliseconds_now();
+    const auto time = static_cast<std::int64_t>(1000 * settings_.ticket_deadline);
+    change.apply(stream::TicketsGranted{granted.groups, now, now + time, request.holder, request.identity});
   });
   return granted;
 }
 
 void Buffer::close_group(const Uid& uid) {
   submit(0, [&](Change& change) {
+    if (!ledger_->knows_group(uid)) {
+      throw UnknownGroupError("group " + stream::to_text(uid), "is not known: no sample of it has come",
+                              "Close a group after its samples were acknowledged; if there are none, abort "
+                              "it");
+    }
     change.apply(stream::GroupClosed{uid, false});
     change.apply_due();
   });
@@ -403,10 +475,23 @@ void Buffer::close_group(const Uid& uid) {
 
 std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                                 const std::string& reason) {
+  if (std::ssize(reason) > stream::most_reason_bytes) {
+    throw InputError("reason",
+                     "has " + std::to_string(reason.size()) + " bytes, and at most " +
+                         std::to_string(stream::most_reason_bytes) + " are kept",
+                     "Send a shorter one");
+  }
+  if (const std::string why = stream::refusal_of(uid); !why.empty()) throw InputError("body", why);
   std::optional<std::int64_t> step;
   submit(0, [&](Change& change) {
     step = ledger_->step_of(uid);
-    change.apply(stream::GroupAborted{uid, index, reason});
+    stream::GroupAborted aborted{uid, index, reason};
+    if (!ledger_->knows_group(uid)) {
+      const std::int64_t cost = store_->cost_of(std::ssize(text_of_event({0, aborted})));
+      require_room(change, cost);
+      change.cost += cost;
+    }
+    change.apply(std::move(aborted));
     change.apply_due();
   });
   return step;
@@ -436,22 +521,19 @@ void Buffer::end() {
 
 Uid Buffer::group_called(const std::string& name) const {
   const Uid text = name;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
-  if (error != std::errc{} || end != name.data() + name.size()) return text;
+  const std::optional<Uid> integer = integer_uid_of(name);
+  if (!integer) return text;
   const std::lock_guard lock(state_mutex_);
-  std::vector<Uid> waiting = ledger_->open_groups();
-  for (const stream::WaitingGroup& group : ledger_->ready()) waiting.push_back(group.uid);
-  for (const stream::FormedStep& step : ledger_->formed()) {
-    for (const stream::WaitingGroup& group : step.groups) waiting.push_back(group.uid);
-  }
-  const auto is_there = [&](const Uid& uid) { return std::ranges::find(waiting, uid) != waiting.end(); };
-  if (!is_there(value)) return text;
-  if (is_there(text)) {
-    throw InputError("group " + name, "is the name of two groups: one is a number, the other a text",
-                     "Use uids of one kind");
-  }
-  return value;
+  require_loaded();
+  const bool is_integer = ledger_->knows_group(*integer);
+  const bool is_text = ledger_->knows_group(text);
+  if (is_integer != is_text) return is_integer ? *integer : text;
+  const std::string where = "group " + name;
+  const std::string hint = "Send {\"uid\": " + name + "} or {\"uid\": \"" + name +
+                           "\"} to POST /v1/groups/close or /v1/groups/abort";
+  if (is_text)
+    throw InputError(where, "is the name of two groups: one is an integer, the other a text", hint);
+  throw UnknownGroupError(where, "is not known, and may be an integer or a text", hint);
 }
 
 bool Buffer::is_job_alive() const {
@@ -513,9 +595,10 @@ void Buffer::let_jobs_lapse_after(std::chrono::milliseconds lapse) {
 void Buffer::publish(std::int64_t version, const std::string& pass) {
   submit(0, [&](Change& change) {
     require_pass_now(pass);
-    if (version == ledger_->version()) return;
+    if (version == ledger_->version() && ledger_->totals().has_version) return;
     change.apply(stream::VersionPublished{version});
     change.apply_due();
+    expire_tickets(change);
   });
 }
 
@@ -677,15 +760,37 @@ void Buffer::note_opened(const Uid& uid) {
 }
 
 std::optional<Buffer::Clock::time_point> Buffer::next_deadline() const {
+  std::optional<Clock::time_point> next = next_group_deadline();
+  if (const auto tickets = ledger_->next_ticket_deadline()) {
+    const std::int64_t left = std::clamp<std::int64_t>(*tickets - milliseconds_now(), 0, 3'600'000);
+    const Clock::time_point then = Clock::now() + std::chrono::milliseconds(left);
+    next = std::min(next.value_or(then), then);
+  }
+  return next;
+}
+
+std::optional<Buffer::Clock::time_point> Buffer::next_group_deadline() const {
   if (opened_.empty()) return std::nullopt;
   return opened_.front().opened +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*settings_.deadline));
 }
 
+/// Tickets whose deadline has passed, and those with which nothing could be trained in time any more.
+void Buffer::expire_tickets(Change& change) {
+  const std::int64_t now = milliseconds_now();
+  const std::int64_t oldest = ledger_->version() - settings_.max_staleness.value_or(ledger_->version());
+  const auto is_over = [&](const stream::OpenTickets& open) {
+    return open.deadline <= now || open.version < oldest;
+  };
+  if (std::ranges::none_of(ledger_->totals().tickets, is_over)) return;
+  change.apply(stream::TicketsExpired{now, oldest});
+}
+
 // That a deadline has fired is an event like any other: who replays them looks at no clock.
 void Buffer::close_what_is_due(Change& change) {
+  expire_tickets(change);
   bool has_closed = false;
-  for (auto due = next_deadline(); due && *due <= Clock::now(); due = next_deadline()) {
+  for (auto due = next_group_deadline(); due && *due <= Clock::now(); due = next_group_deadline()) {
     change.apply(stream::GroupClosed{opened_.front().uid, true});
     is_opened_.erase(stream::group_key(opened_.front().uid));
     opened_.pop_front();

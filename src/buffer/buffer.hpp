@@ -31,7 +31,14 @@ class FullError : public LimitError {
   using LimitError::LimitError;
 };
 
-/// What was said before is not to be changed: other fields, other groups of a step.
+/// Nothing of a group has come.
+class UnknownGroupError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// What was said before is not to be changed: other fields, other content of a sample, other groups of a
+/// step.
 class FieldsError : public InputError {
  public:
   using InputError::InputError;
@@ -44,6 +51,12 @@ struct Intake {
   std::int64_t stale = 0;    ///< accepted, and dropped at once: too old to be trained
   std::int64_t dropped = 0;  ///< likewise, since their group was aborted, or had gone to a step
   std::int64_t version = 0;
+};
+
+/// Who asks for tickets, and which request it is: a retry has the same. Both may be empty.
+struct TicketRequest {
+  std::string holder{};
+  std::string identity{};
 };
 
 struct GrantedTickets {
@@ -104,20 +117,25 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   /// Throws InputError at the sample that cannot be taken, since no job could accept it or the current job
-  /// does not (Acceptance); FieldsError if the samples so far had other fields, LimitError if they can never
-  /// have room, and FullError if there is no room now. Then none is taken.
-  Intake take(const ReceivedSamples& received);
-  GrantedTickets grant(std::int64_t groups);
+  /// does not (Acceptance); FieldsError if the samples so far had other fields or one with the same key had
+  /// other content, LimitError if they can never have room, and FullError if there is no room now. Then none
+  /// is taken. `holder`: who has the tickets of new groups, if it said so.
+  Intake take(const ReceivedSamples& received, const std::string& holder = {});
+  /// The same request again gets the same tickets, while any of them is open.
+  GrantedTickets grant(std::int64_t groups, const TicketRequest& request = {});
+  /// Throws UnknownGroupError if nothing of the group came so far.
   void close_group(const Uid& uid);
-  /// Returns the step that has the group already, and keeps it.
+  /// Returns the step that has the group already, and keeps it. Throws InputError for an index outside the
+  /// group, a uid that no sample may have or a reason that is too long, and FullError if nothing of the group
+  /// came so far and there is no room to remember it.
   std::optional<std::int64_t> abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                           const std::string& reason);
   /// Takes a group out of its step, which no job can build. Throws BusyError while a job is alive, which may
   /// have the step, and InputError if no step has the group that is formed and not trained.
   void abort_formed_group(const Uid& uid, const std::string& reason);
   void end();
-  /// The group that is called so in a URL, where a number may be a text: the one that waits. Throws
-  /// InputError if there are two.
+  /// The group with this name in a URL, where integers are texts. Throws InputError if a text and an integer
+  /// have this name, and UnknownGroupError if it looks like an integer and neither is known.
   [[nodiscard]] Uid group_called(const std::string& name) const;
 
   /// Begins a job whose steps have so many groups (tickets need that), and fences all earlier ones. Returns
@@ -212,7 +230,7 @@ class Buffer {
   void choose_formats(const std::optional<ToldFormats>& told);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
   /// Most bytes of the store that a sample takes: its body, its event and its key.
-  [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample) const;
+  [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample, const std::string& holder) const;
   [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
   [[nodiscard]] FullError full_error();
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
@@ -224,9 +242,16 @@ class Buffer {
   void answer(std::vector<Request*>& requests);
   bool commit(const std::vector<Request*>& requests);
   void fail(const std::vector<Request*>& requests, const std::exception_ptr& error);
+  [[nodiscard]] stream::SampleAccepted accepted_from(const ReceivedSample& sample,
+                                                     const std::string& holder) const;
+  [[nodiscard]] std::vector<const ReceivedSample*> new_samples(
+      const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const;
+  void require_room(const Change& change, std::int64_t cost);
+  void expire_tickets(Change& change);
   void close_what_is_due(Change& change);
   void note_opened(const Uid& uid);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
+  [[nodiscard]] std::optional<Clock::time_point> next_group_deadline() const;
   [[nodiscard]] std::optional<double> since_last_sample() const;
 
   const std::unique_ptr<Store> store_;
@@ -237,6 +262,7 @@ class Buffer {
   mutable std::mutex state_mutex_;  // what follows; the writer holds it until its commit is done
   std::condition_variable changed_;
   std::unique_ptr<stream::Ledger> ledger_;
+  std::vector<stream::OpenTickets> stored_tickets_;
   bool must_load_ = false;  // the ledger may be ahead of the store
   stream::Status stored_;   // what the ledger said before the latest transaction
   std::string full_;        // of WaitingGroups

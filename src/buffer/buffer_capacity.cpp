@@ -13,18 +13,20 @@ namespace evenkeel {
 namespace {
 
 /// Most bytes of the event that records this sample.
-std::int64_t event_bytes(const stream::SampleAccepted& accepted) {
+std::int64_t event_bytes(const stream::SampleAccepted& accepted, const std::string& holder) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  static const std::int64_t of_numbers =
-      std::ssize(text_of_event({most, stream::SampleAccepted{{most, most}, most, most, most, most}}));
+  constexpr std::uint32_t hash = std::numeric_limits<std::uint32_t>::max();
+  static const std::int64_t of_numbers = std::ssize(
+      text_of_event({most, stream::SampleAccepted{{most, most}, most, most, most, most, hash, "holder"}}));
   const auto* const text = std::get_if<std::string>(&accepted.key.uid);
-  return of_numbers + (text == nullptr ? 0 : std::ssize(*text));
+  return of_numbers + (text == nullptr ? 0 : std::ssize(*text)) + std::ssize(holder);
 }
 
 }  // namespace
 
-std::int64_t Buffer::cost_of(const ReceivedSample& sample) const {
-  return store_->cost_of(std::ssize(sample.body)) + store_->cost_of_event(event_bytes(sample.accepted));
+std::int64_t Buffer::cost_of(const ReceivedSample& sample, const std::string& holder) const {
+  return store_->cost_of(std::ssize(sample.body)) +
+         store_->cost_of_event(event_bytes(sample.accepted, holder));
 }
 
 LimitError Buffer::too_large(std::int64_t bytes) const {

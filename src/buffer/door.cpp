@@ -87,6 +87,26 @@ std::vector<std::int64_t> arrivals_of(const json& asked) {
   return arrivals;
 }
 
+/// A header that names something. Empty if it is not there.
+std::string name_in(const Request& request, const char* header) {
+  const std::string name = request.get_header_value(header);
+  const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+  if (!is_plain || std::ssize(name) > stream::most_name_bytes) {
+    throw InputError(header,
+                     "has " + std::to_string(name.size()) + " bytes, or bytes that are not printable ASCII",
+                     "Send at most " + std::to_string(stream::most_name_bytes) + " printable characters");
+  }
+  return name;
+}
+
+constexpr const char* holder_header = "Evenkeel-Holder";
+
+/// The group that a body names: {"uid": "q1"} or {"uid": 7}.
+Uid uid_in(const json& given) {
+  if (!given.contains("uid")) throw InputError("body", "has no 'uid'", "Send {\"uid\": \"q1\"}");
+  return uid_of_json(given["uid"]);
+}
+
 /// The names of encodings have no case.
 Packing packing_of(const std::string& given) {
   std::string encoding = given;
@@ -147,13 +167,14 @@ class Answers : public std::enable_shared_from_this<Answers> {
         request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
     const SampleForm form = are_tensors ? SampleForm::tensors : SampleForm::lines;
     const Packing packing = packing_of(request.get_header_value("Content-Encoding"));
-    if (packing != Packing::none) {
-      SpooledBody packed = *std::move(body);
-      SpooledBody plain = packed.unpacked(packing, buffer_.most_body_bytes());
-      answer(response, json_of(buffer_.take(ReceivedSamples(std::move(plain), form, buffer_.formats()))));
-    } else {
-      answer(response, json_of(buffer_.take(ReceivedSamples(*std::move(body), form, buffer_.formats()))));
-    }
+    const std::string holder = name_in(request, holder_header);
+    const auto take = [&](SpooledBody plain) {
+      const ReceivedSamples samples(std::move(plain), form, buffer_.formats());
+      answer(response, json_of(buffer_.take(samples, holder)));
+    };
+    if (packing == Packing::none) return take(*std::move(body));
+    SpooledBody packed = *std::move(body);
+    take(packed.unpacked(packing, buffer_.most_body_bytes()));
   }
 
   static json object_of(const std::string& body) {
@@ -197,36 +218,28 @@ class Answers : public std::enable_shared_from_this<Answers> {
     server.post("/v1/samples", [this](const Request& request, Response& response, BodyReader& reader) {
       guard(response, [&] { take_samples(request, response, reader); });
     });
-    add_call(server, "/v1/tickets", [this](const Request&, Response& response, const std::string& body) {
-      const GrantedTickets granted = buffer_.grant(number_at(object_of(body), "groups", 1));
-      answer(response, {{"granted", granted.groups}, {"version", granted.version}});
+    add_call(server, "/v1/tickets",
+             [this](const Request& request, Response& response, const std::string& body) {
+               const GrantedTickets granted =
+                   buffer_.grant(number_at(object_of(body), "groups", 1),
+                                 {name_in(request, holder_header), name_in(request, "Idempotency-Key")});
+               answer(response, {{"granted", granted.groups}, {"version", granted.version}});
+             });
+    add_call(server, "/v1/groups/close", [this](const Request&, Response& response, const std::string& body) {
+      close(uid_in(object_of(body)), response);
+    });
+    add_call(server, "/v1/groups/abort", [this](const Request&, Response& response, const std::string& body) {
+      const json given = object_of(body);
+      abort(uid_in(given), given, response);
     });
     add_call(server, "/v1/groups/(.+)/close",
              [this](const Request& request, Response& response, const auto&) {
-               buffer_.close_group(buffer_.group_called(request.matches[1]));
-               answer(response, {{"version", buffer_.status().stream.version}});
+               close(buffer_.group_called(request.matches[1]), response);
              });
     add_call(server, "/v1/groups/(.+)/abort",
              [this](const Request& request, Response& response, const std::string& body) {
                const json given = object_of(body);
-               std::optional<std::int64_t> index;
-               if (given.contains("index")) index = number_at(given, "index", 0);
-               const json reason = given.value("reason", json(""));
-               if (!reason.is_string()) throw InputError("body", "has a 'reason' that is no text");
-               const Uid uid = buffer_.group_called(request.matches[1]);
-               const json in_step = given.value("in_step", json(false));
-               if (!in_step.is_boolean() || (in_step && index)) {
-                 throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",
-                                  "A group leaves a step that was formed as a whole");
-               }
-               std::optional<std::int64_t> step;
-               if (in_step)
-                 buffer_.abort_formed_group(uid, reason);
-               else
-                 step = buffer_.abort_group(uid, index, reason);
-               ordered_json content{{"version", buffer_.status().stream.version}};
-               if (step) content["in_step"] = *step;
-               answer(response, content);
+               abort(buffer_.group_called(request.matches[1]), given, response);
              });
     add_call(server, "/v1/end", [this](const Request&, Response& response, const auto&) {
       buffer_.end();
@@ -243,6 +256,31 @@ class Answers : public std::enable_shared_from_this<Answers> {
       response.set_content(metrics_of(buffer_.status()), "text/plain; version=0.0.4");
     });
     add_job_calls(server);
+  }
+
+  void close(const Uid& uid, Response& response) {
+    buffer_.close_group(uid);
+    answer(response, {{"version", buffer_.status().stream.version}});
+  }
+
+  void abort(const Uid& uid, const json& given, Response& response) {
+    std::optional<std::int64_t> index;
+    if (given.contains("index")) index = number_at(given, "index", 0);
+    const json reason = given.value("reason", json(""));
+    if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a text");
+    const json in_step = given.value("in_step", json(false));
+    if (!in_step.is_boolean() || (in_step && index)) {
+      throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",
+                       "A group leaves a step that was formed as a whole");
+    }
+    std::optional<std::int64_t> step;
+    if (in_step)
+      buffer_.abort_formed_group(uid, reason);
+    else
+      step = buffer_.abort_group(uid, index, reason);
+    ordered_json content{{"version", buffer_.status().stream.version}};
+    if (step) content["in_step"] = *step;
+    answer(response, content);
   }
 
   void add_job_calls(CallTable& server) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -45,6 +46,21 @@ ordered_json staleness_of(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;
   return out;
+}
+
+/// How many tickets are open; and how old the oldest are and when they expire, in seconds, by this machine's
+/// clock.
+void put_tickets(ordered_json& out, const stream::Status& status) {
+  out["tickets"] = status.tickets;
+  if (!status.oldest_tickets) return;
+  const stream::OpenTickets& oldest = *status.oldest_tickets;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const double seconds = std::chrono::duration<double>(now).count();
+  const auto in_seconds = [](std::int64_t milliseconds) { return static_cast<double>(milliseconds) / 1000; };
+  out["oldest_ticket"] = {{"holder", oldest.holder},
+                          {"version", oldest.version},
+                          {"age", seconds - in_seconds(oldest.granted)},
+                          {"expires_in", in_seconds(oldest.deadline) - seconds}};
 }
 
 /// `read`, with what nlohmann::json throws as an InputError.
@@ -106,8 +122,9 @@ ordered_json json_of(const BufferStatus& status) {
         {"duplicates", of.duplicates}}},
       {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
       {"staleness", staleness_of(of)},
-      {"seconds_waited", status.waited},
-      {"tickets", of.tickets}};
+      {"seconds_waited", status.waited}};
+  put_tickets(out, of);
+  out["tickets_expired"] = of.expired_tickets;
   if (!status.risk.empty()) out["risk"] = status.risk;
   put(out, "formed_step", of.formed_step);
   put(out, "trained_step", of.trained_step);
@@ -161,6 +178,7 @@ ordered_json json_of(const stream::StreamSettings& settings) {
   ordered_json out{{"group_size", settings.group_size}};
   put(out, "min_group", settings.min_group);
   put(out, "deadline", settings.deadline);
+  out["ticket_deadline"] = settings.ticket_deadline;
   put(out, "max_staleness", settings.max_staleness);
   out["on_stale"] = stream::name_of(settings.on_stale);
   return out;
@@ -172,6 +190,7 @@ stream::StreamSettings settings_of_json(const json& in) {
     settings.group_size = number_of(in.at("group_size"));
     settings.min_group = integer_in(in, "min_group");
     if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
+    settings.ticket_deadline = in.at("ticket_deadline");
     settings.max_staleness = integer_in(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
     settings.on_stale = stream::on_stale_of(on_stale).value_or(settings.on_stale);
@@ -186,6 +205,7 @@ ordered_json json_of(const WaitingGroups& waiting) {
                    {"open_groups", waiting.stream.open_groups}};
   put(out, "seconds_since_last_sample", waiting.since_last_sample);
   out["full"] = waiting.full;
+  put_tickets(out, waiting.stream);
   out["coming"] = waiting.coming;
   out["groups"] = ordered_json::array();
   for (const stream::WaitingGroup& group : waiting.groups) out["groups"].push_back(json_of(group));
@@ -199,6 +219,7 @@ ordered_json json_of(const StepToCome& come) {
                    {"ready_groups", come.stream.ready_groups},
                    {"open_groups", come.stream.open_groups}};
   if (come.step) out["steps"].push_back(json_of(*come.step));
+  put_tickets(out, come.stream);
   put(out, "formed_step", come.stream.formed_step);
   put(out, "trained_step", come.stream.trained_step);
   put(out, "seconds_since_last_sample", come.since_last_sample);
@@ -250,12 +271,14 @@ std::string metrics_of(const BufferStatus& status) {
     value("dropped_samples_total", of.dropped[i].samples,
           fmt::format("reason=\"{}\"", to_string(static_cast<stream::DropReason>(i))));
   }
-  family("samples_behind_policy_total", "counter", "Samples of steps, by the versions that they were behind");
+  family("samples_behind_policy_total", "counter",
+         "Samples of steps, by the versions that they were behind; the last also counts all that were more");
   for (const auto& [behind, samples] : of.staleness)
     value("samples_behind_policy_total", samples, fmt::format("versions=\"{}\"", behind));
   family("waited_seconds_total", "counter", "Seconds that jobs have waited for samples");
   value("waited_seconds_total", status.waited);
-  gauge("tickets", "Tickets that were granted and not used", of.tickets);
+  gauge("tickets", "Tickets that were granted and neither used nor expired", of.tickets);
+  counter("expired_tickets_total", "Tickets that were granted and expired", of.expired_tickets);
   if (status.since_last_sample)
     gauge("seconds_since_last_sample", "Seconds since the last sample came", *status.since_last_sample);
   return out;

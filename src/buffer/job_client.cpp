@@ -71,6 +71,13 @@ std::optional<double> seconds_since(const json& in) {
   return since.is_null() ? std::nullopt : std::optional<double>(since.get<double>());
 }
 
+TicketsOut tickets_of_json(const json& in) {
+  TicketsOut tickets{in.at("tickets")};
+  if (tickets.count == 0) return tickets;
+  const json& oldest = in.at("oldest_ticket");
+  return {tickets.count, oldest.at("holder"), oldest.at("age"), oldest.at("expires_in")};
+}
+
 }  // namespace
 
 class JobClient::Connection {
@@ -200,8 +207,9 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
       connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
                        "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
   return connection_->of_json(text, [](const json& in) {
-    JobWaiting waiting{in.at("version"),  in.at("ended"), in.at("ready_groups"), in.at("open_groups"),
-                       seconds_since(in), in.at("full"),  in.at("coming"),       {}};
+    JobWaiting waiting{in.at("version"),     in.at("ended"),    in.at("ready_groups"),
+                       in.at("open_groups"), seconds_since(in), in.at("full"),
+                       tickets_of_json(in),  in.at("coming"),   {}};
     for (const json& group : in.at("groups")) waiting.groups.push_back(group_of_json(group));
     return waiting;
   });
@@ -218,7 +226,8 @@ JobStep JobClient::wait_for_step(std::int64_t step, std::chrono::seconds time) {
                  step_at(in, "trained_step"),
                  in.at("ready_groups"),
                  in.at("open_groups"),
-                 seconds_since(in)};
+                 seconds_since(in),
+                 tickets_of_json(in)};
     for (const json& formed : in.at("steps")) come.step = step_of_json(formed);
     return come;
   });

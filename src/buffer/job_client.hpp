@@ -32,6 +32,15 @@ struct JobBegun {
   ToldFormats formats;   ///< how its samples' lines write fields
 };
 
+/// Tickets that were granted, and with which no group was begun so far.
+struct TicketsOut {
+  std::int64_t count = 0;
+  // Of the oldest grant.
+  std::string holder{};   ///< empty: it did not say
+  double age = 0;         ///< seconds
+  double expires_in = 0;  ///< seconds
+};
+
 /// What a step can be formed of.
 struct JobWaiting {
   std::int64_t version = 0;
@@ -40,7 +49,8 @@ struct JobWaiting {
   std::int64_t open_groups = 0;             ///< that wait for samples
   std::optional<double> since_last_sample;  ///< seconds
   std::string full;                         ///< why the buffer refuses samples for now; empty if it does not
-  std::vector<std::int64_t> coming;         ///< versions of groups that have not come (Ledger::coming)
+  TicketsOut tickets;
+  std::vector<std::int64_t> coming;  ///< versions of groups that have not come (Ledger::coming)
   std::vector<stream::WaitingGroup> groups;
 };
 
@@ -54,6 +64,7 @@ struct JobStep {
   std::int64_t ready_groups = 0;
   std::int64_t open_groups = 0;
   std::optional<double> since_last_sample;  ///< seconds
+  TicketsOut tickets;
 };
 
 /// The job's side of a buffer's door, for one rank and one thread: it holds one connection. Each call is one

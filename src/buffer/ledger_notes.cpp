@@ -36,14 +36,16 @@ stream::Amount amount_of(const json& list) {
 }  // namespace
 
 std::string text_of_totals(const stream::Totals& totals) {
-  json out{
-      {"last_event", totals.last_event}, {"version", totals.version},          {"ended", totals.ended},
-      {"duplicates", totals.duplicates}, {"trained", json_of(totals.trained)}, {"dropped", json::array()},
-      {"tickets", json::array()}};
+  json out{{"last_event", totals.last_event},
+           {"version", totals.version},
+           {"ended", totals.ended},
+           {"duplicates", totals.duplicates},
+           {"trained", json_of(totals.trained)},
+           {"dropped", json::array()},
+           {"expired_tickets", totals.expired_tickets},
+           {"has_version", totals.has_version}};
   if (totals.trained_step) out["trained_step"] = *totals.trained_step;
   for (const stream::Amount& amount : totals.dropped) out["dropped"].push_back(json_of(amount));
-  for (const stream::OpenTickets& open : totals.tickets)
-    out["tickets"].push_back(json::array({open.version, open.groups}));
   for (const auto& [behind, samples] : totals.staleness)
     out["staleness"].push_back(json::array({behind, samples}));
   return out.dump();
@@ -54,28 +56,48 @@ stream::Totals totals_of(const std::string& text) {
     const json in = json::parse(text);
     stream::Totals totals{count_of(in.at("last_event")),
                           std::max<std::int64_t>(integer_at(in.at("version")), 0),
+                          in.at("has_version"),
                           in.at("ended"),
                           count_of(in.at("duplicates")),
                           {},
                           {},
                           {},
-                          {}};
+                          {},
+                          count_of(in.at("expired_tickets"))};
     if (in.contains("trained_step")) totals.trained_step = count_of(in["trained_step"]);
     totals.trained = amount_of(in.at("trained"));
     for (std::size_t i = 0; i < totals.dropped.size(); ++i)
       totals.dropped[i] = amount_of(in.at("dropped").at(i));
-    std::int64_t room = stream::most_tickets;
-    for (const json& open : in.at("tickets")) {
-      const std::int64_t groups = std::min(count_of(open.at(1)), room);
-      if (groups > 0) totals.tickets.push_back({integer_at(open.at(0)), groups});
-      room -= std::max<std::int64_t>(groups, 0);
-    }
-    // Not in stores of earlier versions.
     for (const json& behind : in.value("staleness", json::array()))
       totals.staleness[integer_at(behind.at(0))] = count_of(behind.at(1));
     return totals;
   } catch (const json::exception& error) {
     throw InputError("totals", std::string("cannot be read: ") + error.what());
+  }
+}
+
+std::string text_of_tickets(std::span<const stream::OpenTickets> tickets) {
+  json out = json::array();
+  for (const stream::OpenTickets& open : tickets)
+    out.push_back(json::array(
+        {open.version, open.groups, open.of, open.granted, open.deadline, open.holder, open.request}));
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<stream::OpenTickets> tickets_of(const std::string& text) {
+  try {
+    std::vector<stream::OpenTickets> tickets;
+    std::int64_t room = stream::most_tickets;
+    for (const json& open : json::parse(text)) {
+      const std::int64_t groups = std::min(count_of(open.at(1)), room);
+      if (groups <= 0) continue;
+      room -= groups;
+      tickets.push_back({integer_at(open.at(0)), groups, count_of(open.at(2)), count_of(open.at(3)),
+                         count_of(open.at(4)), open.at(5), open.at(6)});
+    }
+    return tickets;
+  } catch (const json::exception& error) {
+    throw InputError("tickets", std::string("cannot be read: ") + error.what());
   }
 }
 

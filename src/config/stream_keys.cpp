@@ -38,6 +38,9 @@ Keys stream_keys() {
       key("stream.deadline", s, &ArrivalSettings::deadline, OptionalSeconds{"auto"},
           "Seconds after its first sample, then a group is closed; auto is the buffer's, never for the job's "
           "own."),
+      key("stream.ticket_deadline", s, &ArrivalSettings::ticket_deadline, OptionalSeconds{"auto"},
+          "Seconds after it was granted, then a ticket with which no group was begun expires; auto is the "
+          "buffer's, 600 for the job's own."),
       key("stream.max_staleness", s, &ArrivalSettings::max_staleness,
           OptionalInteger<Int64>{"auto", {0, largest_int32}},
           "The most versions that a sample may be behind when its step is formed; auto is the buffer's, no "

@@ -91,8 +91,11 @@ DropReason reason_of(const std::string& name) {
 // One kind of event after the other: how it is written, and how it is read.
 
 json body_of(const SampleAccepted& e) {
-  return {{"event", "accepted"},    {"uid", json_of(e.key.uid)}, {"index", e.key.index}, {"prompt", e.prompt},
-          {"response", e.response}, {"version", e.version},      {"bytes", e.bytes}};
+  json body{{"event", "accepted"}, {"uid", json_of(e.key.uid)}, {"index", e.key.index},
+            {"prompt", e.prompt},  {"response", e.response},    {"version", e.version},
+            {"bytes", e.bytes},    {"content", e.content}};
+  if (!e.holder.empty()) body["holder"] = e.holder;
+  return body;
 }
 json body_of(const DuplicatesTold& e) {
   return {{"event", "duplicates"}, {"count", e.count}};
@@ -113,10 +116,11 @@ json body_of(const SamplesDropped& e) {
   return {{"event", "dropped"}, {"arrivals", e.arrivals}, {"reason", to_string(e.reason)}};
 }
 json body_of(const TicketsGranted& e) {
-  return {{"event", "granted"}, {"groups", e.groups}};
+  return {{"event", "granted"},     {"groups", e.groups}, {"granted", e.granted},
+          {"deadline", e.deadline}, {"holder", e.holder}, {"request", e.request}};
 }
 json body_of(const TicketsExpired& e) {
-  return {{"event", "expired"}, {"groups", e.groups}};
+  return {{"event", "expired"}, {"time", e.time}, {"version", e.version}};
 }
 json body_of(const StepFormed& e) {
   json groups = json::array();
@@ -157,7 +161,9 @@ Event::What what_of(const Reader& from) {
                           from.count("prompt"),
                           from.count("response"),
                           from.integer("version"),
-                          from.count("bytes")};
+                          from.count("bytes"),
+                          static_cast<std::uint32_t>(from.count("content")),
+                          from.has("holder") ? from.text("holder") : std::string()};
   }
   if (kind == "duplicates") return DuplicatesTold{from.count("count")};
   if (kind == "closed") return GroupClosed{from.uid(), from.flag("by_deadline")};
@@ -167,8 +173,11 @@ Event::What what_of(const Reader& from) {
   }
   if (kind == "published") return VersionPublished{from.integer("version")};
   if (kind == "dropped") return SamplesDropped{from.integers("arrivals"), reason_of(from.text("reason"))};
-  if (kind == "granted") return TicketsGranted{from.count("groups")};
-  if (kind == "expired") return TicketsExpired{from.count("groups")};
+  if (kind == "granted") {
+    return TicketsGranted{from.count("groups"), from.count("granted"), from.count("deadline"),
+                          from.text("holder"), from.text("request")};
+  }
+  if (kind == "expired") return TicketsExpired{from.count("time"), from.integer("version")};
   if (kind == "formed") return step_formed(from);
   if (kind == "trained") return StepTrained{from.count("step"), from.has("skips") && from.flag("skips")};
   if (kind == "ended") return StreamEnded{};

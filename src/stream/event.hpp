@@ -32,6 +32,8 @@ struct SampleAccepted {
   std::int64_t response = 0;  ///< tokens
   std::int64_t version = 0;   ///< the oldest of its tokens'
   std::int64_t bytes = 0;     ///< that its storage takes, which the capacity limits
+  std::uint32_t content = 0;  ///< hash of everything it holds: a repeated key must have the same
+  std::string holder = {};    ///< of the ticket that this sample's group uses up, if its sender named one
 
   friend bool operator==(const SampleAccepted&, const SampleAccepted&) = default;
 };
@@ -62,8 +64,8 @@ struct GroupAborted {
   friend bool operator==(const GroupAborted&, const GroupAborted&) = default;
 };
 
-/// The policy's version is now this one. A lower one than before, as a job that was resumed tells, changes
-/// nothing.
+/// The policy's version is now this one. A lower version than before, which a resumed job publishes, changes
+/// nothing but that some version was published.
 struct VersionPublished {
   std::int64_t version = 0;
 
@@ -78,16 +80,23 @@ struct SamplesDropped {
   friend bool operator==(const SamplesDropped&, const SamplesDropped&) = default;
 };
 
-/// New groups may be started. The first sample of a new group uses one up, the oldest first.
+/// New groups may be started. The first sample of a new group uses one ticket up: the oldest of the sample's
+/// holder, or the oldest of all if that holder has none.
 struct TicketsGranted {
   std::int64_t groups = 0;
+  std::int64_t granted = 0;   ///< when, in milliseconds since 1970
+  std::int64_t deadline = 0;  ///< likewise: tickets that are not used by then expire
+  std::string holder = {};    ///< who has them; empty if the request did not say
+  std::string request = {};   ///< identity of the request, which a retry repeats; empty: it has none
 
   friend bool operator==(const TicketsGranted&, const TicketsGranted&) = default;
 };
 
-/// So many are not waited for any longer, the oldest first: whoever had them is taken for dead.
+/// Tickets are not waited for any longer: those with a deadline up to `time`, whose holders are taken for
+/// dead, and those of versions below `version`, whose groups would be stale.
 struct TicketsExpired {
-  std::int64_t groups = 0;
+  std::int64_t time = -1;
+  std::int64_t version = 0;
 
   friend bool operator==(const TicketsExpired&, const TicketsExpired&) = default;
 };

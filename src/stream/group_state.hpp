@@ -19,6 +19,7 @@ struct WaitingSample {
   std::int64_t response = 0;
   std::int64_t version = 0;
   std::int64_t bytes = 0;
+  std::uint32_t content = 0;  ///< its hash, which a job does not get
 
   friend bool operator==(const WaitingSample&, const WaitingSample&) = default;
 };

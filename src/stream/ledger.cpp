@@ -41,6 +41,15 @@ std::int64_t WaitingGroup::version() const noexcept {
   return oldest;
 }
 
+std::string refusal_of(const Uid& uid) {
+  const auto* const text = std::get_if<std::string>(&uid);
+  if (text == nullptr) return "";
+  if (text->empty()) return "has an empty uid. Name its group";
+  if (std::ssize(*text) <= most_uid_bytes) return "";
+  return "has a uid of " + std::to_string(text->size()) + " bytes, and at most " +
+         std::to_string(most_uid_bytes) + " are allowed. Give its group a shorter name";
+}
+
 Amount& Amount::operator+=(const Amount& other) noexcept {
   samples += other.samples;
   prompt += other.prompt;
@@ -67,20 +76,30 @@ Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const Se
   for (const Amount& dropped : totals_.dropped) received_ += dropped;
 }
 
-bool Ledger::is_known(const SampleKey& key) const {
+std::optional<std::uint32_t> Ledger::content_of(const SampleKey& key) const {
   const GroupKey group = group_key(key.uid);
-  if (key.index < 0) return false;
-  if (seen_.contains(group, key.index)) return true;
-  const auto is_it = [&](const WaitingSample& sample) { return sample.index == key.index; };
-  const GroupState* state = find(group);
-  if (state != nullptr && std::ranges::any_of(state->samples, is_it)) return true;
-  if (state != nullptr && std::ranges::any_of(state->withdrawn, is_it)) return true;
-  return std::ranges::any_of(strays_, [&](const auto& stray) { return stray.second.key == key; });
+  if (key.index < 0) return std::nullopt;
+  if (const auto seen = seen_.content(group, key.index)) return seen;
+  if (const GroupState* state = find(group); state != nullptr) {
+    for (const auto* const samples : {&state->samples, &state->withdrawn}) {
+      const auto found = std::ranges::find(*samples, key.index, &WaitingSample::index);
+      if (found != samples->end()) return found->content;
+    }
+  }
+  for (const auto& [number, stray] : strays_)
+    if (stray.key == key) return stray.content;
+  return std::nullopt;
+}
+
+bool Ledger::knows_group(const Uid& uid) const {
+  const GroupKey key = group_key(uid);
+  return groups_.contains(key) || seen_.has(key);
 }
 
 std::string Ledger::refusal(const SampleAccepted& sample) const {
   const std::int64_t index = sample.key.index;
   if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Name its group";
+  if (const std::string why = refusal_of(sample.key.uid); !why.empty()) return why;
   if (index < 0 || index >= settings_.group_size) {
     return "has index " + std::to_string(index) + ", and stream.group_size allows 0 to " +
            std::to_string(settings_.group_size - 1) + ". Set stream.group_size to the responses of a prompt";
@@ -89,6 +108,14 @@ std::string Ledger::refusal(const SampleAccepted& sample) const {
   if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative size";
   if (totals_.ended) return "comes after the end of the stream. Start a new buffer for another stream";
   return "";
+}
+
+std::string Ledger::refusal_of_version(std::int64_t version) const {
+  if (!totals_.has_version || version <= totals_.version) return "";
+  return "has version " + std::to_string(version) + ", and version " + std::to_string(totals_.version) +
+         " of the policy is the latest that was published. Send the version that wrote the sample, and let "
+         "the "
+         "trainer publish a version before it gives the weights to producers";
 }
 
 Changes Ledger::apply(const Event& event) {
@@ -173,24 +200,23 @@ void Ledger::require(std::int64_t number, const StepTrained& trained) const {
 
 // What an event changes.
 
-GroupState& Ledger::begin_group(const Uid& uid, const GroupKey& key, std::int64_t number) {
+GroupState& Ledger::begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
+                                const std::string& holder) {
   const auto [found, is_new] = groups_.try_emplace(key);
   GroupState& group = found->second;
   if (!is_new) return group;
   group.uid = uid;
   for (const std::int64_t index : seen_.indexes(key, settings_.group_size)) group.gone.insert(index);
-  if (!is_replay(number) && !seen_.has(key)) use_tickets(1);
+  if (!is_replay(number) && !seen_.has(key)) use_ticket(holder);
   return group;
 }
 
-void Ledger::use_tickets(std::int64_t groups) {
+void Ledger::use_ticket(const std::string& holder) {
   std::vector<OpenTickets>& tickets = totals_.tickets;
-  while (groups > 0 && !tickets.empty()) {
-    const std::int64_t used = std::min(groups, tickets.front().groups);
-    groups -= used;
-    tickets.front().groups -= used;
-    if (tickets.front().groups == 0) tickets.erase(tickets.begin());
-  }
+  if (tickets.empty()) return;
+  auto used = std::ranges::find(tickets, holder, &OpenTickets::holder);
+  if (used == tickets.end()) used = tickets.begin();
+  if (--used->groups == 0) tickets.erase(used);
 }
 
 void Ledger::enter(std::int64_t number, const SampleAccepted& sample, Changes& changes) {
@@ -204,9 +230,9 @@ void Ledger::enter(std::int64_t number, const SampleAccepted& sample, Changes& c
     due_.emplace(number, DropReason::late);
     return;
   }
-  std::vector<WaitingSample>& samples = begin_group(sample.key.uid, key, number).samples;
-  const WaitingSample waiting{number,          sample.key.index, sample.prompt,
-                              sample.response, sample.version,   sample.bytes};
+  std::vector<WaitingSample>& samples = begin_group(sample.key.uid, key, number, sample.holder).samples;
+  const WaitingSample waiting{number,         sample.key.index, sample.prompt, sample.response,
+                              sample.version, sample.bytes,     sample.content};
   samples.insert(std::ranges::upper_bound(samples, waiting.index, {}, &WaitingSample::index), waiting);
   group_of_.emplace(number, key);
   settle(key, changes);
@@ -240,7 +266,7 @@ void Ledger::enter(std::int64_t number, const GroupAborted& aborted, Changes& ch
     changes.superseded.push_back(number);
     return;
   }
-  GroupState& group = begin_group(aborted.uid, key, number);
+  GroupState& group = begin_group(aborted.uid, key, number, {});
   if (aborted.index) {
     group.gone.insert(*aborted.index);
   } else {
@@ -252,6 +278,7 @@ void Ledger::enter(std::int64_t number, const GroupAborted& aborted, Changes& ch
 
 void Ledger::enter(std::int64_t number, const VersionPublished& published, Changes& changes) {
   changes.superseded.push_back(number);
+  totals_.has_version = true;
   if (published.version <= totals_.version) return;
   totals_.version = published.version;
   std::vector<GroupKey> stale;
@@ -275,7 +302,7 @@ void Ledger::enter(std::int64_t number, const SamplesDropped& dropped, Changes& 
       reason += amount_of(sample);
       waiting_ -= amount_of(sample);
       bytes_ -= sample.bytes;
-      changes.seen.push_back(seen_.add(key, index));
+      note_seen(key, index, sample.content, changes);
     };
     if (const auto stray = strays_.find(arrival); stray != strays_.end()) {
       leave(group_key(stray->second.key.uid), stray->second.key.index, stray->second);
@@ -299,17 +326,18 @@ void Ledger::enter(std::int64_t number, const TicketsGranted& granted, Changes& 
   changes.superseded.push_back(number);
   if (is_replay(number) || granted.groups <= 0) return;
   std::vector<OpenTickets>& tickets = totals_.tickets;
-  std::int64_t room = most_tickets;
-  for (const OpenTickets& open : tickets) room -= open.groups;
-  const std::int64_t known = std::min(room, granted.groups);
-  if (known <= 0) return;
-  if (tickets.empty() || tickets.back().version != totals_.version) tickets.push_back({totals_.version, 0});
-  tickets.back().groups += known;
+  tickets.push_back({totals_.version, granted.groups, granted.groups, granted.granted, granted.deadline,
+                     granted.holder, granted.request});
 }
 
 void Ledger::enter(std::int64_t number, const TicketsExpired& expired, Changes& changes) {
   changes.superseded.push_back(number);
-  if (!is_replay(number)) use_tickets(expired.groups);
+  if (is_replay(number)) return;
+  std::erase_if(totals_.tickets, [&](const OpenTickets& open) {
+    const bool is_over = open.deadline <= expired.time || open.version < expired.version;
+    if (is_over) totals_.expired_tickets += open.groups;
+    return is_over;
+  });
 }
 
 void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& changes) {
@@ -332,7 +360,7 @@ void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& chang
     for (const WaitingSample& sample : group.samples) {
       waiting_ -= amount_of(sample);
       formed_ += amount_of(sample);
-      if (!is_replay(number)) ++totals_.staleness[formed.version - sample.version];
+      if (!is_replay(number)) ++totals_.staleness[counted_behind(formed.version, sample.version)];
       group_of_.erase(sample.arrival);
       due_.erase(sample.arrival);
     }
@@ -370,12 +398,12 @@ void Ledger::train(const GroupKey& key, Changes& changes) {
     formed_ -= amount_of(sample);
     totals_.trained += amount_of(sample);
     bytes_ -= sample.bytes;
-    changes.seen.push_back(seen_.add(key, sample.index));
+    note_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
   }
   for (const WaitingSample& sample : group.withdrawn) {
     bytes_ -= sample.bytes;
-    changes.seen.push_back(seen_.add(key, sample.index));
+    note_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
   }
   changes.seen.push_back(seen_.end(key));
@@ -403,6 +431,11 @@ void Ledger::withdraw(std::int64_t number, const GroupKey& key, Changes& changes
   group.events.push_back(number);
 }
 
+void Ledger::note_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes) {
+  const std::array<SeenSlot, 2> slots = seen_.add(key, index, content);
+  changes.seen.insert(changes.seen.end(), slots.begin(), slots.end());
+}
+
 void Ledger::forget_place(GroupState& group) {
   if (group.place) ready_.erase(*group.place);
   if (group.first) open_.erase(*group.first);
@@ -416,7 +449,8 @@ void Ledger::settle(const GroupKey& key, Changes& changes) {
   for (const WaitingSample& sample : group.samples) due_.erase(sample.arrival);
   const GroupVerdict verdict = judge(group, settings_, totals_.version, totals_.ended);
   for (const auto& [arrival, reason] : verdict.due) due_.emplace(arrival, reason);
-  // What was over is in seen_: a replay may begin with an abort whose group has samples that come further on.
+  // What was over is in seen_: a replay may begin with an abort whose group has samples that come further
+  // on.
   const bool is_over = verdict.is_over && !is_replay(latest_);
   if (is_over || (group.samples.empty() && group.events.empty())) {
     if (is_over) changes.seen.push_back(seen_.end(key));
@@ -487,20 +521,37 @@ std::vector<std::int64_t> Ledger::coming() const {
     for (const WaitingSample& sample : groups_.at(key).samples) oldest = std::min(oldest, sample.version);
     versions.push_back(oldest);
   }
-  for (const OpenTickets& open : totals_.tickets)
+  if (!settings_.limits_tickets()) return versions;
+  for (const OpenTickets& open : totals_.tickets) {
+    if (settings_.is_stale(open.version, totals_.version)) continue;
     versions.insert(versions.end(), static_cast<std::size_t>(open.groups), open.version);
+  }
   return versions;
 }
 
 std::int64_t Ledger::grantable(std::int64_t groups_per_step) const {
-  if (!settings_.max_staleness || settings_.on_stale != OnStale::wait)
-    return std::numeric_limits<std::int64_t>::max();
+  if (!settings_.limits_tickets()) return std::numeric_limits<std::int64_t>::max();
+  if (std::ssize(totals_.tickets) >= most_grants) return 0;
   std::int64_t left = (*settings_.max_staleness + 1) * groups_per_step;
   left -= std::ssize(open_) + std::ssize(ready_);
   for (const auto& [number, step] : steps_)
     if (step.version == totals_.version) left -= step.num_groups;
-  for (const OpenTickets& open : totals_.tickets) left -= open.groups;
-  return std::max(left, std::int64_t{0});
+  std::int64_t open = 0;
+  for (const OpenTickets& grant : totals_.tickets) open += grant.groups;
+  return std::max(std::min(left, most_tickets) - open, std::int64_t{0});
+}
+
+const OpenTickets* Ledger::granted_before(const std::string& holder,
+                                          const std::string& request) const noexcept {
+  if (request.empty()) return nullptr;
+  for (const OpenTickets& open : totals_.tickets)
+    if (open.request == request && open.holder == holder) return &open;
+  return nullptr;
+}
+
+std::optional<std::int64_t> Ledger::next_ticket_deadline() const noexcept {
+  if (totals_.tickets.empty()) return std::nullopt;
+  return std::ranges::min(totals_.tickets, {}, &OpenTickets::deadline).deadline;
 }
 
 Status Ledger::status() const {
@@ -521,6 +572,8 @@ Status Ledger::status() const {
   status.duplicates = totals_.duplicates;
   status.staleness = totals_.staleness;
   for (const OpenTickets& open : totals_.tickets) status.tickets += open.groups;
+  status.expired_tickets = totals_.expired_tickets;
+  if (!totals_.tickets.empty()) status.oldest_tickets = totals_.tickets.front();
   status.seen_bytes = seen_.bytes();
   status.bytes = bytes_ + status.seen_bytes;
   if (!steps_.empty()) status.formed_step = steps_.rbegin()->first;

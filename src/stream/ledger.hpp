@@ -48,10 +48,15 @@ struct Amount {
   friend bool operator==(const Amount&, const Amount&) = default;
 };
 
-/// Tickets that were granted at a version and not used yet.
+/// A grant of tickets, some of which are not used yet.
 struct OpenTickets {
-  std::int64_t version = 0;
-  std::int64_t groups = 0;
+  std::int64_t version = 0;  ///< of the policy when they were granted
+  std::int64_t groups = 0;   ///< not used yet, at least one
+  std::int64_t of = 0;       ///< how many were granted
+  std::int64_t granted = 0;  ///< as in TicketsGranted
+  std::int64_t deadline = 0;
+  std::string holder = {};
+  std::string request = {};
 
   friend bool operator==(const OpenTickets&, const OpenTickets&) = default;
 };
@@ -61,13 +66,15 @@ struct OpenTickets {
 struct Totals {
   std::int64_t last_event = 0;  ///< the number of the latest event, also of those that need not be kept
   std::int64_t version = 0;
+  bool has_version = false;  ///< a job has published one
   bool ended = false;
   std::int64_t duplicates = 0;
   std::optional<std::int64_t> trained_step;  ///< the latest
   Amount trained;
   std::array<Amount, num_drop_reasons> dropped;      ///< by DropReason
-  std::vector<OpenTickets> tickets;                  ///< by version, ascending, none of 0 groups
-  std::map<std::int64_t, std::int64_t> staleness{};  ///< samples that were formed, by versions behind
+  std::vector<OpenTickets> tickets;                  ///< in the order in which they were granted
+  std::int64_t expired_tickets = 0;                  ///< that were granted and never used
+  std::map<std::int64_t, std::int64_t> staleness{};  ///< samples that were formed, by counted_behind()
 
   friend bool operator==(const Totals&, const Totals&) = default;
 };
@@ -80,9 +87,18 @@ struct Changes {
   std::vector<SeenSlot> seen;  ///< to be stored, one of a slot
 };
 
-/// So many groups that were granted and have not begun are known. More may be granted where staleness has no
-/// bound.
+/// Most tickets, and most grants of them, that are open at a time: a job is told of each, and a store keeps
+/// them.
 inline constexpr std::int64_t most_tickets = std::int64_t{1} << 20;
+inline constexpr std::int64_t most_grants = 4096;
+
+/// Longest uid, holder, request identity, and reason of an abort, in bytes.
+inline constexpr std::int64_t most_uid_bytes = 1024;
+inline constexpr std::int64_t most_name_bytes = 256;
+inline constexpr std::int64_t most_reason_bytes = 1024;
+
+/// Why no group may have this uid, and what to do. Empty if one may.
+[[nodiscard]] std::string refusal_of(const Uid& uid);
 
 /// How many are where. At any time, and for the amounts of tokens as well:
 /// received = trained + formed + waiting + dropped.
@@ -98,8 +114,10 @@ struct Status {
   Amount trained;
   std::array<Amount, num_drop_reasons> dropped;
   std::int64_t duplicates = 0;
-  std::map<std::int64_t, std::int64_t> staleness;  ///< samples by the versions behind when they were formed
+  std::map<std::int64_t, std::int64_t> staleness;  ///< as in Totals
   std::int64_t tickets = 0;                        ///< granted, and neither used nor expired
+  std::int64_t expired_tickets = 0;
+  std::optional<OpenTickets> oldest_tickets;
   std::int64_t bytes = 0;                    ///< of samples that wait or are formed, and of remembered keys
   std::int64_t seen_bytes = 0;               ///< of these, the remembered keys
   std::optional<std::int64_t> formed_step;   ///< the latest
@@ -120,8 +138,10 @@ struct Status {
 /// settings, but for group_size while groups wait or are formed.
 ///
 /// Keys are remembered for as long as the ledger's store exists, since a producer may repeat itself at any
-/// time: 24 bytes a group (for each 63 indexes), and up to twice that in memory while the table grows. They
-/// count into `bytes`, so that the capacity bounds them, too: a million groups take 24 MB.
+/// time, together with a hash of 32 bits of what each sample held, so that a key that comes again with other
+/// content is found out: 24 bytes per group (for each 63 indexes) and 12 per sample, and up to twice that in
+/// memory while the table grows. They count into `bytes`, so that the capacity bounds them, too: a million
+/// groups of 8 take 120 MB.
 class Ledger {
  public:
   /// Throws as StreamSettings::validate does.
@@ -129,19 +149,25 @@ class Ledger {
   /// From a store: then apply the events that it still has, in order.
   Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen);
 
-  /// Whether a sample with that key came before: it waits, is in a step, was trained or was dropped.
-  [[nodiscard]] bool is_known(const SampleKey& key) const;
-  /// Why the sample cannot be taken at all (the door's 422), and what to do: no uid, an index outside the
-  /// group, a negative number, after the end. Empty if it can. A version that is not published yet can.
+  /// The hash of what a sample with that key held: it waits, is in a step, was trained or was dropped. Null
+  /// if there was none.
+  [[nodiscard]] std::optional<std::uint32_t> content_of(const SampleKey& key) const;
+  [[nodiscard]] bool is_known(const SampleKey& key) const { return content_of(key).has_value(); }
+  /// Whether anything of the group came before: a sample, or an abort.
+  [[nodiscard]] bool knows_group(const Uid& uid) const;
+  /// Why the sample cannot be taken at all (status 422), and what to do: no uid or one that is empty or too
+  /// long, an index outside the group, a negative number, after the end. Empty if it can.
   [[nodiscard]] std::string refusal(const SampleAccepted& sample) const;
+  /// The same for a version above the published one. Before a job has published one, there is none.
+  [[nodiscard]] std::string refusal_of_version(std::int64_t version) const;
 
   /// Throws InputError, and then has changed nothing, unless the number is above that of the event before
   /// (gaps are allowed); a SampleAccepted is neither known nor refused; SamplesDropped wait; and a StepFormed
   /// has the number after the latest one (any, if there is none), the current version, and groups that are
   /// ready with so many samples, one at least.
   ///
-  /// Closing a group of which nothing came, what comes too late for a group in a step, a lower version, and
-  /// expiring more tickets than there are changes nothing. A group that was aborted as a whole is over: what
+  /// Closing a group of which nothing came, what comes too late for a group in a step, and a lower version
+  /// change nothing. A group that was aborted as a whole is over: what
   /// still comes of it is late. So is what comes after a group was closed.
   Changes apply(const Event& event);
 
@@ -158,14 +184,20 @@ class Ledger {
   /// Groups that still wait for samples, in the order of their first samples: what a deadline is about.
   [[nodiscard]] std::vector<Uid> open_groups() const;
 
-  /// Versions of groups that have not come, or not as a whole: of open groups and of tickets.
+  /// Versions of groups that have not come, or not as a whole: of open groups; and of tickets, if these are
+  /// limited, whose groups would not be stale.
   [[nodiscard]] std::vector<std::int64_t> coming() const;
 
   /// How many new groups may be started, so that all of them can be in a step before they are stale, if every
   /// step has `groups_per_step` and every version one step: (max_staleness + 1) steps' groups without those
   /// that wait, were formed at this version, or have tickets. Unlimited (the largest number) unless
-  /// OnStale::wait with max_staleness.
+  /// StreamSettings::limits_tickets.
   [[nodiscard]] std::int64_t grantable(std::int64_t groups_per_step) const;
+  /// What was granted to this request before, if any of it is open. Null for a request without an identity.
+  [[nodiscard]] const OpenTickets* granted_before(const std::string& holder,
+                                                  const std::string& request) const noexcept;
+  /// When the next tickets expire, in milliseconds since 1970.
+  [[nodiscard]] std::optional<std::int64_t> next_ticket_deadline() const noexcept;
 
   [[nodiscard]] Status status() const;
   [[nodiscard]] const Totals& totals() const noexcept {
@@ -209,9 +241,11 @@ class Ledger {
   void enter(std::int64_t number, const StepTrained& trained, Changes& changes);
   void enter(std::int64_t number, const StreamEnded& ended, Changes& changes);
 
-  GroupState& begin_group(const Uid& uid, const GroupKey& key, std::int64_t number);
-  void use_tickets(std::int64_t groups);
+  GroupState& begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
+                          const std::string& holder);
+  void use_ticket(const std::string& holder);
   void settle(const GroupKey& key, Changes& changes);
+  void note_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes);
   void forget_place(GroupState& group);
   void withdraw(std::int64_t number, const GroupKey& key, Changes& changes);
   void train(const GroupKey& key, Changes& changes);

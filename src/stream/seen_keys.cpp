@@ -19,6 +19,15 @@ GroupKey slot_of(const GroupKey& group, std::int64_t page) noexcept {
   return {mix_64(group.high + number), mix_64(group.low ^ number)};
 }
 
+/// Where hashes are: two of samples in one slot. No page of indexes has so high a number.
+GroupKey content_slot_of(const GroupKey& group, std::int64_t index) noexcept {
+  return slot_of(group, (std::int64_t{1} << 32) + index / 2);
+}
+
+constexpr int content_shift(std::int64_t index) noexcept {
+  return index % 2 == 0 ? 0 : 32;
+}
+
 constexpr std::uint64_t bit_of(std::int64_t index) noexcept {
   return std::uint64_t{1} << (index % indexes_of_slot);
 }
@@ -52,8 +61,9 @@ SeenSlot SeenKeys::set(const GroupKey& slot, std::uint64_t bits) {
   return set;
 }
 
-bool SeenKeys::contains(const GroupKey& group, std::int64_t index) const noexcept {
-  return (bits_of(slot_of(group, index / indexes_of_slot)) & bit_of(index)) != 0;
+std::optional<std::uint32_t> SeenKeys::content(const GroupKey& group, std::int64_t index) const noexcept {
+  if ((bits_of(slot_of(group, index / indexes_of_slot)) & bit_of(index)) == 0) return std::nullopt;
+  return static_cast<std::uint32_t>(bits_of(content_slot_of(group, index)) >> content_shift(index));
 }
 
 bool SeenKeys::has(const GroupKey& group) const noexcept {
@@ -74,8 +84,9 @@ std::vector<std::int64_t> SeenKeys::indexes(const GroupKey& group, std::int64_t 
   return indexes;
 }
 
-SeenSlot SeenKeys::add(const GroupKey& group, std::int64_t index) {
-  return set(slot_of(group, index / indexes_of_slot), bit_of(index));
+std::array<SeenSlot, 2> SeenKeys::add(const GroupKey& group, std::int64_t index, std::uint32_t content) {
+  return {set(slot_of(group, index / indexes_of_slot), bit_of(index)),
+          set(content_slot_of(group, index), std::uint64_t{content} << content_shift(index))};
 }
 
 SeenSlot SeenKeys::end(const GroupKey& group) {

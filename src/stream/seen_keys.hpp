@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,8 +11,8 @@
 
 namespace evenkeel::stream {
 
-/// Keys that were trained or dropped: 63 of a group, and whether the group is over. To be stored by `slot`; a
-/// later one of the same slot replaces it.
+/// Keys that were trained or dropped: 63 of a group, and whether the group is over; or the hashes of what two
+/// of them held. To be stored by `slot`; a later one of the same slot replaces it.
 struct SeenSlot {
   GroupKey slot;
   std::uint64_t bits = 0;
@@ -18,14 +20,21 @@ struct SeenSlot {
   friend bool operator==(const SeenSlot&, const SeenSlot&) = default;
 };
 
-/// The keys of samples that are over, compactly: sorted slots of 24 bytes, and a few new ones beside them.
+/// The keys of samples that are over, with a hash of what each held, compactly: sorted slots of 24 bytes, and
+/// a few new ones beside them. A group takes 24 bytes for each 63 of its indexes, and 24 for each two
+/// samples.
 class SeenKeys {
  public:
   SeenKeys() = default;
   /// In any order, one of each slot.
   explicit SeenKeys(std::span<const SeenSlot> slots);
 
-  [[nodiscard]] bool contains(const GroupKey& group, std::int64_t index) const noexcept;
+  [[nodiscard]] bool contains(const GroupKey& group, std::int64_t index) const noexcept {
+    return content(group, index).has_value();
+  }
+  /// The hash of what the sample held; none if it was not noted.
+  [[nodiscard]] std::optional<std::uint32_t> content(const GroupKey& group,
+                                                     std::int64_t index) const noexcept;
   /// Whether any sample of the group, or its end, was noted.
   [[nodiscard]] bool has(const GroupKey& group) const noexcept;
   /// Whether nothing more of the group is taken.
@@ -33,8 +42,8 @@ class SeenKeys {
   /// Those below `group_size`, ascending.
   [[nodiscard]] std::vector<std::int64_t> indexes(const GroupKey& group, std::int64_t group_size) const;
 
-  /// Both return the slot as it is then.
-  SeenSlot add(const GroupKey& group, std::int64_t index);
+  /// Both return the slots that they changed, as they are then. Precondition: add() has not had that sample.
+  std::array<SeenSlot, 2> add(const GroupKey& group, std::int64_t index, std::uint32_t content);
   SeenSlot end(const GroupKey& group);
 
   [[nodiscard]] std::int64_t bytes() const noexcept;

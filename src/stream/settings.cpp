@@ -46,6 +46,7 @@ void StreamSettings::validate() const {
   require_range<std::int64_t>("group_size", group_size, 1, most_in_group);
   require_range<std::int64_t>("min_group", fewest(), 1, group_size);
   if (deadline) require_range("deadline", *deadline, 0.0, year);
+  require_range("ticket_deadline", ticket_deadline, 0.0, year);
   if (patience) require_range("patience", *patience, 0.0, year);
   if (max_staleness) require_range<std::int64_t>("max_staleness", *max_staleness, 0, std::int64_t{1} << 30);
   require_range<std::int64_t>("look_ahead", look_ahead, 0, most_ahead);

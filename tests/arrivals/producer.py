@@ -2,7 +2,8 @@
 """producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's door, one to
 three a request, and some requests twice. A request that is not answered is sent
 again. The numbers of lines that the buffer has acknowledged are in ACKNOWLEDGED, on the disk; a producer that is killed and
-started again goes on after them. Samples are up to K versions behind what the door last told."""
+started again goes on after them. Samples are up to K versions behind what the door last told. The version of
+a line is in ACKNOWLEDGED.versions before it is sent, since a sample that is sent again must be the same."""
 import argparse
 import json
 import os
@@ -21,6 +22,12 @@ PAUSE = 0.6  # the longest between two requests, in seconds
 def lines_in(path):
     """Whole lines: the last one may be torn."""
     return [int(line) for line in path.read_text(encoding='utf-8').split('\n')[:-1]] if path.exists() else []
+
+
+def note(file, text):
+    file.write(text)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def post(url, body):
@@ -60,17 +67,20 @@ def main():
     done = set(lines_in(arguments.acknowledged))
     to_send = [number for number in range(len(samples)) if number not in done]
     version = 0
-    with arguments.acknowledged.open('a', encoding='utf-8') as acknowledged:
+    chosen = arguments.acknowledged.with_name(arguments.acknowledged.name + '.versions')
+    for line in chosen.read_text(encoding='utf-8').split('\n')[:-1] if chosen.exists() else []:
+        number, of_sample = line.split()
+        samples[int(number)]['version'] = int(of_sample)
+    with arguments.acknowledged.open('a', encoding='utf-8') as acknowledged, chosen.open('a', encoding='utf-8') as versions:
         while to_send:
             batch, to_send = to_send[:(taken := draw.randint(1, 3))], to_send[taken:]
             for number in batch:
-                samples[number]['version'] = max(0, version - draw.randint(0, arguments.versions))
+                samples[number].setdefault('version', max(0, version - draw.randint(0, arguments.versions)))
+            note(versions, ''.join(f'{number} {samples[number]["version"]}\n' for number in batch))
             twice = draw.random() < 0.15
             lines = [json.dumps(samples[number]) + '\n' for number in batch]
             version = max(version, send(arguments.url, lines, twice))
-            acknowledged.write(''.join(f'{number}\n' for number in batch))
-            acknowledged.flush()
-            os.fsync(acknowledged.fileno())
+            note(acknowledged, ''.join(f'{number}\n' for number in batch))
             time.sleep(draw.random() * PAUSE)
 
 

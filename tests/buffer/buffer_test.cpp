@@ -69,6 +69,42 @@ TEST(Buffer, says_what_it_has_accepted_and_what_came_before) {
   expect_balance(buffer);
 }
 
+TEST(Buffer, refuses_a_key_that_comes_again_with_other_content_whatever_became_of_the_first) {
+  const ScratchFolder folder;
+  const auto open = [&] {
+    return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(2));
+  };
+  auto buffer = open();
+  const std::string one = rollout_line("a", 0, 0, 3);
+  const std::string other = rollout_line("a", 0, 0, 4);
+  const auto refusal = [&](const std::string& lines) {
+    return report_of<FieldsError>([&] { buffer->take(received(lines)); });
+  };
+  EXPECT_EQ(refusal(one + other).where, "body:2") << "in one request";
+  EXPECT_EQ(buffer->status().stream.received.samples, 0);
+  buffer->take(received(one));
+  const ErrorReport report = refusal(rollout_line("a", 1) + other);
+  EXPECT_EQ(report.where, "body:2");
+  EXPECT_EQ(report.message, "sample 0 of group 'a' came before with other content");
+  EXPECT_THAT(report.hint, HasSubstr("an index of its own"));
+  EXPECT_EQ(buffer->status().stream.received.samples, 1) << "nothing of the request is taken";
+  buffer->take(received(rollout_line("a", 1)));
+  buffer->form(step_of(*buffer, 0, 1));
+  EXPECT_EQ(refusal(other).where, "body:1") << "in a step";
+  buffer.reset();
+  buffer = open();
+  EXPECT_EQ(refusal(other).where, "body:1") << "after a restart";
+  buffer->trained(0);
+  buffer.reset();
+  buffer = open();
+  EXPECT_EQ(refusal(other).where, "body:1") << "trained";
+  EXPECT_EQ(buffer->take(received(rollout_line("b", 0) + "  " + one)).duplicates, 1) << "among others";
+  buffer->end();
+  EXPECT_EQ(buffer->take(received(one)).duplicates, 1) << "after the end";
+  EXPECT_EQ(refusal(other).where, "body:1");
+  EXPECT_THROW(buffer->take(received(rollout_line("c", 0))), InputError);
+}
+
 TEST(Buffer, takes_nothing_of_a_request_that_is_refused) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   const ErrorReport report =
@@ -192,7 +228,7 @@ TEST(Buffer, has_the_same_after_a_restart) {
   buffer->take(received(rollout_line("a", 0, 1) + rollout_line("a", 1, 2) + rollout_line("b", 0) +
                         rollout_line("c", 0) + rollout_line("c", 1) + rollout_line("d", 0) +
                         rollout_line("d", 1)));
-  buffer->take(received(rollout_line("a", 0)));
+  buffer->take(received(rollout_line("a", 0, 1)));
   buffer->publish(3);
   buffer->begin_job(5);
   buffer->form(step_of(*buffer, 7, 1));
@@ -209,7 +245,7 @@ TEST(Buffer, has_the_same_after_a_restart) {
   EXPECT_EQ(buffer->status().groups_per_step, 5);
   EXPECT_EQ(buffer->formed(0), formed);
   EXPECT_EQ(buffer->schema().fields, schema.fields);
-  EXPECT_EQ(buffer->take(received(rollout_line("a", 1))).duplicates, 1);
+  EXPECT_EQ(buffer->take(received(rollout_line("a", 1, 2))).duplicates, 1);
   EXPECT_EQ(buffer->take(received(rollout_line("b", 1))).accepted, 1);
   EXPECT_THAT(ready_in(*buffer), ElementsAre(Uid("b")));
   expect_balance(*buffer);
@@ -354,6 +390,87 @@ TEST(Buffer, grants_tickets_once_a_job_has_said_what_a_step_takes) {
   EXPECT_EQ(buffer.grant(100).groups, 0);
 }
 
+/// A buffer whose job takes four groups at once, each of one sample.
+std::unique_ptr<Buffer> with_tickets(std::unique_ptr<Store> store, double deadline,
+                                     stream::OnStale on_stale = stream::OnStale::wait) {
+  stream::StreamSettings settings = groups_of(1);
+  settings.max_staleness = 0;
+  settings.on_stale = on_stale;
+  settings.ticket_deadline = deadline;
+  auto buffer = std::make_unique<Buffer>(std::move(store), settings);
+  buffer->begin_job(4, {.takes_over = true});
+  return buffer;
+}
+
+TEST(Buffer, grants_tickets_again_whose_holders_died_also_after_a_restart) {
+  const ScratchFolder folder;
+  const auto open = [&](double deadline) {
+    return with_tickets(open_lmdb_store(folder / "store", least_lmdb_capacity), deadline);
+  };
+  auto buffer = open(0.2);
+  EXPECT_EQ(buffer->grant(3, {.holder = "dead"}).groups, 3);
+  buffer.reset();
+  buffer = open(600);
+  EXPECT_EQ(buffer->grant(1, {.holder = "alive"}).groups, 1);
+  while (buffer->status().stream.tickets > 1) std::this_thread::sleep_for(10ms);  // nobody has to ask
+  EXPECT_EQ(buffer->status().stream.expired_tickets, 3);
+  EXPECT_EQ(buffer->status().stream.oldest_tickets->holder, "alive");
+  EXPECT_EQ(buffer->grant(100).groups, 3);
+  buffer->publish(1);
+  EXPECT_EQ(buffer->grant(100).groups, 4) << "groups of version 0 would be stale";
+}
+
+TEST(Buffer, grants_the_same_tickets_to_the_same_request) {
+  auto buffer = with_tickets(make_memory_store(1 << 20), 600);
+  const TicketRequest request{.holder = "worker", .identity = "1"};
+  EXPECT_EQ(buffer->grant(3, request).groups, 3);
+  EXPECT_EQ(buffer->grant(3, request).groups, 3) << "whose answer was lost";
+  EXPECT_EQ(buffer->grant(3, {.holder = "worker", .identity = "2"}).groups, 1);
+  EXPECT_EQ(buffer->status().stream.tickets, 4);
+  buffer->take(received(rollout_line("a", 0)), "worker");
+  EXPECT_EQ(buffer->grant(3, request).groups, 3);
+  EXPECT_EQ(buffer->status().stream.tickets, 3);
+}
+
+TEST(Buffer, counts_no_tickets_that_are_not_limited) {
+  for (const auto on_stale : {stream::OnStale::drop, stream::OnStale::mask}) {
+    auto buffer = with_tickets(make_memory_store(1 << 20), 600, on_stale);
+    EXPECT_EQ(buffer->grant(100).groups, 100);
+    EXPECT_EQ(buffer->status().stream.tickets, 0);
+    EXPECT_TRUE(buffer->wait_for(0, 0, 0ms).coming.empty());
+  }
+}
+
+TEST(Buffer, refuses_versions_that_were_not_published_once_one_was) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(1));
+  EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 500))).accepted, 1) << "the job has yet to begin";
+  buffer.publish(0);
+  const ErrorReport report =
+      report_of<InputError>([&] { buffer.take(received(rollout_line("b", 0) + rollout_line("b", 0, 1))); });
+  EXPECT_EQ(report.where, "body:2");
+  EXPECT_THAT(report.message, HasSubstr("has version 1, and version 0 of the policy is the latest"));
+  buffer.publish(1);
+  EXPECT_EQ(buffer.take(received(rollout_line("b", 0, 1))).accepted, 1);
+}
+
+TEST(Buffer, keeps_short_reasons_of_aborts_and_needs_room_for_those_of_unknown_groups) {
+  stream::StreamSettings settings = groups_of(2);
+  settings.min_group = 1;
+  Buffer buffer(make_memory_store(2000), settings);
+  EXPECT_THAT(report_of<InputError>([&] { buffer.abort_group("a", 0, std::string(1025, 'r')); }).message,
+              HasSubstr("has 1025 bytes, and at most 1024 are kept"));
+  EXPECT_THROW(buffer.abort_group(std::string(1025, 'u'), 0, ""), InputError);
+  EXPECT_THROW(buffer.abort_group("", 0, ""), InputError);
+  buffer.take(received(rollout_line("a", 0)));
+  while (buffer.status().used < 1500)
+    buffer.take(received(rollout_line("x" + std::to_string(buffer.status().used), 0)));
+  EXPECT_THROW(buffer.abort_group("unknown", 0, std::string(1024, 'r')), FullError);
+  EXPECT_THROW(for (int i = 0; i < 100; ++i) buffer.abort_group("unknown " + std::to_string(i), 0, ""),
+               FullError);
+  buffer.abort_group("a", std::nullopt, std::string(1024, 'r'));
+  EXPECT_EQ(buffer.status().stream.dropped[1].samples, 1);
+}
+
 TEST(Buffer, drops_what_is_stale_and_says_so) {
   stream::StreamSettings settings = groups_of(1);
   settings.max_staleness = 1;
@@ -364,7 +481,7 @@ TEST(Buffer, drops_what_is_stale_and_says_so) {
   EXPECT_EQ(intake.accepted, 1);
   EXPECT_EQ(intake.stale, 1);
   EXPECT_EQ(intake.version, 5);
-  EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 5))).duplicates, 1);
+  EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 3))).duplicates, 1);
   expect_balance(buffer);
 }
 
@@ -387,9 +504,21 @@ TEST(Buffer, finds_a_group_by_the_text_of_its_number) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   buffer.take(received(R"({"uid": 7, "index": 0, "version": 0, "prompt_ids": [1], "response_ids": [2]})"));
   EXPECT_EQ(buffer.group_called("7"), Uid(std::int64_t{7}));
-  EXPECT_EQ(buffer.group_called("8"), Uid("8"));
+  EXPECT_THROW(static_cast<void>(buffer.group_called("8")), UnknownGroupError) << "a number, or a text?";
+  EXPECT_EQ(buffer.group_called("08"), Uid("08"));
+  buffer.abort_group(std::uint64_t{1} << 63, 0, "");
+  EXPECT_EQ(buffer.group_called("9223372036854775808"), Uid(std::uint64_t{1} << 63));
   buffer.take(received(rollout_line("7", 0)));
   EXPECT_THROW(static_cast<void>(buffer.group_called("7")), InputError);
+}
+
+TEST(Buffer, closes_only_groups_of_which_something_came) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(2));
+  EXPECT_THROW(buffer.close_group("a"), UnknownGroupError);
+  buffer.take(received(rollout_line("a", 0)));
+  buffer.close_group("a");
+  buffer.close_group("a");  // dropped by now, and known
+  EXPECT_EQ(buffer.status().stream.dropped[2].samples, 1);
 }
 
 TEST(Buffer, reads_lines_as_it_was_told_and_with_the_samples_that_it_has_in_no_other_way) {

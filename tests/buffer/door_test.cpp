@@ -43,7 +43,10 @@ class OpenDoor {
  public:
   explicit OpenDoor(DoorSettings settings = {}, std::int64_t capacity = 1 << 20, std::int64_t group_size = 2,
                     const ToldFormats& formats = {})
-      : buffer_(make_memory_store(capacity), groups_of(group_size), formats),
+      : OpenDoor(groups_of(group_size), std::move(settings), capacity, formats) {}
+  explicit OpenDoor(const stream::StreamSettings& rules, DoorSettings settings = {},
+                    std::int64_t capacity = 1 << 20, const ToldFormats& formats = {})
+      : buffer_(make_memory_store(capacity), rules, formats),
         door_(buffer_, with_free_port(std::move(settings))),
         serving_([this] { door_.serve(); }) {
     httplib::Client waiting("127.0.0.1", door_.port());
@@ -185,6 +188,65 @@ TEST(Door, closes_aborts_and_ends) {
   EXPECT_EQ(status["samples"]["waiting"], 0);
   EXPECT_EQ(status["samples"]["dropped"]["aborted"], 2);
   EXPECT_THAT(door.get("/metrics")->body, HasSubstr("evenkeel_buffer_received_samples_total 3\n"));
+}
+
+TEST(Door, closes_and_aborts_groups_that_a_body_names_by_a_text_or_an_integer) {
+  OpenDoor door;
+  const auto abort = [&](const std::string& body) { return door.post("/v1/groups/abort", body)->status; };
+  EXPECT_EQ(abort(R"({"uid": 7, "index": 0, "reason": "the engine died"})"), 200);
+  const std::string of_seven =
+      R"({"uid": 7, "index": 1, "version": 0, "prompt_ids": [1], "response_ids": [2]})";
+  ASSERT_EQ(door.post("/v1/samples", of_seven + "\n" + rollout_line("7\\n", 0))->status, 200);
+  EXPECT_EQ(door.buffer().status().stream.dropped[3].samples, 1) << "of a group that is over";
+  EXPECT_EQ(door.post("/v1/groups/close", R"({"uid": "7\n"})")->status, 200);
+  EXPECT_EQ(abort("{}"), 422);
+  EXPECT_EQ(abort(R"({"uid": 1.5})"), 422);
+  EXPECT_EQ(abort(R"({"uid": ""})"), 422);
+  const auto unknown = door.post("/v1/groups/close", R"({"uid": "q9"})");
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_THAT(unknown->body, HasSubstr("group 'q9': is not known: no sample of it has come"));
+  EXPECT_EQ(door.post("/v1/groups/q9/close", "")->status, 404);
+  const auto either = door.post("/v1/groups/8/abort", "");
+  EXPECT_EQ(either->status, 404);
+  EXPECT_THAT(json::parse(either->body)["hint"], HasSubstr(R"(Send {"uid": 8} or {"uid": "8"} to)"));
+  EXPECT_EQ(door.post("/v1/samples", rollout_line(std::string(1025, 'u'), 0))->status, 422);
+  EXPECT_EQ(door.post("/v1/samples", rollout_line("", 0))->status, 422);
+}
+
+TEST(Door, tells_duplicates_from_other_content_whatever_way_it_is_sent) {
+  OpenDoor door;
+  const std::string lines = rollout_line("a", 0) + rollout_line("a", 1);
+  ASSERT_EQ(door.post("/v1/samples", lines)->status, 200);
+  EXPECT_EQ(
+      json::parse(door.post("/v1/samples", rollout_line("b", 0) + rollout_line("a", 1))->body)["duplicates"],
+      1);
+  const auto other = door.post("/v1/samples", rollout_line("a", 1, 0, 9));
+  EXPECT_EQ(other->status, 409);
+  EXPECT_THAT(json::parse(other->body)["error"],
+              HasSubstr("body:1: sample 1 of group 'a' came before with other content"));
+}
+
+TEST(Door, grants_tickets_to_a_holder_once_a_request) {
+  stream::StreamSettings settings = groups_of(1);
+  settings.max_staleness = 0;
+  OpenDoor door(settings);
+  door.buffer().begin_job(4);
+  const auto granted = [&](const httplib::Headers& headers) {
+    return json::parse(door.post("/v1/tickets", R"({"groups": 3})", headers)->body)["granted"];
+  };
+  const httplib::Headers request{{"Evenkeel-Holder", "worker 7"}, {"Idempotency-Key", "first"}};
+  EXPECT_EQ(granted(request), 3);
+  EXPECT_EQ(granted(request), 3);
+  EXPECT_EQ(granted({}), 1);
+  EXPECT_EQ(
+      door.post("/v1/tickets", R"({"groups": 3})", {{"Evenkeel-Holder", std::string(257, 'h')}})->status,
+      422);
+  const json status = json::parse(door.get("/v1/status")->body);
+  EXPECT_EQ(status["tickets"], 4);
+  EXPECT_EQ(status["oldest_ticket"]["holder"], "worker 7");
+  EXPECT_GT(status["oldest_ticket"]["expires_in"], 0);
+  ASSERT_EQ(door.post("/v1/samples", rollout_line("a", 0), {{"Evenkeel-Holder", "worker 7"}})->status, 200);
+  EXPECT_EQ(json::parse(door.get("/v1/status")->body)["tickets"], 3);
 }
 
 TEST(Door, lets_in_only_who_knows_the_token) {

@@ -43,6 +43,10 @@ std::string gzipped(const std::string& text) {
   return packed;
 }
 
+ReceivedSamples spooled_samples(const std::string& packed) {
+  return ReceivedSamples(spooled(packed).unpacked(Packing::gzip, 100'000));
+}
+
 constexpr const char* line =
     R"({"uid": "q", "index": 2, "version": 5, "prompt_ids": [1, 2], "response_ids": [3], "reward": 1.0})";
 
@@ -87,6 +91,33 @@ TEST(ReceivedSamples, need_a_group_an_index_and_a_version) {
   EXPECT_EQ(
       refused(R"({"uid": 1, "index": 0.5, "version": 0, "prompt_ids": [], "response_ids": [1]})").message,
       "field 'index' is not one integer a sample");
+}
+
+TEST(ReceivedSamples, that_have_their_index_or_version_as_a_text_are_told_so) {
+  const auto with = [](const std::string& index, const std::string& version) {
+    return "\n" + std::string(R"({"uid": 1, "prompt_ids": [], "response_ids": [1], "index": )") + index +
+           R"(, "version": )" + version + "}";
+  };
+  const ErrorReport index = refused(with(R"("0")", "0"));
+  EXPECT_EQ(index.where, "body:2");
+  EXPECT_EQ(index.message, R"(field 'index' is the text "0"; an integer is needed)");
+  EXPECT_EQ(refused(with("0", R"("3")")).message, R"(field 'version' is the text "3"; an integer is needed)");
+  EXPECT_EQ(refused(with("null", "0")).message, "field 'index' is null; an integer is needed");
+}
+
+TEST(ReceivedSamples, have_a_hash_of_what_they_hold_whatever_comes_with_them) {
+  const std::string text = line;
+  const std::uint32_t content = received(text).samples()[0].content;
+  const std::string other =
+      R"({"uid": "p", "index": 0, "version": 0, "prompt_ids": [], "response_ids": [], "reward": 2})";
+  EXPECT_EQ(received(other + "\n  " + text + " \r\n").samples()[1].content, content);
+  EXPECT_EQ(spooled_samples(gzipped(text)).samples()[0].content, content);
+  for (const auto& [was, is] :
+       {std::pair{"[3]", "[4]"}, std::pair{"1.0", "0.5"}, std::pair{"\"version\": 5", "\"version\": 4"}}) {
+    std::string changed = text;
+    changed.replace(changed.find(was), std::string(was).size(), is);
+    EXPECT_NE(received(changed).samples()[0].content, content) << changed;
+  }
 }
 
 TEST(SpooledBody, is_unpacked_up_to_a_bound) {

@@ -116,6 +116,22 @@ TEST(ReceivedTensors, have_uids_that_are_texts_and_are_as_old_as_their_oldest_to
   EXPECT_EQ(received.samples()[2].accepted.version, 7);
 }
 
+TEST(ReceivedTensors, have_a_hash_of_what_they_hold_whatever_comes_with_them) {
+  const auto alone = [](std::int32_t token) {
+    return Tensors()
+        .with("input_ids", {2}, std::vector<std::int32_t>{4, token})
+        .with("offsets", {0, 2})
+        .with("prompt_lengths", {0})
+        .with("uid", {7})
+        .with("index", {1}, std::vector<std::int32_t>{1})
+        .with("version", {5})
+        .sent();
+  };
+  const std::uint32_t content = three().sent().samples()[1].content;
+  EXPECT_EQ(alone(5).samples()[0].content, content);
+  EXPECT_NE(alone(6).samples()[0].content, content);
+}
+
 TEST(ReceivedTensors, come_back_as_they_were) {
   const ReceivedSamples received =
       three()

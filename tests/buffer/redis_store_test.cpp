@@ -153,8 +153,8 @@ TEST_F(RedisBuffer, leaves_alone_what_it_does_not_know) {
   redis_->call({"SET", bodies_key, "years of work"});
   EXPECT_THAT(refusal(), HasSubstr("no buffer's"));
   redis_->call({"DEL", bodies_key});
-  redis_->call({"HSET", "evenkeel:{test}:about", "format", "evenkeel-buffer 2"});
-  EXPECT_THAT(refusal(), HasSubstr("'evenkeel-buffer 2'; this program reads and writes 'evenkeel-buffer 1'"));
+  redis_->call({"HSET", "evenkeel:{test}:about", "format", "evenkeel-buffer 3"});
+  EXPECT_THAT(refusal(), HasSubstr("'evenkeel-buffer 3'; this program reads and writes 'evenkeel-buffer 2'"));
 }
 
 TEST_F(RedisBuffer, is_refused_where_redis_would_throw_samples_away) {

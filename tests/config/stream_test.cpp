@@ -20,14 +20,15 @@ TEST(ConfigStream, says_what_becomes_of_samples_that_arrive) {
   const ArrivalSettings stream =
       parse(own,
             {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8", "stream.min_group=4",
-             "stream.deadline=600", "stream.max_staleness=2", "stream.on_stale=mask", "stream.patience=0.5",
-             "stream.look_ahead=3", "stream.version=trainer"})
+             "stream.deadline=600", "stream.ticket_deadline=60", "stream.max_staleness=2",
+             "stream.on_stale=mask", "stream.patience=0.5", "stream.look_ahead=3", "stream.version=trainer"})
           .stream;
   EXPECT_EQ(stream.listen, "[::1]:0");
   EXPECT_EQ(stream.capacity, std::int64_t{512} << 20);
   EXPECT_EQ(stream.group_size, 8);
   EXPECT_EQ(stream.min_group, 4);
   EXPECT_EQ(stream.deadline, 600);
+  EXPECT_EQ(stream.ticket_deadline, 60);
   EXPECT_EQ(stream.max_staleness, 2);
   EXPECT_EQ(stream.on_stale, OnStale::mask);
   EXPECT_EQ(stream.patience, 0.5);

@@ -26,7 +26,7 @@ std::string next_part(std::string_view& text) {
 /// A buffer goes on with notes and events, and says what it has.
 void go_on_with(std::string_view text) {
   StoreChange change;
-  for (const char* const name : {"totals", "schema", "formats", "settings", "groups_per_step"}) {
+  for (const char* const name : {"totals", "tickets", "schema", "formats", "settings", "groups_per_step"}) {
     if (std::string note = next_part(text); !note.empty()) change.notes[name] = std::move(note);
   }
   for (std::int64_t number = 1; !text.empty(); ++number) change.events.emplace_back(number, next_part(text));
@@ -47,7 +47,7 @@ void go_on_with(std::string_view text) {
 void run(Bytes input) {
   if (input.empty()) return;
   const std::string text = text_of(input.subspan(1));
-  switch (input.front() % 6) {
+  switch (input.front() % 7) {
     case 0:
       static_cast<void>(record_content(RecordKind::event, 1, text, "store"));
       break;
@@ -72,6 +72,11 @@ void run(Bytes input) {
     case 4: {
       const ToldFormats formats = formats_of_text(text);
       require(formats_of_text(text_of_formats(formats)) == formats, "formats are read as they were written");
+      break;
+    }
+    case 5: {
+      const std::vector<stream::OpenTickets> tickets = tickets_of(text);
+      require(tickets_of(text_of_tickets(tickets)) == tickets, "tickets are read as they were written");
       break;
     }
     default:

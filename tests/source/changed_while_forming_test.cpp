@@ -15,6 +15,8 @@
 #include "buffer/door.hpp"
 #include "buffer/rollout_lines.hpp"
 #include "buffer/store/store.hpp"
+#include "evenkeel/base/error.hpp"
+#include "source/arriving/patience.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
 
 namespace evenkeel::changed_while_forming_test {
@@ -24,6 +26,26 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing_support::received;
 using testing_support::rollout_line;
+
+TEST(Patience, says_how_many_tickets_are_open_who_holds_the_oldest_and_when_it_expires) {
+  Patience patience(0.0, "http://127.0.0.1:8710", false);
+  const auto message = [&](const TicketsOut& tickets) {
+    std::this_thread::sleep_for(1ms);
+    try {
+      patience.waits_for({7, 4, 1, 2, std::nullopt, tickets});
+    } catch (const IoError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(
+      message({3, "worker 7", 41, 559}),
+      testing::HasSubstr("2 wait for samples; 3 tickets are open, the oldest for 41 s (worker 7), which "
+                         "expires in 559 s; no sample has come"));
+  EXPECT_THAT(message({1, "", 41, -1}),
+              testing::HasSubstr("1 ticket is open, the oldest for 41 s, which expires in 0 s; "));
+  EXPECT_THAT(message({}), testing::HasSubstr("2 wait for samples; no sample has come"));
+}
 
 /// Serves until it goes.
 template <typename Server>

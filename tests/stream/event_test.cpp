@@ -11,7 +11,7 @@ namespace {
 
 TEST(StreamEvent, is_the_same_after_json_and_messagepack) {
   const std::vector<Event::What> kinds{
-      SampleAccepted{{std::string("q1"), 3}, 1, 2, 3, 4},
+      SampleAccepted{{std::string("q1"), 3}, 1, 2, 3, 4, 0xfedcba98, "worker 7"},
       SampleAccepted{{std::int64_t{-7}, 0}, 0, 0, 0, 0},
       SampleAccepted{{~std::uint64_t{0}, 0}, 0, 0, 0, 0},
       DuplicatesTold{2},
@@ -20,8 +20,8 @@ TEST(StreamEvent, is_the_same_after_json_and_messagepack) {
       GroupAborted{std::int64_t{7}, std::nullopt, ""},
       VersionPublished{9},
       SamplesDropped{{4, 5}, DropReason::too_small},
-      TicketsGranted{3},
-      TicketsExpired{1},
+      TicketsGranted{3, 1'700'000'000'000, 1'700'000'600'000, "worker 7", "request 1"},
+      TicketsExpired{1'700'000'600'000, 2},
       StepFormed{4, 9, {{std::string("q1"), 4}}, {12}, {{std::string("q2"), 6}}},
       StepTrained{4},
       StepTrained{9, true},

@@ -42,9 +42,9 @@ class AnyStream {
       case 5:
         return train();
       case 6:
-        return void(keeper.tell(TicketsGranted{pick(3)}));
+        return void(keeper.tell(TicketsGranted{pick(3), pick(9), pick(9), holder(), ""}));
       case 7:
-        return void(keeper.tell(TicketsExpired{pick(2)}));
+        return void(keeper.tell(TicketsExpired{pick(9), pick(2)}));
       case 8:
         return void(pick(30) == 0 && keeper.tell(StreamEnded{}) != 0);
       case 9:
@@ -60,13 +60,19 @@ class AnyStream {
   std::int64_t withdrawn = 0;  ///< samples
 
  private:
+  static std::string holder() { return *rc::gen::element<std::string>("", "one", "two"); }
   void send(const SampleKey& key) {
     RC_ASSERT(keeper.ledger.is_known(key) == accepted.contains(key));
     if (keeper.ledger.status().ended) return;
     if (accepted.insert(key).second) {
       const std::int64_t version = keeper.ledger.version();
-      keeper.tell(sample(key.uid, key.index, std::max<std::int64_t>(0, version - pick(4)), pick(50)));
+      SampleAccepted fresh =
+          sample(key.uid, key.index, std::max<std::int64_t>(0, version - pick(4)), pick(50));
+      fresh.content = static_cast<std::uint32_t>(7 * key.index + std::get<std::int64_t>(key.uid));
+      fresh.holder = holder();
+      keeper.tell(std::move(fresh));
     } else {
+      RC_ASSERT(keeper.ledger.content_of(key) == 7 * key.index + std::get<std::int64_t>(key.uid));
       keeper.tell(DuplicatesTold{1});
     }
   }
@@ -189,6 +195,7 @@ RC_GTEST_PROP(Ledger, what_a_store_keeps_is_what_waits_or_is_formed_and_little_e
   RC_ASSERT(std::ssize(stream.keeper.events) <=
             samples + steps + 1 + (groups + stream.withdrawn) * most_events_of_a_group);
   RC_ASSERT(std::ssize(stream.keeper.seen) * 24 == status.seen_bytes);
+  RC_ASSERT(std::ssize(stream.keeper.seen) <= 12 + std::ssize(stream.accepted));  // of 12 groups
 }
 
 }  // namespace

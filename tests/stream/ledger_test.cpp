@@ -49,6 +49,32 @@ TEST(Ledger, a_key_is_known_while_it_waits_in_a_step_and_forever_after) {
             "event 4: sample 0 of 'a' came before. Tell its sender that it is a duplicate");
 }
 
+TEST(Ledger, remembers_what_a_sample_held_while_it_waits_in_a_step_and_forever_after) {
+  Keeper keeper(groups_of(2));
+  SampleAccepted whole = sample(a, 0);
+  whole.content = 0xfedcba98;
+  SampleAccepted late = sample(a, 1);
+  late.content = 7;
+  keeper.tell(whole);
+  keeper.tell(GroupAborted{a, 1, "timeout"});
+  EXPECT_EQ(keeper.ledger.content_of({a, 0}), 0xfedcba98) << "dropped, since its group is too small";
+  keeper.tell(late);
+  EXPECT_EQ(keeper.ledger.content_of({a, 1}), 7) << "late";
+  keeper.tell(sample(b, 0));
+  keeper.tell(sample(b, 1));
+  keeper.form(0, 1);
+  EXPECT_EQ(keeper.ledger.content_of({b, 0}), 0);
+  keeper.tell(StepTrained{0});
+  for (const Ledger& ledger : {keeper.ledger, keeper.restarted()}) {
+    EXPECT_EQ(ledger.content_of({a, 0}), 0xfedcba98);
+    EXPECT_EQ(ledger.content_of({a, 1}), 7);
+    EXPECT_EQ(ledger.content_of({b, 1}), 0);
+    EXPECT_EQ(ledger.content_of({c, 1}), std::nullopt);
+    EXPECT_TRUE(ledger.knows_group(a));
+    EXPECT_FALSE(ledger.knows_group(c));
+  }
+}
+
 TEST(Ledger, counts_what_came_again_apart_from_what_was_received) {
   Keeper keeper(groups_of(1));
   keeper.tell(sample(a, 0));
@@ -250,13 +276,22 @@ TEST(Ledger, what_is_refused_has_changed_nothing) {
 TEST(Ledger, says_why_a_sample_cannot_be_taken) {
   Ledger ledger(groups_of(4));
   EXPECT_EQ(ledger.refusal(sample(a, 3)), "");
-  EXPECT_EQ(ledger.refusal(sample(a, 0, 99)), "") << "a version may be known here later than there";
+  EXPECT_EQ(ledger.refusal_of_version(99), "") << "no version was published yet";
   EXPECT_EQ(
       ledger.refusal(sample(a, 4)),
       "has index 4, and stream.group_size allows 0 to 3. Set stream.group_size to the responses of a prompt");
   EXPECT_EQ(ledger.refusal(sample(std::monostate{}, 0)), "has no uid. Name its group");
+  EXPECT_EQ(ledger.refusal(sample(Uid(""), 0)), "has an empty uid. Name its group");
+  EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1024, 'u')), 0)), "");
+  EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1025, 'u')), 0)),
+            "has a uid of 1025 bytes, and at most 1024 are allowed. Give its group a shorter name");
   EXPECT_EQ(ledger.refusal(sample(a, 0, -1)), "has version -1. Versions begin at 0");
-  ledger.apply({1, StreamEnded{}});
+  ledger.apply({1, VersionPublished{7}});
+  EXPECT_EQ(ledger.refusal_of_version(7), "");
+  EXPECT_THAT(ledger.refusal_of_version(8), HasSubstr("has version 8, and version 7 of the policy is"));
+  ledger.apply({2, VersionPublished{5}});
+  EXPECT_EQ(ledger.refusal_of_version(7), "") << "a resumed job publishes a lower version";
+  ledger.apply({3, StreamEnded{}});
   EXPECT_EQ(ledger.refusal(sample(a, 0)),
             "comes after the end of the stream. Start a new buffer for another stream");
 }
@@ -291,8 +326,58 @@ TEST(Ledger, grants_tickets_for_groups_that_can_be_trained_before_they_are_stale
   EXPECT_EQ(keeper.ledger.grantable(2), 1);
   keeper.tell(VersionPublished{1});
   EXPECT_EQ(keeper.ledger.grantable(2), 3);
-  keeper.tell(TicketsExpired{5});
+  keeper.tell(TicketsExpired{-1, 1});
   EXPECT_EQ(keeper.ledger.grantable(2), 4);
+}
+
+TEST(Ledger, tickets_expire_at_their_deadline_or_with_their_version_and_are_counted) {
+  StreamSettings settings = groups_of(1);
+  settings.max_staleness = 1;
+  Keeper keeper(settings);
+  keeper.tell(TicketsGranted{2, 100, 700, "first", ""});
+  keeper.tell(TicketsGranted{1, 150, 750, "second", ""});
+  EXPECT_EQ(keeper.ledger.next_ticket_deadline(), 700);
+  keeper.tell(TicketsExpired{699, 0});
+  EXPECT_EQ(keeper.ledger.status().tickets, 3);
+  keeper.tell(TicketsExpired{700, 0});
+  EXPECT_EQ(keeper.ledger.status().tickets, 1);
+  EXPECT_EQ(keeper.ledger.status().oldest_tickets->holder, "second");
+  keeper.tell(VersionPublished{2});
+  EXPECT_TRUE(keeper.ledger.coming().empty()) << "its group would be stale";
+  keeper.tell(TicketsExpired{700, 1});
+  EXPECT_EQ(keeper.restarted().status().expired_tickets, 3);
+  EXPECT_EQ(keeper.ledger.next_ticket_deadline(), std::nullopt);
+  EXPECT_EQ(keeper.ledger.grantable(2), 4);
+}
+
+TEST(Ledger, a_group_uses_a_ticket_of_its_holder_or_the_oldest) {
+  StreamSettings settings = groups_of(1);
+  settings.max_staleness = 9;
+  Keeper keeper(settings);
+  keeper.tell(TicketsGranted{1, 100, 700, "dead", ""});
+  keeper.tell(TicketsGranted{2, 200, 800, "alive", ""});
+  SampleAccepted of_alive = sample(a, 0);
+  of_alive.holder = "alive";
+  keeper.tell(of_alive);
+  EXPECT_EQ(keeper.ledger.status().tickets, 2);
+  EXPECT_EQ(keeper.ledger.status().oldest_tickets->holder, "dead");
+  keeper.tell(sample(b, 0));
+  EXPECT_EQ(keeper.ledger.status().oldest_tickets->holder, "alive");
+}
+
+TEST(Ledger, knows_a_request_for_tickets_again_while_any_of_them_is_open) {
+  StreamSettings settings = groups_of(1);
+  settings.max_staleness = 9;
+  Keeper keeper(settings);
+  keeper.tell(TicketsGranted{2, 100, 700, "worker", "request 1"});
+  keeper.tell(TicketsGranted{3, 100, 700, "", ""});
+  ASSERT_NE(keeper.ledger.granted_before("worker", "request 1"), nullptr);
+  SampleAccepted of_worker = sample(a, 0);
+  of_worker.holder = "worker";
+  keeper.tell(of_worker);
+  EXPECT_EQ(keeper.ledger.granted_before("worker", "request 1")->of, 2);
+  EXPECT_EQ(keeper.ledger.granted_before("other", "request 1"), nullptr);
+  EXPECT_EQ(keeper.ledger.granted_before("", ""), nullptr) << "which has no identity";
 }
 
 TEST(Ledger, does_not_limit_tickets_unless_stale_groups_are_to_be_avoided) {
@@ -303,14 +388,38 @@ TEST(Ledger, does_not_limit_tickets_unless_stale_groups_are_to_be_avoided) {
   EXPECT_EQ(Ledger(settings).grantable(2), std::numeric_limits<std::int64_t>::max());
 }
 
-TEST(Ledger, knows_no_more_tickets_than_it_can_tell_a_job) {
+TEST(Ledger, grants_no_more_tickets_than_it_can_tell_a_job_and_a_store) {
+  StreamSettings settings = groups_of(1);
+  settings.max_staleness = std::int64_t{1} << 30;
+  Keeper keeper(settings);
+  EXPECT_EQ(keeper.ledger.grantable(1'000'000), most_tickets);
+  keeper.tell(TicketsGranted{most_tickets - 5});
+  EXPECT_EQ(keeper.ledger.grantable(1'000'000), 5);
+  Keeper many(settings);
+  for (std::int64_t i = 0; i < most_grants; ++i) many.tell(TicketsGranted{1});
+  EXPECT_EQ(many.ledger.grantable(1'000'000), 0);
+}
+
+TEST(Ledger, tickets_that_are_not_limited_are_not_waited_for) {
+  for (const OnStale on_stale : {OnStale::drop, OnStale::mask}) {
+    StreamSettings settings = groups_of(1);
+    settings.max_staleness = 1;
+    settings.on_stale = on_stale;
+    Keeper keeper(settings);
+    keeper.tell(TicketsGranted{3});
+    EXPECT_TRUE(keeper.ledger.coming().empty());
+  }
+}
+
+TEST(Ledger, counts_samples_by_versions_behind_in_a_bounded_list) {
   Keeper keeper(groups_of(1));
-  keeper.tell(TicketsGranted{5});
-  keeper.tell(TicketsGranted{std::int64_t{1} << 50});
-  keeper.tell(VersionPublished{1});
-  keeper.tell(TicketsGranted{5});
-  EXPECT_EQ(keeper.ledger.status().tickets, most_tickets);
-  EXPECT_EQ(std::ssize(keeper.ledger.coming()), most_tickets);
+  for (std::int64_t i = 0; i < 100; ++i) keeper.tell(sample(i, 0, 1'700'000'000'000'000'000 + i * 1'000'000));
+  keeper.tell(VersionPublished{1'700'000'000'000'000'003});
+  keeper.tell(sample(a, 0, 1'700'000'000'000'000'001));
+  keeper.tell(sample(b, 0, 0));
+  keeper.form(0, 102);
+  EXPECT_EQ(keeper.ledger.status().staleness,
+            (std::map<std::int64_t, std::int64_t>{{0, 99}, {2, 1}, {3, 1}, {most_behind, 1}}));
 }
 
 TEST(Ledger, refuses_stored_events_that_no_ledger_has_written) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <map>
 #include <set>
 
 namespace evenkeel::stream {
@@ -22,7 +23,7 @@ TEST(GroupKey, is_fnv_of_128_bits_over_the_kind_and_the_value) {
 RC_GTEST_PROP(SeenKeys, knows_what_was_added_and_nothing_else, ()) {
   const auto pick = [](std::int64_t end) { return *rc::gen::inRange<std::int64_t>(0, end); };
   SeenKeys seen;
-  std::set<std::pair<std::int64_t, std::int64_t>> model;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> model;
   std::set<std::int64_t> over;
   for (int i = 0; i < 60; ++i) {
     const std::int64_t uid = pick(8);
@@ -31,8 +32,8 @@ RC_GTEST_PROP(SeenKeys, knows_what_was_added_and_nothing_else, ()) {
       over.insert(uid);
     } else {
       const std::int64_t index = pick(200);
-      seen.add(group_key(uid), index);
-      model.emplace(uid, index);
+      const auto content = *rc::gen::arbitrary<std::uint32_t>();
+      if (model.emplace(std::pair{uid, index}, content).second) seen.add(group_key(uid), index, content);
     }
   }
   const SeenKeys again(seen.slots());
@@ -40,21 +41,24 @@ RC_GTEST_PROP(SeenKeys, knows_what_was_added_and_nothing_else, ()) {
     RC_ASSERT(again.is_over(group_key(uid)) == over.contains(uid));
     std::vector<std::int64_t> indexes;
     for (std::int64_t i = 0; i < 200; ++i) {
-      RC_ASSERT(again.contains(group_key(uid), i) == model.contains({uid, i}));
-      if (model.contains({uid, i})) indexes.push_back(i);
+      const auto known = model.find({uid, i});
+      RC_ASSERT(again.contains(group_key(uid), i) == (known != model.end()));
+      if (known == model.end()) continue;
+      RC_ASSERT(again.content(group_key(uid), i) == known->second);
+      indexes.push_back(i);
     }
     RC_ASSERT(seen.indexes(group_key(uid), 200) == indexes);
   }
 }
 
-TEST(SeenKeys, a_group_of_63_takes_24_bytes_however_many_there_are) {
+TEST(SeenKeys, a_group_takes_24_bytes_for_63_indexes_and_24_for_two_samples_however_many_there_are) {
   constexpr std::int64_t groups = 20'000;
   SeenKeys seen;
   for (std::int64_t uid = 0; uid < groups; ++uid) {
-    for (std::int64_t i = 0; i < 63; ++i) seen.add(group_key(uid), i);
+    for (std::int64_t i = 0; i < 63; ++i) seen.add(group_key(uid), i, 7);
     seen.end(group_key(uid));
   }
-  EXPECT_EQ(seen.bytes(), groups * 24);
+  EXPECT_EQ(seen.bytes(), groups * (24 + 32 * 24));
   EXPECT_TRUE(seen.contains(group_key(std::int64_t{0}), 62));
   EXPECT_TRUE(seen.contains(group_key(groups - 1), 0));
   EXPECT_FALSE(seen.contains(group_key(groups), 0));

@@ -461,7 +461,8 @@ EVENKEEL_API evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* 
  * measured in all passes, in the form of evenkeel_service_state. Collective. */
 EVENKEEL_API evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes);
 /* Of samples that arrive while the job trains (source.kind: stream), whose number of steps is INT64_MAX: the
- * policy has this version from now on. Collective. CONFIG unless `stream.version` is trainer. */
+ * policy has this version from now on. Call it before producers get its weights, since samples of later
+ * versions are refused. Collective. CONFIG unless `stream.version` is trainer. */
 EVENKEEL_API evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, int64_t version);
 /* Of samples that arrive: those of the steps before `next_step` can be freed, since the trainer's state there
  * is saved, or since it keeps none. A buffer that cannot be reached is told by a later call. Has no effect on

@@ -96,6 +96,7 @@ struct ArrivalSettings {
   std::optional<std::int64_t> group_size;     ///< samples of a group
   std::optional<std::int64_t> min_group;      ///< fewest samples of a group that was closed
   std::optional<double> deadline;             ///< seconds after its first sample, then a group is closed
+  std::optional<double> ticket_deadline;      ///< seconds after it was granted, then an unused ticket expires
   std::optional<std::int64_t> max_staleness;  ///< versions that a sample may be behind
   std::optional<OnStale> on_stale;
   // The job.

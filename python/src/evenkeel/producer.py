@@ -13,11 +13,14 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import json
+import os
 import random
+import socket
 import ssl
 import threading
 import time
 import urllib.parse
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -42,10 +45,12 @@ class Receipt:
 
 class Producer:
     """Sends samples to a buffer, each exactly once: what it does not know to have arrived it sends again under the same key
-    (``uid``, ``index``), and the buffer takes a key once.
+    (``uid``, ``index``), and the buffer takes a key once. A key that was taken with other content is refused with InputError.
 
     ``url``       where the buffer listens, such as "http://127.0.0.1:8710"
     ``token``     what the buffer's token file has
+    ``holder``    who holds the tickets that are granted here and uses them for new groups that are sent here; None: this
+                  process, by host and number
     ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
     ``timeout``   seconds to wait for one answer
     ``patience``  seconds to go on trying while the buffer is full or cannot be reached; None is forever
@@ -54,8 +59,8 @@ class Producer:
     over, ConfigError for a wrong token, and InputError or LimitError with the buffer's text where it refuses what was sent.
     """
 
-    def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
-                 patience: float | None = 600.0) -> None:
+    def __init__(self, url: str, *, token: str | None = None, holder: str | None = None, ca: str | None = None,
+                 timeout: float = 60.0, patience: float | None = 600.0) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"url: is {url!r}; an address such as http://127.0.0.1:8710 is needed")
@@ -64,7 +69,9 @@ class Producer:
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._path = parts.path.rstrip("/")
         self._tls = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else None
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = {"Evenkeel-Holder": f"{socket.gethostname()}:{os.getpid()}" if holder is None else holder}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
         self._timeout = timeout
         self._patience = patience
         self._of_thread = threading.local()
@@ -88,33 +95,37 @@ class Producer:
         return dataclasses.replace(total, version=self._version)
 
     def tickets(self, groups: int) -> int:
-        """How many new groups may be started now, at most ``groups``, so that none of them gets too old."""
-        return int(self._post_json("/v1/tickets", {"groups": groups})["granted"])
+        """How many new groups may be started now, at most ``groups``, so that none of them gets too old. A ticket with which no
+        group is begun expires after the buffer's ticket deadline; abort a group that will not be begun."""
+        request = {"Idempotency-Key": uuid.uuid4().hex}
+        return int(self._post_json("/v1/tickets", {"groups": groups}, request)["granted"])
 
     def close(self, uid: str | int) -> None:
-        """No more samples of this group will come: it is trained as it is, if it has enough."""
-        self._post_json(f"/v1/groups/{_quoted(uid)}/close", {})
+        """No more samples of this group will come: it is trained as it is, if it has enough. Raises InputError if nothing of the
+        group came: abort it then."""
+        self._post_json("/v1/groups/close", {"uid": uid})
 
     def abort(self, uid: str | int, index: int | None = None, reason: str = "") -> None:
-        """Drops the group or, with an index, that sample of it alone."""
-        content: dict[str, Any] = {"reason": reason}
+        """Drops the group or, with an index, that sample of it alone, also before they came. The reason has at most 1024
+        bytes."""
+        content: dict[str, Any] = {"uid": uid, "reason": reason}
         if index is not None:
             content["index"] = index
-        self._post_json(f"/v1/groups/{_quoted(uid)}/abort", content)
+        self._post_json("/v1/groups/abort", content)
 
     def end(self) -> None:
         """No more samples will come from anybody: the last steps are made, and then the job ends."""
         self._post_json("/v1/end", {})
 
-    def _post_json(self, path: str, content: Mapping[str, Any]) -> dict[str, Any]:
-        return self._post(path, json.dumps(content).encode(), "application/json")
+    def _post_json(self, path: str, content: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        return self._post(path, json.dumps(content, default=_plain).encode(), "application/json", headers)
 
-    def _post(self, path: str, body: bytes, kind: str) -> dict[str, Any]:
+    def _post(self, path: str, body: bytes, kind: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         begun = time.monotonic()
         pause = _FIRST_PAUSE
         while True:
             try:
-                status, text, wait = self._post_once(path, body, kind)
+                status, text, wait = self._post_once(path, body, {"Content-Type": kind, **self._headers, **(headers or {})})
                 if status == 200:
                     answer: dict[str, Any] = json.loads(text)
                     self._version = max(self._version, int(answer.get("version", 0)))
@@ -131,7 +142,7 @@ class Producer:
             time.sleep(wait if wait is not None else pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _post_once(self, path: str, body: bytes, kind: str) -> tuple[int, bytes, float | None]:
+    def _post_once(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, float | None]:
         connection: http.client.HTTPConnection | None = getattr(self._of_thread, "connection", None)
         if connection is None:
             if self._tls is not None:
@@ -140,7 +151,7 @@ class Producer:
                 connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
             self._of_thread.connection = connection
         try:
-            connection.request("POST", self._path + path, body, {"Content-Type": kind, **self._headers})
+            connection.request("POST", self._path + path, body, headers)
             with connection.getresponse() as response:
                 return response.status, response.read(), _seconds(response.headers.get("Retry-After"))
         except BaseException:
@@ -167,10 +178,6 @@ def _plain(value: Any) -> Any:
     if not hasattr(value, "tolist"):
         raise TypeError(f"a value of a sample is a {type(value).__name__}: numbers, text, lists and what has tolist() can be sent")
     return value.tolist()
-
-
-def _quoted(uid: str | int) -> str:
-    return urllib.parse.quote(str(uid), safe="")
 
 
 def _seconds(text: str | None) -> float | None:

@@ -12,6 +12,7 @@ all other values of tokens at the same rows. ``at`` names keys that follow anoth
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -141,14 +142,25 @@ def _are_numbers(values: Any) -> bool:
 def _whole(where: str, value: Any, hint: str) -> int:
     if value is None:
         raise _refused(where, "is missing", hint)
-    return int(value)
+    if (integer := _integer(value)) is None:
+        raise _refused(where, f"is {value!r}; an integer is needed", hint)
+    return integer
 
 
 def _oldest(where: str, versions: Iterable[Any]) -> int:
+    given = list(versions)
+    integers = [integer for version in given if (integer := _integer(version)) is not None]
+    if not given or len(integers) < len(given):
+        raise _refused(where, f"has no version that is a number: {given}", "Pass version=...")
+    return min(integers)
+
+
+def _integer(value: Any) -> int | None:
+    """Of an integer of any type, or a text of one. Real numbers and truth values are not rounded to versions."""
     try:
-        return min(int(version) for version in versions)
-    except ValueError:
-        raise _refused(where, f"has no version that is a number: {list(versions)}", "Pass version=...") from None
+        return int(value) if isinstance(value, str) else None if isinstance(value, bool) else operator.index(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _require_none(sample: dict[str, Any], key: str) -> None:

@@ -231,8 +231,8 @@ class DataService:
         return {"evenkeel": state.to_text()}
 
     def publish(self, version: int) -> None:
-        """The policy has this version from now on: staleness is counted from it, and producers are told it. With
-        ``stream.version: trainer``; otherwise ConfigError, since a version is then the number of a step."""
+        """The policy has this version from now on: staleness is counted from it, and producers are told it. Call it
+        before producers get its weights, since samples of later versions are refused. With ``stream.version: trainer``; otherwise ConfigError, since a version is then the number of a step."""
         if not self._awaits_samples:
             _core.raise_error("config", "source.kind", f"is {self._config.settings()['source.kind']}: nobody is told a version",
                               "Publish versions where samples arrive while the job trains (source.kind: stream)")

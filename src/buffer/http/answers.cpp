@@ -32,6 +32,7 @@ std::string bearer_token(const std::string& authorization) {
 }
 
 int status_of(const Error& error) {
+  if (dynamic_cast<const UnknownGroupError*>(&error) != nullptr) return 404;
   if (dynamic_cast<const FieldsError*>(&error) != nullptr) return 409;
   if (dynamic_cast<const FullError*>(&error) != nullptr) return 429;
   if (dynamic_cast<const FencedError*>(&error) != nullptr) return 410;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "base/byte_hash.hpp"
 #include "buffer/intake/acceptance.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -27,6 +29,24 @@ std::optional<std::span<const std::int64_t>> integers_of(const RaggedBatch& batc
                      "Send an integer, such as \"" + name + "\": 0");
   }
   return column->values<std::int64_t>();
+}
+
+/// For a key that made no field: the lines have it not, or as something else than a number.
+[[noreturn]] void refuse_without(std::string_view body, std::span<const LineRef> lines,
+                                 const LineNames& names, const std::string& key, const std::string& hint) {
+  for (const LineRef& line : lines) {
+    const auto begin = static_cast<std::size_t>(line.offset);
+    const auto parsed =
+        nlohmann::json::parse(body.substr(begin, static_cast<std::size_t>(line.bytes)), nullptr, false);
+    if (!parsed.is_object() || !parsed.contains(key)) continue;
+    const nlohmann::json& value = parsed[key];
+    throw InputError(names.where(line.number),
+                     "field '" + key + "' is " + (value.is_string() ? "the text " : "") +
+                         value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40) +
+                         "; an integer is needed",
+                     hint);
+  }
+  throw InputError(names.where(lines.front().number), "has no field '" + key + "'", hint);
 }
 
 /// The oldest version of each sample's tokens, where lines have `versions`.
@@ -102,8 +122,19 @@ ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form, const ToldFo
   if (form_ == SampleForm::tensors) {
     require_nothing_told(told);
     read_tensors();
-  } else if (!outline_lines(told)) {
-    parse_lines(told);
+  } else {
+    if (!outline_lines(told)) parse_lines(told);
+    hash_lines();
+  }
+}
+
+void ReceivedSamples::hash_lines() {
+  constexpr std::string_view blanks = " \t\r";
+  for (ReceivedSample& sample : samples_) {
+    const std::size_t begin = std::min(sample.body.find_first_not_of(blanks), sample.body.size());
+    const std::size_t end = sample.body.find_last_not_of(blanks) + 1;
+    sample.content = static_cast<std::uint32_t>(
+        hash_of_bytes(std::as_bytes(std::span(sample.body.substr(begin, end - begin)))));
   }
   require_usable_fields(schema_, "body", form_ == SampleForm::lines);
 }
@@ -111,6 +142,7 @@ ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form, const ToldFo
 ReceivedSamples ReceivedSamples::parsed(SpooledBody body, const ToldFormats& told) {
   ReceivedSamples received(Unread{}, std::move(body), SampleForm::lines);
   received.parse_lines(told);
+  received.hash_lines();
   return received;
 }
 
@@ -171,12 +203,12 @@ void ReceivedSamples::parse_lines(const ToldFormats& told) {
   const auto versions = integers_of(batch, "version");
   const std::vector<std::int64_t> oldest = oldest_versions(batch, lines, files.names());
   if (!indexes) {
-    throw InputError("body:1", "has no field 'index'",
-                     "Number the responses of a group from 0 on, such as \"index\": 0");
+    refuse_without(body_.bytes(), lines, files.names(), "index",
+                   "Number the responses of a group from 0 on, such as \"index\": 0");
   }
   if (!versions && oldest.empty()) {
-    throw InputError(
-        "body:1", "has no field 'version'",
+    refuse_without(
+        body_.bytes(), lines, files.names(), "version",
         "Say which version of the policy wrote it, such as \"version\": 0, or versions: [[0, 17]]");
   }
   samples_.reserve(lines.size());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/byte_hash.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/safetensors/safetensors.hpp"
@@ -118,10 +119,26 @@ class BodyMaker {
       add(tensor_names::uid, DType::int64, {1}, bytes_of(of_uid));
     }
     for (std::size_t f = 0; f < tensors_.fields().size(); ++f) add_field(f);
+    content_ = hash_of_views();
     return safetensors_bytes(views_, metadata_);
   }
 
+  /// Hash of the tensors of the latest body.
+  [[nodiscard]] std::uint32_t content() const noexcept { return content_; }
+
  private:
+  /// Without the metadata, which also depend on the other samples of a request.
+  [[nodiscard]] std::uint32_t hash_of_views() const {
+    std::uint64_t hash = 0;
+    for (const TensorView& view : views_) {
+      hash = mix_64(hash ^ static_cast<std::uint64_t>(view.dtype));
+      for (const auto part :
+           {std::as_bytes(std::span(view.name)), std::as_bytes(std::span(view.shape)), view.bytes})
+        hash = mix_64(hash ^ hash_of_bytes(part));
+    }
+    return static_cast<std::uint32_t>(hash);
+  }
+
   void read(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place) {
     std::vector<std::span<std::byte>> out;
     rows_[0].resize(static_cast<std::size_t>(lengths.prompt + lengths.response) * sizeof(std::int64_t));
@@ -172,6 +189,7 @@ class BodyMaker {
   std::vector<std::array<std::int64_t, 2>> counts_;
   std::vector<TensorView> views_;
   std::map<std::string, std::string> metadata_;
+  std::uint32_t content_ = 0;
 };
 
 std::string text_of_elements(const FieldSpec& field) {
@@ -250,7 +268,8 @@ void ReceivedSamples::read_tensors() {
                          versions.of(i, sample, place),
                          0},
                         {},
-                        i});
+                        i,
+                        maker.content()});
     place.token += sample.prompt + sample.response;
     place.response += sample.response;
   }

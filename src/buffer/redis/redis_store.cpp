@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr const char* store_format = "evenkeel-buffer 1";
+constexpr const char* store_format = "evenkeel-buffer 2";
 constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
 constexpr int least_version = 6;
 constexpr std::size_t most_idle = 16;  // connections that wait for the next who reads a body

@@ -216,8 +216,8 @@ class LmdbStore : public Store {
     return is_in_tree ? times_in_tree * page_ / in_page : (whole_parts + 1) * whole_page;
   }
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
-    constexpr std::int64_t seen_key = 64;  // with its share of pages that are two thirds full
-    return cost_of(bytes) + times_in_tree * seen_key;
+    constexpr std::int64_t seen_slots = 2 * 64;  // of its key and its content, in pages two thirds full
+    return cost_of(bytes) + times_in_tree * seen_slots;
   }
   [[nodiscard]] std::string risk() const override {
     return folder_.is_removed() ? "its folder was removed: all is lost when this process ends" : "";

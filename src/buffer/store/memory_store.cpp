@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
 
@@ -17,11 +18,12 @@ class MemoryStore : public Store {
   void commit(const StoreChange& change) override {
     const std::unique_lock lock(mutex_);
     std::int64_t used = used_;
-    for (const std::int64_t number : change.erased) {
-      if (const auto found = bodies_.find(number); found != bodies_.end())
-        used -= cost_of(std::ssize(found->second));
-    }
+    for (const std::int64_t number : change.erased) used -= cost_at(number);
     for (const StoreChange::Record& body : change.bodies) used += cost_of(std::ssize(body.bytes));
+    for (const auto& [number, event] : change.events) {
+      if (!std::ranges::binary_search(change.bodies, number, {}, &StoreChange::Record::number))
+        used += cost_of(std::ssize(event));
+    }
     if (!change.bodies.empty() && used > capacity_) {
       throw LimitError(memory_name, "has no room: " + std::to_string(used) + " bytes of " +
                                         std::to_string(capacity_) + " would be used");
@@ -78,6 +80,14 @@ class MemoryStore : public Store {
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
+  /// Of a body, or of an event without one, such as an abort.
+  [[nodiscard]] std::int64_t cost_at(std::int64_t number) const {
+    for (const auto* const kept : {&bodies_, &events_})
+      if (const auto found = kept->find(number); found != kept->end())
+        return cost_of(std::ssize(found->second));
+    return 0;
+  }
+
   const std::int64_t capacity_;
   mutable std::shared_mutex mutex_;
   std::int64_t used_ = 0;

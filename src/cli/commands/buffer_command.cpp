@@ -44,6 +44,7 @@ struct BufferOptions {
   std::int64_t group_size = 1;
   std::optional<std::int64_t> min_group;
   std::optional<double> deadline;
+  double ticket_deadline = stream::StreamSettings{}.ticket_deadline;
   std::optional<std::int64_t> max_staleness;
   std::string on_stale = "wait";
   ToldFormats formats;
@@ -95,6 +96,7 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.group_size = options.group_size;
   settings.min_group = options.min_group;
   settings.deadline = options.deadline;
+  settings.ticket_deadline = options.ticket_deadline;
   settings.max_staleness = options.max_staleness;
   settings.on_stale = stream::on_stale_of(options.on_stale).value();
   settings.validate();
@@ -276,6 +278,12 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->add_option("--deadline", options->deadline, "Seconds after its first sample, then a group is closed")
       ->type_name("SECONDS")
       ->check(decimal_number());
+  command
+      ->add_option("--ticket-deadline", options->ticket_deadline,
+                   "Seconds after it was granted, then an unused ticket expires")
+      ->type_name("SECONDS")
+      ->check(decimal_number())
+      ->capture_default_str();
   command->add_option("--max-staleness", options->max_staleness, "Most versions that a sample may be behind")
       ->type_name("COUNT")
       ->check(whole_number(0));

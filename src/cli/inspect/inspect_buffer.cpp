@@ -86,6 +86,8 @@ std::string explain_buffer(const std::string& place, const std::string& token, s
                            counted(groups.at("ready").get<std::int64_t>(), "group"),
                            groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
                            groups.at("open") == 1 ? "is" : "are"));
+    lines.line("tickets", fmt::format("{} open, {} expired", count(status.at("tickets")),
+                                      count(status.at("tickets_expired"))));
     lines.line("dropped", dropped_text(samples.at("dropped")));
     lines.line("behind policy", behind_text(staleness_in(status)));
     lines.line("last formed", step_text(status.at("formed_step")));

@@ -27,6 +27,7 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
   rules.group_size = settings.group_size.value_or(1);
   rules.min_group = settings.min_group;
   rules.deadline = settings.deadline;
+  if (settings.ticket_deadline) rules.ticket_deadline = *settings.ticket_deadline;
   rules.max_staleness = settings.max_staleness;
   rules.on_stale = settings.on_stale.value_or(OnStale::wait);
   rules.validate();

@@ -17,13 +17,22 @@ constexpr std::chrono::seconds first_note_without_buffer{
 constexpr std::chrono::milliseconds shortest_pause{50};
 constexpr std::chrono::milliseconds longest_pause{2000};
 
+std::string words_of(const TicketsOut& tickets) {
+  if (tickets.count == 0) return "";
+  const bool is_one = tickets.count == 1;
+  return fmt::format("{} {} open, the oldest for {:.0f} s{}, which expires in {:.0f} s; ",
+                     counted(tickets.count, "ticket"), is_one ? "is" : "are", tickets.age,
+                     tickets.holder.empty() ? "" : " (" + tickets.holder + ")",
+                     std::max(tickets.expires_in, 0.0));
+}
+
 std::string words_of(const Lack& lack) {
   const std::string last = lack.since_last_sample
                                ? fmt::format("the last sample came {:.0f} s ago", *lack.since_last_sample)
                                : "no sample has come since the buffer was started";
-  return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}", lack.step,
+  return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}{}", lack.step,
                      counted(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are", lack.open,
-                     lack.open == 1 ? "waits" : "wait", last) +
+                     lack.open == 1 ? "waits" : "wait", words_of(lack.tickets), last) +
          (lack.full.empty() ? "" : "; the buffer " + lack.full);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "buffer/job_client.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -17,6 +18,7 @@ struct Lack {
   std::int64_t ready = 0;
   std::int64_t open = 0;
   std::optional<double> since_last_sample;
+  TicketsOut tickets;
   std::string full{};  ///< why the buffer refuses samples for now; empty if it does not
 };
 

@@ -128,7 +128,8 @@ void StepsOfBuffer::note(const stream::FormedStep& step, double waited) {
   const std::lock_guard lock(steps_mutex_);
   waited_ += waited;
   for (const stream::WaitingGroup& group : step.groups) {
-    for (const stream::WaitingSample& sample : group.samples) ++staleness_[step.version - sample.version];
+    for (const stream::WaitingSample& sample : group.samples)
+      ++staleness_[stream::counted_behind(step.version, sample.version)];
   }
 }
 
@@ -154,7 +155,8 @@ stream::FormedStep StepsOfBuffer::wait_for(std::int64_t number) {
     JobStep come = look_for(number, one_wait, patience);
     if (come.step) return *std::move(come.step);
     if (!come.failure.empty()) throw InputError("the rank that forms steps", come.failure);
-    patience.waits_for({number, 1, come.ready_groups, come.open_groups, come.since_last_sample});
+    patience.waits_for(
+        {number, 1, come.ready_groups, come.open_groups, come.since_last_sample, come.tickets});
   }
 }
 
@@ -175,7 +177,7 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
       return *std::move(formed);
     if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end();
     patience.waits_for({number, rules.groups, waiting.ready_groups, waiting.open_groups,
-                        waiting.since_last_sample, waiting.full});
+                        waiting.since_last_sample, waiting.tickets, waiting.full});
   }
 }
 
