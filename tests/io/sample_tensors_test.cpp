@@ -171,18 +171,18 @@ TEST(SampleTensors, offsets_that_are_no_prefix_sums_of_the_rows_are_refused_by_n
 TEST(SampleTensors, that_are_padded_are_what_the_mask_says_on_any_side) {
   Tensors tensors;
   tensors.add<std::int32_t>("input_ids", {2, 4}, {0, 1, 2, 0, 3, 0, 4, 5});
-  tensors.add<std::int32_t>("attention_mask", {2, 4}, {0, 1, 1, 0, 1, 0, 7, 1});
+  tensors.add<std::int32_t>("attention_mask", {2, 4}, {0, 1, 1, 0, 1, 0, 1, 1});
   tensors.ids("responses", {2, 2}, {2, 0, 4, 5}).add<float>("advantages", {2, 2}, {20, 0, 40, 50});
   tensors.add<float>("values", {2, 4, 1}, {0, 10, 20, 0, 30, 0, 40, 50})
-      .add<float>("scores", {2, 3}, {1, 2, 3, 4, 5, 6});
-  const SampleTensors samples = tensors.open();
+      .add<float>("scores", {2, 5}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  const SampleTensors samples = tensors.open({{"evenkeel_fields", R"({"scores": "sample"})"}});
   const RaggedBatch batch = read_all(samples);
   EXPECT_THAT(values_of<std::int64_t>(batch, "input_ids"), ElementsAre(1, 2, 3, 4, 5));
   EXPECT_EQ(batch.samples()[0].prompt, 1);
   EXPECT_EQ(batch.samples()[1].response, 2);
   EXPECT_THAT(values_of<float>(batch, "advantages"), ElementsAre(20, 40, 50));
   EXPECT_THAT(values_of<float>(batch, "values"), ElementsAre(10, 20, 30, 40, 50));
-  EXPECT_EQ(batch.at("scores").spec(), (FieldSpec{"scores", DType::float32, FieldKind::sample, {3}}));
+  EXPECT_EQ(batch.at("scores").spec(), (FieldSpec{"scores", DType::float32, FieldKind::sample, {5}}));
   ASSERT_EQ(samples.left_out().size(), 1);
   EXPECT_EQ(samples.left_out()[0], (std::pair<std::string, std::string>{"responses", "repeats input_ids"}));
 }
@@ -209,6 +209,31 @@ TEST(SampleTensors, that_are_padded_may_have_positions_of_several_axes_first) {
             (FieldSpec{"position_ids", DType::int64, FieldKind::token, {3}}));
   EXPECT_THAT(values_of<std::int64_t>(batch, "position_ids"),
               ElementsAre(0, 10, 20, 1, 11, 21, 2, 12, 22, 5, 15, 25));
+}
+
+TEST(SampleTensors, that_are_padded_have_values_of_the_tokens_behind_the_first_in_one_column_less) {
+  Tensors tensors;
+  tensors.ids("input_ids", {2, 4}, {0, 1, 2, 3, 4, 5, 6, 0});
+  tensors.add<float>("attention_mask", {2, 4}, {0, 1, 1, 1, 1, 1, 1, 0});
+  tensors.ids("responses", {2, 2}, {2, 3, 6, 0});
+  tensors.add<float>("old_log_probs", {2, 3}, {10, 20, 30, 50, 60, 0});
+  const RaggedBatch batch = read_all(tensors.open());
+  EXPECT_THAT(values_of<float>(batch, "old_log_probs"), ElementsAre(20, 30, 60));
+}
+
+TEST(SampleTensors, that_are_padded_respond_from_the_first_token_of_a_response_mask_as_wide_as_they_are) {
+  Tensors tensors;
+  tensors.ids("input_ids", {3, 4}, {0, 1, 2, 3, 4, 5, 6, 0, 7, 8, 9, 0});
+  tensors.ids("attention_mask", {3, 4}, {0, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 0});
+  tensors.ids("response_mask", {3, 4}, {0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0});
+  tensors.add<float>("old_log_probs", {3, 3}, {10, 20, 30, 50, 60, 0, 80, 90, 0});
+  const RaggedBatch batch = read_all(tensors.open());
+  EXPECT_EQ(batch.samples()[0].response, 2);
+  EXPECT_EQ(batch.samples()[1].prompt, 1);  // nothing predicts the first token
+  EXPECT_EQ(batch.samples()[2].response, 0);
+  EXPECT_EQ(batch.at("response_mask").spec().kind, FieldKind::response_token);
+  EXPECT_THAT(values_of<std::int64_t>(batch, "response_mask"), ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(values_of<float>(batch, "old_log_probs"), ElementsAre(20, 30, 50, 60));
 }
 
 TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
@@ -248,16 +273,24 @@ TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {1, 5}, five).ids("attention_mask", {5}, five);
               }),
-              HasSubstr("dimensions"));
+              HasSubstr("does not have the shape of the tokens"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 4}, {1, 1, 1, 1});
               }),
               HasSubstr("does not have the shape of the tokens"));
-  EXPECT_THAT(
-      with([&](Tensors& t) {
-        t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, five).ids("response_mask", {1, 5}, five);
-      }),
-      HasSubstr("nothing says where prompts end"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, {1, 1, 2, 2, 0});
+              }),
+              HasSubstr("has 2 in row 0; a mask has only 0 and 1"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {1, 5}, five).add<float>("attention_mask", {1, 5}, {0, 0, 0, 0, -10000});
+              }),
+              HasSubstr("has -10000 in row 0"));
+  EXPECT_THAT(with([&](Tensors& t) {
+                t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, {1, 1, 1, 1, 1});
+                t.add<float>("scores", {1, 2}, {1, 2});
+              }),
+              HasSubstr("'scores' [1, 2] fits neither the 5 columns of 'tokens', nor 4"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_lengths", {1}, {6});
               }),

@@ -40,12 +40,14 @@ std::vector<FieldKind> SampleTensors::kinds_that_fit(const StoredTensor& tensor)
     return kinds;
   }
   if (rows != num_samples_) return kinds;
-  const bool has_columns = tensor.shape.size() >= 2;
-  if (has_columns && tensor.shape[1] == width_) kinds.push_back(FieldKind::token);
-  if (has_columns && response_width_ && tensor.shape[1] == *response_width_)
-    kinds.push_back(FieldKind::response_token);
-  // What is as wide as samples is taken for their columns.
-  if (kinds.empty()) kinds.push_back(FieldKind::sample);
+  if (tensor.shape.size() == 1) return {FieldKind::sample};
+  const std::int64_t columns = tensor.shape[1];
+  // A response mask has the value of each token at the token, even if it is as wide as the tokens.
+  if (columns == width_ && tensor.name == tensor_names::response_mask && !told_.contains(tensor.name))
+    return {FieldKind::response_token};
+  if (columns == width_) kinds.push_back(FieldKind::token);
+  // One column less than the tokens: those of the tokens 1, 2, ...
+  if (columns == response_width_ || columns == width_ - 1) kinds.push_back(FieldKind::response_token);
   return kinds;
 }
 
@@ -61,7 +63,7 @@ void SampleTensors::add_field(std::size_t tensor) {
   const StoredTensor& stored = at(tensor);
   if (has_axes_first(stored)) {
     FieldSpec spec{stored.name, *stored.dtype, FieldKind::token, {stored.shape[1]}};
-    fields_.push_back({tensor, spec.kind, spec.row_bytes(), {}, stored.shape[1]});
+    fields_.push_back({tensor, spec.kind, spec.row_bytes(), 0, {}, stored.shape[1]});
     specs_.push_back(std::move(spec));
     return;
   }
@@ -75,6 +77,13 @@ void SampleTensors::add_field(std::size_t tensor) {
       fail(tensor, "does not have the shape of a " + std::string(name_of(told->second)) +
                        " field, which the file says it is");
     kinds = {told->second};
+  }
+  if (kinds.empty() && is_padded() && stored.shape.size() > 1 && stored.rows() == num_samples_) {
+    fail(tensor,
+         "fits neither the " + std::to_string(width_) + " columns of '" + at(tokens_).name + "', nor " +
+             std::to_string(width_ - 1) + ", nor those of the responses",
+         "If it is a vector for each sample, say so in the metadata " +
+             std::string(tensor_names::field_kinds) + R"(: {")" + stored.name + R"(": "sample"})");
   }
   if (kinds.empty()) {
     left_out_.emplace_back(
@@ -97,7 +106,7 @@ void SampleTensors::add_field(std::size_t tensor) {
                  *stored.dtype,
                  kind,
                  {stored.shape.begin() + static_cast<std::ptrdiff_t>(taken), stored.shape.end()}};
-  fields_.push_back({tensor, kind, spec.row_bytes()});
+  fields_.push_back({tensor, kind, spec.row_bytes(), taken == 2 ? stored.shape[1] : 0});
   specs_.push_back(std::move(spec));
 }
 
@@ -153,7 +162,7 @@ SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tenso
 void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
   const StoredTensor& stored = at(tensor);
   const auto told = told_.find(stored.name);
-  Field field{tensor, told == told_.end() ? FieldKind::rows : told->second, 0,
+  Field field{tensor, told == told_.end() ? FieldKind::rows : told->second, 0, 0,
               rows_of_offsets(offsets, tensor)};
   FieldSpec spec{stored.name, *stored.dtype, field.kind, {stored.shape.begin() + 1, stored.shape.end()}};
   field.row_bytes = spec.row_bytes();

@@ -78,12 +78,30 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
   return lengths;
 }
 
+bool SampleTensors::has_numbers(std::size_t tensor) const {
+  const std::optional<DType> dtype = at(tensor).dtype;
+  return file_->has_integers(tensor) || dtype == DType::float32 || dtype == DType::float64;
+}
+
+/// The mask that says which columns are tokens.
+std::vector<std::int64_t> SampleTensors::attention_of(RowRange samples) const {
+  std::vector<std::int64_t> mask = file_->read_integers(*mask_, samples);
+  const auto wrong = std::ranges::find_if(mask, [](std::int64_t value) { return value != 0 && value != 1; });
+  if (wrong == mask.end()) return mask;
+  fail(*mask_,
+       "has " + std::to_string(*wrong) + " in row " +
+           std::to_string(samples.begin + (wrong - mask.begin()) / width_) + "; a mask has only 0 and 1",
+       "Write 1 at each token and 0 at padding, and rows of several sequences as one row each");
+}
+
 std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const {
   std::vector<TensorSample> lengths;
   const std::int64_t at_once = std::max<std::int64_t>(1, rows_at_once / std::max<std::int64_t>(1, width_));
   for (RowRange part{samples.begin, samples.begin}; part.begin < samples.end; part.begin = part.end) {
     part.end = std::min(samples.end, part.begin + at_once);
-    const std::vector<std::int64_t> mask = file_->read_integers(*mask_, part);
+    const std::vector<std::int64_t> mask = attention_of(part);
+    const std::vector<std::int64_t> begins =
+        response_begins_ ? file_->read_integers(*response_begins_, part) : std::vector<std::int64_t>();
     const std::vector<std::int64_t> prompts = prompts_of(part);
     for (std::int64_t i = 0; i < part.size(); ++i) {
       const auto row = mask.begin() + i * width_;
@@ -91,6 +109,13 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
       const std::int64_t tokens = std::count_if(row, row + width_, is_token);
       std::int64_t response =
           response_width_ ? std::count_if(row + width_ - *response_width_, row + width_, is_token) : tokens;
+      if (!begins.empty()) {
+        // Nothing predicts the first token, which belongs to the prompt.
+        const auto own = begins.begin() + i * width_;
+        const std::int64_t before =
+            std::count_if(row, row + (std::find_if(own, own + width_, is_token) - own), is_token);
+        response = tokens - std::min(std::max<std::int64_t>(before, 1), tokens);
+      }
       if (!prompts.empty()) {
         const std::int64_t prompt = prompts[static_cast<std::size_t>(i)];
         if (prompt < 0 || prompt > tokens || (response_width_ && prompt != tokens - response)) {
@@ -153,7 +178,7 @@ void SampleTensors::expect(std::int64_t sample, const TensorSample& lengths, con
 
 /// The columns in which a padded sample has tokens.
 std::vector<std::int64_t> SampleTensors::columns_of(std::int64_t sample) const {
-  const std::vector<std::int64_t> mask = file_->read_integers(*mask_, {sample, sample + 1});
+  const std::vector<std::int64_t> mask = attention_of({sample, sample + 1});
   std::vector<std::int64_t> columns;
   for (std::int64_t c = 0; c < width_; ++c) {
     if (mask[static_cast<std::size_t>(c)] != 0) columns.push_back(c);
@@ -185,24 +210,26 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
       fail(*mask_, "has changed since it was opened, in row " + std::to_string(sample));
   }
   std::vector<std::byte> row;
-  const auto read_field = [&](std::size_t tensor, FieldKind kind, std::size_t row_bytes,
+  const auto read_field = [&](std::size_t tensor, FieldKind kind, std::size_t row_bytes, std::int64_t wide,
                               std::span<std::byte> to) {
     if (!is_padded() || kind == FieldKind::sample)
       return read_ragged(tensor, kind, sample, lengths, place, to);
     const bool of_response = kind == FieldKind::response_token;
-    const std::int64_t wide = of_response ? *response_width_ : width_;
     row.resize(static_cast<std::size_t>(wide) * row_bytes);
     file_->read_rows(tensor, {sample, sample + 1}, row);
     std::byte* next = to.data();
     for (const std::int64_t column : std::span(columns).last(
              static_cast<std::size_t>(lengths.response + (of_response ? 0 : lengths.prompt)))) {
-      const auto from = static_cast<std::size_t>(column - (width_ - wide)) * row_bytes;
-      if (row_bytes > 0) std::memcpy(next, row.data() + from, row_bytes);
+      const std::int64_t from = column - (width_ - wide);
+      // Nothing predicts the token of the first column, which has no value if columns are one fewer.
+      if (row_bytes > 0 && from < 0) std::memset(next, 0, row_bytes);
+      if (row_bytes > 0 && from >= 0)
+        std::memcpy(next, row.data() + static_cast<std::size_t>(from) * row_bytes, row_bytes);
       next += row_bytes;
     }
   };
   if (at(tokens_).dtype == DType::int64) {
-    read_field(tokens_, FieldKind::token, sizeof(std::int64_t), out[0]);
+    read_field(tokens_, FieldKind::token, sizeof(std::int64_t), width_, out[0]);
   } else {
     const std::int64_t first = is_padded() ? sample : place.token;
     const std::int64_t rows = is_padded() ? 1 : lengths.prompt + lengths.response;
@@ -221,7 +248,7 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
     } else if (field.axes > 0) {
       read_axes(field, sample, columns, out[f + 1]);
     } else {
-      read_field(field.tensor, field.kind, field.row_bytes, out[f + 1]);
+      read_field(field.tensor, field.kind, field.row_bytes, field.columns, out[f + 1]);
     }
   }
 }
@@ -303,8 +330,7 @@ void SampleTensors::find_padded() {
          "Add attention_mask of the same shape, with 0 at padding (attention_mask.npy beside a .npy file, "
          "both named by a pattern)");
   }
-  const bool has_reals = at(*mask).dtype == DType::float32 || at(*mask).dtype == DType::float64;
-  if (!has_reals || at(*mask).shape.size() != 2) require_integers(*mask, 2);
+  if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; 0 and 1 are needed");
   if (at(*mask).shape != at(tokens_).shape)
     fail(*mask, "does not have the shape of the tokens, " + shape_text_of(at(tokens_).shape));
   mask_ = mask;
@@ -377,9 +403,9 @@ void SampleTensors::find_response_width() {
   if (*of_mask < width_) {
     response_width_ = of_mask;
   } else if (!prompt_lengths_ && !prompt_offsets_) {
-    fail(*file_->find(tensor_names::response_mask),
-         "is as wide as '" + at(tokens_).name + "': nothing says where prompts end",
-         "Add responses or prompt_lengths");
+    response_begins_ = file_->find(tensor_names::response_mask);
+    if (!has_numbers(*response_begins_))
+      fail(*response_begins_, "holds " + at(*response_begins_).stored + "; numbers are needed");
   }
 }
 

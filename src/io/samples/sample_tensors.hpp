@@ -97,6 +97,7 @@ class SampleTensors {
     std::size_t tensor = 0;
     FieldKind kind = FieldKind::token;
     std::size_t row_bytes = 0;  // of one row of the sample
+    std::int64_t columns = 0;   // of a padded tensor, those of the last tokens
     SampleRows samples{};       // where it is counted
     std::int64_t axes = 0;      // of a padded tensor [samples, axes, columns]; 0: columns come first
   };
@@ -126,6 +127,8 @@ class SampleTensors {
   [[nodiscard]] std::vector<TensorSample> padded_lengths(RowRange samples) const;
   [[nodiscard]] std::vector<std::int64_t> prompts_of(RowRange samples) const;
   [[nodiscard]] std::vector<std::int64_t> columns_of(std::int64_t sample) const;
+  [[nodiscard]] std::vector<std::int64_t> attention_of(RowRange samples) const;
+  [[nodiscard]] bool has_numbers(std::size_t tensor) const;
   [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
                                  const TensorPlace& place) const;
   void read_ragged(std::size_t tensor, FieldKind kind, std::int64_t sample, const TensorSample& lengths,
@@ -144,9 +147,11 @@ class SampleTensors {
   SampleRows uid_bytes_;                        // of each sample's, then
   std::int64_t width_ = 0;                      // of padded samples
   std::optional<std::int64_t> response_width_;  // of padded ones: their last columns
-  std::int64_t response_rows_ = 0;              // of ragged ones, in all
-  FieldKinds told_;                             // by the file itself
-  std::vector<Field> fields_;                   // as specs_
+  std::optional<std::size_t>
+      response_begins_;             // the mask of padded ones whose first set token begins a response
+  std::int64_t response_rows_ = 0;  // of ragged ones, in all
+  FieldKinds told_;                 // by the file itself
+  std::vector<Field> fields_;       // as specs_
   std::vector<FieldSpec> specs_;
   std::vector<std::pair<std::string, std::string>> left_out_;
   std::vector<std::string> undecided_;
