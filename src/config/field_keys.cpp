@@ -63,6 +63,13 @@ Keys field_keys() {
           "How JSON Lines write the field: a list of any number of rows, a text, bytes in base64, a "
           "list for each axis with a number a token, or runs of tokens as [value, count]. null: numbers, as "
           "their lists show; text is left out."),
+      key("field.at", f, &FieldSettings::at,
+          OptionalChoice<RowConvention>{Choice<RowConvention>({{"token", RowConvention::token},
+                                                               {"next", RowConvention::next},
+                                                               {"response", RowConvention::response}})},
+          "Where samples have the value of a token, which steps have at the row that predicts it. token: at "
+          "the token. next: at the row that predicts it. response: at its place in the response. null: rows "
+          "are delivered where they are; labels and loss_mask with one value per token are then refused."),
       key("field.wire", f, &FieldSettings::wire, widths,
           "The type in which integers travel: as samples bring them, or the smallest type that holds every "
           "element of the step over all ranks, from uint8 and int8 up."),

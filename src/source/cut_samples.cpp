@@ -9,8 +9,10 @@
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
 #include "plan/transfer/row_cuts.hpp"
 #include "plan/units/told_segments.hpp"
+#include "service/step/row_conventions.hpp"
 
 namespace evenkeel {
 namespace {
@@ -106,6 +108,20 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);
 }
 
+/// Whether a batch has labels of one value per token, such that the last row of a piece has one, too.
+bool has_labels_of_tokens(const RaggedBatch& from) {
+  const Column* const labels = from.find(labels_field);
+  return labels != nullptr && labels->spec().kind == FieldKind::token;
+}
+
+/// Clears the loss mask at the last row of a piece, whose token is not in the piece.
+void clear_beyond(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec, std::span<std::byte> rows) {
+  const bool ends_early = cut.tokens.end < sample_of(from, cut).length();
+  const bool is_mask = spec.name == loss_mask_field || spec.name == response_mask_field;
+  if (!ends_early || rows.empty() || !is_mask || spec.kind != FieldKind::token) return;
+  if (!has_labels_of_tokens(from)) std::ranges::fill(rows.last(spec.row_bytes()), std::byte{0});
+}
+
 /// Counts ranges of a sample's tokens from the first one of the cut on, and ends them with it.
 void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
   for (std::int64_t& bound : ranges) bound = std::clamp(bound, tokens.begin, tokens.end) - tokens.begin;
@@ -155,6 +171,8 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
   for (const Column& column : batches[first].fields()) {
     const FieldSpec& spec = column.spec();
     const std::string_view by = cut_by(told, spec.name);
+    const auto settings = told.find(spec.name);
+    const bool is_moved = settings != told.end() && settings->second.at == RowConvention::token;
     Column& to = out.add_field(column_for(out, spec, batches, cuts, by));
     std::byte* next = to.row(0);
     std::int64_t row = 0;
@@ -163,6 +181,7 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
       const RowRange rows = rows_of(batches[cut.batch], from, cut, by);
       const std::size_t bytes = static_cast<std::size_t>(rows.size()) * from.row_bytes();
       if (bytes > 0) std::memcpy(next, from.row(rows.begin), bytes);
+      if (!is_moved) clear_beyond(batches[cut.batch], cut, spec, {next, bytes});
       next += bytes;
       if (by == spec.name && !is_whole(batches[cut.batch], cut)) {
         count_from(cut.tokens, to.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * row),

@@ -239,7 +239,7 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
   EXPECT_EQ(refusal("fields: {labels: {wire: narrow}}\n"),
             "job.yaml: fields.labels: is a built-in field, which is delivered unchanged. "
-            "Leave out all settings except read_as: axes or runs");
+            "Leave out all settings except read_as: axes or runs, and at for labels and loss_mask");
   EXPECT_EQ(
       refusal("field: {wire: narrow}\n"),
       "job.yaml: field: says what becomes of fields, and fields names none. Name them: fields: {NAME: {}}");

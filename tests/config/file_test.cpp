@@ -391,7 +391,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
         "  max_rows: null", "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
         "  schedule: packed", "  max_kept_tokens: null", "  max_tokens_per_rank: null",
         "  communication: auto", "  context_sizes: powers-of-two", "  stage: last", "  read_as: null",
-        "  spread_pads: 0",
+        "  at: null", "  spread_pads: 0",
         // Nothing arrives there.
         "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
         "  redis_password_file: null", "  redis_wait_replicas: 0", "  capacity: 8GiB", "  token_file: null",

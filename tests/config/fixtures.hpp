@@ -73,8 +73,8 @@ inline Config measured_config() {
   config.balance.measured = MeasuredCost{5, 300};
   config.balance.speeds = {1000, 500, 1250};
   config.balance.placement_tolerance = 12500;
-  config.field = {std::nullopt,       FieldWidth::as_brought, FieldWidth::as_brought,
-                  FieldStages::first, LineFormat::text,       FieldSharing::equal};
+  config.field = {std::nullopt,     FieldWidth::as_brought, FieldWidth::as_brought, FieldStages::first,
+                  LineFormat::text, RowConvention::next,    FieldSharing::equal};
   config.field.spread_pads = 8;
   FieldSettings patches = config.field;
   patches.stage = FieldStages::all;

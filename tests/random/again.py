@@ -21,7 +21,7 @@ def _can_be_read(job: Job, checks) -> bool:
 
 def _sample(entry: Entry, number: int, fields: list[Field]) -> Sample:
     uid = None if entry.sample.uid is None else repr(entry.group)
-    values = {field.name: entry.rows(field) for field in fields}
+    values = {field.name: entry.moved(field) for field in fields}
     return Sample(entry.tokens[:entry.prompt], entry.tokens[entry.prompt:], uid, values, number)
 
 

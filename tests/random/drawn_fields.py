@@ -37,6 +37,7 @@ class FieldDrawing:
             Field("advantages", "response_token", real),
             Field("reward", "sample", real, settings=dict(stage)),
             Field("turn", "token", small, settings=dict(narrow)),
+            Field("old_log_probs", "token", real, settings={"at": self.draw.choice(["token", "next"])}),
             Field("pair", "token", real, (2,), settings=dict(stage)),
             Field("versions", "response_token", "I64", written="runs", settings=dict(narrow)),
             Field("axes", "token", "I64", (3,), written="axes"),
@@ -52,12 +53,14 @@ class FieldDrawing:
             Field("thumb", "bytes", "U8", written="bytes", settings=dict(stage)),
             Field("pictures", "rows", real, (2,), written="rows", settings={"cut_by": "spans"}),
             Field("segment_ids", self.draw.choice(["token", "response_token"]), "I64", written="runs", settings=dict(narrow)),
-            Field("loss_mask", self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"]), mask),
-            Field("labels", self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"]), "I64"),
+            self._beside_labels("loss_mask", mask),
+            self._beside_labels("labels", "I64"),
             self.draw.choice([Field("position_ids", "token", "I64"), Field("position_ids", "token", "I64", (3,), "axes")]),
         ]
         # NumPy's files do not tell text and bytes from rows.
         pool = [field for field in pool if field.kind not in ("text", "bytes") or "numpy" not in self.kinds]
+        if self.sharing:  # a row that predicts several tokens cannot hold one value per token
+            pool = [field for field in pool if field.name != "old_log_probs"]
         if self.get("prefix.share") != "tree":
             pool = [field for field in pool if field.name != "segment_ids"]
         needed = ["patches"] * (self.has_encoder or self.has_row_caps) + ["work"] * self.has_work
@@ -109,12 +112,19 @@ class FieldDrawing:
 
     def _settings(self, field: Field) -> dict:
         own = dict(field.settings) if self.chance(0.7) or "cut_by" in field.settings else {}
-        if field.name in ("labels", "loss_mask", "position_ids"):
+        if field.name in ("labels", "loss_mask", "old_log_probs"):
+            own = {"at": field.settings["at"]} if "at" in field.settings else {}
+        if field.name == "position_ids":
             own = {}
         if field.written != "plain" and "jsonl" in self.kinds:
             own["read_as"] = field.written
         field.settings = own
         return own
+
+    def _beside_labels(self, name: str, dtype: str) -> Field:
+        """With one value per token, files do not say to which row it belongs."""
+        kind = self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"])
+        return Field(name, kind, dtype, settings={"at": self.draw.choice(["token", "next"]) if kind == "token" else "response"})
 
     def _values(self, field: Field, sample: Sample, first: bool) -> list[list]:
         width = math.prod(field.trailing)
@@ -128,6 +138,8 @@ class FieldDrawing:
             # Samples that share tokens must bring the same there.
             seed = mixed(tokens[:t + 1]) if field.kind == "token" else self.draw.choice([1, 2, self.draw.randint(0, 10**6)])
             rows.append([self._element(field, seed + i) for i in range(width)])
+        if field.name == "loss_mask" and field.settings["at"] == "next" and rows:
+            rows[-1] = [0 if field.dtype != "F32" else 0.0]  # the last row predicts nothing
         return rows
 
     def _element(self, field: Field, number: int):
@@ -135,6 +147,8 @@ class FieldDrawing:
             return number % 50
         if field.name == "work":
             return number % 90 * (1.0 if field.dtype in ("F32", "F64") else 1)
+        if field.name == "labels" and number % 5 == 0:
+            return -100
         if field.name == "loss_mask":
             return number % 3 % 2 * (1 if field.dtype != "F32" else 1.0)
         if field.dtype in ("F32", "F64"):

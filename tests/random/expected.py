@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 
 from jobs import Field, Job, Sample, Settings
 
@@ -53,9 +54,16 @@ class Entry:
     def _has(self, span) -> bool:
         return span[0] < self.end and self.begin < span[1]
 
+    def moved(self, field: Field) -> list[list]:
+        """What is brought with it, at the rows that predict their tokens if the value of each token is at the token."""
+        rows = self.rows(field)
+        if field.settings.get("at") != "token" or not rows:
+            return rows
+        return rows[1:] + [[-100 if field.name == "labels" else 0] * math.prod(field.trailing)]
+
     def placed(self, field: Field, empty: list) -> list[list]:
         """A row for each of its tokens: a response token's stands where it is predicted."""
-        rows = self.rows(field)
+        rows = self.moved(field)
         if field.kind == "token":
             return rows
         predicted = rows if self.prompt else rows[1:]
@@ -82,13 +90,16 @@ class Pass:
         return [row[0] for row in entry.placed(field, [self.label_pad])]
 
     def mask(self, entry: Entry) -> list:
-        field = self.fields.get("loss_mask")
+        field, labels = self.fields.get("loss_mask"), self.fields.get("labels")
         if field is None:
-            return [1.0 if entry.prompt <= t + 1 < entry.length else 0.0 for t in range(entry.length)]
-        mask = [row[0] for row in entry.placed(field, [0])]
-        has_last_label = "labels" in self.fields and self.fields["labels"].kind == "token"
-        if field.kind == "token" and mask and not has_last_label:
-            mask[-1] = 0
+            mask = [1.0 if entry.prompt <= t + 1 < entry.length else 0.0 for t in range(entry.length)]
+        else:
+            mask = [row[0] for row in entry.placed(field, [0])]
+        has_last_label = labels is not None and labels.kind == "token"
+        if field is not None and field.kind == "token" and mask and not has_last_label:
+            mask[-1] = 0  # the end of a piece
+        if labels is not None:
+            mask = [0 if label[0] == -100 else value for value, label in zip(mask, entry.placed(labels, [None]))]
         return mask
 
     def loss_tokens(self, entry: Entry) -> int:

@@ -147,7 +147,7 @@ class Sequences:
         brought = {name for name in ("labels", "loss_mask", "position_ids") if name in self._pass.fields}
         for name, needed in [("input_ids", first or last), ("position_ids", last or "position_ids" not in brought),
                              ("labels", last or first and "labels" not in brought),
-                             ("loss_mask", last or first and "loss_mask" not in brought)]:
+                             ("loss_mask", last or first and not {"labels", "loss_mask"} & brought)]:
             require(name in part or not needed, where, "has no", name)
         p = self._pass
         no_position = [0] * math.prod(p.fields["position_ids"].trailing) if "position_ids" in brought else None

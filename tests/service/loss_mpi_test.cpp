@@ -56,6 +56,14 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, FieldKind of_masks = 
   return batch;
 }
 
+/// The samples' masks and labels of one value per token are at the rows that predict the tokens.
+Config config_with_rows_in_place() {
+  Config config;
+  config.fields["loss_mask"].at = RowConvention::next;
+  config.fields["labels"].at = RowConvention::next;
+  return config;
+}
+
 constexpr std::int64_t norm_length = 24;
 
 /// The loss of the whole step, from the samples themselves, sample by sample.
@@ -152,7 +160,7 @@ TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
     for (const std::int64_t cap : {256, 5000}) {
       for (const Reduction reduction : {Reduction::sum, Reduction::mean}) {
         for (const auto& [mode, strategy] : all_splits) {
-          Config config;
+          Config config = config_with_rows_in_place();
           config.mesh.tp = tp;
           config.mesh.cp = cp;
           config.mesh.pp = pp;
@@ -197,20 +205,6 @@ TEST(Loss, is_the_same_whether_masks_have_one_value_a_token_or_a_response_token)
   }
 }
 
-// The label of the last row would be a token behind the sample.
-TEST(Loss, is_not_carried_by_the_last_row_of_a_sample_which_has_no_label) {
-  const boost::mpi::communicator world;
-  RaggedBatch mine = share_of(world);
-  for (std::int64_t i = 0; i < mine.size(); ++i) {
-    const RowRange rows = mine.rows_of(FieldKind::token, i);
-    if (!rows.empty()) *mine.find("loss_mask")->row(rows.end - 1) = std::byte{1};
-  }
-  Config config;
-  DataService service(world, config);
-  EXPECT_NEAR(loss_of_pass(service, service.step(mine), config.loss), whole_loss(LossAggregation::token_mean),
-              1e-12);
-}
-
 TEST(Loss, is_carried_by_the_last_row_of_a_sample_that_brings_a_label_for_it) {
   const boost::mpi::communicator world;
   RaggedBatch mine({{SampleId{world.rank()}, 0, 1, 2}});
@@ -218,7 +212,7 @@ TEST(Loss, is_carried_by_the_last_row_of_a_sample_that_brings_a_label_for_it) {
     Column& column = mine.add_field({name, DType::int64, FieldKind::token, {}});
     std::ranges::fill(column.values<std::int64_t>(), 1);
   }
-  DataService service(world, Config{});
+  DataService service(world, config_with_rows_in_place());
   const Step step = service.step(mine);
   double weights = 0;
   std::int64_t tokens = 0;
@@ -237,7 +231,7 @@ TEST(Loss, of_masks_and_labels_that_samples_bring_is_known_to_the_last_pipeline_
   const boost::mpi::communicator world;
   if (world.size() % 2 != 0) return;
   for (const TensorParallelCopies copies : {TensorParallelCopies::own, TensorParallelCopies::shared}) {
-    Config config;
+    Config config = config_with_rows_in_place();
     config.mesh.pp = 2;
     config.mesh.cp = world.size() % 4 == 0 ? 2 : 1;
     config.exchange.tp_copies = copies;
@@ -271,7 +265,7 @@ TEST(Loss, of_masks_and_labels_that_samples_bring_is_known_to_the_last_pipeline_
 
 TEST(Loss, of_a_second_pass_is_what_its_profile_says) {
   const boost::mpi::communicator world;
-  Config config;
+  Config config = config_with_rows_in_place();
   config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;
   config.micro_batch.max_tokens = 5000;
   config.profiles["update"] = config.profile({});

@@ -36,6 +36,13 @@ enum class FieldSharing : std::uint8_t {
   equal,  ///< equal ones of an owner are sent to a node and stored there once, for all its ranks
 };
 
+/// Where a list or a column has the value of a token. Steps have it at the row that predicts the token.
+enum class RowConvention : std::uint8_t {
+  token,     ///< at the token; one row per token
+  next,      ///< at the row that predicts the token; one row per token, of which the last predicts nothing
+  response,  ///< at the token's place in the response; one row per response token
+};
+
 /// How one field that samples bring is delivered, if not unchanged.
 struct FieldSettings {
   /// Set: the first dimension of a row is the layers, and a pipeline stage gets its own.
@@ -44,6 +51,8 @@ struct FieldSettings {
   FieldWidth hand_out = FieldWidth::as_brought;  ///< in micro-batches; narrow only if the wire is
   FieldStages stage = FieldStages::last;
   std::optional<LineFormat> read_as{};  ///< how JSON Lines write it, if they do not show it themselves
+  /// Set: the convention that the samples' rows follow. Labels and loss masks of one row per token need it.
+  std::optional<RowConvention> at{};
   FieldSharing share = FieldSharing::none;
   /// For counted rows: the field of token ranges, [rows, 2], such that each context-parallel rank gets only
   /// the rows with tokens on it. Empty: rows are not cut.

@@ -76,11 +76,12 @@ class DataService {
   /// memory. After an error the service remains usable; only MpiError may be thrown by one rank alone, and
   /// ends it.
   ///
-  /// A loss mask with one value a token counts as 0 at the end of each sample, which has no label, unless
-  /// samples bring one label a token. With shared prefixes, a mask that is set on labels that are prompt
-  /// tokens is an InputError, and so are fields with one row a token that differ among samples on shared
-  /// tokens. With profiles, the step and its copies keep this rank's samples, and copies of what is added to
-  /// them, as long as they live.
+  /// Values of fields with FieldSettings::at are moved to the rows that predict their tokens; labels and a
+  /// loss mask with one value per token need it. A mask that is set at the last row of a sample, which has no
+  /// label unless samples bring one label per token, is an InputError. With shared prefixes, a mask that is
+  /// set on labels that are prompt tokens is an InputError, and so are fields with one row a token that
+  /// differ among samples on shared tokens. With profiles, the step and its copies keep this rank's samples,
+  /// and copies of what is added to them, as long as they live.
   [[nodiscard]] Step step(const Reader& read, std::string_view profile = {});
   [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
 
@@ -96,7 +97,8 @@ class DataService {
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
   /// advantages): only these are sent, and they replace fields of the same name. With data ranks it names
   /// fields that were collected from `before`, like the result of collect(). Throws InputError on every rank
-  /// if they are of other samples, differ between ranks, name input_ids or loss_mask, or are refused by
+  /// if they are of other samples, differ between ranks, name input_ids or loss_mask, are to be moved
+  /// (FieldSettings::at is token), have one label per token without FieldSettings::at, or are refused by
   /// require_valid_samples; if the trainer has left columns in `before` with a wrong number of rows, or not
   /// in all micro-batches; if ranks pass different steps or profiles, or one that was moved from; and as the
   /// step above does.

@@ -18,7 +18,7 @@ IGNORED = -100
 LABELS, LOSS_MASK = "labels", "loss_mask"
 # Values of tokens as inputs, which stay with them; all others belong to the prediction of their token.
 OF_INPUTS = ("position_ids", "segment_ids", "token_type_ids", "mm_token_type_ids", "routed_experts")
-WITHOUT_LOSS = {LABELS: IGNORED, LOSS_MASK: 0}  # the value of a token without loss
+WITHOUT_LOSS = {LABELS: IGNORED, LOSS_MASK: 0, "response_mask": 0}  # the value of a token without loss
 
 
 def require_conventions(at: Mapping[str, str] | None, words: Sequence[str] = CONVENTIONS) -> dict[str, str]:

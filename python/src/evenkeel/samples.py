@@ -29,7 +29,9 @@ class Samples(WithFields):
     one prompt, by whole numbers or a str each (None: each is a group of its own). A field is one tensor of all samples' rows back to back, or a list of
     one tensor a sample: ``token`` fields have a row a token, ``response_token`` fields a row a response token, ``sample``
     fields a row a sample. Lists of numbers, as inference servers return them, do too: whole numbers are int64, real ones
-    float32. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
+    float32. ``labels`` and ``loss_mask`` as token fields need their row convention in the configuration, such as
+    ``fields: {labels: {at: token}}`` (docs/adapters.md#row-conventions), and so do other fields whose values belong to the prediction
+    of their token; ``response_mask`` is the loss mask under another name. ``axes`` are token fields that come axes first, [axes, tokens], as positions of several axes do
     (M-RoPE): they are kept as [tokens, axes], and ``axes_first`` turns them back wherever they are handed out. Of other
     fields each sample has any number: ``rows`` fields are a list of one tensor a sample, or all rows and their offsets,
     [samples + 1]; ``text`` fields are one str a sample, ``bytes`` fields one bytes a sample. Everything is copied. On a rank

@@ -49,10 +49,11 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   return of_stages;
 }
 
-/// Whether settings say no more than how JSON lines write numbers of tokens.
-bool is_about_lines_alone(const FieldSettings& field) {
+/// Whether settings say no more than how samples write numbers of tokens.
+bool is_about_samples_alone(const FieldSettings& field, std::string_view name) {
   FieldSettings others = field;
   others.read_as.reset();
+  if (name == labels_field || name == loss_mask_field) others.at.reset();
   return others == FieldSettings{} &&
          (!field.read_as || field.read_as == LineFormat::axes || field.read_as == LineFormat::runs);
 }
@@ -75,9 +76,9 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
 
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp) {
   const std::string where = "fields." + name;
-  if (!is_about_lines_alone(field) && std::ranges::find(own_fields, name) != own_fields.end()) {
+  if (!is_about_samples_alone(field, name) && std::ranges::find(own_fields, name) != own_fields.end()) {
     throw ConfigError(where, "is a built-in field, which is delivered unchanged",
-                      "Leave out all settings except read_as: axes or runs");
+                      "Leave out all settings except read_as: axes or runs, and at for labels and loss_mask");
   }
   Choices choices;
   choices.field = field;

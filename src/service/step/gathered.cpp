@@ -12,6 +12,7 @@
 #include "exchange/gather/prefix_trees.hpp"
 #include "exchange/gather/row_count_gather.hpp"
 #include "plan/schedule/sample_summary.hpp"
+#include "service/step/row_conventions.hpp"
 #include "service/step/sample_checks.hpp"
 #include "service/step/sample_filter.hpp"
 
@@ -62,7 +63,7 @@ std::pair<Gathered, Brought> gather_brought(const StepContext& context,
   std::int64_t left_out = 0;
   work([&] {
     mine = read();
-    prepare_samples(*mine, shares_prefixes);
+    prepare_samples(*mine, fields_as_read(config, *mine), shares_prefixes);
     left_out = apply_filter(config.filter, shares_prefixes, *mine);
   });
   const double read_seconds = stopwatch.lap();
@@ -115,7 +116,7 @@ std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& 
     brought.call = context.key_of("passes over", before, under_profile(profile));
     const WorldRank self = context.mesh.rank();
     const std::int64_t owned = std::ranges::count(table.entries(), self, &LengthEntry::owner);
-    require_addable(table, self, owned, mine);
+    require_addable(table, context.config.fields, self, owned, mine);
     if (owned > 0) brought.fields = specs_of(mine.fields());
     ranges = OwnRanges(mine, context.config.fields, context.sends_messages);
     exchange.emplace();

@@ -12,6 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "pack/sample_fields.hpp"
+#include "service/step/row_conventions.hpp"
 
 namespace evenkeel {
 namespace {
@@ -109,16 +110,20 @@ void require_valid_tokens(const RaggedBatch& batch) {
 }
 
 /// A loss mask of one value a token, or nullptr.
-Column* mask_of_tokens(RaggedBatch& batch) {
-  Column* const mask = batch.find(loss_mask_field);
+const Column* mask_of_tokens(const RaggedBatch& batch) {
+  const Column* const mask = batch.find(loss_mask_field);
   return mask != nullptr && mask->spec().kind == FieldKind::token ? mask : nullptr;
 }
 
-void clear_last_rows(const RaggedBatch& batch, Column& mask) {
+void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) {
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = batch.rows_of(FieldKind::token, i);
     if (rows.empty() || count_set(mask, {rows.end - 1, rows.end}) == 0) continue;
-    std::fill_n(mask.row(rows.end - 1), mask.row_bytes(), std::byte{0});
+    throw InputError(name_of(batch.samples()[static_cast<std::size_t>(i)]),
+                     "its loss_mask is set at row " + std::to_string(rows.size() - 1) +
+                         ", the last, which predicts nothing",
+                     "If the mask has the value of each token at the token itself, say fields.loss_mask.at: "
+                     "token; otherwise clear it there");
   }
 }
 
@@ -156,24 +161,29 @@ void require_valid_samples(const RaggedBatch& batch) {
   require_valid_tokens(batch);
 }
 
-void prepare_samples(RaggedBatch& batch, bool shared) {
+void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared) {
   require_valid_samples(batch);
-  Column* const mask = mask_of_tokens(batch);
-  if (mask == nullptr) return;
-  if (shared) require_loss_of_responses(batch, *mask);
-  const Column* const labels = std::as_const(batch).find(labels_field);
-  const bool has_last_labels = labels != nullptr && labels->spec().kind == FieldKind::token;
-  if (shared || !has_last_labels) clear_last_rows(batch, *mask);
+  apply_row_conventions(batch, fields, shared);
+  name_loss_mask(batch);
+  if (const Column* const mask = mask_of_tokens(batch); mask != nullptr) {
+    if (shared) require_loss_of_responses(batch, *mask);
+    const Column* const labels = std::as_const(batch).find(labels_field);
+    const bool has_last_labels = labels != nullptr && labels->spec().kind == FieldKind::token;
+    if (shared || !has_last_labels) require_no_loss_of_last_rows(batch, *mask);
+  }
+  mask_ignored_labels(batch);
 }
 
-void require_addable(const LengthTable& table, WorldRank rank, std::int64_t owned, const RaggedBatch& added) {
+void require_addable(const LengthTable& table, const NamedFields& fields, WorldRank rank, std::int64_t owned,
+                     const RaggedBatch& added) {
   if (added.fields().empty()) return;
-  for (const std::string_view name : {input_ids_field, loss_mask_field}) {
+  for (const std::string_view name : {input_ids_field, loss_mask_field, response_mask_field}) {
     if (added.find(name) == nullptr) continue;
     throw InputError("field '" + std::string(name) + "'", "cannot be added to a step that is planned with it",
                      "Bring it with the samples");
   }
   require_valid_fields(added);
+  require_rows_in_place(added, fields);
   if (added.size() != owned) {
     throw InputError("added fields", "are of " + std::to_string(added.size()) +
                                          " samples; this rank brought " + std::to_string(owned));

@@ -9,10 +9,12 @@
 #include "base/hash.hpp"
 #include "buffer/door.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/nodes.hpp"
 #include "plan/schedule/selection.hpp"
 #include "service/equal_on_ranks.hpp"
+#include "service/step/row_conventions.hpp"
 #include "source/arrival_figures.hpp"
 #include "source/arriving/heartbeats.hpp"
 #include "source/arriving/own_buffer.hpp"
@@ -100,7 +102,8 @@ Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> pas
 /// One value a sample: 1, or 0 for those that are masked.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
-  constexpr std::string_view name = "loss_mask";
+  name_loss_mask(batch);
+  constexpr std::string_view name = loss_mask_field;
   if (batch.find(name) == nullptr) {
     Column& mask = batch.add_field({std::string(name), DType::float32, FieldKind::response_token, {}});
     std::ranges::fill(mask.values<float>(), 1.0F);

@@ -96,9 +96,9 @@ struct Field {
   [[nodiscard]] bool is(std::string_view name) const { return spec.name == name; }
   [[nodiscard]] bool of_tokens() const { return spec.kind == FieldKind::token; }
 
-  /// Whether the mask is set for a label; none at the end of a sample is (it has no label), but the samples
-  /// say so.
+  /// Whether the mask is set for a label, which a sample has none of at its end.
   [[nodiscard]] bool mask_of_label(const SampleShape& sample, std::int64_t position) const {
+    if (position == sample.length()) return false;
     if (of_tokens() && job.shared() && position < sample.prompt) return false;
     return (position + sample.id.value()) % 3 != 0;
   }
@@ -121,7 +121,6 @@ struct Field {
   /// What stands beside the label of token `position` of a sample; nothing when no sample brings anything.
   [[nodiscard]] Row beside_label(const SampleShape& sample, std::int64_t position) const {
     if (of_tokens()) {
-      if (is("loss_mask") && position == sample.length()) return Row(spec.row_bytes());
       return row(sample, position - 1);
     }
     const bool is_response = position >= sample.prompt && position < sample.length();
@@ -375,8 +374,13 @@ class FieldMatrix : public testing::TestWithParam<Job> {
     const boost::mpi::communicator world;
     Job job = GetParam();
     for (job.cp = 1; job.cp <= (world.size() % 2 == 0 ? 2 : 1); ++job.cp) {
-      DataService service(world, config_of(job));
       for (const FieldKind kind : {FieldKind::token, FieldKind::response_token, FieldKind::sample}) {
+        Config config = config_of(job);
+        if (kind == FieldKind::token) {
+          for (const char* of_labels : {"labels", "loss_mask"})
+            config.fields[of_labels].at = RowConvention::next;
+        }
+        DataService service(world, config);
         for (const DType dtype : dtypes) {
           for (const std::vector<std::int64_t>& trailing : shapes) {
             const Field field{{std::string(name), dtype, kind, trailing}, job};

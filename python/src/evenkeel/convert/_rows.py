@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
 
 from evenkeel import _core
-from evenkeel._conventions import IGNORED, LABELS, LOSS_MASK, OF_INPUTS, of_response, require_conventions
+from evenkeel._conventions import IGNORED, LABELS, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
@@ -238,7 +238,7 @@ class Rows:
         """The values of the response tokens, unless it is not said at which rows the values are, or they are of inputs. Where a
         mask says of each token whether it carries loss (``moves``), the columns beside it follow the same convention."""
         is_of_tokens = len(values) == prompt + responses and prompt > 0
-        if at is None and is_of_tokens and name in (LABELS, LOSS_MASK):
+        if at is None and is_of_tokens and name in WITHOUT_LOSS:
             self._refuse(name, "has a value for each token, and nothing says whether a token's value is at the token or at the row "
                          "that predicts it", f"Pass at={{'{name}': 'token'}} (Hugging Face) or 'next' (shifted, as in Megatron-LM)")
         if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.told.mask == "all"):

@@ -1,0 +1,206 @@
+#include "service/step/row_conventions.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "pack/sample_fields.hpp"
+
+namespace evenkeel {
+namespace {
+
+bool reads_dumps(const Config& config) {
+  const auto is_dump = [](const SourceSettings& source) { return source.kind == SourceKind::dump; };
+  if (config.sources.empty()) return is_dump(config.source);
+  return std::ranges::all_of(config.sources, [&](const auto& named) { return is_dump(named.second); });
+}
+
+bool is_of_labels(std::string_view name) {
+  return name == labels_field || name == loss_mask_field || name == response_mask_field;
+}
+
+std::optional<RowConvention> convention_of(const NamedFields& fields, std::string_view name) {
+  const auto found = fields.find(name);
+  return found == fields.end() ? std::nullopt : found->second.at;
+}
+
+bool is_of_predictions(FieldKind kind) {
+  return kind == FieldKind::token || kind == FieldKind::response_token;
+}
+
+/// The same rows as a field of this name and kind.
+Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
+  FieldSpec spec = column.spec();
+  spec.name = name;
+  spec.kind = kind;
+  Column made = Column::unwritten(std::move(spec), column.rows());
+  std::ranges::copy(column.bytes(), made.bytes().begin());
+  return made;
+}
+
+std::string_view word_of(RowConvention at) {
+  constexpr std::array<std::string_view, 3> words{"token", "next", "response"};
+  return words[static_cast<std::size_t>(at)];
+}
+
+void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) {
+  const std::string where = "field '" + spec.name + "'";
+  if (!at) {
+    if (!is_of_labels(spec.name) || spec.kind != FieldKind::token) return;
+    throw InputError(where,
+                     "has one value per token, and it is not configured whether a token's value is at the "
+                     "token or at the row that predicts it",
+                     "Set fields." + spec.name +
+                         ".at: token (as in Hugging Face) or next (shifted, as in Megatron-LM); or bring one "
+                         "value per response token, and set response if no sample has a prompt");
+  }
+  const FieldKind needed = at == RowConvention::response ? FieldKind::response_token : FieldKind::token;
+  if (spec.kind == needed) return;
+  throw InputError(where, "has one row per " + std::string(name_of(spec.kind)) + "; fields." + spec.name +
+                              ".at: " + std::string(word_of(*at)) + " needs one per " +
+                              std::string(name_of(needed)));
+}
+
+/// The row of a sample's token field that predicts its response token `index`; -1 if no row does.
+std::int64_t predicting_row(const SampleShape& sample, std::int64_t index) {
+  return sample.prompt + index - 1;
+}
+
+void move_to_predicting_rows(const RaggedBatch& batch, Column& column) {
+  const std::size_t bytes = column.row_bytes();
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    if (rows.empty() || bytes == 0) continue;
+    std::byte* const first = column.row(rows.begin);
+    std::byte* const last = column.row(rows.end - 1);
+    std::memmove(first, first + bytes, static_cast<std::size_t>(rows.size() - 1) * bytes);
+    std::memset(last, 0, bytes);
+    if (column.spec().name == labels_field) std::memcpy(last, &ignored_label, bytes);
+  }
+}
+
+/// Rows of tokens, at the rows that predict them, as one row per response token.
+Column of_responses(const RaggedBatch& batch, const Column& from) {
+  FieldSpec spec = from.spec();
+  spec.kind = FieldKind::response_token;
+  Column column(std::move(spec), batch.rows_of(FieldKind::response_token));
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+    const std::int64_t first = batch.rows_of(FieldKind::token, i).begin;
+    const RowRange rows = batch.rows_of(FieldKind::response_token, i);
+    for (std::int64_t r = 0; r < rows.size(); ++r) {
+      const std::int64_t row = predicting_row(sample, r);
+      if (row >= 0 && from.row_bytes() > 0)
+        std::memcpy(column.row(rows.begin + r), from.row(first + row), from.row_bytes());
+    }
+  }
+  return column;
+}
+
+/// Where no sample has a prompt, files cannot show whether a list has one value per token or per response
+/// token.
+void take_for_responses(const RaggedBatch& batch, Column& column) {
+  const bool has_prompts = batch.rows_of(FieldKind::response_token) != batch.rows_of(FieldKind::token);
+  if (column.spec().kind != FieldKind::token || has_prompts) return;
+  column = with_spec(column, column.spec().name, FieldKind::response_token);
+}
+
+/// One row of a column that has a row for each token or for each response token of a sample, by the row that
+/// predicts a token; nothing if the column has none there.
+std::optional<std::int64_t> row_at(const RaggedBatch& batch, FieldKind kind, std::int64_t i,
+                                   std::int64_t predicting) {
+  const RowRange rows = batch.rows_of(kind, i);
+  const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+  const std::int64_t row = kind == FieldKind::token ? predicting : predicting + 1 - sample.prompt;
+  return 0 <= row && row < rows.size() ? std::optional(rows.begin + row) : std::nullopt;
+}
+
+/// 1 at labels of response tokens.
+void add_mask_beside(RaggedBatch& batch, FieldKind kind) {
+  Column& mask = batch.add_field({std::string(loss_mask_field), DType::float32, kind, {}});
+  const std::span<float> values = mask.values<float>();
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
+    for (std::int64_t r = 0; r < sample.response; ++r) {
+      if (const auto row = row_at(batch, kind, i, predicting_row(sample, r)))
+        values[static_cast<std::size_t>(*row)] = 1.0F;
+    }
+  }
+}
+
+}  // namespace
+
+void name_loss_mask(RaggedBatch& batch) {
+  Column* const mask = batch.find(response_mask_field);
+  if (mask == nullptr || !is_of_predictions(mask->spec().kind)) return;
+  if (batch.find(loss_mask_field) != nullptr) {
+    throw InputError("field 'response_mask'",
+                     "is there beside 'loss_mask', and both say which tokens carry loss", "Leave one out");
+  }
+  *mask = with_spec(*mask, loss_mask_field, mask->spec().kind);
+  require_usable_form(mask->spec());
+}
+
+NamedFields fields_as_read(const Config& config, const RaggedBatch& batch) {
+  NamedFields fields = config.fields;
+  if (!reads_dumps(config)) return fields;
+  for (const Column& column : batch.fields()) {
+    const FieldSpec& spec = column.spec();
+    const bool has_convention = is_of_labels(spec.name) || convention_of(fields, spec.name);
+    if (!has_convention) continue;
+    std::optional<RowConvention>& at = fields[spec.name].at;
+    at.reset();
+    if (spec.kind == FieldKind::token) at = RowConvention::next;
+  }
+  return fields;
+}
+
+void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool shared) {
+  for (Column& column : batch.fields()) {
+    const std::string name = column.spec().name;
+    const std::optional<RowConvention> at = convention_of(fields, name);
+    if (at == RowConvention::response) take_for_responses(batch, column);
+    require_convention(column.spec(), at);
+    if (at == RowConvention::token) move_to_predicting_rows(batch, column);
+    if (shared && at && at != RowConvention::response && !is_of_labels(name))
+      column = of_responses(batch, column);
+  }
+}
+
+void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields) {
+  for (const Column& column : batch.fields()) {
+    const std::optional<RowConvention> at = convention_of(fields, column.spec().name);
+    require_convention(column.spec(), at);
+    if (at != RowConvention::token) continue;
+    throw InputError("field '" + column.spec().name + "'",
+                     "is configured with at: token, and only fields that samples bring are moved",
+                     "Bring it with the samples, or add one value per response token under another name");
+  }
+}
+
+void mask_ignored_labels(RaggedBatch& batch) {
+  if (batch.find(labels_field) == nullptr) return;
+  const FieldKind of_labels = batch.at(labels_field).spec().kind;
+  if (batch.find(loss_mask_field) == nullptr) add_mask_beside(batch, of_labels);
+  const std::span<const std::int64_t> labels = batch.at(labels_field).values<std::int64_t>();
+  Column& mask = *batch.find(loss_mask_field);
+  const FieldKind of_mask = mask.spec().kind;
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const std::int64_t length = batch.samples()[static_cast<std::size_t>(i)].length();
+    for (std::int64_t predicting = -1; predicting < length; ++predicting) {
+      const auto label = row_at(batch, of_labels, i, predicting);
+      if (!label || labels[static_cast<std::size_t>(*label)] != ignored_label) continue;
+      if (const auto row = row_at(batch, of_mask, i, predicting))
+        std::memset(mask.row(*row), 0, mask.row_bytes());
+    }
+  }
+}
+
+}  // namespace evenkeel
