@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -131,10 +132,34 @@ TEST(Buffer, refuses_for_good_what_will_never_fit_and_for_now_what_will) {
   ASSERT_LT(std::ssize(tiny), least_lmdb_capacity);
   EXPECT_THAT(report_of<LimitError>([&] { return buffer.take(received(tiny)); }).message,
               HasSubstr("do not fit into the buffer's capacity"));
-  const std::size_t quarter = tiny.find('\n', tiny.size() / 4) + 1;
-  const std::size_t half = tiny.find('\n', tiny.size() / 2) + 1;
-  EXPECT_GT(buffer.take(received(tiny.substr(0, quarter))).accepted, 20'000);
-  EXPECT_THROW(buffer.take(received(tiny.substr(quarter, half - quarter))), FullError);
+  const std::size_t sixth = tiny.find('\n', tiny.size() / 6) + 1;
+  const std::size_t third = tiny.find('\n', tiny.size() / 3) + 1;
+  EXPECT_GT(buffer.take(received(tiny.substr(0, sixth))).accepted, 14'000);
+  EXPECT_THROW(buffer.take(received(tiny.substr(sixth, third - sixth))), FullError);
+}
+
+TEST(Buffer, that_is_full_of_tiny_samples_can_always_train_some_of_them) {
+  const ScratchFolder folder;
+  Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
+  int number = 0;
+  const auto more = [&] {
+    std::string tiny;
+    for (int i = 0; i < 500; ++i) tiny += rollout_line("sample " + std::to_string(++number), 0);
+    return tiny;
+  };
+  try {
+    while (true) buffer.take(received(more()));
+  } catch (const FullError&) {
+  }
+  const WaitingGroups waiting = buffer.wait_for(0, number, 0ms);
+  std::array<stream::StepFormed, 2> steps{{{0, 0, {}, {}, {}}, {1, 0, {}, {}, {}}}};
+  for (std::size_t i = 0; i < waiting.groups.size(); ++i)
+    steps[i % 3 == 0 ? 1 : 0].groups.push_back({waiting.groups[i].uid, 1});
+  for (const stream::StepFormed& step : steps) {
+    buffer.form(step);
+    buffer.trained(step.step);
+  }
+  EXPECT_GT(buffer.take(received(more())).accepted, 0);
 }
 
 TEST(Buffer, that_is_full_of_groups_of_which_no_step_can_be_formed_says_so_to_both_sides) {

@@ -29,6 +29,7 @@ constexpr int part_bits = 15;               // of a body's key: its parts
 // before the old ones are free. It must always have room for that, or nothing could be trained in a full
 // store.
 constexpr std::int64_t times_in_tree = 2;
+constexpr std::int64_t seen_key = 2 * 64;  // bytes: of its key and its content, in pages two thirds full
 constexpr std::int64_t most_parts = std::int64_t{1} << part_bits;
 
 /// An error of LMDB, a system's errno among them.
@@ -216,8 +217,7 @@ class LmdbStore : public Store {
     return is_in_tree ? times_in_tree * page_ / in_page : (whole_parts + 1) * whole_page;
   }
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
-    constexpr std::int64_t seen_slots = 2 * 64;  // of its key and its content, in pages two thirds full
-    return cost_of(bytes) + times_in_tree * seen_slots;
+    return cost_of(bytes) + times_in_tree * seen_key;
   }
   [[nodiscard]] std::string risk() const override {
     return folder_.is_removed() ? "its folder was removed: all is lost when this process ends" : "";
@@ -343,14 +343,18 @@ class LmdbStore : public Store {
     if (code != MDB_NOTFOUND) transaction.check(code, "cannot be read");
   }
 
+  /// Pages of the tables, and those for the keys that samples leave when they are trained.
   [[nodiscard]] std::int64_t count_used(const Transaction& transaction) const {
     std::size_t pages = 0;
+    MDB_stat events{};
+    transaction.check(::mdb_stat(transaction.get(), events_, &events), "cannot be read");
+    const std::int64_t for_keys = static_cast<std::int64_t>(events.ms_entries) * times_in_tree * seen_key;
     for (const MDB_dbi part : {bodies_, events_, seen_, notes_}) {
       MDB_stat stat{};
       transaction.check(::mdb_stat(transaction.get(), part, &stat), "cannot be read");
       pages += times_in_tree * (stat.ms_branch_pages + stat.ms_leaf_pages) + stat.ms_overflow_pages;
     }
-    return static_cast<std::int64_t>(pages) * page_;
+    return (static_cast<std::int64_t>(pages) + for_keys / page_) * page_;
   }
 
   void erase(const Transaction& transaction, MDB_dbi part, const std::int64_t& number) const {
