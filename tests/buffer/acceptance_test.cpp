@@ -134,7 +134,7 @@ TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
   ASSERT_EQ(groups.size(), 1);
   EXPECT_EQ(groups[0].uid, Uid("b"));
   buffer.trained(0);
-  EXPECT_EQ(buffer.take(received(rollout_line("long", 0, 0, 3))).duplicates, 1);
+  EXPECT_EQ(buffer.take(received(rollout_line("long", 0, 0, 9))).duplicates, 1);
 }
 
 TEST(Acceptance, samples_that_name_the_same_segments_with_other_tokens_form_no_step) {

@@ -401,7 +401,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 105u);
+  EXPECT_EQ(keys, 106u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

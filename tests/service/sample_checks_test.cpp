@@ -93,7 +93,7 @@ std::string refusal_to_add_to(const SampleShape& added) {
   RaggedBatch batch({added});
   batch.add_field({"rewards", DType::float32, FieldKind::sample, {}});
   try {
-    require_addable(table, WorldRank{0}, 1, batch);
+    require_addable(table, {}, WorldRank{0}, 1, batch);
   } catch (const InputError& error) {
     return error.what();
   }

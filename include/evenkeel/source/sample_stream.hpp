@@ -77,7 +77,8 @@ class SampleStream {
   // The following is about samples that arrive (source.kind: stream).
 
   /// Collective over the stream's communicator: the policy now has this version. Call it before producers get
-  /// its weights, since samples of later versions are refused. Waits for the buffer, as read() does. Throws ConfigError on every rank unless stream.version is trainer.
+  /// its weights, since samples of later versions are refused. Waits for the buffer, as read() does. Throws
+  /// ConfigError on every rank unless stream.version is trainer.
   void publish(std::int64_t version);
   /// Collective over the stream's communicator: the job's state before `next_step` is saved, or will never
   /// be needed, so that samples of earlier steps can be freed. No more than a hint to a buffer that cannot be

@@ -15,11 +15,11 @@ namespace evenkeel {
 /// What a step checks of data that comes from outside, each on the rank that brings it. All throw InputError,
 /// LimitError for a row that is too long.
 
-/// require_valid_samples(), and makes a batch ready for a step: a response mask is the loss mask, values of tokens are moved to the rows that
-/// predict them (apply_row_conventions), and labels of -100 carry no loss (mask_ignored_labels). Throws for a
-/// loss mask of one value per token that is set at the end of a sample, which has no label unless samples
-/// bring one label per token; with `shared` prefixes, where only response tokens are predicted, for a mask
-/// that is set at any other row.
+/// require_valid_samples(), and makes a batch ready for a step: a response mask becomes the loss mask, values
+/// of tokens move to the rows that predict them (apply_row_conventions), and labels of -100 carry no loss
+/// (mask_ignored_labels). Throws for a loss mask of one value per token that is set at the end of a sample,
+/// which has no label unless samples bring one label per token; with `shared` prefixes, where only response
+/// tokens are predicted, for a mask that is set at any other row.
 void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 /// Whether `added` are fields of the samples that `rank` brought to the step, `owned` of them, and such as
