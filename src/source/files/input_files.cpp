@@ -85,7 +85,8 @@ std::vector<fs::path> files_of_pattern(const Communicator& comm, const fs::path&
   return paths;
 }
 
-std::vector<fs::path> files_of_patterns(const Communicator& comm, std::span<const fs::path> patterns) {
+std::vector<fs::path> files_of_source(const Communicator& comm, const SourceSettings& settings) {
+  const std::vector<fs::path> patterns = together(comm, [&] { return settings.paths(); });
   std::vector<fs::path> all;
   for (const fs::path& pattern : patterns) {
     const std::vector<fs::path> files = files_of_pattern(comm, pattern);

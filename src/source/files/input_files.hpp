@@ -26,9 +26,9 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 /// every rank where a pattern matches nothing, or only folders.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_pattern(const Communicator& comm,
                                                                   const std::filesystem::path& pattern);
-/// The files of several, one after the other. Also throws an InputError where two of them name the same file.
-[[nodiscard]] std::vector<std::filesystem::path> files_of_patterns(
-    const Communicator& comm, std::span<const std::filesystem::path> patterns);
+/// The files of all paths of a source, in order. Also throws an InputError if two paths name the same file.
+[[nodiscard]] std::vector<std::filesystem::path> files_of_source(const Communicator& comm,
+                                                                 const SourceSettings& settings);
 
 /// Collective over `comm`: opens these files on every rank, and makes sure that all have the same bytes open.
 /// Throws the same error on every rank.

@@ -72,7 +72,7 @@ std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm, const S
                                                const NamedFields& fields) {
   auto source =
       together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(settings.path_text())); });
-  source->files_ = open_files(comm, files_of_patterns(comm, settings.paths()));
+  source->files_ = open_files(comm, files_of_source(comm, settings));
   unpack_on_nodes(comm, source->files_);
   source->scan(comm, fields);
   return source;

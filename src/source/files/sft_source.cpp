@@ -108,7 +108,7 @@ std::optional<fs::path> SftSource::prefix_of(const Communicator& comm, const fs:
   broadcast_value(comm, are_parts, 0, work);
   work.agree(comm);
   if (!are_parts) return std::nullopt;
-  return without_part(path);
+  return together(comm, [&] { return without_part(path); });
 }
 
 SftSource::SftSource(const fs::path& prefix)

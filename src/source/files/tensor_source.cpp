@@ -33,7 +33,7 @@ bool is_npy(const fs::path& path) {
 std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, const SourceSettings& settings) {
   auto source =
       together(comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(settings.path_text())); });
-  const std::vector<fs::path> paths = files_of_patterns(comm, settings.paths());
+  const std::vector<fs::path> paths = files_of_source(comm, settings);
   const std::vector<const InputFile*> files = together(comm, [&] {
     source->open_files(*settings.kind, paths);
     source->agree_on_fields();
