@@ -31,7 +31,9 @@ def job_of_dump(job: Job, checks, ranks: int) -> Job | None:
         return None
     fields = [Field(field.name, field.kind, field.dtype, field.trailing) for field in checks.passing.fields.values()]
     entries = [e for step in checks.entries for e in sorted((e for m in step for e in m if e), key=lambda e: e.number)]
-    samples = [_sample(entry, number, fields) for number, entry in enumerate(entries)]
+    # The dump has values where the job moved them, so the settings of the dumped fields decide what is expected.
+    dumped = list(checks.passing.fields.values())
+    samples = [_sample(entry, number, dumped) for number, entry in enumerate(entries)]
     longest = max(len(sample.tokens) for sample in samples)
     config = {"mesh": {"cp": ranks}, "source": {"kind": "dump", "path": "dump"}, "batch": {"global_batch": len(samples)},
               "micro_batch": {"max_tokens": 4 * (longest + 4)}}
