@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
 #include "evenkeel/batch/ragged_batch.hpp"
 
 namespace evenkeel {
+
+/// The label of a token that carries no loss.
+inline constexpr std::int64_t ignored_label = -100;
 
 /// "an int64 token field of rows of 2".
 [[nodiscard]] std::string description_of(const FieldSpec& spec);

@@ -65,7 +65,7 @@ struct SourceSettings {
     all.insert(all.end(), more_paths.begin(), more_paths.end());
     return all;
   }
-  /// The path, such as "a.jsonl"; of several "a.jsonl and 2 more".
+  /// Returns the paths as text for messages: "a.jsonl", or "a.jsonl and 2 more".
   [[nodiscard]] std::string path_text() const {
     return path.string() + (more_paths.empty() ? "" : " and " + std::to_string(more_paths.size()) + " more");
   }

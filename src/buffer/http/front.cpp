@@ -22,7 +22,7 @@ namespace {
 
 constexpr int backlog = 1024;
 
-/// Null without a certificate.
+/// Returns the TLS context of the certificate in `settings`, or null if there is none.
 TlsContext tls_of(const DoorSettings& settings) {
   if (settings.certificate.empty()) return nullptr;
   TlsContext tls(::SSL_CTX_new(::TLS_server_method()));

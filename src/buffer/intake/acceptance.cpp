@@ -12,8 +12,6 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/sample_fields.hpp"
-#include "plan/loss_weights.hpp"
-#include "plan/schedule/sample_summary.hpp"
 #include "plan/units/told_segments.hpp"
 #include "stream/json_integer.hpp"
 
@@ -24,15 +22,6 @@ using nlohmann::json;
 
 bool is_field_of(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
-}
-
-void require_loss(const RaggedBatch& sample, bool shared) {
-  const SampleSummary summary = (shared ? summaries_for_sharing(sample) : summaries_of(sample)).front();
-  const std::int64_t tokens =
-      summary.loss_tokens < 0 ? response_loss_tokens(summary.shape) : summary.loss_tokens;
-  if (tokens > 0) return;
-  throw InputError("sample", "has no token that carries loss, which the job refuses (batch.without_loss)",
-                   "Check its loss mask, or set batch.without_loss: drop or keep");
 }
 
 /// The fault of `check`, with the field that it names. The caller knows which sample it is.
@@ -56,7 +45,7 @@ bool Acceptance::tells_trees(const JsonlSchema& schema) const {
 }
 
 bool Acceptance::depends_on_values(const JsonlSchema& schema) const {
-  return needs_loss || (shares_prompts && is_field_of(schema, loss_mask_field)) || tells_trees(schema) ||
+  return (shares_prompts && is_field_of(schema, loss_mask_field)) || tells_trees(schema) ||
          std::ranges::any_of(max_rows, [&](const auto& most) { return is_field_of(schema, most.first); });
 }
 
@@ -64,8 +53,7 @@ json json_of(const Acceptance& acceptance) {
   json out{{"max_rows", acceptance.max_rows},
            {"shares_prompts", acceptance.shares_prompts},
            {"has_trees", acceptance.has_trees},
-           {"predict_ahead", acceptance.predict_ahead},
-           {"needs_loss", acceptance.needs_loss}};
+           {"predict_ahead", acceptance.predict_ahead}};
   if (acceptance.max_tokens) out["max_tokens"] = *acceptance.max_tokens;
   return out;
 }
@@ -79,7 +67,6 @@ Acceptance acceptance_of(const json& in) {
     acceptance.shares_prompts = in.value("shares_prompts", false);
     acceptance.has_trees = in.value("has_trees", false);
     acceptance.predict_ahead = in.value("predict_ahead", std::int64_t{0});
-    acceptance.needs_loss = in.value("needs_loss", false);
     return acceptance;
   } catch (const json::exception& error) {
     throw InputError("accepts", std::string("cannot be read: ") + error.what());
@@ -122,7 +109,6 @@ std::optional<ErrorReport> fault_of_values(const RaggedBatch& sample, const Acce
       require_loss_of_responses(sample, *mask);
     if (acceptance.has_trees && sample.find(segment_ids_field) != nullptr)
       static_cast<void>(segment_keys(sample, acceptance.predict_ahead));
-    if (acceptance.needs_loss) require_loss(sample, acceptance.shares_prompts);
     for (const auto& [name, most] : acceptance.max_rows) {
       const Column* const column = sample.find(name);
       if (column == nullptr || !is_counted(column->spec().kind) || column->rows() <= most) continue;

@@ -20,7 +20,6 @@ struct Acceptance {
   bool shares_prompts = false;                     ///< no loss on tokens of prompts
   bool has_trees = false;                          ///< `segment_ids` say which tree samples make
   std::int64_t predict_ahead = 0;
-  bool needs_loss = false;  ///< on one token at least
 
   /// Whether samples with these fields tell which tree they make.
   [[nodiscard]] bool tells_trees(const JsonlSchema& schema) const;
@@ -45,10 +44,10 @@ struct JobStart {
 /// yet may be anything.
 void require_usable_fields(const JsonlSchema& schema, const std::string& place, bool has_lines);
 
-/// Why the job does not accept the sample, or nothing. By its lengths alone:
+/// Returns why the job does not accept a sample of these lengths, or nullopt if it does.
 [[nodiscard]] std::optional<ErrorReport> fault_of_lengths(std::int64_t prompt, std::int64_t response,
                                                           const Acceptance& acceptance);
-/// By its values: a batch of one sample.
+/// Returns why the job does not accept the values of `sample`, a batch of one sample, or nullopt if it does.
 [[nodiscard]] std::optional<ErrorReport> fault_of_values(const RaggedBatch& sample,
                                                          const Acceptance& acceptance);
 

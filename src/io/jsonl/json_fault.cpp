@@ -75,7 +75,7 @@ std::optional<Finding> fault_of_word(std::string_view word, std::size_t at) {
   return std::nullopt;
 }
 
-/// The value of four hexadecimal digits; none if there are not four.
+/// Returns the value of the four hexadecimal digits at `at`, or nullopt if there are fewer.
 std::optional<unsigned> code_unit(std::string_view text, std::size_t at) {
   if (at + 4 > text.size()) return std::nullopt;
   unsigned value = 0;

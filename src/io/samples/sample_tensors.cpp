@@ -186,7 +186,7 @@ std::vector<std::int64_t> SampleTensors::columns_of(std::int64_t sample) const {
   return columns;
 }
 
-/// The rows of a padded sample in a tensor [samples, axes, columns], as [tokens, axes].
+/// Reads one padded sample of a tensor [samples, axes, columns] and transposes it to [tokens, axes].
 void SampleTensors::read_axes(const Field& field, std::int64_t sample, std::span<const std::int64_t> columns,
                               std::span<std::byte> out) const {
   const std::size_t element = field.row_bytes / static_cast<std::size_t>(field.axes);
@@ -221,7 +221,8 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
     for (const std::int64_t column : std::span(columns).last(
              static_cast<std::size_t>(lengths.response + (of_response ? 0 : lengths.prompt)))) {
       const std::int64_t from = column - (width_ - wide);
-      // Nothing predicts the token of the first column, which has no value if columns are one fewer.
+      // A tensor with one column fewer has no value for the token of the first column, since no row predicts
+      // it.
       if (row_bytes > 0 && from < 0) std::memset(next, 0, row_bytes);
       if (row_bytes > 0 && from >= 0)
         std::memcpy(next, row.data() + static_cast<std::size_t>(from) * row_bytes, row_bytes);

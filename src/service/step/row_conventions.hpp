@@ -12,10 +12,7 @@ namespace evenkeel {
 /// Row conventions (FieldSettings::at): samples may have the value of a token at the token itself; a step has
 /// it at the row that predicts the token. All functions are local.
 
-/// The label of a token that carries no loss.
-inline constexpr std::int64_t ignored_label = -100;
-
-/// The name that verl and ROLL have for a loss mask.
+/// The name of the loss mask in verl and ROLL.
 inline constexpr std::string_view response_mask_field = "response_mask";
 
 /// Gives a field `response_mask` with one value per token or per response token the name `loss_mask`. Throws

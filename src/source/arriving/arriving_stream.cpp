@@ -79,7 +79,6 @@ Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> pas
   const auto limit_tokens = [&](std::int64_t most) {
     accepts.max_tokens = std::min(accepts.max_tokens.value_or(most), most);
   };
-  accepts.needs_loss = config.filter.without_loss == WithoutLoss::error;
   if (config.filter.too_long == TooLong::error && config.filter.max_length)
     limit_tokens(*config.filter.max_length);
   for (const PlanSettings& pass : passes) {

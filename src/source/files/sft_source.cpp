@@ -11,6 +11,7 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "io/files/read_ahead.hpp"
 #include "mesh/fail_together.hpp"
+#include "pack/sample_fields.hpp"
 #include "source/files/file_agreement.hpp"
 #include "source/files/indexed_source.hpp"
 #include "source/files/input_files.hpp"
@@ -23,7 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> part_names{
     "_packed_input_ids_document", "_packed_attention_mask_document", "_packed_labels_document"};
-constexpr std::int64_t without_loss = -100;  ///< the label of a token that carries no loss
 
 fs::path part_of(const fs::path& prefix, std::string_view part) {
   return fs::path(prefix.string() + std::string(part));
@@ -84,7 +84,7 @@ void require_valid(std::span<const IndexedDataset> parts, const SftDocument& doc
       refuse(parts[1], document, t, "the value " + std::to_string(document.mask[t]),
              "Preprocess without padding and packing: each document must be one sample, whose mask is 1");
     }
-    if (label != token && label != without_loss) {
+    if (label != token && label != ignored_label) {
       refuse(parts[2], document, t,
              "the label " + std::to_string(label) + " beside the token " + std::to_string(token),
              "Labels must be at their own tokens, with -100 where a token carries no loss");
@@ -94,7 +94,7 @@ void require_valid(std::span<const IndexedDataset> parts, const SftDocument& doc
 
 /// Tokens before the first one with loss: at least the first, which nothing predicts.
 std::int64_t prompt_of(const SftDocument& document) {
-  const auto first = std::ranges::find_if(document.labels, [](std::int64_t l) { return l != without_loss; });
+  const auto first = std::ranges::find_if(document.labels, [](std::int64_t l) { return l != ignored_label; });
   if (first == document.labels.end()) return std::ssize(document.labels);
   return std::max<std::int64_t>(first - document.labels.begin(), 1);
 }
@@ -190,7 +190,7 @@ RaggedBatch SftSource::read(std::span<const std::int64_t> positions) const {
     const std::span<const std::int64_t> labels =
         document.labels.subspan(static_cast<std::size_t>(prompt_of(document)));
     next = std::ranges::transform(labels, next, [](std::int64_t label) {
-             return static_cast<std::uint8_t>(label != without_loss);
+             return static_cast<std::uint8_t>(label != ignored_label);
            }).out;
   }
   return batch;
