@@ -35,7 +35,7 @@ std::int64_t milliseconds_now() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
 }
 
-/// For a key that came before. `where`: of the sample.
+/// Refuses a key that came before with other content. `where` names the sample.
 [[noreturn]] void refuse_other_content(const std::string& where, const stream::SampleKey& key) {
   throw FieldsError(where,
                     "sample " + std::to_string(key.index) + " of group " + stream::to_text(key.uid) +
@@ -44,7 +44,7 @@ std::int64_t milliseconds_now() {
                     "again");
 }
 
-/// Null for what is not the digits of an integer of 64 bits.
+/// Returns nullopt unless the text is a 64-bit integer in decimal digits.
 std::optional<Uid> integer_uid_of(const std::string& name) {
   const char* const end = name.data() + name.size();
   std::int64_t value = 0;
@@ -248,7 +248,7 @@ std::int64_t Buffer::most_body_bytes() const noexcept {
   return std::min(most_bytes_of_body, store_->capacity());
 }
 
-/// The samples that did not come before. Throws where one cannot be taken.
+/// Returns the samples that are new. Throws if one of them cannot be taken.
 std::vector<const ReceivedSample*> Buffer::new_samples(
     const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const {
   std::vector<const ReceivedSample*> fresh;
@@ -340,7 +340,7 @@ Intake Buffer::take(const ReceivedSamples& received, const std::string& holder) 
   return intake;
 }
 
-/// Why the job does not accept samples, of each.
+/// Returns for each sample why the job does not accept it.
 std::vector<std::optional<ErrorReport>> Buffer::faults_of(const ReceivedSamples& received,
                                                           const Acceptance& acceptance) const {
   std::vector<std::optional<ErrorReport>> faults;

@@ -31,7 +31,7 @@ class FullError : public LimitError {
   using LimitError::LimitError;
 };
 
-/// Nothing of a group has come.
+/// No sample of the group has arrived (404).
 class UnknownGroupError : public InputError {
  public:
   using InputError::InputError;
@@ -147,11 +147,11 @@ class Buffer {
   std::string begin_job(std::int64_t groups_per_step, const JobStart& start = {});
   /// Shows that the job is alive.
   void require_job(const std::string& pass);
-  /// The job has ended: another one may begin.
+  /// Ends the job, so that another one may begin.
   void leave_job(const std::string& pass);
-  /// For tests; 10 seconds otherwise.
+  /// Sets the lapse time, which is 10 seconds by default. For tests.
   void let_jobs_lapse_after(std::chrono::milliseconds lapse);
-  /// The rules that a job's pass stands for, as JSON: settings, formats, and the store's identity.
+  /// Returns the rules that a job's pass stands for as JSON: settings, formats, and the store's identity.
   [[nodiscard]] const std::string& rules() const noexcept { return rules_; }
 
   /// The rank that forms steps has failed at this one or a later one: tells those that wait for it.

@@ -87,7 +87,7 @@ std::vector<std::int64_t> arrivals_of(const json& asked) {
   return arrivals;
 }
 
-/// A header that names something. Empty if it is not there.
+/// Returns the value of a header, or an empty text if the request does not have it.
 std::string name_in(const Request& request, const char* header) {
   const std::string name = request.get_header_value(header);
   const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
@@ -107,7 +107,7 @@ Uid uid_in(const json& given) {
   return uid_of_json(given["uid"]);
 }
 
-/// The names of encodings have no case.
+/// Returns the packing with this name of an encoding, which is case-insensitive.
 Packing packing_of(const std::string& given) {
   std::string encoding = given;
   std::ranges::transform(encoding, encoding.begin(),

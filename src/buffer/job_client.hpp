@@ -35,7 +35,7 @@ struct JobBegun {
 /// Tickets that were granted, and with which no group was begun so far.
 struct TicketsOut {
   std::int64_t count = 0;
-  // Of the oldest grant.
+  // The oldest grant: its holder, its age and when it expires.
   std::string holder{};   ///< empty: it did not say
   double age = 0;         ///< seconds
   double expires_in = 0;  ///< seconds

@@ -20,7 +20,7 @@ const char* launchers_rank() {
   return nullptr;
 }
 
-/// A number in an environment variable; nothing if there is none.
+/// Returns the number in an environment variable, or nullopt.
 std::optional<int> number_in(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr) return std::nullopt;

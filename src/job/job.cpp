@@ -340,7 +340,7 @@ void Job::finish_pass(const Step& step) {
   if (figures) report_.add(*std::move(figures));
 }
 
-// Once of each kind: a job may have many.
+// Warns once about each kind, since a job may have many.
 void Job::warn_of_loss(const StepFigures& figures) {
   const bool trains_nothing = figures.loss_tokens == 0;
   bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;

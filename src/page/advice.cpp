@@ -170,7 +170,7 @@ void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector
        "Leave balance.preset out to keep the cap, or leave memory for the widest."});
 }
 
-/// Only if it is not what a job may want: a step that trains nothing.
+/// Adds advice about steps in which no token carries loss.
 void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const std::int64_t steps = std::ranges::count_if(run.points(), &StepPoint::trains_nothing);
   if (steps == 0) return;

@@ -61,7 +61,7 @@ struct PassFigures {
   std::int64_t peak_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
 };
 
-/// Fills in what the samples of a step say of loss.
+/// Counts the tokens with loss and the samples without loss of a step.
 void count_loss(const LengthTable& table, PassFigures& figures);
 
 /// How the passes of a run add up.

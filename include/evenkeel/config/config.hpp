@@ -59,7 +59,7 @@ struct SourceSettings {
   std::int64_t epochs = 1;      ///< how often it is read in one epoch of the job
   std::int64_t weight = 1000;   ///< its share among several sources, in thousandths of any one unit
 
-  /// `path` and the further ones.
+  /// Returns `path` followed by `more_paths`.
   [[nodiscard]] std::vector<std::filesystem::path> paths() const {
     std::vector<std::filesystem::path> all{path};
     all.insert(all.end(), more_paths.begin(), more_paths.end());

@@ -23,7 +23,7 @@ bool is_token(std::string_view given, std::string_view token) {
   return difference == 0;
 }
 
-/// Empty for another scheme. The name of a scheme has no case.
+/// Returns the token of a bearer header, or an empty text for another scheme. Schemes are case-insensitive.
 std::string bearer_token(const std::string& authorization) {
   constexpr std::string_view scheme = "Bearer ";
   if (::strncasecmp(authorization.c_str(), scheme.data(), scheme.size()) != 0) return {};
@@ -48,7 +48,7 @@ int status_of(const Error& error) {
   }
 }
 
-/// The bytes that a request's head announces; 0 if it announces none.
+/// Returns the number of bytes that a request's head announces, or 0.
 std::int64_t announced_bytes(const httplib::Request& request) {
   const std::string text = request.get_header_value("Content-Length");
   std::int64_t bytes = 0;

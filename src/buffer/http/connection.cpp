@@ -34,7 +34,7 @@ constexpr std::size_t most_unsent = std::size_t{16} << 10;
 constexpr std::size_t most_line_bytes = std::size_t{8} << 10;  // of a chunk's size or a trailer
 constexpr int most_trailers = 100;
 
-/// Null for anything but a number.
+/// Returns nullopt unless the text is a number.
 std::optional<std::int64_t> number_of(std::string_view text, int base) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
@@ -170,7 +170,7 @@ ssize_t Connection::read(char* bytes, std::size_t size) {
   return static_cast<ssize_t>(taken);
 }
 
-/// Large pieces go to where they are wanted.
+/// Reads large pieces directly into the caller's memory.
 ssize_t Connection::read_counted(std::span<char> out) {
   const std::size_t size = std::min(out.size(), static_cast<std::size_t>(left_));
   if (begin_ == end_ && size > ahead_bytes) {
@@ -180,7 +180,7 @@ ssize_t Connection::read_counted(std::span<char> out) {
   return read(out.data(), size);
 }
 
-/// Without its line break.
+/// Reads the next line, without its line break. Returns false if it does not arrive.
 bool Connection::read_line(std::string& line) {
   line.clear();
   while (fill()) {

@@ -123,11 +123,11 @@ class BodyMaker {
     return safetensors_bytes(views_, metadata_);
   }
 
-  /// Hash of the tensors of the latest body.
+  /// Returns the hash of the tensors of the latest body.
   [[nodiscard]] std::uint32_t content() const noexcept { return content_; }
 
  private:
-  /// Without the metadata, which also depend on the other samples of a request.
+  /// Leaves out the metadata, which also depend on the other samples of a request.
   [[nodiscard]] std::uint32_t hash_of_views() const {
     std::uint64_t hash = 0;
     for (const TensorView& view : views_) {

@@ -43,7 +43,7 @@ constexpr std::array<SpoolSuffix, 4> spool_suffixes{{{".jsonl", SampleForm::line
                                                      {".jsonl.zst", SampleForm::lines, "zstd"},
                                                      {".safetensors", SampleForm::tensors, ""}}};
 
-/// Null for a file that is not for the buffer. Suffixes have no case.
+/// Returns null for a file that is not for the buffer. Suffixes are case-insensitive.
 const SpoolSuffix* spool_suffix_of(const std::string& name) {
   if (name.starts_with('.')) return nullptr;
   for (const SpoolSuffix& suffix : spool_suffixes) {

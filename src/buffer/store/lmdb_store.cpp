@@ -303,7 +303,7 @@ class LmdbStore : public Store {
     used_ = used;
   }
 
-  /// Nobody writes it meanwhile: LMDB needs no locks, and so no file that it could write.
+  /// Opens it without locks, since no process writes it meanwhile and the folder may be read-only.
   void open_to_read() {
     check(::mdb_env_create(&env_), "cannot be opened");
     check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");

@@ -80,7 +80,7 @@ class MemoryStore : public Store {
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
-  /// Of a body, or of an event without one, such as an abort.
+  /// Returns the cost of a body, or of an event without a body, such as an abort.
   [[nodiscard]] std::int64_t cost_at(std::int64_t number) const {
     for (const auto* const kept : {&bodies_, &events_})
       if (const auto found = kept->find(number); found != kept->end())

@@ -83,7 +83,7 @@ class Store {
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder,
                                                      std::int64_t capacity);
 
-/// The same, to look at what is in it: nothing can be committed, and nothing is written. The folder may be
+/// Opens the folder for reading: commits are refused, and nothing is written. The folder may be
 /// read-only. Throws IoError likewise, and InputError if no buffer has used it.
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store_to_read(const std::filesystem::path& folder);
 

@@ -139,7 +139,7 @@ double over_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
-/// Plans one way for ranks that meet so.
+/// Plans one way of sharing for ranks that meet as `meet` says.
 ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const Way& of, Cost once,
                          Meeting meet) {
   settle(settings, meet);

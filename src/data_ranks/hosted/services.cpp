@@ -93,7 +93,7 @@ ServiceState HostedServices::agree_on_state(const DataCall& call, const GuardedW
   });
   work.agree(everyone_);
   if (call.state) {
-    // The trainers have asked for sources before, and tell what differs.
+    // The trainers have compared the sources and report the differences.
     require_resumable(everyone_, config_,
                       {from, call.accepts_changes ? ChangedJob::accepted : ChangedJob::sources_elsewhere});
   }

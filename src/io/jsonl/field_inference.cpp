@@ -75,7 +75,7 @@ void require_exact_integers(const JsonLine& line, const std::string& field, cons
   }
 }
 
-/// Fills in what the elements of a field are.
+/// Sets the element type of a field.
 void set_elements(const JsonLine& line, const Survey& survey, FieldView& field) {
   field.spec.dtype = survey.dtype.value_or(DType::float32);
   field.element_open = !survey.dtype;

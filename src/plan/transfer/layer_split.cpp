@@ -49,7 +49,7 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   return of_stages;
 }
 
-/// Whether settings say no more than how samples write numbers of tokens.
+/// Returns whether the settings only say how samples write values of tokens.
 bool is_about_samples_alone(const FieldSettings& field, std::string_view name) {
   FieldSettings others = field;
   others.read_as.reset();

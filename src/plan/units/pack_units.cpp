@@ -36,7 +36,7 @@ class GroupOfPieces {
     std::size_t micro_batch = 0;
   };
 
-  /// `group` is the whole one; both must outlive this.
+  /// `group` is the whole group; both must outlive this object.
   GroupOfPieces(const StepProblem& problem, const SharedGroup& group) : problem_(problem), group_(group) {}
 
   void add(const SharedGroup& unit, const UnitPiece& piece) {
