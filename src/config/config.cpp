@@ -126,6 +126,17 @@ Choices choices_of(const Config& config, const PlanSettings& settings, const Pro
   return choices;
 }
 
+/// Dumps have values at the rows that predict their tokens, so moving them once more would shift them.
+void require_same_convention(const Config& config, const std::string& name, const FieldSettings& field) {
+  const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
+  const auto dumps = std::ranges::count_if(config.sources, is_dump);
+  if (field.at != RowConvention::token || dumps == 0 || dumps == std::ssize(config.sources)) return;
+  throw ConfigError(
+      "fields." + name + ".at",
+      "is token, and the dumps among the sources have values at the rows that predict their tokens",
+      "Dump the other sources, too, or read the dumps in a job of their own");
+}
+
 }  // namespace
 
 Grid Config::grid(int world_size) const {
@@ -155,6 +166,7 @@ Profile Config::profile(std::string_view name) const {
 void Config::require_valid_fields() const {
   for (const auto& [name, settings] : fields) {
     require_valid(settings, name, mesh.pp, mesh.vpp);
+    require_same_convention(*this, name, settings);
     require_known(settings.profiles, "fields." + name + ".profiles", *this);
   }
 }

@@ -10,9 +10,9 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
+#include "plan/schedule/row_conventions.hpp"
 #include "plan/transfer/row_cuts.hpp"
 #include "plan/units/told_segments.hpp"
-#include "service/step/row_conventions.hpp"
 
 namespace evenkeel {
 namespace {

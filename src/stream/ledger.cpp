@@ -113,9 +113,8 @@ std::string Ledger::refusal(const SampleAccepted& sample) const {
 std::string Ledger::refusal_of_version(std::int64_t version) const {
   if (!totals_.has_version || version <= totals_.version) return "";
   return "has version " + std::to_string(version) + ", and version " + std::to_string(totals_.version) +
-         " of the policy is the latest that was published. Send the version that wrote the sample, and let "
-         "the "
-         "trainer publish a version before it gives the weights to producers";
+         " of the policy is the latest that was published. Send the version that wrote the sample, and "
+         "let the trainer publish a version before it gives the weights to producers";
 }
 
 Changes Ledger::apply(const Event& event) {
@@ -449,8 +448,7 @@ void Ledger::settle(const GroupKey& key, Changes& changes) {
   for (const WaitingSample& sample : group.samples) due_.erase(sample.arrival);
   const GroupVerdict verdict = judge(group, settings_, totals_.version, totals_.ended);
   for (const auto& [arrival, reason] : verdict.due) due_.emplace(arrival, reason);
-  // What was over is in seen_: a replay may begin with an abort whose group has samples that come further
-  // on.
+  // seen_ has the groups that were over: a replay may begin with an abort whose samples come later.
   const bool is_over = verdict.is_over && !is_replay(latest_);
   if (is_over || (group.samples.empty() && group.events.empty())) {
     if (is_over) changes.seen.push_back(seen_.end(key));

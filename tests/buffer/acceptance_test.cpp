@@ -61,6 +61,7 @@ TEST(Acceptance, what_the_current_job_does_not_accept_is_refused_at_its_line) {
   acceptance.max_tokens = 5;
   acceptance.shares_prompts = true;
   acceptance.has_trees = true;
+  acceptance.at = {{"loss_mask", RowConvention::next}};
   const std::string pass = buffer.begin_job(1, {.acceptance = acceptance});
   const auto why = [&](const std::string& fields) {
     return message_of([&] { buffer.take(received(line_with(good, "b") + line_with(fields, "b", 1))); });
@@ -99,12 +100,41 @@ TEST(Acceptance, values_of_samples_that_came_before_the_job_are_looked_at_before
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   buffer.take(received(line_with(R"("loss_mask": [1, 0, 1, 1, 0])")));
   buffer.take(received(line_with(R"("loss_mask": [0, 0, 1, 1, 0])", "b")));
-  static_cast<void>(buffer.begin_job(1, {.acceptance = {.shares_prompts = true}}));
+  static_cast<void>(buffer.begin_job(
+      1, {.acceptance = {.shares_prompts = true, .at = {{"loss_mask", RowConvention::next}}}}));
   EXPECT_THAT(message_of([&] {
                 buffer.form({0, 0, {{"a", 1}}, {}, {}});
               }),
               HasSubstr("sample 0 of group 'a' has a fault: its loss_mask is set at row 0"));
   buffer.form({0, 0, {{"b", 1}}, {}, {}});
+}
+
+TEST(Acceptance, values_of_tokens_follow_the_conventions_that_the_job_declares) {
+  Buffer buffer(make_memory_store(1 << 20), groups_of(1));
+  const std::string as_in_hugging_face = R"("loss_mask": [0, 0, 1, 1, 1])";
+  EXPECT_THAT(message_of([&] {
+                buffer.take(received(line_with(R"("loss_mask": [1, 1, 1], "response_mask": [1, 1, 1])")));
+              }),
+              HasSubstr("'response_mask' beside 'loss_mask'"));
+  buffer.take(received(line_with(as_in_hugging_face, "before")));
+  const std::string first = buffer.begin_job(1);
+  const auto refusal = [&](const std::string& uid) {
+    return message_of([&] { buffer.take(received(line_with(as_in_hugging_face, uid))); });
+  };
+  EXPECT_THAT(refusal("a"), AllOf(HasSubstr("body:1: has a fault: field 'loss_mask' has one value per token"),
+                                  HasSubstr("Set fields.loss_mask.at: token")));
+  EXPECT_THAT(message_of([&] {
+                buffer.form({0, 0, {{"before", 1}}, {}, {}});
+              }),
+              HasSubstr("sample 0 of group 'before' has a fault: field 'loss_mask' has one value per token"));
+  static_cast<void>(
+      buffer.begin_job(1, {.takes_over = true, .acceptance = {.at = {{"loss_mask", RowConvention::next}}}}));
+  EXPECT_THAT(refusal("b"), HasSubstr("is set at row 4, the last, which predicts nothing"));
+  static_cast<void>(buffer.begin_job(
+      1, {.takes_over = true,
+          .acceptance = {.shares_prompts = true, .at = {{"loss_mask", RowConvention::token}}}}));
+  EXPECT_EQ(buffer.take(received(line_with(as_in_hugging_face, "c"))).accepted, 1);
+  buffer.form({0, 0, {{"before", 1}, {"c", 1}}, {}, {}});
 }
 
 TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
@@ -155,11 +185,12 @@ TEST(Acceptance, samples_that_name_the_same_segments_with_other_tokens_form_no_s
 }
 
 TEST(Acceptance, is_json_and_back) {
-  const Acceptance acceptance{8, {{"patches", 7}}, true, true, 2};
+  const Acceptance acceptance{8, {{"patches", 7}}, true, true, 2, {{"labels", RowConvention::next}}};
   EXPECT_EQ(acceptance_of(json_of(acceptance)), acceptance);
   EXPECT_EQ(acceptance_of(nlohmann::json::object()), Acceptance());
   EXPECT_THROW(acceptance_of(nlohmann::json{{"max_tokens", "many"}}), InputError);
   EXPECT_THROW(acceptance_of(nlohmann::json{{"max_rows", 3}}), InputError);
+  EXPECT_THROW(acceptance_of(nlohmann::json{{"at", {{"labels", "here"}}}}), InputError);
 }
 
 }  // namespace

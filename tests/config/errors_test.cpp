@@ -412,6 +412,16 @@ TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }
 
+TEST(ConfigConsistency, values_of_dumps_are_not_moved_again_beside_other_sources) {
+  const std::string fields = "fields: {advantages: {at: token}}\n";
+  const std::string dump = "{kind: dump, path: d}";
+  const std::string lines = "{kind: jsonl, path: x.jsonl}";
+  EXPECT_EQ(refusal(fields + "sources: {a: " + dump + ", b: " + lines + "}").substr(0, 38),
+            "job.yaml: fields.advantages.at: is tok");
+  EXPECT_EQ(refusal(fields + "sources: {a: " + dump + ", b: " + dump + "}"), "accepted");
+  EXPECT_EQ(refusal(fields + "sources: {a: " + lines + ", b: " + lines + "}"), "accepted");
+}
+
 TEST(ConfigConsistency, shared_prefixes_want_packed_micro_batches_and_own_planning) {
   EXPECT_EQ(refusal("prefix: {share: true}\nmicro_batch: {mode: padded}").substr(0, 24),
             "job.yaml: prefix.share: ");

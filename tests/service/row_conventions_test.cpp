@@ -1,4 +1,4 @@
-#include "service/step/row_conventions.hpp"
+#include "plan/schedule/row_conventions.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

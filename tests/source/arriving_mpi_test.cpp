@@ -202,6 +202,23 @@ TEST_F(Arriving, stale_samples_are_masked_where_that_is_asked_for) {
   EXPECT_EQ(sum_of_masks(1), 4 + 4) << "g2 is of version 0";
 }
 
+TEST_F(Arriving, a_response_mask_follows_its_convention_where_stale_samples_are_masked) {
+  stream::StreamSettings settings = testing_support::groups_of(1);
+  settings.max_staleness = 0;
+  settings.on_stale = OnStale::mask;
+  open(settings);
+  for (int i = 0; buffer_ && i < 4; ++i) {
+    (*buffer_)->take(received(R"({"uid": ")" + std::to_string(i) +
+                              R"(", "index": 0, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8], )"
+                              R"("response_mask": [0, 0, 0, 1]})"
+                              "\n"));
+  }
+  const Config config = config_of({"fields.response_mask.at=token"});
+  SampleStream stream(world_, config);
+  DataService service(world_, config);
+  EXPECT_EQ(service.step(stream.read(0)).num_loss_tokens, 4);
+}
+
 TEST_F(Arriving, what_a_filter_drops_is_accounted_for) {
   open_groups_of(2);
   send_groups(0, 6);

@@ -12,6 +12,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/sample_fields.hpp"
+#include "plan/schedule/row_conventions.hpp"
 #include "plan/units/told_segments.hpp"
 #include "stream/json_integer.hpp"
 
@@ -24,6 +25,14 @@ bool is_field_of(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
+/// Whether placing the field's values may fail.
+bool has_rows_to_place(const JsonlSchema& schema, const FieldSpec& spec, const Acceptance& acceptance) {
+  if (acceptance.at.contains(spec.name)) return true;
+  const bool is_of_labels =
+      spec.name == labels_field || spec.name == loss_mask_field || spec.name == response_mask_field;
+  return is_of_labels && (spec.kind == FieldKind::token || schema.kind_open.contains(spec.name));
+}
+
 /// The fault of `check`, with the field that it names. The caller knows which sample it is.
 template <typename Check>
 std::optional<ErrorReport> fault_in(Check&& check) {
@@ -32,8 +41,9 @@ std::optional<ErrorReport> fault_in(Check&& check) {
     return std::nullopt;
   } catch (const InputError& error) {
     ErrorReport fault = error.report();
-    if (fault.where.starts_with("field ")) fault.message = fault.where + " " + fault.message;
-    if (fault.where.starts_with("sample ")) fault.message = "has a fault: " + fault.message;
+    const bool is_of_field = fault.where.starts_with("field ");
+    if (is_of_field) fault.message = fault.where + " " + fault.message;
+    if (is_of_field || fault.where.starts_with("sample ")) fault.message = "has a fault: " + fault.message;
     return fault;
   }
 }
@@ -45,7 +55,8 @@ bool Acceptance::tells_trees(const JsonlSchema& schema) const {
 }
 
 bool Acceptance::depends_on_values(const JsonlSchema& schema) const {
-  return (shares_prompts && is_field_of(schema, loss_mask_field)) || tells_trees(schema) ||
+  const auto must_place = [&](const FieldSpec& spec) { return has_rows_to_place(schema, spec, *this); };
+  return std::ranges::any_of(schema.fields, must_place) || tells_trees(schema) ||
          std::ranges::any_of(max_rows, [&](const auto& most) { return is_field_of(schema, most.first); });
 }
 
@@ -53,7 +64,9 @@ json json_of(const Acceptance& acceptance) {
   json out{{"max_rows", acceptance.max_rows},
            {"shares_prompts", acceptance.shares_prompts},
            {"has_trees", acceptance.has_trees},
-           {"predict_ahead", acceptance.predict_ahead}};
+           {"predict_ahead", acceptance.predict_ahead},
+           {"at", json::object()}};
+  for (const auto& [field, at] : acceptance.at) out["at"][field] = name_of(at);
   if (acceptance.max_tokens) out["max_tokens"] = *acceptance.max_tokens;
   return out;
 }
@@ -67,6 +80,9 @@ Acceptance acceptance_of(const json& in) {
     acceptance.shares_prompts = in.value("shares_prompts", false);
     acceptance.has_trees = in.value("has_trees", false);
     acceptance.predict_ahead = in.value("predict_ahead", std::int64_t{0});
+    const json conventions = in.value("at", json::object());
+    for (const auto& [field, at] : conventions.items())
+      acceptance.at.emplace(field, row_convention_of(at.get<std::string>()));
     return acceptance;
   } catch (const json::exception& error) {
     throw InputError("accepts", std::string("cannot be read: ") + error.what());
@@ -87,6 +103,12 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
     throw InputError(has_lines ? place + ":" + std::to_string(line + 1) : place, fault->message,
                      fault->hint.empty() ? "Leave the field out, or rename it" : fault->hint);
   }
+  const auto mask = std::ranges::find(schema.fields, response_mask_field, &FieldSpec::name);
+  const bool is_loss_mask = mask != schema.fields.end() &&
+                            (mask->kind == FieldKind::token || mask->kind == FieldKind::response_token);
+  if (is_loss_mask && is_field_of(schema, loss_mask_field))
+    throw InputError(place, "has 'response_mask' beside 'loss_mask', and both say which tokens carry loss",
+                     "Leave one out");
   require_different_names(schema.fields);
 }
 
@@ -102,11 +124,11 @@ std::optional<ErrorReport> fault_of_lengths(std::int64_t prompt, std::int64_t re
                      -1};
 }
 
-std::optional<ErrorReport> fault_of_values(const RaggedBatch& sample, const Acceptance& acceptance) {
+std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance& acceptance) {
   return fault_in([&] {
-    const Column* const mask = sample.find(loss_mask_field);
-    if (acceptance.shares_prompts && mask != nullptr && mask->spec().kind == FieldKind::token)
-      require_loss_of_responses(sample, *mask);
+    NamedFields fields;
+    for (const auto& [field, at] : acceptance.at) fields[field].at = at;
+    place_values(sample, fields, acceptance.shares_prompts);
     if (acceptance.has_trees && sample.find(segment_ids_field) != nullptr)
       static_cast<void>(segment_keys(sample, acceptance.predict_ahead));
     for (const auto& [name, most] : acceptance.max_rows) {

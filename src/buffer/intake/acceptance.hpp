@@ -9,6 +9,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/plan/field_settings.hpp"
 #include "io/jsonl/schema.hpp"
 
 namespace evenkeel {
@@ -20,6 +21,7 @@ struct Acceptance {
   bool shares_prompts = false;                     ///< no loss on tokens of prompts
   bool has_trees = false;                          ///< `segment_ids` say which tree samples make
   std::int64_t predict_ahead = 0;
+  std::map<std::string, RowConvention> at{};  ///< where fields have the value of a token
 
   /// Whether samples with these fields tell which tree they make.
   [[nodiscard]] bool tells_trees(const JsonlSchema& schema) const;
@@ -48,8 +50,7 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
 [[nodiscard]] std::optional<ErrorReport> fault_of_lengths(std::int64_t prompt, std::int64_t response,
                                                           const Acceptance& acceptance);
 /// Returns why the job does not accept the values of `sample`, a batch of one sample, or nullopt if it does.
-[[nodiscard]] std::optional<ErrorReport> fault_of_values(const RaggedBatch& sample,
-                                                         const Acceptance& acceptance);
+[[nodiscard]] std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance& acceptance);
 
 /// Why the job cannot make the tree that the samples of one group tell, and which of them it is: it names the
 /// same segments as another one, with another token.

@@ -12,7 +12,6 @@
 #include "exchange/gather/prefix_trees.hpp"
 #include "exchange/gather/row_count_gather.hpp"
 #include "plan/schedule/sample_summary.hpp"
-#include "service/step/row_conventions.hpp"
 #include "service/step/sample_checks.hpp"
 #include "service/step/sample_filter.hpp"
 

@@ -8,14 +8,19 @@
 #include <vector>
 
 #include "base/utf8.hpp"
-#include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "pack/sample_fields.hpp"
-#include "service/step/row_conventions.hpp"
+#include "plan/schedule/row_conventions.hpp"
 
 namespace evenkeel {
 namespace {
+
+bool reads_dumps(const Config& config) {
+  const auto is_dump = [](const SourceSettings& source) { return source.kind == SourceKind::dump; };
+  if (config.sources.empty()) return is_dump(config.source);
+  return std::ranges::all_of(config.sources, [&](const auto& named) { return is_dump(named.second); });
+}
 
 std::string name_of(const FieldSpec& spec) {
   return "field '" + spec.name + "'";
@@ -109,24 +114,6 @@ void require_valid_tokens(const RaggedBatch& batch) {
                    "Token ids start at 0");
 }
 
-/// A loss mask of one value a token, or nullptr.
-const Column* mask_of_tokens(const RaggedBatch& batch) {
-  const Column* const mask = batch.find(loss_mask_field);
-  return mask != nullptr && mask->spec().kind == FieldKind::token ? mask : nullptr;
-}
-
-void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) {
-  for (std::int64_t i = 0; i < batch.size(); ++i) {
-    const RowRange rows = batch.rows_of(FieldKind::token, i);
-    if (rows.empty() || count_set(mask, {rows.end - 1, rows.end}) == 0) continue;
-    throw InputError(name_of(batch.samples()[static_cast<std::size_t>(i)]),
-                     "its loss_mask is set at row " + std::to_string(rows.size() - 1) +
-                         ", the last, which predicts nothing",
-                     "If the mask has the value of each token at the token itself, say fields.loss_mask.at: "
-                     "token; otherwise clear it there");
-  }
-}
-
 std::string lengths_of(const SampleShape& sample) {
   return "a prompt of " + std::to_string(sample.prompt) + " and a response of " +
          std::to_string(sample.response);
@@ -161,17 +148,13 @@ void require_valid_samples(const RaggedBatch& batch) {
   require_valid_tokens(batch);
 }
 
+NamedFields fields_as_read(const Config& config, const RaggedBatch& batch) {
+  return reads_dumps(config) ? fields_of_dumps(config.fields, batch) : config.fields;
+}
+
 void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared) {
   require_valid_samples(batch);
-  apply_row_conventions(batch, fields, shared);
-  name_loss_mask(batch);
-  if (const Column* const mask = mask_of_tokens(batch); mask != nullptr) {
-    if (shared) require_loss_of_responses(batch, *mask);
-    const Column* const labels = std::as_const(batch).find(labels_field);
-    const bool has_last_labels = labels != nullptr && labels->spec().kind == FieldKind::token;
-    if (shared || !has_last_labels) require_no_loss_of_last_rows(batch, *mask);
-  }
-  mask_ignored_labels(batch);
+  place_values(batch, fields, shared);
 }
 
 void require_addable(const LengthTable& table, const NamedFields& fields, WorldRank rank, std::int64_t owned,

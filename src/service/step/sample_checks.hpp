@@ -5,6 +5,7 @@
 
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/config/config.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/length_table.hpp"
@@ -15,11 +16,11 @@ namespace evenkeel {
 /// What a step checks of data that comes from outside, each on the rank that brings it. All throw InputError,
 /// LimitError for a row that is too long.
 
-/// require_valid_samples(), and makes a batch ready for a step: a response mask becomes the loss mask, values
-/// of tokens move to the rows that predict them (apply_row_conventions), and labels of -100 carry no loss
-/// (mask_ignored_labels). Throws for a loss mask of one value per token that is set at the end of a sample,
-/// which has no label unless samples bring one label per token; with `shared` prefixes, where only response
-/// tokens are predicted, for a mask that is set at any other row.
+/// Returns the settings of fields as the job's sources have the samples of `batch`: those of dumps, or the
+/// configuration's.
+[[nodiscard]] NamedFields fields_as_read(const Config& config, const RaggedBatch& batch);
+
+/// require_valid_samples(), and then place_values(), which makes a batch ready for a step.
 void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 /// Whether `added` are fields of the samples that `rank` brought to the step, `owned` of them, and such as

@@ -12,9 +12,9 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/nodes.hpp"
+#include "plan/schedule/row_conventions.hpp"
 #include "plan/schedule/selection.hpp"
 #include "service/equal_on_ranks.hpp"
-#include "service/step/row_conventions.hpp"
 #include "source/arrival_figures.hpp"
 #include "source/arriving/heartbeats.hpp"
 #include "source/arriving/own_buffer.hpp"
@@ -81,6 +81,8 @@ Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> pas
   };
   if (config.filter.too_long == TooLong::error && config.filter.max_length)
     limit_tokens(*config.filter.max_length);
+  for (const auto& [name, field] : config.fields)
+    if (field.at) accepts.at.emplace(name, *field.at);
   for (const PlanSettings& pass : passes) {
     if (config.filter.too_long == TooLong::error) {
       const std::int64_t alignment = pass.alignment(pass.largest_group());
@@ -101,13 +103,12 @@ Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> pas
 /// One value a sample: 1, or 0 for those that are masked.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
-  name_loss_mask(batch);
-  constexpr std::string_view name = loss_mask_field;
-  if (batch.find(name) == nullptr) {
-    Column& mask = batch.add_field({std::string(name), DType::float32, FieldKind::response_token, {}});
+  if (find_loss_mask(batch) == nullptr) {
+    Column& mask =
+        batch.add_field({std::string(loss_mask_field), DType::float32, FieldKind::response_token, {}});
     std::ranges::fill(mask.values<float>(), 1.0F);
   }
-  Column& mask = *batch.find(name);
+  Column& mask = *find_loss_mask(batch);
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     if (!std::ranges::binary_search(masked, arrivals[i])) continue;
     const RowRange rows = batch.rows_of(mask, static_cast<std::int64_t>(i));

@@ -1,4 +1,4 @@
-#include "service/step/row_conventions.hpp"
+#include "plan/schedule/row_conventions.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/sample_fields.hpp"
@@ -16,11 +17,7 @@
 namespace evenkeel {
 namespace {
 
-bool reads_dumps(const Config& config) {
-  const auto is_dump = [](const SourceSettings& source) { return source.kind == SourceKind::dump; };
-  if (config.sources.empty()) return is_dump(config.source);
-  return std::ranges::all_of(config.sources, [&](const auto& named) { return is_dump(named.second); });
-}
+constexpr std::array<std::string_view, 3> convention_words{"token", "next", "response"};
 
 bool is_of_labels(std::string_view name) {
   return name == labels_field || name == loss_mask_field || name == response_mask_field;
@@ -45,11 +42,6 @@ Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
   return made;
 }
 
-std::string_view word_of(RowConvention at) {
-  constexpr std::array<std::string_view, 3> words{"token", "next", "response"};
-  return words[static_cast<std::size_t>(at)];
-}
-
 void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) {
   const std::string where = "field '" + spec.name + "'";
   if (!at) {
@@ -64,7 +56,7 @@ void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) 
   const FieldKind needed = at == RowConvention::response ? FieldKind::response_token : FieldKind::token;
   if (spec.kind == needed) return;
   throw InputError(where, "has one row per " + std::string(name_of(spec.kind)) + "; fields." + spec.name +
-                              ".at: " + std::string(word_of(*at)) + " needs one per " +
+                              ".at: " + std::string(name_of(*at)) + " needs one per " +
                               std::string(name_of(needed)));
 }
 
@@ -135,26 +127,69 @@ void add_mask_beside(RaggedBatch& batch, FieldKind kind) {
   }
 }
 
-}  // namespace
-
 void name_loss_mask(RaggedBatch& batch) {
-  Column* const mask = batch.find(response_mask_field);
-  if (mask == nullptr || !is_of_predictions(mask->spec().kind)) return;
-  if (batch.find(loss_mask_field) != nullptr) {
-    throw InputError("field 'response_mask'",
-                     "is there beside 'loss_mask', and both say which tokens carry loss", "Leave one out");
-  }
+  Column* const mask = find_loss_mask(batch);
+  if (mask == nullptr || mask->spec().name == loss_mask_field) return;
   *mask = with_spec(*mask, loss_mask_field, mask->spec().kind);
   require_usable_form(mask->spec());
 }
 
-NamedFields fields_as_read(const Config& config, const RaggedBatch& batch) {
-  NamedFields fields = config.fields;
-  if (!reads_dumps(config)) return fields;
+void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) {
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const RowRange rows = batch.rows_of(FieldKind::token, i);
+    if (rows.empty() || count_set(mask, {rows.end - 1, rows.end}) == 0) continue;
+    throw InputError("sample " + std::to_string(batch.samples()[static_cast<std::size_t>(i)].id.value()),
+                     "its loss_mask is set at row " + std::to_string(rows.size() - 1) +
+                         ", the last, which predicts nothing",
+                     "If the mask has the value of each token at the token itself, say fields.loss_mask.at: "
+                     "token; otherwise clear it there");
+  }
+}
+
+/// Clears the loss mask at labels of ignored_label. O(labels).
+void mask_ignored_labels(RaggedBatch& batch) {
+  if (batch.find(labels_field) == nullptr) return;
+  const FieldKind of_labels = batch.at(labels_field).spec().kind;
+  if (batch.find(loss_mask_field) == nullptr) add_mask_beside(batch, of_labels);
+  const std::span<const std::int64_t> labels = batch.at(labels_field).values<std::int64_t>();
+  Column& mask = *batch.find(loss_mask_field);
+  const FieldKind of_mask = mask.spec().kind;
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const std::int64_t length = batch.samples()[static_cast<std::size_t>(i)].length();
+    for (std::int64_t predicting = -1; predicting < length; ++predicting) {
+      const auto label = row_at(batch, of_labels, i, predicting);
+      if (!label || labels[static_cast<std::size_t>(*label)] != ignored_label) continue;
+      if (const auto row = row_at(batch, of_mask, i, predicting))
+        std::memset(mask.row(*row), 0, mask.row_bytes());
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(RowConvention at) noexcept {
+  return convention_words[static_cast<std::size_t>(at)];
+}
+
+RowConvention row_convention_of(std::string_view word) {
+  const auto* const found = std::ranges::find(convention_words, word);
+  if (found != convention_words.end()) return static_cast<RowConvention>(found - convention_words.begin());
+  throw InputError("at", "is '" + std::string(word) + "'", "It is token, next or response");
+}
+
+Column* find_loss_mask(RaggedBatch& batch) {
+  Column* const mask = batch.find(loss_mask_field);
+  Column* const other = batch.find(response_mask_field);
+  if (other == nullptr || !is_of_predictions(other->spec().kind)) return mask;
+  if (mask == nullptr) return other;
+  throw InputError("field 'response_mask'",
+                   "is there beside 'loss_mask', and both say which tokens carry loss", "Leave one out");
+}
+
+NamedFields fields_of_dumps(NamedFields fields, const RaggedBatch& batch) {
   for (const Column& column : batch.fields()) {
     const FieldSpec& spec = column.spec();
-    const bool has_convention = is_of_labels(spec.name) || convention_of(fields, spec.name);
-    if (!has_convention) continue;
+    if (!is_of_labels(spec.name) && !convention_of(fields, spec.name)) continue;
     std::optional<RowConvention>& at = fields[spec.name].at;
     at.reset();
     if (spec.kind == FieldKind::token) at = RowConvention::next;
@@ -185,22 +220,17 @@ void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields) 
   }
 }
 
-void mask_ignored_labels(RaggedBatch& batch) {
-  if (batch.find(labels_field) == nullptr) return;
-  const FieldKind of_labels = batch.at(labels_field).spec().kind;
-  if (batch.find(loss_mask_field) == nullptr) add_mask_beside(batch, of_labels);
-  const std::span<const std::int64_t> labels = batch.at(labels_field).values<std::int64_t>();
-  Column& mask = *batch.find(loss_mask_field);
-  const FieldKind of_mask = mask.spec().kind;
-  for (std::int64_t i = 0; i < batch.size(); ++i) {
-    const std::int64_t length = batch.samples()[static_cast<std::size_t>(i)].length();
-    for (std::int64_t predicting = -1; predicting < length; ++predicting) {
-      const auto label = row_at(batch, of_labels, i, predicting);
-      if (!label || labels[static_cast<std::size_t>(*label)] != ignored_label) continue;
-      if (const auto row = row_at(batch, of_mask, i, predicting))
-        std::memset(mask.row(*row), 0, mask.row_bytes());
-    }
+void place_values(RaggedBatch& batch, const NamedFields& fields, bool shared) {
+  apply_row_conventions(batch, fields, shared);
+  name_loss_mask(batch);
+  const Column* const mask = std::as_const(batch).find(loss_mask_field);
+  if (mask != nullptr && mask->spec().kind == FieldKind::token) {
+    if (shared) require_loss_of_responses(batch, *mask);
+    const Column* const labels = std::as_const(batch).find(labels_field);
+    const bool has_last_labels = labels != nullptr && labels->spec().kind == FieldKind::token;
+    if (shared || !has_last_labels) require_no_loss_of_last_rows(batch, *mask);
   }
+  mask_ignored_labels(batch);
 }
 
 }  // namespace evenkeel
