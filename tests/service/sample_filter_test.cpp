@@ -49,7 +49,9 @@ TEST(SampleFilter, keeps_samples_without_loss_unless_told_otherwise) {
 TEST(SampleFilter, drops_samples_without_loss_with_all_of_their_rows) {
   const FilterSettings drop{.without_loss = WithoutLoss::drop};
   RaggedBatch batch = three_samples();
+  batch.set_contexts({50, 60, 70});
   EXPECT_EQ(apply_filter(drop, false, batch), 1);
+  EXPECT_THAT(batch.contexts(), ElementsAre(50, 70)) << "what precedes pieces of trees stays with them";
   EXPECT_THAT(ids_of(batch), ElementsAre(5, 7));
   EXPECT_THAT(batch.at(input_ids_field).values<std::int64_t>(), ElementsAre(0, 1, 2, 5, 6));
   EXPECT_THAT(batch.at("spans").values<std::int64_t>(), ElementsAre(10, 11, 12));

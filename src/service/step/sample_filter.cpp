@@ -48,9 +48,14 @@ Column picked(const RaggedBatch& from, const Column& column, std::span<const std
 
 RaggedBatch picked(const RaggedBatch& from, std::span<const std::int64_t> positions) {
   std::vector<SampleShape> shapes;
-  for (const std::int64_t position : positions)
-    shapes.push_back(from.samples()[static_cast<std::size_t>(position)]);
+  std::vector<std::uint64_t> contexts;
+  for (const std::int64_t position : positions) {
+    const auto at = static_cast<std::size_t>(position);
+    shapes.push_back(from.samples()[at]);
+    if (!from.contexts().empty()) contexts.push_back(from.contexts()[at]);
+  }
   RaggedBatch batch(std::move(shapes));
+  batch.set_contexts(std::move(contexts));
   for (const Column& column : from.fields()) batch.add_field(picked(from, column, positions));
   return batch;
 }
