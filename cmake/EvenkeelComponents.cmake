@@ -4,8 +4,7 @@
 #
 # ROOMS are its libraries, lowest first: Evenkeel::NAME is the last of them, with all that it needs. PACKAGES are looked
 # for when a project asks for the component; BUILT_BY is said where it is missing. plan, service, torch and c are for users;
-# the rooms of io, bound, stream, buffer, page and job have no
-# public headers.
+# the rooms of io, stream, buffer, page and job have no public headers.
 set(EVENKEEL_COMPONENTS)
 macro(evenkeel_component name)
   cmake_parse_arguments(EVENKEEL_${name} "" "BUILT_BY" "ROOMS;NEEDS;PACKAGES" ${ARGN})
@@ -17,7 +16,6 @@ endmacro()
 
 evenkeel_component(plan ROOMS base cost balance batch pack plan config PACKAGES Threads yaml-cpp)
 evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
-evenkeel_component(bound ROOMS bound NEEDS plan)
 evenkeel_component(stream ROOMS stream NEEDS plan PACKAGES nlohmann_json)
 evenkeel_component(buffer ROOMS buffer NEEDS plan io stream PACKAGES Hiredis Httplib Lmdb ZLIB fmt nlohmann_json)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)

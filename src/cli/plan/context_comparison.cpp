@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "balance/context/speeds.hpp"
-#include "bound/flexible_bound.hpp"
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/step_plan.hpp"

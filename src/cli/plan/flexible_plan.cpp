@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "bound/flexible_bound.hpp"
 #include "cli/plan/pipeline_figures.hpp"
 #include "plan/strategies/flexible_groups.hpp"
 #include "plan/strategies/strategy.hpp"

@@ -273,4 +273,16 @@ Cost end_of(const StepPlan& plan, bool meets) {
   return end;
 }
 
+Cost flexible_lower_bound(const StepProblem& given) {
+  PlanSettings settings = given.settings;
+  settings.micro_batch.max_rows.clear();  // a step without caps on rows never ends later
+  const StepProblem problem{given.table, settings, given.step, given.trees};
+  const PackUnits units = make_units(problem);
+  const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);
+  Cost bound = 0;
+  for (std::int64_t m = 0; m < cut.size(); ++m)
+    bound += context::lower_bound(FlexibleItems(settings, units, cut[m]).problem());
+  return bound;
+}
+
 }  // namespace evenkeel

@@ -56,4 +56,8 @@ class ContextWavesStrategy final : public FlexibleStrategy {
 /// wait for each other at the end of each mini-batch or, where they meet, at every micro-batch too.
 [[nodiscard]] Cost end_of(const StepPlan& plan, bool meets);
 
+/// Returns a time before which no plan of the problem ends, whatever its groups: the sum of
+/// context::lower_bound over the mini-batches, in the units of the cost. Precondition: settings.flexible.
+[[nodiscard]] Cost flexible_lower_bound(const StepProblem& problem);
+
 }  // namespace evenkeel

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "balance/random_costs.hpp"
-#include "bound/waves_bound.hpp"
 
 namespace evenkeel::context {
 
@@ -195,8 +194,7 @@ std::string fault_of(const Problem& problem, const Schedule& schedule, bool wave
     if (!waves && t > 0 && task.size > schedule.tasks[static_cast<std::size_t>(t - 1)].size)
       return "sizes do not fall";
   }
-  const Cost bound = waves ? waves_lower_bound(problem) : lower_bound(problem);
-  if (schedule.end < bound) return "it ends before the lower bound";
+  if (schedule.end < lower_bound(problem)) return "it ends before the lower bound";
   if (waves) return fault_of_waves(problem, schedule);
   if (schedule.waves != 0) return "waves where there are none";
   return simulated_end(problem, schedule) == schedule.end ? "" : "it does not end when it says";

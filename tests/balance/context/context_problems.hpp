@@ -107,37 +107,6 @@ inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64
   return made;
 }
 
-/// Up to 7 sequences, all too long for one of 8 ranks, and dear communication.
-inline OwnedContextProblem long_items_problem(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<std::int64_t> lengths(1 + random() % 7);
-  for (std::int64_t& length : lengths) length = 100 + static_cast<std::int64_t>(random() % 650);
-  const CommunicationCost cost{.inside_node = static_cast<std::int64_t>(random() % 100),
-                               .between_nodes = static_cast<std::int64_t>(random() % 200),
-                               .ranks_per_node = 4,
-                               .overlap = static_cast<std::int64_t>(random() % 3) * 500,
-                               .overhead = 100};
-  return context_problem(lengths, 8, 100, 50, cost);
-}
-
-/// Up to 8 sequences on 4 to 7 ranks, some of which need several of these.
-inline OwnedContextProblem long_and_short_items_problem(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto below = [&](std::int64_t end) {
-    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(end));
-  };
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(3 + below(6)));
-  for (std::int64_t& length : lengths) length = below(3) == 0 ? 100 + below(300) : 1 + below(100);
-  const CommunicationCost cost{.inside_node = below(200),
-                               .between_nodes = below(400),
-                               .ranks_per_node = 1 + below(4),
-                               .overlap = below(3) * 500,
-                               .overhead = below(3) * 500};
-  const std::int64_t ranks = 4 + below(4);
-  const Cost linear = below(100);
-  return context_problem(lengths, ranks, 100 + below(30), linear, cost);
-}
-
 /// Samples of 390k to 520k tokens and 8192 of up to 6000, on 1024 ranks of 32k each with slow links.
 inline OwnedContextProblem many_long_items_problem(std::int64_t num_long, std::int64_t overlap) {
   std::vector<std::int64_t> lengths;

@@ -10,7 +10,6 @@
 #include "balance/context/long_items.hpp"
 #include "balance/context/nested_sizes.hpp"
 #include "balance/context/waves/places.hpp"
-#include "bound/waves_bound.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::context {
@@ -237,7 +236,6 @@ TEST(ContextLowerBound, with_speeds_is_no_later_than_the_optimum) {
     const Cost bound = lower_bound(made.problem());
     ASSERT_LE(bound, least_tree_end(made.problem())) << "seed " << seed;
     ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;
-    ASSERT_LE(waves_lower_bound(made.problem()), least_waves_end(made.problem())) << "seed " << seed;
   }
 }
 
@@ -256,24 +254,6 @@ TEST(ContextFits, speeds_are_one_a_rank_and_such_that_times_are_numbers) {
   made.items[0].work = std::int64_t{1} << 32;
   EXPECT_THROW(require_fits(made.problem()), InputError);
 }
-
-// A sequence of 100 tokens, 10000 on 1 of 2 ranks or 15000 on both, and 60 of 10 tokens, 100 each, of which a
-
-// rank holds 10: beside the long one 1000 can be done in its wave, and 5000 are left for two ranks.
-
-// Six sequences of 200 tokens, of which each needs 2 of 3 ranks, (40000 + 20000) / 2: no two of them fit
-
-// beside each other. The ranks together would have had time for all within 120000.
-
-// On 4 ranks they take 30000 on 2 of them and 25000 on all: of three, two run beside each other, and one
-
-// alone.
-
-// One or two waves, in which few of the long items find groups beside each other, and none shares one.
-
-// Whichever items are taken for long ones. No end above twice what is known to be a bound is looked at, so it
-
-// is told the optimum.
 
 TEST(ContextLowerBound, is_no_later_than_the_optimum) {
   for (std::uint64_t seed = 1000; seed < 1300; ++seed) {

@@ -88,6 +88,34 @@ TEST(ContextWaves, end_near_the_bound_where_few_samples_have_most_of_the_work) {
   }
 }
 
+// A sequence of 100 tokens takes 10000 on one of 2 ranks and 15000 on both. Of 60 sequences of 10 tokens,
+// which take 100 each, a rank holds 10: 1000 can be done beside the long one, and 5000 are left for 2 ranks.
+TEST(ContextWaves, of_short_items_cannot_fill_the_wave_of_a_long_one) {
+  std::vector<std::int64_t> lengths(60, 10);
+  lengths.push_back(100);
+  const OwnedContextProblem made =
+      context_problem(lengths, 2, 100, 0, {.inside_node = 200, .ranks_per_node = 2, .overlap = 0});
+  EXPECT_EQ(lower_bound(made.problem()), 10000);
+  EXPECT_EQ(schedule_waves(made.problem()).end, 12500);
+}
+
+// bench/tight_bound.py proves the bounds: few of the long items find groups beside each other in a wave.
+TEST(ContextWaves, of_many_long_items_end_near_the_tight_bound) {
+  struct Case {
+    std::int64_t num_long;
+    std::int64_t overlap;
+    double bound;
+  };
+  for (const auto& [num_long, overlap, bound] :
+       {Case{10, 0, 7.9409e9}, Case{12, 1000, 5.6028e9}, Case{20, 1000, 6.86e9}}) {
+    const OwnedContextProblem made = many_long_items_problem(num_long, overlap);
+    const Cost end = schedule_waves(made.problem()).end;
+    EXPECT_GE(static_cast<double>(end), bound) << num_long << " " << overlap;
+    EXPECT_LE(static_cast<double>(end), 1.01 * bound) << num_long << " " << overlap;
+    EXPECT_GT(end, lower_bound(made.problem()) * 21 / 20) << num_long << " " << overlap;
+  }
+}
+
 // Waves that are filled one by one ended 1.7 times as late there as a grid of groups of one size.
 TEST(ContextWaves, are_as_even_as_a_grid_where_items_are_short_beside_the_cap) {
   std::vector<std::int64_t> lengths;

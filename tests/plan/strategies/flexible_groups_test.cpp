@@ -1,5 +1,4 @@
 #include "plan/strategies/flexible_groups.hpp"
-#include "bound/flexible_bound.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
