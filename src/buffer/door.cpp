@@ -232,11 +232,11 @@ class Answers : public std::enable_shared_from_this<Answers> {
       const json given = object_of(body);
       abort(uid_in(given), given, response);
     });
-    add_call(server, "/v1/groups/(.+)/close",
+    add_call(server, "/v1/groups/([\\s\\S]+)/close",
              [this](const Request& request, Response& response, const auto&) {
                close(buffer_.group_called(request.matches[1]), response);
              });
-    add_call(server, "/v1/groups/(.+)/abort",
+    add_call(server, "/v1/groups/([\\s\\S]+)/abort",
              [this](const Request& request, Response& response, const std::string& body) {
                const json given = object_of(body);
                abort(buffer_.group_called(request.matches[1]), given, response);

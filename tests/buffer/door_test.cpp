@@ -199,6 +199,8 @@ TEST(Door, closes_and_aborts_groups_that_a_body_names_by_a_text_or_an_integer) {
   ASSERT_EQ(door.post("/v1/samples", of_seven + "\n" + rollout_line("7\\n", 0))->status, 200);
   EXPECT_EQ(door.buffer().status().stream.dropped[3].samples, 1) << "of a group that is over";
   EXPECT_EQ(door.post("/v1/groups/close", R"({"uid": "7\n"})")->status, 200);
+  EXPECT_EQ(door.post("/v1/groups/7%0A/close", "")->status, 200) << "a line break is a part of a name";
+  EXPECT_EQ(door.post("/v1/groups/8%0D%0A/abort", "")->status, 200);
   EXPECT_EQ(abort("{}"), 422);
   EXPECT_EQ(abort(R"({"uid": 1.5})"), 422);
   EXPECT_EQ(abort(R"({"uid": ""})"), 422);
