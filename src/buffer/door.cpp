@@ -300,6 +300,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
           samples / group_size, {takes_over, acceptance_of(given.value("accepts", json::object()))});
       ordered_json begun = ordered_json::parse(buffer_.rules());
       begun["job"] = pass;
+      begun["ticket_deadline"] = buffer_.settings().ticket_deadline;
       begun["status"] = json_of(buffer_.status());
       answer(response, begun);
     });

@@ -190,7 +190,7 @@ stream::StreamSettings settings_of_json(const json& in) {
     settings.group_size = number_of(in.at("group_size"));
     settings.min_group = integer_in(in, "min_group");
     if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
-    settings.ticket_deadline = in.at("ticket_deadline");
+    settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
     settings.max_staleness = integer_in(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
     settings.on_stale = stream::on_stale_of(on_stale).value_or(settings.on_stale);
@@ -227,7 +227,9 @@ ordered_json json_of(const StepToCome& come) {
 }
 
 ordered_json json_of_rules(const Buffer& buffer, const std::string& identity) {
-  return {{"settings", json_of(buffer.settings())},
+  ordered_json settings = json_of(buffer.settings());
+  settings.erase("ticket_deadline");  // no step depends on it
+  return {{"settings", std::move(settings)},
           {"read_as", ordered_json::parse(text_of_formats(buffer.formats()))},
           {"identity", identity}};
 }

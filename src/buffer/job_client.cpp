@@ -184,8 +184,10 @@ JobBegun JobClient::begin(std::int64_t samples_per_step, const JobStart& start) 
   JobBegun begun = connection_->of_json(text, [](const json& in) {
     json rules;
     for (const char* name : {"settings", "read_as", "identity"}) rules[name] = in.at(name);
+    stream::StreamSettings settings = settings_of_json(in.at("settings"));
+    settings.ticket_deadline = in.at("ticket_deadline");
     return JobBegun{{in.at("job"), rules.dump()},
-                    settings_of_json(in.at("settings")),
+                    settings,
                     in.at("status").at("version"),
                     in.at("identity"),
                     formats_of_text(in.at("read_as").dump())};

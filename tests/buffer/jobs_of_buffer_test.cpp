@@ -134,6 +134,9 @@ TEST(JobsOfBuffer, end_with_the_difference_when_the_buffer_comes_back_with_other
   static_cast<void>(job.begin(4));
   buffer.restart(settings);
   EXPECT_NO_THROW(job.show_alive()) << "with the same rules the job goes on";
+  settings.ticket_deadline = 7;
+  buffer.restart(settings);
+  EXPECT_NO_THROW(job.show_alive()) << "no step depends on the deadline of tickets";
   settings.group_size = 4;
   settings.max_staleness = 0;
   settings.on_stale = OnStale::mask;
