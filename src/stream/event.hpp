@@ -32,7 +32,7 @@ struct SampleAccepted {
   std::int64_t response = 0;  ///< tokens
   std::int64_t version = 0;   ///< the oldest of its tokens'
   std::int64_t bytes = 0;     ///< that its storage takes, which the capacity limits
-  std::uint32_t content = 0;  ///< hash of everything it holds: a repeated key must have the same
+  std::uint32_t content = 0;  ///< hash of what it holds but for versions: a repeated key must have the same
   std::string holder = {};    ///< of the ticket that this sample's group uses up, if its sender named one
 
   friend bool operator==(const SampleAccepted&, const SampleAccepted&) = default;

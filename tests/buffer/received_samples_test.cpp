@@ -112,12 +112,28 @@ TEST(ReceivedSamples, have_a_hash_of_what_they_hold_whatever_comes_with_them) {
       R"({"uid": "p", "index": 0, "version": 0, "prompt_ids": [], "response_ids": [], "reward": 2})";
   EXPECT_EQ(received(other + "\n  " + text + " \r\n").samples()[1].content, content);
   EXPECT_EQ(spooled_samples(gzipped(text)).samples()[0].content, content);
-  for (const auto& [was, is] :
-       {std::pair{"[3]", "[4]"}, std::pair{"1.0", "0.5"}, std::pair{"\"version\": 5", "\"version\": 4"}}) {
+  for (const auto& [was, is] : {std::pair{"[3]", "[4]"}, std::pair{"1.0", "0.5"},
+                                std::pair{"\"version\"", "\"weight\": 1, \"version\""}}) {
     std::string changed = text;
     changed.replace(changed.find(was), std::string(was).size(), is);
     EXPECT_NE(received(changed).samples()[0].content, content) << changed;
   }
+}
+
+TEST(ReceivedSamples, have_a_hash_that_does_not_depend_on_their_versions) {
+  const auto with = [](const std::string& version, const std::string& behind = "") {
+    const std::string text = R"({"uid": "a\"version", "index": 0, )" + version +
+                             R"(, "prompt_ids": [], "response_ids": [7, 8])" + behind + "}";
+    const std::uint32_t content = received(text).samples()[0].content;
+    EXPECT_EQ(ReceivedSamples::parsed(spooled(text)).samples()[0].content, content);
+    return content;
+  };
+  EXPECT_EQ(with(R"("version": 5)"), with(R"("version":  1234)"));
+  EXPECT_EQ(with(R"("versions": [[5, 2]])"), with(R"("versions": [[3, 1], [4, 1]])"));
+  EXPECT_NE(with(R"("version": 5)"), with(R"("version": 5, "version_of_reward": 5)"));
+  EXPECT_NE(with(R"("version": 5)", R"(, "reward": 1)"), with(R"("version": 5)", R"(, "reward": 2)"));
+  EXPECT_NE(with(R"("version": 5, "version_of_reward": 1)"), with(R"("version": 5, "version_of_reward": 2)"));
+  EXPECT_NE(with(R"("version": 5, "a": [1, 2])"), with(R"("version": 5, "a": [1, 3])"));
 }
 
 TEST(SpooledBody, is_unpacked_up_to_a_bound) {

@@ -117,18 +117,19 @@ TEST(ReceivedTensors, have_uids_that_are_texts_and_are_as_old_as_their_oldest_to
 }
 
 TEST(ReceivedTensors, have_a_hash_of_what_they_hold_whatever_comes_with_them) {
-  const auto alone = [](std::int32_t token) {
+  const auto alone = [](std::int32_t token, std::int64_t version = 5) {
     return Tensors()
         .with("input_ids", {2}, std::vector<std::int32_t>{4, token})
         .with("offsets", {0, 2})
         .with("prompt_lengths", {0})
         .with("uid", {7})
         .with("index", {1}, std::vector<std::int32_t>{1})
-        .with("version", {5})
+        .with("version", {version})
         .sent();
   };
   const std::uint32_t content = three().sent().samples()[1].content;
   EXPECT_EQ(alone(5).samples()[0].content, content);
+  EXPECT_EQ(alone(5, 3).samples()[0].content, content) << "a version that is drawn anew";
   EXPECT_NE(alone(6).samples()[0].content, content);
 }
 

@@ -73,6 +73,30 @@ bool has_field(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
+/// Returns the hash of a line without the blanks around it and the numbers behind "version" and "versions",
+/// which a producer may draw anew when it sends a sample again.
+std::uint32_t content_of_line(std::string_view line) {
+  constexpr std::string_view blanks = " \t\r";
+  constexpr std::string_view of_numbers = " \t\r:,[]+-.eE0123456789";
+  constexpr std::string_view key = "\"version";
+  line = line.substr(std::min(line.find_first_not_of(blanks), line.size()));
+  line = line.substr(0, line.find_last_not_of(blanks) + 1);
+  std::uint64_t hash = 0;
+  const auto add = [&](std::string_view part) {
+    hash = mix_64(hash ^ hash_of_bytes(std::as_bytes(std::span(part))));
+  };
+  for (std::size_t found = line.find(key); found != std::string_view::npos; found = line.find(key)) {
+    std::size_t end = found + key.size();
+    if (line.substr(end).starts_with('s')) ++end;
+    const bool is_whole = line.substr(end).starts_with('"');
+    add(line.substr(0, end));
+    line = line.substr(end);
+    if (is_whole) line = line.substr(std::min(line.find_first_not_of(of_numbers, 1), line.size()));
+  }
+  add(line);
+  return static_cast<std::uint32_t>(hash);
+}
+
 /// Fields that samples must have.
 ToldFormats told_by_users(ToldFormats told) {
   for (const auto& [name, format] : stream_formats()) told.erase(name);
@@ -129,13 +153,7 @@ ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form, const ToldFo
 }
 
 void ReceivedSamples::hash_lines() {
-  constexpr std::string_view blanks = " \t\r";
-  for (ReceivedSample& sample : samples_) {
-    const std::size_t begin = std::min(sample.body.find_first_not_of(blanks), sample.body.size());
-    const std::size_t end = sample.body.find_last_not_of(blanks) + 1;
-    sample.content = static_cast<std::uint32_t>(
-        hash_of_bytes(std::as_bytes(std::span(sample.body.substr(begin, end - begin)))));
-  }
+  for (ReceivedSample& sample : samples_) sample.content = content_of_line(sample.body);
   require_usable_fields(schema_, "body", form_ == SampleForm::lines);
 }
 

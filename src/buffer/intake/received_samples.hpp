@@ -31,7 +31,7 @@ struct ReceivedSample {
   stream::SampleAccepted accepted;  ///< without the bytes that a store needs
   std::string_view body;            ///< what a store keeps of it: its line, or its tensors (SampleForm)
   std::int64_t number = 0;          ///< of its line, or of the sample, 0-based
-  std::uint32_t content = 0;  ///< hash of its line, or of all its tensors, whatever else the request has
+  std::uint32_t content = 0;        ///< hash of its line or its tensors without their versions
 };
 
 /// The samples of one request, checked as those of a file are: all are good, or none is taken.
