@@ -16,8 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int connect_seconds = 5;
-constexpr int answer_seconds = 60;  // longer than the longest wait
+constexpr std::chrono::seconds longest_connect{5};
 
 /// What the door says is wrong; its own text if it is no JSON.
 ErrorReport report_of(const std::string& url, const httplib::Response& response) {
@@ -88,9 +87,7 @@ class JobClient::Connection {
       throw ConfigError("url", "is '" + url_ + "'; an address such as http://127.0.0.1:8710 is needed");
     client_.set_keep_alive(true);
     client_.set_tcp_nodelay(true);
-    client_.set_connection_timeout(connect_seconds);
-    client_.set_read_timeout(answer_seconds);
-    client_.set_write_timeout(answer_seconds);
+    answer_within(longest_answer);
     if (!token.empty()) client_.set_bearer_token_auth(token);
     if (!ca.empty()) client_.set_ca_cert_path(ca.string());
     client_.enable_server_certificate_verification(true);
@@ -113,6 +110,12 @@ class JobClient::Connection {
   }
 
   void act_for(JobPass pass) { pass_ = std::move(pass); }
+
+  void answer_within(std::chrono::seconds time) {
+    client_.set_connection_timeout(std::min(time, longest_connect));
+    client_.set_read_timeout(time);
+    client_.set_write_timeout(time);
+  }
 
   /// `read` of an answer, which must be what the door of a buffer says.
   template <typename Read>
@@ -194,6 +197,10 @@ JobBegun JobClient::begin(std::int64_t samples_per_step, const JobStart& start) 
   });
   connection_->act_for(begun.pass);
   return begun;
+}
+
+void JobClient::answer_within(std::chrono::seconds time) {
+  connection_->answer_within(time);
 }
 
 void JobClient::show_alive() {

@@ -81,6 +81,11 @@ class JobClient {
   JobClient(JobClient&&) noexcept;
   JobClient& operator=(JobClient&&) = delete;
 
+  /// Sets how long each further call waits for its answer before it throws IoError.
+  void answer_within(std::chrono::seconds time);
+  /// The default, which is longer than the longest wait.
+  static constexpr std::chrono::seconds longest_answer{60};
+
   /// Begins a job whose steps have so many samples: whole groups, else InputError. Further calls are this
   /// job's, and those of earlier jobs are refused. Unless it `takes_over`, InputError if one of them is
   /// alive, which takes some seconds to find out.

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -16,8 +19,10 @@
 #include "buffer/rollout_lines.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
+#include "source/arriving/heartbeats.hpp"
 #include "source/arriving/patience.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
+#include "source/arriving/waiting_note.hpp"
 
 namespace evenkeel::changed_while_forming_test {
 namespace {
@@ -45,6 +50,60 @@ TEST(Patience, says_how_many_tickets_are_open_who_holds_the_oldest_and_when_it_e
   EXPECT_THAT(message({1, "", 41, -1}),
               testing::HasSubstr("1 ticket is open, the oldest for 41 s, which expires in 0 s; "));
   EXPECT_THAT(message({}), testing::HasSubstr("2 wait for samples; no sample has come"));
+}
+
+TEST(Patience, says_after_a_second_that_the_buffer_cannot_be_reached) {
+  std::vector<std::string> notes;
+  send_waiting_notes_to([&](const std::string& note) { notes.push_back(note); });
+  Patience patience(std::nullopt, "http://127.0.0.1:8710", true);
+  const auto begun = std::chrono::steady_clock::now();
+  while (notes.empty()) patience.lacks_buffer(IoError("http://127.0.0.1:8710", "cannot be reached"));
+  const auto waited = std::chrono::steady_clock::now() - begun;
+  send_waiting_notes_to([](const std::string&) {});
+  EXPECT_THAT(notes, ElementsAre(testing::HasSubstr("trying the buffer again")));
+  EXPECT_GE(waited, 1s) << "a restart that takes less is not worth a note";
+  EXPECT_LT(waited, 6s);
+}
+
+/// Takes connections and says nothing, as a stopped process does.
+class HungBuffer {
+ public:
+  HungBuffer() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(socket_, generic, size), 0);
+    EXPECT_EQ(::listen(socket_, 8), 0);
+    EXPECT_EQ(::getsockname(socket_, generic, &size), 0);
+    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~HungBuffer() { ::close(socket_); }
+  HungBuffer(const HungBuffer&) = delete;
+  HungBuffer& operator=(const HungBuffer&) = delete;
+
+  [[nodiscard]] const std::string& url() const { return url_; }
+
+ private:
+  int socket_;
+  std::string url_;
+};
+
+TEST(Heartbeats, of_a_buffer_that_hangs_do_not_delay_the_end_of_a_job) {
+  const HungBuffer buffer;
+  const auto begun = std::chrono::steady_clock::now();
+  { const Heartbeats heartbeats(JobClient(buffer.url())); }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s);
+}
+
+TEST(StepsOfBuffer, let_no_trainer_wait_for_a_buffer_that_hangs) {
+  const HungBuffer buffer;
+  const std::atomic<bool> must_stop{false};
+  StepsOfBuffer steps({buffer.url(), "", "", std::nullopt}, must_stop);
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_FALSE(steps.trained(3));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
 }
 
 /// Serves until it goes.

@@ -9,10 +9,14 @@ namespace evenkeel {
 namespace {
 
 constexpr std::chrono::seconds between_beats{2};
+constexpr std::chrono::seconds longest_answer{2};  // the end of the job waits for two calls at most
 
 }  // namespace
 
-Heartbeats::Heartbeats(JobClient client) : client_(std::move(client)), thread_([this] { beat(); }) {}
+Heartbeats::Heartbeats(JobClient client) : client_(std::move(client)) {
+  client_.answer_within(longest_answer);
+  thread_ = std::thread([this] { beat(); });
+}
 
 Heartbeats::~Heartbeats() {
   {

@@ -21,12 +21,26 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds one_wait{2};  // after which this rank looks whether it is to stop
 constexpr std::chrono::seconds no_wait{0};
 constexpr std::chrono::milliseconds first_pause{50};
-constexpr int most_tries = 3;      // of what may be said later
-constexpr int most_changes = 100;  // of groups, while a step is being formed of them
+constexpr int most_tries = 3;                      // of what may be said later
+constexpr std::chrono::seconds longest_moment{2};  // for the answer to one of these
+constexpr int most_changes = 100;                  // of groups, while a step is being formed of them
 
-/// Whether the buffer was reached.
+/// Lets calls of a client wait for their answers for a moment only.
+class Hurry {
+ public:
+  explicit Hurry(JobClient& client) : client_(client) { client_.answer_within(longest_moment); }
+  ~Hurry() { client_.answer_within(JobClient::longest_answer); }
+  Hurry(const Hurry&) = delete;
+  Hurry& operator=(const Hurry&) = delete;
+
+ private:
+  JobClient& client_;
+};
+
+/// Returns whether the buffer was reached.
 template <typename Call>
-bool tried_for_a_moment(Call&& call) {
+bool tried_for_a_moment(JobClient& client, Call&& call) {
+  const Hurry hurry(client);
   for (int tries = 0; tries < most_tries; ++tries) {
     try {
       call();
@@ -136,6 +150,7 @@ void StepsOfBuffer::note(const stream::FormedStep& step, double waited) {
 // Whoever waits has its own patience if this does not arrive.
 void StepsOfBuffer::give_up(std::int64_t number, const std::string& why) noexcept {
   try {
+    const Hurry hurry(client_);
     client_.give_up(number, why);
   } catch (...) {
     return;
@@ -227,7 +242,7 @@ ArrivalFigures StepsOfBuffer::figures() {
   if (!figures_) {
     Patience patience = this->patience(true);
     until_reached(patience, ask);
-  } else if (const bool is_current = tried_for_a_moment(ask); is_current != are_figures_current_) {
+  } else if (const bool is_current = tried_for_a_moment(client_, ask); is_current != are_figures_current_) {
     are_figures_current_ = is_current;
     if (!is_current)
       note_waiting("the buffer at " + access_.url +
@@ -248,7 +263,7 @@ void StepsOfBuffer::publish(std::int64_t version) {
 }
 
 bool StepsOfBuffer::trained(std::int64_t step) {
-  return tried_for_a_moment([&] { client_.trained(step); });
+  return tried_for_a_moment(client_, [&] { client_.trained(step); });
 }
 
 void StepsOfBuffer::wait_until_told_that_trained(std::int64_t step) {
