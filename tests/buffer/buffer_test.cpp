@@ -214,6 +214,21 @@ TEST(Buffer, that_is_full_takes_again_what_fits_once_samples_are_trained) {
   expect_balance(buffer);
 }
 
+TEST(Buffer, in_memory_counts_the_records_of_samples_toward_its_capacity) {
+  constexpr std::int64_t capacity = 100'000;
+  Buffer buffer(make_memory_store(capacity), groups_of(1));
+  std::int64_t taken = 0;
+  const auto next = [&] { return rollout_line("g" + std::to_string(taken), 0); };
+  EXPECT_THROW(for (;; ++taken) buffer.take(received(next())), FullError);
+  constexpr std::int64_t of_node = 128;  // of a map, for the body and for the event
+  EXPECT_LT(taken, capacity / (std::ssize(next()) + 2 * of_node));
+  EXPECT_GT(taken, 100);
+  EXPECT_LE(buffer.status().used, capacity);
+  buffer.form(step_of(buffer, 0, static_cast<std::size_t>(taken)));
+  buffer.trained(0);
+  EXPECT_LT(buffer.status().used, capacity / 10) << "only the step is kept";
+}
+
 TEST(Buffer, refuses_what_could_never_have_room) {
   Buffer buffer(make_memory_store(500), groups_of(1));
   EXPECT_THAT(report_of<LimitError>([&] { buffer.take(received(rollout_line("a", 0, 0, 300))); }).message,
@@ -481,13 +496,13 @@ TEST(Buffer, refuses_versions_that_were_not_published_once_one_was) {
 TEST(Buffer, keeps_short_reasons_of_aborts_and_needs_room_for_those_of_unknown_groups) {
   stream::StreamSettings settings = groups_of(2);
   settings.min_group = 1;
-  Buffer buffer(make_memory_store(2000), settings);
+  Buffer buffer(make_memory_store(4000), settings);
   EXPECT_THAT(report_of<InputError>([&] { buffer.abort_group("a", 0, std::string(1025, 'r')); }).message,
               HasSubstr("has 1025 bytes, and at most 1024 are kept"));
   EXPECT_THROW(buffer.abort_group(std::string(1025, 'u'), 0, ""), InputError);
   EXPECT_THROW(buffer.abort_group("", 0, ""), InputError);
   buffer.take(received(rollout_line("a", 0)));
-  while (buffer.status().used < 1500)
+  while (buffer.status().used < 3000)
     buffer.take(received(rollout_line("x" + std::to_string(buffer.status().used), 0)));
   EXPECT_THROW(buffer.abort_group("unknown", 0, std::string(1024, 'r')), FullError);
   EXPECT_THROW(for (int i = 0; i < 100; ++i) buffer.abort_group("unknown " + std::to_string(i), 0, ""),

@@ -20,10 +20,7 @@ class MemoryStore : public Store {
     std::int64_t used = used_;
     for (const std::int64_t number : change.erased) used -= cost_at(number);
     for (const StoreChange::Record& body : change.bodies) used += cost_of(std::ssize(body.bytes));
-    for (const auto& [number, event] : change.events) {
-      if (!std::ranges::binary_search(change.bodies, number, {}, &StoreChange::Record::number))
-        used += cost_of(std::ssize(event));
-    }
+    for (const auto& [number, event] : change.events) used += cost_of(std::ssize(event));
     if (!change.bodies.empty() && used > capacity_) {
       throw LimitError(memory_name, "has no room: " + std::to_string(used) + " bytes of " +
                                         std::to_string(capacity_) + " would be used");
@@ -76,16 +73,20 @@ class MemoryStore : public Store {
     constexpr std::int64_t of_node = 128;  // of the map and the heap
     return bytes + of_node;
   }
+  [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
+    return cost_of(bytes);
+  }
   [[nodiscard]] std::string risk() const override { return "all is lost when this process ends"; }
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
-  /// Returns the cost of a body, or of an event without a body, such as an abort.
+  /// Returns the cost of the event with this number and of its body, if it has one.
   [[nodiscard]] std::int64_t cost_at(std::int64_t number) const {
+    std::int64_t cost = 0;
     for (const auto* const kept : {&bodies_, &events_})
       if (const auto found = kept->find(number); found != kept->end())
-        return cost_of(std::ssize(found->second));
-    return 0;
+        cost += cost_of(std::ssize(found->second));
+    return cost;
   }
 
   const std::int64_t capacity_;
