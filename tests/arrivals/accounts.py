@@ -31,6 +31,7 @@ class Run:
 class Account:
     steps: int = 0
     trained: int = 0
+    keys: set[int] = dataclasses.field(default_factory=set)  # of trained samples
     tokens: int = 0
     masked: int = 0
     again: int = 0  # steps that a later run made again
@@ -156,7 +157,7 @@ class Accountant:
                 self._wrong(f'step {number} has {len(groups)} groups')
             if small := [group for group, keys in groups.items() if len(keys) < rules.min_group]:
                 self._wrong(f'step {number} has groups that are not whole: {small[:5]}')
-        account.trained = len(step_of)
+        account.trained, account.keys = len(step_of), set(step_of)
         torn = [group for group in {key // rules.group_size for key in step_of}
                 if len({step_of[key] for key in range(group * rules.group_size, (group + 1) * rules.group_size)
                         if key in step_of}) > 1]

@@ -14,10 +14,10 @@ class NoAnswer(Exception):
     """Nobody is there, or the answer broke off."""
 
 
-def call(url, content=None, timeout=10):
+def call(url, content=None, timeout=10, headers=None):
     """The body of the answer; urllib.error.HTTPError where the door refuses."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, content), timeout=timeout) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, content, headers or {}), timeout=timeout) as answer:
             return answer.read()
     except urllib.error.HTTPError:
         raise
