@@ -73,20 +73,6 @@ struct ReadOptions {
 /// 32 and 256 KiB. The report is rank 0's.
 [[nodiscard]] Report bench_read(const boost::mpi::communicator& world, const ReadOptions& options);
 
-/// A job with data ranks against the same one without.
-struct DedicatedOptions {
-  std::filesystem::path folder;  ///< where its file is made; empty: the one for temporary files
-  int data_ranks = 1;
-  std::int64_t samples = 1024;  ///< of a step, over all ranks
-  std::int64_t steps = 12;      ///< of a run
-  std::int64_t prefetch = 1;    ///< steps made ahead, where they are
-  int rounds = 5;
-};
-/// Collective over `world`: how long trainers wait for steps and how long a step takes them, where they read
-/// themselves and where the last ranks read for them. The data ranks return when MPI is finalized on the
-/// others. The report is rank 0's.
-[[nodiscard]] Report bench_dedicated(const boost::mpi::communicator& world, const DedicatedOptions& options);
-
 /// Steps formed from samples that arrive while a job trains.
 struct StreamOptions {
   std::vector<std::string>

@@ -19,7 +19,7 @@ evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB L
 evenkeel_component(stream ROOMS stream NEEDS plan PACKAGES nlohmann_json)
 evenkeel_component(buffer ROOMS buffer NEEDS plan io stream PACKAGES Hiredis Httplib Lmdb ZLIB fmt nlohmann_json)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)
-evenkeel_component(service ROOMS mesh watchdog transport exchange service source data_ranks NEEDS plan io stream buffer
+evenkeel_component(service ROOMS mesh watchdog transport exchange service source NEEDS plan io stream buffer
                    PACKAGES MPI Boost fmt
                    BUILT_BY EVENKEEL_MPI)
 evenkeel_component(job ROOMS report job NEEDS service page PACKAGES spdlog BUILT_BY EVENKEEL_MPI)

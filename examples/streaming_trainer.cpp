@@ -1,9 +1,7 @@
 // A trainer whose samples come from the sources that a configuration names: it trains on one step while the
-// next is made. Who reads is the configuration's matter. By themselves its ranks read; beside data ranks
-// (mesh.data_ranks) they are handed the same micro-batches, without a line of this program being different.
+// next is made.
 //
 //   mpirun -n 4 streaming_trainer job.yaml
-//   mpirun -n 2 evenkeel serve job.yaml : -n 4 streaming_trainer job.yaml
 
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/communicator.hpp>
@@ -59,21 +57,12 @@ int main(int argc, char** argv) {
     if (world.rank() == 0) std::fprintf(stderr, "usage: streaming_trainer CONFIG\n");
     return 2;
   }
-  std::optional<DataService> service;
-  Config config;
   try {
-    config = load_config(arguments[1]);
-    service.emplace(world, config);
+    const Config config = load_config(arguments[1]);
+    train(world, config, DataService(world, config));
   } catch (const Error& error) {
-    // Data ranks may be waiting for this one, and do not know.
-    std::fprintf(stderr, "%s\n", error.what());
-    boost::mpi::environment::abort(1);
-  }
-  try {
-    train(world, config, *service);
-  } catch (const Error& error) {
-    // Every trainer throws the same error, and the data ranks end with the trainers.
-    if (service->mesh().rank() == WorldRank{0}) std::fprintf(stderr, "%s\n", error.what());
+    // Every rank throws the same error.
+    if (world.rank() == 0) std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }
   return 0;

@@ -6,7 +6,7 @@
 #include "c/borrowed_ranks.hpp"
 #include "c/failures.hpp"
 #include "c/handles.hpp"
-#include "data_ranks/data_line.hpp"
+#include "evenkeel/mesh/mesh.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel::c {
@@ -43,7 +43,11 @@ evenkeel_status make_service(MPI_Comm comm, const evenkeel_config* config, const
       require(service, "service");
       made = prepare(comm, config, saved);
     });
-    if (error) fail_to_meet(Communicator(BorrowedRanks(comm)), *error);
+    if (error) {
+      const Communicator ranks{BorrowedRanks(comm)};
+      require_ranks_of_one_group(ranks);
+      fail_together(ranks, error);  // the others begin to make a service with the same agreement
+    }
     if (made->from) {
       const ChangedJob changed =
           made->changed == ChangedJob::accepted ? ChangedJob::accepted : ChangedJob::sources_elsewhere;

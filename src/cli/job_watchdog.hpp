@@ -17,16 +17,11 @@ class JobWatchdog {
   /// Local: begins to watch this rank alone. Until the configuration is read, the limit is that of the
   /// command line (--set watchdog.seconds=N), or the default.
   void begin(const boost::mpi::communicator& world, std::span<const std::string> overrides);
-  /// Collective over `world`, where all have begun: from now on its ranks watch each other. Throws MpiError.
+  /// Collective over `world`: from now on its ranks watch each other. Throws MpiError.
   void meet(const boost::mpi::communicator& world);
-  /// What has kept ranks from watching each other, the same on all of them.
-  [[nodiscard]] const std::optional<ErrorReport>& failure() const noexcept { return failure_; }
-  /// Local: from now on what the configuration says counts. Throws failure(), unless nothing is to be
-  /// watched.
+  /// Local: from now on the limit is the configuration's. Throws what has kept ranks from watching each
+  /// other, the same on all of them, unless the configuration turns the watchdog off.
   void settle(const Config& config);
-  /// Local: watches no more. For ranks that run beside another program, which has no watchdog: a slow one
-  /// would look like one that is stopped.
-  void end() noexcept { watchdog_.reset(); }
 
  private:
   std::optional<Watchdog> watchdog_;

@@ -37,7 +37,6 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   Action chosen;
   add_run_command(app, chosen);
-  add_serve_command(app, chosen);
   add_buffer_command(app, chosen);
   add_plan_command(app, chosen);
   add_synth_command(app, chosen);

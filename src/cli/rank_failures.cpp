@@ -7,7 +7,6 @@
 #include <boost/mpi/exception.hpp>
 #include <chrono>
 #include <csignal>
-#include <functional>
 #include <string>
 #include <thread>
 
@@ -38,24 +37,19 @@ int tell_and_abort() {
   return failed;
 }
 
-// What all ranks threw together one of them tells; `wait_for_it` lets the others stay until it has.
-int tell_once(const boost::mpi::communicator& world, const std::function<void()>& wait_for_it) {
-  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
+// The others wait until the first rank has printed the error, since a launcher may end it once one of them
+// has left.
+void wait_until_told(const boost::mpi::communicator& world) {
   try {
-    throw;
-  } catch (const Error& error) {
-    if (is_alone(error.report())) return tell_and_abort();
-    if (world.rank() == 0) tell_error(error.what());
-    wait_for_it();
-    return status_of(error);
-  } catch (...) {
-    return tell_and_abort();
+    const Phase phase("tell an error");
+    const Waiting waiting("MPI_Barrier");
+    world.barrier();
+  } catch (const boost::mpi::exception&) {
+    // MPI fails, for example because memory lacks. The others wait for this rank, and the first one tells the
+    // error.
+    if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    boost::mpi::environment::abort(failed);
   }
-}
-
-// To the first rank.
-void give_time_to_tell(const boost::mpi::communicator& world) {
-  if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
 // Once one rank has left with an error, a launcher such as srun terminates the others, which are about to
@@ -67,22 +61,17 @@ void ignore_terminations() {
 }  // namespace
 
 int tell_failure(const boost::mpi::communicator& world) {
-  return tell_once(world, [&] {
-    try {
-      const Phase phase("tell an error");
-      const Waiting waiting("MPI_Barrier");
-      world.barrier();
-    } catch (const boost::mpi::exception&) {
-      // As where memory lacks. The others wait for this rank, and one of them tells all that there is to
-      // tell.
-      give_time_to_tell(world);
-      boost::mpi::environment::abort(failed);
-    }
-  });
-}
-
-int tell_failure_beside_others(const boost::mpi::communicator& world) {
-  return tell_once(world, [&] { give_time_to_tell(world); });
+  EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (is_alone(error.report())) return tell_and_abort();
+    if (world.rank() == 0) tell_error(error.what());
+    wait_until_told(world);
+    return status_of(error);
+  } catch (...) {
+    return tell_and_abort();
+  }
 }
 
 int finalize_mpi(int status) {

@@ -9,11 +9,6 @@ namespace evenkeel::cli {
 /// Precondition: called inside a catch block.
 [[nodiscard]] int tell_failure(const boost::mpi::communicator& world);
 
-/// The same where ranks of `world` may run other programs, for which nobody can wait: its first rank tells
-/// what all throw together, and the others give it a second, since a launcher ends it when one of them has
-/// left with an error. Precondition: called inside a catch block.
-[[nodiscard]] int tell_failure_beside_others(const boost::mpi::communicator& world);
-
 /// Ends MPI. Returns `status`, or tells the error that this rank has with it, unless another one was told.
 /// Where `status` is an error's, SIGTERM is ignored from here on, so that this rank ends with it, too.
 [[nodiscard]] int finalize_mpi(int status);

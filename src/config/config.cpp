@@ -140,16 +140,9 @@ void require_same_convention(const Config& config, const std::string& name, cons
 }  // namespace
 
 Grid Config::grid(int world_size) const {
-  if (mesh.data_ranks >= world_size) {
-    throw MeshError(
-        "mesh.data_ranks",
-        std::to_string(mesh.data_ranks) + " of " + std::to_string(world_size) + " ranks leave none to train",
-        "Start more ranks, or set fewer aside");
-  }
-  const int places = world_size - mesh.data_ranks;
-  if (!mesh.dp) return Grid::fill_dp({mesh.tp, mesh.cp, 0, mesh.pp}, mesh.order, places);
+  if (!mesh.dp) return Grid::fill_dp({mesh.tp, mesh.cp, 0, mesh.pp}, mesh.order, world_size);
   const Grid grid({mesh.tp, mesh.cp, *mesh.dp, mesh.pp}, mesh.order);
-  grid.require_world(places);
+  grid.require_world(world_size);
   return grid;
 }
 

@@ -123,10 +123,6 @@ Keys mesh_keys() {
           "Data-parallel ranks; auto uses all ranks: ranks / (tp * cp * pp)."),
       key("mesh.order", m, &MeshSettings::order, AxisOrder{},
           "The order in which ranks run through the grid, fastest axis first."),
-      key("mesh.data_ranks", m, &MeshSettings::data_ranks, Integer<int>{0, largest_axis},
-          "The job's first ranks, outside the grid: they read, plan and send, and have no "
-          "micro-batches "
-          "themselves."),
   };
 }
 

@@ -167,7 +167,7 @@ std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransf
   std::vector<std::int64_t> mine;
   work([&] { mine = own_row_counts(mesh, step, fields, results); });
   const GatheredLists<std::int64_t> all = all_gather_lists<std::int64_t>(
-      mesh.everyone(), mine, work.error(), "numbers of rows of results of one step");
+      mesh.world(), mine, work.error(), "numbers of rows of results of one step");
   work([&] {
     for (const FieldSpec& field : fields) {
       if (is_counted(field.kind))
@@ -246,7 +246,7 @@ std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, co
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, mine);
   const GroupsOfPlaces groups(frame.assignment.groups);
-  std::vector<BlockList> receives(static_cast<std::size_t>(mesh.everyone().size()));
+  std::vector<BlockList> receives(static_cast<std::size_t>(mesh.world().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     const GridPoint place = grid.point_of(WorldRank{rank});
     if (!reports_results(place, grid.sizes())) continue;
@@ -260,7 +260,7 @@ std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, co
 }  // namespace
 
 bool reports_results(const Mesh& mesh) noexcept {
-  return mesh.has_place() && reports_results(mesh.here(), mesh.grid().sizes());
+  return reports_results(mesh.here(), mesh.grid().sizes());
 }
 
 RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
@@ -273,7 +273,7 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
     require_results(step, results, mesh.data_place());
     brought.fields = specs_of(results);
   });
-  const std::vector<FieldSpec> fields = agree_on_fields(mesh.everyone(), std::move(brought), work.error());
+  const std::vector<FieldSpec> fields = agree_on_fields(mesh.world(), std::move(brought), work.error());
   const std::vector<RowCounts> row_counts = gather_result_counts(mesh, step, fields, results, work);
 
   std::optional<RaggedBatch> mine;
@@ -284,11 +284,11 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
     const TransferFrame frame = frame_of(step);
     const TransferPlan<EntryId> transfers =
         plan_transfers(step.table, step.assignment.shares, step.assignment.groups,
-                       {mesh.rank(), mesh.data_place(), mesh.everyone().size()});
+                       {mesh.rank(), mesh.data_place(), mesh.world().size()});
     sends = outgoing(mesh, step, frame, transfers, fields, results);
     receives = incoming(mesh, frame, *mine, transfers, fields);
   });
-  exchange_messages(mesh.everyone(), sends, receives, options, work.error());
+  exchange_messages(mesh.world(), sends, receives, options, work.error());
   return *std::move(mine);
 }
 

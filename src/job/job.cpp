@@ -105,13 +105,13 @@ std::string source_name(const StreamSource& source) {
 }
 
 // Ranks scan a file together.
-std::unique_ptr<SampleStream> open_observed(const JobRanks& ranks, const Config& config,
+std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& world, const Config& config,
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  if (ranks.own().rank() == 0 && !path.empty() && !awaits_samples(config)) observer.begins_to_read(path);
+  if (world.rank() == 0 && !path.empty() && !awaits_samples(config)) observer.begins_to_read(path);
   const Phase phase("open sources");
-  return std::make_unique<SampleStream>(ranks.world(), config, profiles);
+  return std::make_unique<SampleStream>(world, config, profiles);
 }
 
 }  // namespace
@@ -138,16 +138,16 @@ Config read_config(const boost::mpi::communicator& comm, const JobSettings& opti
   return config;
 }
 
-Job::Job(const JobRanks& ranks, const Config& config, const JobSettings& options, JobObserver& observer)
-    : ranks_(ranks),
-      options_(options),
+Job::Job(const boost::mpi::communicator& world, const Config& config, const JobSettings& options,
+         JobObserver& observer)
+    : options_(options),
       observer_(observer),
       config_(config),
       profiles_(passes_of(options, config_)),
-      state_(ranks.own(), options.state, config_, options.overwrite),
+      state_(world, options.state, config_, options.overwrite),
       // What has changed is told below, with the sources.
-      service_(ranks.world(), config_, state_.begin(), ChangedJob::accepted),
-      stream_(open_observed(ranks, config_, profiles_, observer)) {
+      service_(world, config_, state_.begin(), ChangedJob::accepted),
+      stream_(open_observed(world, config_, profiles_, observer)) {
   if (state_.is_kept()) describe();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
@@ -198,7 +198,6 @@ void Job::run() {
   report_.job = options_.config.string();
   report_.started = time_now();
   report_.mesh = {service_.mesh().grid().sizes(), config_.mesh.flexible_cp};
-  report_.data_ranks = service_.mesh().data_ranks();
   report_.first_step = state_.begin().next_step;
   for (const StreamSource& source : stream_->sources())
     report_.sources.push_back({source_name(source), source.path, source.counts});
@@ -296,8 +295,7 @@ std::optional<Step> Job::next() {
 
 void Job::start_prefetching() {
   const auto read = [this](std::int64_t step) { return stream_->read(step); };
-  prefetcher_.emplace(ranks_.world(), config_, steps_, read, state_.begin(), ChangedJob::accepted,
-                      profiles_[0]);
+  prefetcher_.emplace(world(), config_, steps_, read, state_.begin(), ChangedJob::accepted, profiles_[0]);
   if (first() && config_.exchange.prefetch > 0 && !prefetcher_->in_background())
     observer_.warns("MPI does not support MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "data_ranks/job_ranks.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
@@ -69,9 +68,10 @@ class JobObserver {
 /// thrown on every rank.
 class Job {
  public:
-  /// On ranks.own(). `ranks`, `options` and `observer` must outlive it. Throws as DataService, OutputFolders
-  /// and open_source do.
-  Job(const JobRanks& ranks, const Config& config, const JobSettings& options, JobObserver& observer);
+  /// Collective over `world`. `options` and `observer` must outlive the job. Throws as DataService,
+  /// OutputFolders and open_source do.
+  Job(const boost::mpi::communicator& world, const Config& config, const JobSettings& options,
+      JobObserver& observer);
 
   /// Waits for no more samples.
   ~Job();
@@ -103,7 +103,6 @@ class Job {
   [[nodiscard]] std::filesystem::path folder_of(RunOutput output, const Step& step) const;
   void write_report();
 
-  const JobRanks& ranks_;
   const JobSettings& options_;
   JobObserver& observer_;
   Config config_;

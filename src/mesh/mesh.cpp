@@ -75,24 +75,21 @@ Communicator duplicate(const Communicator& comm) {
   return comm.duplicate();
 }
 
-Mesh::Mesh(const Communicator& everyone, const Grid& grid, MeshOptions options)
-    : grid_(grid), data_ranks_(options.data_ranks) {
-  everyone_ = duplicate(everyone);
-  rank_ = everyone_.rank();
+Mesh::Mesh(const Communicator& world, const Grid& grid, std::optional<ContextSizes> groups) : grid_(grid) {
+  world_ = duplicate(world);
+  rank_ = world_.rank();
   // Every rank has the same grid and sees the same size, so all throw or none does.
-  fail_together(everyone_, try_on_replicated_data([&] {
-                  grid_.require_world(everyone_.size() - options.data_ranks);
-                  if (has_place()) here_ = grid_.point_of(rank());
+  fail_together(world_, try_on_replicated_data([&] {
+                  grid_.require_world(world_.size());
+                  here_ = grid_.point_of(rank());
                 }));
-  world_ = options.data_ranks == 0 ? everyone_ : everyone_.split(has_place() ? 0 : nobody, rank_);
-  nodes_ = nodes_of_ranks(everyone_);
+  nodes_ = nodes_of_ranks(world_);
   GuardedWork work;
   work.in_any_case([&] {
-    if (!has_place()) return;
     connect_places();
-    if (options.groups) connect_groups(*options.groups);
+    if (groups) connect_groups(*groups);
   });
-  work.agree(everyone_);
+  work.agree(world_);
 }
 
 const Communicator& Mesh::context(const ContextGroup& group) const {
@@ -139,10 +136,6 @@ void Mesh::connect_groups(ContextSizes sizes_of_groups) {
     const bool is_whole = (group + 1) * size <= places;
     contexts_.push_back(world_.split(is_whole ? line * places + group : nobody, place));
   }
-}
-
-DataPlace Mesh::data_place() const noexcept {
-  return has_place() ? data_place_of(here_, grid_.sizes()) : DataPlace{-1};
 }
 
 void Mesh::connect_places() {

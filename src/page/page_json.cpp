@@ -153,7 +153,6 @@ json profile_json(const RunPicture& run, const RunCircumstances& circumstances) 
   json links;
   if (run.links()) {
     links = {{"ranks", run.links()->ranks},
-             {"data_ranks", run.links()->data_ranks},
              {"per_line", run.links()->ranks_per_line},
              {"bytes", run.links()->bytes}};
   }

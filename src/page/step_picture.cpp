@@ -56,10 +56,9 @@ std::int64_t DpRankPicture::sum(std::int64_t MicroBatchPicture::*figure) const n
   return sum;
 }
 
-LinkPicture LinkPicture::of(int ranks, int data_ranks) {
+LinkPicture LinkPicture::of(int ranks) {
   LinkPicture links;
   links.ranks = ranks;
-  links.data_ranks = data_ranks;
   links.ranks_per_line = std::max(1, (ranks + most_lines - 1) / most_lines);
   links.bytes.resize(static_cast<std::size_t>(links.lines()) * static_cast<std::size_t>(links.lines()));
   return links;

@@ -55,12 +55,11 @@ struct RankPicture {
 struct LinkPicture {
   static constexpr int most_lines = 64;
 
-  int ranks = 0;                    ///< of the world, data ranks last
-  int data_ranks = 0;               ///< of these
+  int ranks = 0;                    ///< of the world
   int ranks_per_line = 1;           ///< the last line may have fewer
   std::vector<std::int64_t> bytes;  ///< by sender's line, then by receiver's
 
-  [[nodiscard]] static LinkPicture of(int ranks, int data_ranks = 0);
+  [[nodiscard]] static LinkPicture of(int ranks);
   [[nodiscard]] int lines() const noexcept { return (ranks + ranks_per_line - 1) / ranks_per_line; }
   LinkPicture& operator+=(const LinkPicture& other);
 };

@@ -15,8 +15,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t num_seconds = phase_names.size() + 1;
-// To every line, then from every line of data ranks.
-constexpr std::size_t num_counts = 3 + 2 * std::size_t{LinkPicture::most_lines};
+constexpr std::size_t num_counts = 3 + std::size_t{LinkPicture::most_lines};  // bytes sent to every line
 
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};
@@ -31,10 +30,6 @@ std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPictu
   const auto per_line = static_cast<std::size_t>(links.ranks_per_line);
   const std::vector<std::int64_t>& bytes_to = step.record->bytes_to;
   for (std::size_t rank = 0; rank < bytes_to.size(); ++rank) values[3 + rank / per_line] += bytes_to[rank];
-  const std::vector<std::int64_t>& bytes_from = step.record->bytes_from_data_ranks;
-  const auto first = static_cast<std::size_t>(links.ranks - links.data_ranks);
-  for (std::size_t data = 0; data < bytes_from.size(); ++data)
-    values[3 + LinkPicture::most_lines + (first + data) / per_line] += bytes_from[data];
   return values;
 }
 
@@ -49,7 +44,7 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work
   std::vector<std::int64_t> counts;
   GatheredRanks gathered;
   work([&] {
-    links = LinkPicture::of(mesh.everyone().size(), mesh.data_ranks());
+    links = LinkPicture::of(mesh.world().size());
     if (!is_root) return;
     seconds.resize(size * num_seconds);
     counts.resize(size * num_counts);
@@ -76,10 +71,8 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work
     rank.sent_bytes = of_rank[1];
     rank.kept_bytes = of_rank[2];
     const std::size_t line = r / static_cast<std::size_t>(links.ranks_per_line);
-    for (std::size_t other = 0; other < lines; ++other) {
+    for (std::size_t other = 0; other < lines; ++other)
       links.bytes[line * lines + other] += of_rank[3 + other];
-      links.bytes[other * lines + line] += of_rank[3 + LinkPicture::most_lines + other];
-    }
   }
   gathered.links = std::move(links);
   return gathered;

@@ -349,10 +349,7 @@ void RunReport::add(StepFigures figures) {
 
 std::string to_text(const RunReport& report, const TextStyle& style) {
   Table table(style);
-  const std::string data_ranks =
-      report.data_ranks == 0 ? "" : fmt::format(" and {}", counted(report.data_ranks, "data rank"));
-  table.line(
-      fmt::format("Evenkeel on {}{}: {:.3f} seconds", to_text(report.mesh), data_ranks, report.seconds));
+  table.line(fmt::format("Evenkeel on {}: {:.3f} seconds", to_text(report.mesh), report.seconds));
   add_origin_rows(report, table);
   for (const ReportedSource& source : report.sources) {
     const std::string filtered = filter_in_words(source.counts);
@@ -430,7 +427,6 @@ nlohmann::json to_json(const RunReport& report) {
   return {{"job", report.job},
           {"started", report.started},
           {"mesh", to_json(report.mesh)},
-          {"data_ranks", report.data_ranks},
           {"seconds", report.seconds},
           {"first_step", report.first_step},
           {"sources", std::move(sources)},

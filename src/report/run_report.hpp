@@ -25,7 +25,6 @@ struct RunReport {
   MeshPicture mesh{};
   std::string job{};      ///< its configuration, as it was named on the command line
   std::string started{};  ///< such as 2026-11-22T02:17:08Z
-  int data_ranks = 0;
   Steps keeps = Steps::totals;
   double seconds = 0;                 ///< wall clock of all steps, on the rank that took longest
   std::vector<RunTotals> profiles{};  ///< in the order in which they first ran

@@ -1,22 +1,14 @@
 #include "evenkeel/service/data_service.hpp"
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "mesh/fail_together.hpp"
-#include "service/any_service.hpp"
+#include "service/state/resume_checks.hpp"
+#include "service/step/step_maker.hpp"
 
-// Its constructors are in the room above that chooses what it does (data_ranks/choice.cpp).
 namespace evenkeel {
-namespace {
-
-// Every collective call begins here: without MPI it ends here, too.
-AnyService& called(AnyService& service) {
-  require_ranks_of_one_group(service.mesh().everyone());
-  return service;
-}
-
-}  // namespace
 
 PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
   read += other.read;
@@ -28,24 +20,55 @@ PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
   return *this;
 }
 
+/// All ranks take this memory before any of them communicates about the service.
+struct DataService::Parts {
+  std::optional<StepMaker> maker;
+  const RaggedBatch no_fields;
+
+  /// Collective over `world`.
+  [[nodiscard]] static std::unique_ptr<Parts> make(const Communicator& world) {
+    require_ranks_of_one_group(world);
+    return together(world, [] { return std::make_unique<Parts>(); });
+  }
+  /// Begins a collective call, which without MPI also ends here.
+  [[nodiscard]] StepMaker& called() {
+    require_ranks_of_one_group(maker->mesh().world());
+    return *maker;
+  }
+};
+
+DataService::DataService(const Communicator& world, const Config& config) : parts_(Parts::make(world)) {
+  parts_->maker.emplace(world, config);
+}
+
+DataService::DataService(const Communicator& world, const Config& config, const ServiceState& from,
+                         ChangedJob changed)
+    : DataService(world, config, Resumption{from, changed}) {}
+
+DataService::DataService(const Communicator& world, const Config& config, const Resumption& from)
+    : parts_(Parts::make(world)) {
+  require_resumable(world, config, from);
+  parts_->maker.emplace(world, config, from.state);
+}
+
 DataService::DataService(DataService&&) noexcept = default;
 DataService& DataService::operator=(DataService&&) noexcept = default;
 DataService::~DataService() = default;
 
 const Mesh& DataService::mesh() const noexcept {
-  return service_->mesh();
+  return parts_->maker->mesh();
 }
 
 ServiceState DataService::state() const {
-  return service_->state();
+  return parts_->maker->state();
 }
 
 PlanSettings DataService::plan_settings(std::string_view profile) const {
-  return service_->plan_settings(profile);
+  return parts_->maker->plan_settings(profile);
 }
 
 Step DataService::step(const Reader& read, std::string_view profile) {
-  return called(*service_).first_pass(read, profile);
+  return parts_->called().first_pass(read, profile);
 }
 
 Step DataService::step(RaggedBatch mine, std::string_view profile) {
@@ -54,31 +77,31 @@ Step DataService::step(RaggedBatch mine, std::string_view profile) {
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  return called(*service_).later_pass(std::move(before), profile, added, {});
+  return parts_->called().later_pass(std::move(before), profile, added);
 }
 
 Step DataService::step(Step before, std::string_view profile, const Reader& added) {
-  AnyService& service = called(*service_);
+  StepMaker& maker = parts_->called();
   GuardedWork work;
   RaggedBatch fields;
   work([&] { fields = added(); });
-  return service.later_pass(std::move(before), profile, fields, work);
+  return maker.later_pass(std::move(before), profile, fields, work);
 }
 
 Step DataService::step(Step before, std::string_view profile) {
-  return step(std::move(before), profile, service_->no_fields());
+  return step(std::move(before), profile, parts_->no_fields);
 }
 
 RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {
-  return called(*service_).collect(step, results);
+  return parts_->called().collect(step, results);
 }
 
 RaggedBatch DataService::collect_on(const Step& step, const StepResults& results, int root) const {
-  return called(*service_).collect_on(step, results, root);
+  return parts_->called().collect_on(step, results, root);
 }
 
 void DataService::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
-  service_->report_time(step, micro_batch, seconds);
+  parts_->maker->report_time(step, micro_batch, seconds);
 }
 
 }  // namespace evenkeel

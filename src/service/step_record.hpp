@@ -49,8 +49,7 @@ struct StepRecord {
   StepOrigin origin;
   std::chrono::steady_clock::time_point made_at;  ///< when all phases were over
   std::vector<std::int64_t> bytes_to;  ///< that this rank sent to each rank; none where nothing moved
-  std::vector<std::int64_t> bytes_from_data_ranks;  ///< that each sent to this rank; none where nothing moved
-  std::vector<FieldVolume> volumes;  ///< what this rank got of each field; none where nothing moved
+  std::vector<FieldVolume> volumes;    ///< what this rank got of each field; none where nothing moved
 
   [[nodiscard]] const LengthTable& table() const noexcept { return samples->table; }
 };

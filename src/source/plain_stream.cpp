@@ -79,8 +79,8 @@ struct PlainStream::Parts {
     std::int64_t first_sample = 0;
   };
 
-  Parts(const Communicator& reading, int ranks_of_job, const Config& config)
-      : readers(reading), num_ranks(ranks_of_job), field_settings(config.fields) {}
+  Parts(const Communicator& reading, const Config& config)
+      : readers(reading), field_settings(config.fields) {}
 
   void open_all(const Config& config, std::span<const std::string> profiles);
   void open(const Config& config, const std::string& name, const SourceSettings& settings);
@@ -101,7 +101,6 @@ struct PlainStream::Parts {
   void take_fingerprints();
 
   const Communicator& readers;
-  int num_ranks;  // of the job, for the grid
   NamedFields field_settings;
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
@@ -146,7 +145,7 @@ void PlainStream::Parts::agree_on_fields() {
 
 void PlainStream::Parts::choose(const Config& config, std::span<const std::string> profiles) {
   const std::vector<PlanSettings> passes =
-      settings_of_passes(config.grid(num_ranks).sizes(), config, profiles);
+      settings_of_passes(config.grid(readers.size()).sizes(), config, profiles);
   require_fit(config, passes, profiles);
   const std::int64_t length = longest_for_filter(config, passes);
   std::int64_t entries = 0;
@@ -290,7 +289,7 @@ RaggedBatch PlainStream::Parts::read_pieces(std::span<const std::int64_t> entrie
   return cut_samples(batches, cuts, field_settings);
 }
 
-// Collective over the ranks that read.
+// Collective.
 void PlainStream::Parts::open_all(const Config& config, std::span<const std::string> profiles) {
   if (config.sources.empty()) open(config, "", config.source);
   for (const auto& [name, settings] : config.sources) open(config, name, settings);
@@ -302,8 +301,8 @@ void PlainStream::Parts::open_all(const Config& config, std::span<const std::str
   set_up_reading(config);
 }
 
-PlainStream::PlainStream(const Communicator& readers, int num_ranks, const Config& config)
-    : ReadingStream(readers), parts_(std::make_unique<Parts>(this->readers(), num_ranks, config)) {}
+PlainStream::PlainStream(const Communicator& readers, const Config& config)
+    : ReadingStream(readers), parts_(std::make_unique<Parts>(this->readers(), config)) {}
 
 PlainStream::~PlainStream() = default;
 
@@ -349,13 +348,14 @@ DelayFigures PlainStream::delayed() {
   return parts_->delay_until_now;
 }
 
-void PlainStream::take_fingerprints() {
-  parts_->take_fingerprints();
-}
-
-void PlainStream::tell_fingerprints(ServiceState& state) const {
-  state.sources = parts_->fingerprints;
-  state.order = parts_->order;
+void PlainStream::describe(ServiceState& state) {
+  GuardedWork work;
+  work.in_any_case([&] { parts_->take_fingerprints(); });
+  work([&] {
+    state.sources = parts_->fingerprints;
+    state.order = parts_->order;
+  });
+  work.agree(readers());
 }
 
 void PlainStream::publish(std::int64_t /*version*/) {

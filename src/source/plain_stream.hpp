@@ -15,7 +15,7 @@ namespace evenkeel {
 /// A stream of files or made-up samples, known before the first step.
 class PlainStream final : public ReadingStream {
  public:
-  PlainStream(const Communicator& readers, int num_ranks, const Config& config);
+  PlainStream(const Communicator& readers, const Config& config);
   ~PlainStream() override;
   void open(const Config& config, std::span<const std::string> profiles) override;
   void end_at(std::int64_t most_steps) noexcept override;
@@ -26,13 +26,11 @@ class PlainStream final : public ReadingStream {
   [[nodiscard]] RaggedBatch read(std::int64_t step) override;
   [[nodiscard]] DelayFigures delayed() override;
   [[nodiscard]] ArrivalFigures arrived() override { return {}; }
+  void describe(ServiceState& state) override;
   void publish(std::int64_t version) override;
   void trained(std::int64_t /*next_step*/) override {}
   void stop_waiting() noexcept override {}
   void wait_again() noexcept override {}
-
-  void take_fingerprints() override;
-  void tell_fingerprints(ServiceState& state) const override;
 
  private:
   struct Parts;

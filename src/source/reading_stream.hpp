@@ -1,34 +1,43 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
-#include "source/any_stream.hpp"
+#include "evenkeel/plan/outlier_delay.hpp"
+#include "evenkeel/service/service_state.hpp"
+#include "evenkeel/source/sample_stream.hpp"
 
 namespace evenkeel {
 
-/// A stream of ranks that each read a share of it: the trainers, or data ranks for them. What is collective,
-/// is over the ranks that read.
-class ReadingStream : public AnyStream {
+/// Implements a SampleStream, whose header has the contracts: over files or synthetic samples, or over
+/// samples that arrive. Each rank of `readers()` reads a share of every step.
+class ReadingStream {
  public:
-  /// Takes its memory, which a rank may lack before all ranks begin: of files and made-up samples, or of
-  /// samples that arrive. `readers` share the samples; the job has `num_ranks`, these too. Local.
-  [[nodiscard]] static std::unique_ptr<ReadingStream> make(const Communicator& readers, int num_ranks,
-                                                           const Config& config);
+  ReadingStream(const ReadingStream&) = delete;
+  ReadingStream& operator=(const ReadingStream&) = delete;
+  virtual ~ReadingStream() = default;
 
-  /// Collective, once, when all readers have the memory.
+  /// Collective, once, when all readers have the memory of this object.
   virtual void open(const Config& config, std::span<const std::string> profiles) = 0;
-  /// Has it end after so many steps, if not before.
+  /// Ends the stream after this many steps, if it does not end before.
   virtual void end_at(std::int64_t most_steps) noexcept = 0;
 
-  /// describe() in two parts. The first is collective, and looks at files the first time.
-  virtual void take_fingerprints() = 0;
-  virtual void tell_fingerprints(ServiceState& state) const = 0;
-  void describe(ServiceState& state) final;
+  [[nodiscard]] virtual const std::vector<StreamSource>& sources() const noexcept = 0;
+  [[nodiscard]] virtual std::int64_t num_samples() const noexcept = 0;
+  [[nodiscard]] virtual std::int64_t num_steps() const noexcept = 0;
+  [[nodiscard]] virtual RaggedBatch read(std::int64_t step) = 0;
+  [[nodiscard]] virtual DelayFigures delayed() = 0;
+  [[nodiscard]] virtual ArrivalFigures arrived() = 0;
+  virtual void describe(ServiceState& state) = 0;
+  virtual void publish(std::int64_t version) = 0;
+  virtual void trained(std::int64_t next_step) = 0;
+  virtual void stop_waiting() noexcept = 0;
+  virtual void wait_again() noexcept = 0;
 
  protected:
   explicit ReadingStream(const Communicator& readers) : readers_(readers) {}
@@ -37,10 +46,5 @@ class ReadingStream : public AnyStream {
  private:
   Communicator readers_;  // the caller's: used while sources are opened, and for fingerprints
 };
-
-/// Collective over `comm`, all of whose ranks read, as SampleStream's constructor.
-[[nodiscard]] std::unique_ptr<ReadingStream> open_stream(const Communicator& comm, const Config& config,
-                                                         std::span<const std::string> profiles,
-                                                         std::int64_t most_steps);
 
 }  // namespace evenkeel

@@ -1,9 +1,28 @@
 #include "evenkeel/source/sample_stream.hpp"
 
-#include "source/any_stream.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "mesh/fail_together.hpp"
+#include "source/arriving/arriving_stream.hpp"
+#include "source/plain_stream.hpp"
 
-// Its constructor is in the room above that chooses who reads (data_ranks/choice.cpp).
 namespace evenkeel {
+namespace {
+
+std::unique_ptr<ReadingStream> make_stream(const Communicator& comm, const Config& config) {
+  if (config.sources.empty() && config.source.kind == SourceKind::stream)
+    return std::make_unique<ArrivingStream>(comm, config);
+  return std::make_unique<PlainStream>(comm, config);
+}
+
+}  // namespace
+
+SampleStream::SampleStream(const Communicator& comm, const Config& config,
+                           std::span<const std::string> profiles, std::int64_t most_steps) {
+  require_ranks_of_one_group(comm);
+  stream_ = together(comm, [&] { return make_stream(comm, config); });
+  stream_->open(config, profiles);
+  stream_->end_at(most_steps);
+}
 
 SampleStream::SampleStream(SampleStream&&) noexcept = default;
 SampleStream& SampleStream::operator=(SampleStream&&) noexcept = default;

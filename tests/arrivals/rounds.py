@@ -2,7 +2,7 @@
 """rounds.py PROGRAM [--rounds 100] [--at-once 2]: a job makes steps of samples that four producers send, while kill -9 hits a
 producer, the buffer, a rank or mpirun at random moments. What died is started again; the job resumes, mostly on other ranks. When
 all samples are acknowledged and the end was told, the job must end by itself, and every sample must be in one step, or dropped
-for a reason that the buffer tells. Each round draws the mesh, data ranks, prefetching, look-ahead, the bound on staleness and the
+for a reason that the buffer tells. Each round draws the mesh, prefetching, look-ahead, the bound on staleness and the
 groups' deadline; in some the job has the buffer itself. With --store redis, two doors share a Redis, which is killed like
 all else; with --store memory, the buffer is spared, which would lose its samples."""
 import argparse
@@ -69,11 +69,10 @@ class Settings:
 
 
 def draw_mesh(draw):
-    """Trainers, data ranks, cp and prefetched steps: at most four ranks."""
-    trainers = draw.choice([1, 2, 2, 3, 4])
-    data_ranks = draw.randint(0, min(2, 4 - trainers))
-    cp = draw.choice([1, 1, 2]) if trainers % 2 == 0 else 1
-    return trainers, data_ranks, cp, draw.randint(0, 2)
+    """Ranks, cp and prefetched steps."""
+    ranks = draw.choice([1, 2, 2, 3, 4])
+    cp = draw.choice([1, 1, 2]) if ranks % 2 == 0 else 1
+    return ranks, cp, draw.randint(0, 2)
 
 
 class Round:
@@ -144,7 +143,7 @@ class Round:
     def _start_job(self):
         if self._mesh is None or self._draw.random() < 0.5:
             self._mesh = draw_mesh(self._draw)
-        trainers, data_ranks, cp, prefetch = self._mesh
+        ranks, cp, prefetch = self._mesh
         stream = {'look_ahead': self.settings.look_ahead, 'patience': LIMIT}
         if self.settings.is_embedded:
             stream.update(self.settings.of_buffer(), listen=self._urls[0].split('//')[1], **self._place(0))
@@ -154,12 +153,12 @@ class Round:
         config = self._folder / 'job.yaml'
         config.write_text(json.dumps({
             'source': source, 'stream': stream, 'batch': {'global_batch': GROUP_SIZE * GROUPS_OF_A_STEP},
-            'micro_batch': {'max_tokens': 256}, 'mesh': {'cp': cp, 'data_ranks': data_ranks},
+            'micro_batch': {'max_tokens': 256}, 'mesh': {'cp': cp},
             'exchange': {'prefetch': prefetch}, 'watchdog': {'seconds': 30}}), encoding='utf-8')
-        run = Run((trainers // cp, cp), self._folder / f'dump{len(self.runs)}')
+        run = Run((ranks // cp, cp), self._folder / f'dump{len(self.runs)}')
         self.runs.append(run)
         self._job = self._start('job', [
-            *self._arguments.launcher, '-n', str(trainers + data_ranks), self._arguments.program, 'run', config, '--state',
+            *self._arguments.launcher, '-n', str(ranks), self._arguments.program, 'run', config, '--state',
             self._folder / 'state', '--state-every', str(self._draw.randint(1, 6)), '--resume', '--dump', run.dump,
             '--progress', 'off'])
 

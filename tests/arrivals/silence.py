@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """silence.py PROGRAM: jobs whose producers are silent for three times watchdog.seconds go on when samples come; stream.patience
-ends a job with one message and status 1. With and without data ranks and steps made ahead, all at the same time."""
+ends a job with one message and status 1. With and without steps made ahead, all at the same time."""
 import argparse
 import concurrent.futures
 import json
@@ -14,7 +14,7 @@ import time
 from doors import NoAnswer, call, free_ports
 
 WATCHDOG = 2  # seconds
-MESHES = [(1, 0, 0), (2, 0, 0), (2, 0, 1), (2, 1, 0), (2, 2, 1)]  # trainers, data ranks, steps made ahead
+MESHES = [(1, 0), (2, 0), (2, 1), (3, 2)]  # ranks, steps made ahead
 
 
 def post(job, url, body):
@@ -30,15 +30,15 @@ def post(job, url, body):
 
 
 def run(arguments, mesh, patience, port, scratch):
-    trainers, data_ranks, prefetch = mesh
+    ranks, prefetch = mesh
     config = pathlib.Path(tempfile.mkdtemp(dir=scratch)) / 'job.yaml'
     stream = {'listen': f'127.0.0.1:{port}', 'store': 'memory', 'capacity': 16 << 20}
     if patience:
         stream['patience'] = patience
     config.write_text(json.dumps({
-        'source': {'kind': 'stream'}, 'stream': stream, 'batch': {'global_batch': 4}, 'mesh': {'data_ranks': data_ranks},
+        'source': {'kind': 'stream'}, 'stream': stream, 'batch': {'global_batch': 4},
         'exchange': {'prefetch': prefetch}, 'watchdog': {'seconds': WATCHDOG}}), encoding='utf-8')
-    command = [*arguments.launcher, '-n', str(trainers + data_ranks), arguments.program, 'run', str(config), '--set',
+    command = [*arguments.launcher, '-n', str(ranks), arguments.program, 'run', str(config), '--set',
                f'watchdog.seconds={WATCHDOG}', '--progress', 'off']
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL) as job:
         try:

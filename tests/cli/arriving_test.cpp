@@ -104,11 +104,9 @@ TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample)
                                  HasSubstr("last trained   1\n"), HasSubstr("more may come  no\n")));
 }
 
-TEST_F(JobWithABuffer, may_have_data_ranks_that_read_and_resume_on_others) {
+TEST_F(JobWithABuffer, resumes_on_another_number_of_ranks) {
   const std::string state = "--state " + (scratch_ / "state").string();
-  ASSERT_EQ(
-      run(3, state + " --set mesh.data_ranks=1 --steps 1 --report " + (scratch_ / "report").string()).status,
-      0);
+  ASSERT_EQ(run(3, state + " --steps 1 --report " + (scratch_ / "report").string()).status, 0);
   EXPECT_THAT(inspected(), HasSubstr("last trained   0\n"));
   const ProgramResult rest = run(2, state + " --resume");
   ASSERT_EQ(rest.status, 0) << rest.err;

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
     Wrong, CommandLine,
     testing::Values(
         WrongWords{"",
-                   "name a command: run, serve, buffer, plan, synth, inspect, convert, config, bench, "
+                   "name a command: run, buffer, plan, synth, inspect, convert, config, bench, "
                    "completion. See: "
                    "evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
@@ -65,13 +65,12 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"config show no.yaml",
                    "no.yaml: cannot open the configuration: No such file or directory"},
         WrongWords{"fly",
-                   "unknown command 'fly'; there are run, serve, buffer, plan, synth, inspect, convert, "
+                   "unknown command 'fly'; there are run, buffer, plan, synth, inspect, convert, "
                    "config, bench, "
                    "completion"},
-        WrongWords{
-            "bench",
-            "name a command of bench: pack, plan, exchange, layers, step, prefix, read, dedicated, stream, "
-            "buffer, soak. See: evenkeel bench --help"},
+        WrongWords{"bench",
+                   "name a command of bench: pack, plan, exchange, layers, step, prefix, read, stream, "
+                   "buffer, soak. See: evenkeel bench --help"},
         WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
         WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
         WrongWords{"plan", "plan needs --lengths or --arrivals. See: evenkeel plan --help"},
@@ -135,7 +134,6 @@ TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command)
            {"run job.yaml --profiles ''", "--profiles"},
            {"run job.yaml --set ''", "--set"},
            {"run ''", "CONFIG"},
-           {"serve ''", "CONFIG"},
            {"plan --lengths ''", "--lengths"},
            {"plan --lengths x --config ''", "--config"},
            {"plan --lengths x --profile ''", "--profile"},

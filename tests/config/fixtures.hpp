@@ -16,7 +16,7 @@ inline Config parse(const std::string& yaml, const std::vector<std::string>& ove
 /// grids, speeds, tolerances and ways of packing do not go with its presets and modes, so they stay off.
 inline Config changed_config() {
   Config config;
-  config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp"), 6};
+  config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
   config.source = {SourceKind::jsonl,
                    "/data/a \"quoted\": name #1.jsonl",
                    {"b, c.jsonl"},

@@ -77,10 +77,10 @@ struct MadeUpStep {
     plan = plan_step({table, settings});
     const std::vector<MicroBatchPlan>& micro_batches =
         plan.ranks[static_cast<std::size_t>(mesh.here().dp)].micro_batches;
-    const bool sends_messages = !moves_without_messages(mesh.everyone(), options);
+    const bool sends_messages = !moves_without_messages(mesh.world(), options);
     OwnRanges ranges(mine, named, sends_messages);
     const std::vector<CarriedField> carried = carried_fields(
-        fields, {named, ranges.agree(mesh.everyone(), fields), grid.sizes().pp, 1, sends_messages});
+        fields, {named, ranges.agree(mesh.world(), fields), grid.sizes().pp, 1, sends_messages});
     GuardedWork work;
     ExchangedSamples made = exchange_samples(
         {}, mesh,

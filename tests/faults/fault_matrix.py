@@ -33,7 +33,6 @@ PATHS = [
     Job("tensors in common, two passes", ("mesh.tp=2", "exchange.tp_copies=shared", "exchange.prefetch=0",
                                           "profiles={log_prob: {}, update: {micro_batch: {max_tokens: 400}}}"),
         ("--profiles", "log_prob,update")),
-    Job("a data rank", ("mesh.data_ranks=1", "exchange.prefetch=1")),
 ]
 ON_NODES = Job("two nodes", ("exchange.prefetch=1",), nodes="2,2")
 ON_SLOW_NODES = Job("two nodes, slow link", ("exchange.prefetch=1",), nodes="2,2", rate="4mbit")

@@ -69,10 +69,10 @@ TEST(Mesh, groups_of_places_have_communicators_of_powers_of_two_or_of_any_size) 
   for (const Grid& grid : grids_for(world.size())) {
     if (grid.sizes().cp != 1) continue;
     const int places = grid.sizes().dp;
-    const Mesh powers(world, grid, {.groups = ContextSizes::powers_of_two});
+    const Mesh powers(world, grid, ContextSizes::powers_of_two);
     for (const ContextGroup& group : context_groups(places, places))
       if (group.contains(powers.data_place())) expect_is_group(powers.context(group), group, powers);
-    const Mesh any(world, grid, {.groups = ContextSizes::any});
+    const Mesh any(world, grid, ContextSizes::any);
     for (int first = 0; first < places; ++first) {
       for (int size = 1; first + size <= places; ++size) {
         const ContextGroup group{DataPlace{first}, size};

@@ -54,15 +54,11 @@ class Drawing(FieldDrawing):
 
     def _draw_mesh(self) -> None:
         self.ranks = self.draw.choice([1, 2, 2, 3, 4, 4, 4, 5, 6, 6])
-        data_ranks = self.draw.randint(1, min(2, self.ranks - 1)) if self.ranks > 1 and self.chance(0.15) else 0
-        if data_ranks:
-            self.put("mesh.data_ranks", data_ranks)
-        places = self.ranks - data_ranks
-        self.flexible = places > 1 and self.chance(0.25)
+        self.flexible = self.ranks > 1 and self.chance(0.25)
         sizes = [(tp, cp, pp) for tp in range(1, 5) for cp in range(1, 7) for pp in range(1, 5)
-                 if places % (tp * cp * pp) == 0 and not (self.flexible and (cp > 1 or tp * pp == places))]
+                 if self.ranks % (tp * cp * pp) == 0 and not (self.flexible and (cp > 1 or tp * pp == self.ranks))]
         tp, cp, pp = self.draw.choice(sizes)
-        self.tp, self.cp, self.pp, self.dp = tp, cp, pp, places // (tp * cp * pp)
+        self.tp, self.cp, self.pp, self.dp = tp, cp, pp, self.ranks // (tp * cp * pp)
         self.put("mesh.tp", tp)
         self.put("mesh.cp", "flexible" if self.flexible else cp)
         self.put("mesh.pp", pp)

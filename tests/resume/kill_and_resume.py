@@ -4,10 +4,9 @@
     kill_and_resume.py PROGRAM [--rounds N] [--seed S] [--scratch DIR] [--nodes SCRIPT] [--mpirun COMMAND]
 
 Each round is a job of its own: SIGKILL to one random rank at a moment of the round's kind, then a resume, which may be
-killed in turn, until the job has ended. A fifth of the rounds resume on another mesh, or another number of ranks, a fifth
-have data ranks before the kill, after it, or both, and with --nodes (launch/simulate-nodes.sh) a fifth have their ranks
-on two nodes. A step that a mesh delivered must be, file by file and byte by byte, what a job that was never killed
-delivers on that mesh, without data ranks.
+killed in turn, until the job has ended. A fifth of the rounds resume on another mesh, or another number of ranks, and
+with --nodes (launch/simulate-nodes.sh) a fifth have their ranks on two nodes. A step that a mesh delivered must be, file
+by file and byte by byte, what a job that was never killed delivers on that mesh.
 
 Prints a table in Markdown. Exit status: 0 when nothing was lost, repeated or different, 1 when something was, 2 when
 jobs could not be run.
@@ -40,29 +39,18 @@ POLL = 0.0005
 class Mesh:
     """What a job runs on."""
 
-    ranks: int  # that train
+    ranks: int
     settings: tuple[str, ...] = ()
     nodes: str = ""  # ranks of each simulated node
-    data: int = 0  # ranks that read for the others
-    serves: bool = False  # the data ranks are a program of their own
 
     @property
     def name(self) -> str:
-        data = [f"data{self.data}" + ("-serves" if self.serves else "")] if self.data else []
-        return "-".join([str(self.ranks), *self.settings, self.nodes, *data]).replace("=", "").replace(",", "+")
-
-    @property
-    def without_data_ranks(self) -> "Mesh":
-        """Which delivers the same."""
-        return dataclasses.replace(self, data=0, serves=False)
+        return "-".join([str(self.ranks), *self.settings, self.nodes]).replace("=", "").replace(",", "+")
 
 
 PLAIN = Mesh(4)
 ON_NODES = Mesh(4, nodes="2,2")
 OTHERS = [Mesh(4, ("mesh.cp=2",)), Mesh(4, ("mesh.tp=2",)), Mesh(2), Mesh(3), Mesh(4, ("mesh.pp=2", "mesh.vpp=2"))]
-# With data ranks: where a round begins, and where it goes on.
-DEDICATED = [(Mesh(4, data=2), PLAIN), (PLAIN, Mesh(4, data=1, serves=True)),
-             (Mesh(4, data=2, serves=True), Mesh(4, data=1))]
 KINDS = ["while starting", "inside a step", "inside a write of the state", "near the end", "at any time"]
 
 
@@ -90,14 +78,12 @@ class Jobs:
 
     def start(self, mesh: Mesh, dump: pathlib.Path, state: pathlib.Path | None) -> subprocess.Popen:
         job = [str(self._config)]
-        for setting in mesh.settings + ((f"mesh.data_ranks={mesh.data}",) if mesh.data else ()):
+        for setting in mesh.settings:
             job += ["--set", setting]
         command = [self._program, "run", *job, "--dump", str(dump), "--progress", "off"]
         if state is not None:
             command += ["--state", str(state), "--resume"]
-        launcher = [*self._mpirun, "-np", str(mesh.ranks + (0 if mesh.serves else mesh.data))]
-        if mesh.serves:
-            launcher = [*self._mpirun, "-np", str(mesh.data), self._program, "serve", *job, ":", "-np", str(mesh.ranks)]
+        launcher = [*self._mpirun, "-np", str(mesh.ranks)]
         if mesh.nodes:
             launcher = [self._nodes, str(len(mesh.nodes.split(","))), mesh.nodes, "--"]
         return subprocess.Popen([*launcher, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -251,12 +237,12 @@ def compare(dump: pathlib.Path, makers: list[pathlib.Path], tally: Tally) -> Non
 def one_round(jobs: Jobs, folder: pathlib.Path, references: dict[Mesh, pathlib.Path], kind: str, mesh: Mesh,
               later: Mesh, draw: random.Random, usual: float, tally: Tally) -> None:
     dump, state = folder / "dump", folder / "state"
-    makers = [references[mesh.without_data_ranks]] * STEPS
+    makers = [references[mesh]] * STEPS
     kills = 1 + draw.randrange(3)
     tally.rounds += 1
     while True:
         first = next_step_in(state)
-        makers[first:] = [references[mesh.without_data_ranks]] * (STEPS - first)
+        makers[first:] = [references[mesh]] * (STEPS - first)
         job = jobs.start(mesh, dump, state)
         if kills > 0 and Killer(job, mesh, kind, state, draw, usual).kill():
             tally.kills += 1
@@ -317,9 +303,6 @@ def main() -> int:
         if number // 5 % 5 == 1:
             later = others[number % len(others)]
             name += ", resumed on another mesh"
-        elif number // 5 % 5 == 2:
-            mesh, later = DEDICATED[number % len(DEDICATED)]
-            name += ", with data ranks"
         elif number // 5 % 5 == 3 and arguments.nodes:
             mesh = later = ON_NODES
             name += ", on two nodes"

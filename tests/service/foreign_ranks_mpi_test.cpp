@@ -154,17 +154,6 @@ TEST_F(ForeignSteps, fail_on_all_ranks_when_one_fails_and_go_on) {
   expect_equal(service.step(read(0)), expected.step(read(0)));
 }
 
-TEST_F(ForeignSteps, have_no_data_ranks) {
-  Config config = configs_for(mpi_.size()).front();
-  config.mesh.data_ranks = 1;
-  try {
-    const DataService service(foreign_, config);
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("mesh.data_ranks: is 1"));
-  }
-}
-
 TEST_F(ForeignSteps, have_no_leaders) {
   Config config = configs_for(mpi_.size()).front();
   config.exchange.aggregate = NodeAggregation::always;

@@ -50,8 +50,7 @@ TEST_F(Arriving, ranks_have_equal_shares_of_which_the_first_are_larger_as_those_
   send_groups(0, 3);
   end();
   SampleStream stream(world_, config_of({"batch.global_batch=6"}));
-  EXPECT_EQ(stream.read(0).size(), 6 / world_.size() + (world_.rank() < 6 % world_.size() ? 1 : 0))
-      << "which data ranks place samples by, too";
+  EXPECT_EQ(stream.read(0).size(), 6 / world_.size() + (world_.rank() < 6 % world_.size() ? 1 : 0));
 }
 
 TEST_F(Arriving, waiting_that_was_stopped_goes_on_for_another_prefetcher) {

@@ -47,13 +47,4 @@ inline boost::mpi::threading::level wanted_threads(std::span<char*> arguments) {
   return multiple ? boost::mpi::threading::multiple : boost::mpi::threading::funneled;
 }
 
-/// The number after `option`, as `--data-ranks=2` has one.
-inline std::int64_t number_after(std::span<char*> arguments, const std::string& option,
-                                 std::int64_t otherwise) {
-  for (const std::string argument : arguments) {
-    if (argument.starts_with(option + "=")) return std::stoll(argument.substr(option.size() + 1));
-  }
-  return otherwise;
-}
-
 }  // namespace evenkeel::test

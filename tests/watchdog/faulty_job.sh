@@ -3,7 +3,6 @@
 # and looks at how it ends. LAUNCHER starts a program on all ranks. FAULT is
 #
 #   stop  the rank is stopped for good: the job ends in time with one message that names it, and leaves nothing behind
-#   serve the same, where the first rank is a data rank that `evenkeel serve` is
 #   cut   the rank's node loses its link: the same, and the ranks of that node end as well
 #   slow  the rank is stopped again and again, for less than the limit each time and twice the limit in all: the job goes
 #         on, until the rank is ended from outside
@@ -27,7 +26,6 @@ echo '{}' >"$work/job.yaml"
 job=(run "$work/job.yaml" --set source.kind=synthetic --set source.samples=64 --set batch.global_batch=32
      --set micro_batch.max_tokens=32768 --set "watchdog.seconds=$seconds" --set batch.epochs=1000000
      --report "$work/report" --progress off)
-if [[ "$fault" == serve ]]; then job=("${job[@]:0:2}" --set mesh.data_ranks=1 "${job[@]:2}"); fi
 status=0
 patience=60
 if [[ "$fault" == cut ]]; then patience=20; fi # Open MPI's mpirun waits for its daemon behind the cut link for good
@@ -42,10 +40,7 @@ if [[ "$fault" == slow ]]; then
 fi
 ((status != 0)) || fail "the job ended well"
 ((patience < 60)) || ((status != 124 && status != 137)) || fail "the job did not end"
-doing="of step [0-9]"
-# Between two calls of trainers, `evenkeel serve` is in no step.
-if [[ "$fault" == serve ]] && ((victim == 0)); then doing="\($doing\|waiting for its trainer\)"; fi
-grep -q "^evenkeel: error: .*$victim.* (hosts\? .*seconds.*$doing" "$work/err" || fail "no message names rank $victim"
+grep -q "^evenkeel: error: .*$victim.* (hosts\? .*seconds.*of step [0-9]" "$work/err" || fail "no message names rank $victim"
 (($(grep -c "^evenkeel: error:" "$work/err") == 1)) || fail "there is more than one message"
 grep -q "waits for" "$work/err" || fail "nothing says what ranks wait for"
 sleep 0.5 # for those who see ranks end

@@ -4,18 +4,13 @@
 fault=$1 victim=$2 work=$3
 shift 3
 rank=$OMPI_COMM_WORLD_RANK
-if [[ "$fault" == serve ]] && ((rank == 0)); then
-  settings=("${@:3}") # what comes before the options that `evenkeel run` alone has
-  for i in "${!settings[@]}"; do [[ "${settings[i]}" != --report ]] || settings=("${settings[@]:0:i}"); done
-  set -- "$1" serve "${settings[@]}"
-fi
 
 suffer() {
   until (($(wc -l <"$work/report/metrics.jsonl" || echo 0) >= 3)); do sleep 0.05; done
   sleep 1
   date +%s >"$work/suffered"
   case $fault in
-    stop | serve) kill -STOP $$ ;;
+    stop) kill -STOP $$ ;;
     cut) ip link set eth0 down ;;
     slow) for _ in {1..16}; do kill -STOP $$ || break; sleep 0.4; kill -CONT $$; sleep 0.1; done
       kill -TERM $$ && touch "$work/was-slow" ;;

@@ -366,9 +366,7 @@ typedef struct evenkeel_place {
 /* Makes a service over the ranks of `comm`, which remains the caller's and must live as long as the service
  * and its streams: messages use communicators of the service's own. Collective over `comm`. CONFIG if
  * configurations of ranks differ or settings conflict, MESH if the mesh does not fit the ranks, and for
- * MPI_COMM_NULL or an intercommunicator. With data ranks (docs/data-ranks.md), a rank without a
- * configuration can tell the others only in the process's first service: later it should end the job with
- * MPI_Abort. */
+ * MPI_COMM_NULL or an intercommunicator. */
 EVENKEEL_API evenkeel_status evenkeel_service_create(MPI_Comm comm, const evenkeel_config* config,
                                                      evenkeel_service** service);
 /* The same, resuming from the state of a service or stream in these `bytes` bytes, equal on all ranks; the
@@ -430,7 +428,6 @@ EVENKEEL_API evenkeel_status evenkeel_service_report_time(const evenkeel_service
  * calls. Local. For a stream's steps use evenkeel_stream_state. */
 EVENKEEL_API evenkeel_status evenkeel_service_state(const evenkeel_service* service, char** state,
                                                     int64_t* bytes);
-/* Collective if there are data ranks. */
 EVENKEEL_API void evenkeel_service_destroy(evenkeel_service* service);
 
 /* ---- streams ---- */

@@ -29,7 +29,6 @@ struct MeshSettings {
   int vpp = 1;
   std::optional<int> dp;  ///< unset: all remaining ranks
   RankOrder order;
-  int data_ranks = 0;                        ///< ranks outside the grid that bring samples (see serve())
   bool flexible_cp = false;                  ///< each micro-batch has a group of its own size; cp is then 1
   std::optional<int> max_cp = std::nullopt;  ///< the largest of these groups; unset: all places
   ContextSizes context_sizes = ContextSizes::powers_of_two;  ///< of these groups
@@ -181,8 +180,7 @@ struct Config {
   ExchangeSettings exchange;
   JobWatchdogSettings watchdog;  ///< of `evenkeel run`; other programs decide themselves
 
-  /// The grid over `world_size` ranks, of which mesh.data_ranks have no place in it. Throws MeshError if it
-  /// does not fit.
+  /// The grid over `world_size` ranks. Throws MeshError if it does not fit.
   [[nodiscard]] Grid grid(int world_size) const;
   /// The profile of that name; the empty name means the configuration's own settings. Throws ConfigError that
   /// lists the existing names.

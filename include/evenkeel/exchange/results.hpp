@@ -10,7 +10,7 @@ namespace evenkeel {
 
 /// What one rank moved in an exchange, in bytes of payload unless it says otherwise.
 struct ExchangeVolume {
-  std::int64_t sent = 0;           ///< to other ranks, by owners; from data ranks: counted by the receiver
+  std::int64_t sent = 0;           ///< to other ranks, by owners
   std::int64_t between_nodes = 0;  ///< of these, to ranks of other nodes
   std::int64_t kept = 0;           ///< from this rank to itself
   std::int64_t copied = 0;         ///< from the rank of this node that received them for it

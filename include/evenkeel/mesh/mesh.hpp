@@ -11,44 +11,27 @@
 
 namespace evenkeel {
 
-/// What a mesh has in addition to its grid.
-struct MeshOptions {
-  /// Ranks of the communicator without a place.
-  int data_ranks = 0;
-  /// Set: micro-batches have groups of their own, with these sizes and with communicators.
-  std::optional<ContextSizes> groups = std::nullopt;
-};
-
 /// A process grid over a communicator, with one communicator for each line of the grid and those of this
 /// rank's node. All are Evenkeel's own (duplicated or split), so that its messages never interfere with the
 /// caller's, and all return errors instead of aborting.
 ///
-/// Data ranks, if any, are the last ranks of the communicator. They have no place in the grid, and only the
-/// communicator everyone().
-///
 /// Copies share the communicators. The last copy must be destroyed before MPI_Finalize.
 class Mesh {
  public:
-  /// Collective over `everyone`. Throws MeshError on every rank if the grid and the data ranks are not
-  /// everyone.size() ranks, or if require_ranks_of_one_group() refuses `everyone`.
-  Mesh(const Communicator& everyone, const Grid& grid, MeshOptions options = {});
+  /// Collective over `world`. With `groups`, micro-batches have groups of their own, with these sizes and
+  /// with communicators. Throws MeshError on every rank if the grid does not have world.size() ranks, or if
+  /// require_ranks_of_one_group() refuses `world`.
+  Mesh(const Communicator& world, const Grid& grid, std::optional<ContextSizes> groups = std::nullopt);
 
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
-  /// Whether this rank is in the grid, as all except data ranks are.
-  [[nodiscard]] bool has_place() const noexcept { return rank_ < grid_.num_ranks(); }
-  /// This rank's place in the grid; -1 along every axis on a data rank.
+  /// This rank's place in the grid.
   [[nodiscard]] const GridPoint& here() const noexcept { return here_; }
-  /// Which rows this rank holds; -1 on a data rank.
-  [[nodiscard]] DataPlace data_place() const noexcept;
-  /// The number of this rank in everyone(), and in world().
+  /// Which rows this rank holds.
+  [[nodiscard]] DataPlace data_place() const noexcept { return data_place_of(here_, grid_.sizes()); }
+  /// The number of this rank in world().
   [[nodiscard]] WorldRank rank() const noexcept { return WorldRank{rank_}; }
-  /// Ranks without a place.
-  [[nodiscard]] int data_ranks() const noexcept { return data_ranks_; }
 
-  /// The ranks of the grid, then those without a place.
-  [[nodiscard]] const Communicator& everyone() const noexcept { return everyone_; }
-  /// The ranks of the grid: everyone(), if there are no data ranks. Empty on a data rank, like those
-  /// below.
+  /// All ranks of the grid.
   [[nodiscard]] const Communicator& world() const noexcept { return world_; }
   /// The ranks that differ from this one only along `axis`; the rank in it is the coordinate along the axis.
   [[nodiscard]] const Communicator& along(Axis axis) const noexcept {
@@ -64,7 +47,7 @@ class Mesh {
   /// Preconditions: this place is in the group, and the group is in a plan.
   [[nodiscard]] const Communicator& context(const ContextGroup& group) const;
 
-  /// The node of each rank of everyone(): the lowest rank on it.
+  /// The node of each rank of world(): the lowest rank on it.
   [[nodiscard]] std::span<const int> nodes() const noexcept { return nodes_; }
   /// The ranks of world() on this rank's node.
   [[nodiscard]] const Communicator& node() const noexcept { return node_; }
@@ -82,10 +65,8 @@ class Mesh {
   void connect_groups(ContextSizes sizes);
 
   Grid grid_;
-  GridPoint here_{-1, -1, -1, -1};
+  GridPoint here_;
   int rank_ = 0;
-  int data_ranks_ = 0;
-  Communicator everyone_;
   Communicator world_;
   std::array<Communicator, 4> lines_;
   std::vector<Communicator> contexts_;     // of 1, 2, 4, ... places

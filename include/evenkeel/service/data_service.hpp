@@ -16,15 +16,11 @@
 
 namespace evenkeel {
 
-class AnyService;
+struct Resumption;
 class SampleStream;
 
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
 /// owner (it may bring samples) and a consumer (it gets the micro-batches of its place in the mesh).
-///
-/// With `mesh.data_ranks`, the first ranks of the communicator are in serve(), and bring all samples. "Ranks"
-/// below then means the others, which make the same calls and bring none; collected results go to the data
-/// ranks, and are added to a later pass by name (see serve()).
 ///
 /// A step's samples can be run several times, each time under another profile of the configuration (log-probs
 /// with large micro-batches, then updates with small ones). If profiles assign and cut samples alike, no
@@ -43,9 +39,7 @@ class DataService {
 
   /// Duplicates `world`; MPI must be initialized. Throws, on every rank, ConfigError if the configurations of
   /// ranks differ, with the keys, both values and the rank; MeshError or ConfigError if the mesh does not fit
-  /// the world or settings conflict; and MeshError for MPI_COMM_NULL or an intercommunicator. With data
-  /// ranks, ConfigError unless exactly these serve, and InputError for another communicator than that of the
-  /// first service, prefetcher or stream over them.
+  /// the world or settings conflict; and MeshError for MPI_COMM_NULL or an intercommunicator.
   DataService(const Communicator& world, const Config& config);
   /// Resumes from the state of a service, on the same mesh or another one: its first step has the number
   /// from.next_step, and is what that service would have made of the same samples. Measured costs are used
@@ -95,9 +89,8 @@ class DataService {
   /// trainer's own.
   ///
   /// `added` are further fields of this rank's samples, in the order in which it brought them (old log-probs,
-  /// advantages): only these are sent, and they replace fields of the same name. With data ranks it names
-  /// fields that were collected from `before`, like the result of collect(). Throws InputError on every rank
-  /// if they are of other samples, differ between ranks, name input_ids or loss_mask, are to be moved
+  /// advantages): only these are sent, and they replace fields of the same name. Throws InputError on every
+  /// rank if they are of other samples, differ between ranks, name input_ids or loss_mask, are to be moved
   /// (FieldSettings::at is token), have one label per token without FieldSettings::at, or are refused by
   /// require_valid_samples; if the trainer has left columns in `before` with a wrong number of rows, or not
   /// in all micro-batches; if ranks pass different steps or profiles, or one that was moved from; and as the
@@ -118,8 +111,7 @@ class DataService {
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
 
   /// Gathers the results of all ranks' samples on rank `root` of mesh().world(), ordered by sample id; an
-  /// empty batch on the others. For results that are small enough for one rank, and for trainers whose
-  /// samples come from data ranks, where collect() leaves results. Throws as collect() does.
+  /// empty batch on the others. For results that are small enough for one rank. Throws as collect() does.
   [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root) const;
 
   /// Reports how long this rank took for one micro-batch of a step: forward, backward or both, but always the
@@ -132,7 +124,11 @@ class DataService {
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
 
  private:
-  std::unique_ptr<AnyService> service_;
+  struct Parts;
+
+  DataService(const Communicator& world, const Config& config, const Resumption& from);
+
+  std::unique_ptr<Parts> parts_;
 };
 
 /// Throws InputError unless a step can be made from a batch: int64 tokens named input_ids, none negative; ids

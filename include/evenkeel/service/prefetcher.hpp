@@ -16,8 +16,9 @@
 namespace evenkeel {
 
 class DataService;
-struct PrefetcherParts;
+struct Resumption;
 class SampleStream;
+struct StepsWanted;
 
 /// Makes steps ahead of the trainer: while it works on one step, the next ones are read, gathered, planned
 /// and exchanged. At most N = `exchange.prefetch` steps are ready or being made besides those that the
@@ -31,9 +32,6 @@ class SampleStream;
 ///   `mpi_yield_when_idle`).
 /// - Otherwise there is no thread: steps are made in next(), or ahead in progress(). All ranks do the
 ///   same.
-///
-/// With data ranks (see serve()), `read` is called as usual and brings nothing: the data ranks read ahead,
-/// and take part in making each step.
 ///
 /// Steps, including numbers and errors, are those that a DataService makes from the same samples. If a step
 /// failed, the next() that would have returned it throws the same typed error on every rank. Later steps
@@ -98,7 +96,11 @@ class Prefetcher {
   bool progress();
 
  private:
-  std::unique_ptr<PrefetcherParts> parts_;
+  struct Parts;
+
+  Prefetcher(const Communicator& world, const Config& config, StepsWanted wanted, const Resumption& from);
+
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace evenkeel

@@ -17,7 +17,7 @@
 
 namespace evenkeel {
 
-class AnyStream;
+class ReadingStream;
 
 /// What a stream takes of one of its sources.
 struct StreamSource {
@@ -58,10 +58,9 @@ class SampleStream {
   /// `most_steps` where nobody knows when samples cease to arrive.
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
-  /// What this rank brings to a step: an equal, contiguous share of its samples; nothing if data ranks read
-  /// (see serve()). Local; called by one thread at a time, and fastest in the order of steps. Throws as
-  /// SampleSource::read(), and InputError if sources have different fields. Precondition: 0 <= step <
-  /// num_steps().
+  /// What this rank brings to a step: an equal, contiguous share of its samples. Local; called by one thread
+  /// at a time, and fastest in the order of steps. Throws as SampleSource::read(), and InputError if sources
+  /// have different fields. Precondition: 0 <= step < num_steps().
   ///
   /// With source.kind: stream, the step is formed now if it was not before, and the call waits until enough
   /// samples are there; steps are read in order, from the one on that the job resumes with. Throws
@@ -69,9 +68,8 @@ class SampleStream {
   /// over.
   [[nodiscard]] RaggedBatch read(std::int64_t step);
 
-  /// What the delay of outliers did to the steps that were read here, or by data ranks; nothing without a
-  /// delay. With data ranks, collective over the stream's communicator and equal on all ranks; otherwise
-  /// local. Not while another thread reads. Throws InputError on every trainer as describe().
+  /// Figures about the delay of outliers in the steps that were read here; all zero without a delay. Local.
+  /// Not while another thread reads.
   [[nodiscard]] DelayFigures delayed();
 
   // The following is about samples that arrive (source.kind: stream).
@@ -88,7 +86,7 @@ class SampleStream {
   /// trainer that ends before its samples do.
   void stop_waiting() noexcept;
   /// Undoes stop_waiting(), once what it stopped has ended: for another Prefetcher over the same stream.
-  /// Local. Data ranks wait again by themselves, for each Prefetcher.
+  /// Local.
   void wait_again() noexcept;
 
   /// Collective over the stream's communicator, also while another thread reads: what became of the samples,
@@ -96,12 +94,11 @@ class SampleStream {
   [[nodiscard]] ArrivalFigures arrived();
 
   /// Collective over the stream's communicator: fills in the sources of a state. Reads files the first time
-  /// it is called; later calls are O(sources), and still collective. Data ranks know only the newest stream:
-  /// for an older one, throws InputError on every trainer.
+  /// it is called; later calls are O(sources), and still collective.
   void describe(ServiceState& state);
 
  private:
-  std::unique_ptr<AnyStream> stream_;
+  std::unique_ptr<ReadingStream> stream_;
 };
 
 }  // namespace evenkeel

@@ -14,8 +14,8 @@
 #include "bindings/errors.hpp"
 #include "bindings/service/gil.hpp"
 #include "bindings/service/step.hpp"
-#include "data_ranks/data_line.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
@@ -49,8 +49,8 @@ RaggedBatch read_by(const py::object& reader, std::optional<std::int64_t> step) 
   }
 }
 
-/// Throws what `fail` raises on all ranks, the others of which make a service.
-void fail_to_meet_with(const Communicator& ranks, const py::object& fail) {
+/// Throws what `fail` raises on all ranks. The others make a service, which begins with the same agreement.
+void fail_instead_of_making(const Communicator& ranks, const py::object& fail) {
   const auto error = try_locally([&] {
     try {
       fail();
@@ -59,7 +59,8 @@ void fail_to_meet_with(const Communicator& ranks, const py::object& fail) {
     }
   });
   const py::gil_scoped_release release;
-  if (error) fail_to_meet(ranks, *error);
+  require_ranks_of_one_group(ranks);
+  fail_together(ranks, error);
 }
 
 std::unique_ptr<DataService> make_service(const Communicator& ranks, const Config& config,
@@ -237,7 +238,7 @@ void bind_state(py::module_& module) {
       .def("require_same_job", [](const ServiceState& saved, const ServiceState& now) {
         require_same_job(saved, now, "the state");
       });
-  module.def("fail_to_meet", &fail_to_meet_with, py::arg("ranks"), py::arg("fail"));
+  module.def("fail_instead_of_making", &fail_instead_of_making, py::arg("ranks"), py::arg("fail"));
   module.def(
       "parse_state", [](const std::string& text) { return parse_state(text, "the state"); }, py::arg("text"));
 }

@@ -301,7 +301,7 @@ def _read_for_all(ranks: _service.Ranks, where: str, read: Callable[[], T]) -> T
     except Exception as error:
         raised = error
     try:
-        _service.fail_to_meet(ranks, lambda: raise_as_ours(raised, where, "cannot be read"))
+        _service.fail_instead_of_making(ranks, lambda: raise_as_ours(raised, where, "cannot be read"))
     except Error as told:
         if isinstance(raised, Error):
             raise told from raised

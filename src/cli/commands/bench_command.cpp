@@ -186,23 +186,6 @@ void add_read(CLI::App& bench, Action& chosen) {
       [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_read, *words); }; });
 }
 
-void add_dedicated(CLI::App& bench, Action& chosen) {
-  auto* command = bench.add_subcommand(
-      "dedicated", "How long trainers wait: reading and planning themselves, against data ranks");
-  auto words = std::make_shared<BenchCommand<bench::DedicatedOptions>>();
-  bench::DedicatedOptions& options = words->options;
-  add_common_options(*command, *words);
-  command->add_option("--folder", options.folder, "Where to make the job's file; $TMPDIR by default")
-      ->type_name("FOLDER");
-  add_count(*command, "--data-ranks", options.data_ranks, "Ranks that read for the others");
-  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
-  add_count(*command, "--steps", options.steps, "Steps of a run");
-  add_count(*command, "--prefetch", options.prefetch, "Steps made ahead of the trainer");
-  command->footer("Example, under mpirun:\n  mpirun -n 3 evenkeel bench dedicated --data-ranks 1");
-  command->callback(
-      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_dedicated, *words); }; });
-}
-
 void add_soak(CLI::App& bench, Action& chosen) {
   auto* command =
       bench.add_subcommand("soak", "Very many steps: whether their time and memory stay the same");
@@ -303,7 +286,6 @@ void add_bench_command(CLI::App& app, Action& chosen) {
       ->check(whole_number(1, 16));
   add_prefix(*command, chosen);
   add_read(*command, chosen);
-  add_dedicated(*command, chosen);
   add_stream(*command, chosen);
   add_buffer(*command, chosen);
   add_soak(*command, chosen);

@@ -14,7 +14,6 @@ using Action = std::function<int()>;
 
 /// Each adds one subcommand to `app` and, when the user chooses it, sets `chosen`.
 void add_run_command(CLI::App& app, Action& chosen);
-void add_serve_command(CLI::App& app, Action& chosen);
 void add_plan_command(CLI::App& app, Action& chosen);
 void add_synth_command(CLI::App& app, Action& chosen);
 void add_buffer_command(CLI::App& app, Action& chosen);

@@ -34,10 +34,6 @@ void add_run_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "run");
 }
 
-void add_serve_command(CLI::App& app, Action& chosen) {
-  add_missing_command(app, chosen, "serve");
-}
-
 void add_inspect_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "inspect");
 }

@@ -21,7 +21,6 @@
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/standard_output.hpp"
 #include "cli/terminal/terminal.hpp"
-#include "evenkeel/data_ranks/serve.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/arriving/waiting_note.hpp"
@@ -88,46 +87,29 @@ class ShownJob final : public JobObserver {
   std::optional<PrometheusMetrics> metrics_;
 };
 
-// Errors that the trainers have too, these tell.
-int read_for_others(const boost::mpi::communicator& world, const Config& config) {
-  try {
-    serve(world, config);
-    return 0;
-  } catch (const Error& error) {
-    return is_alone(error.report()) ? tell_failure(world) : status_of(error);
-  }
-}
-
 int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   const boost::mpi::communicator world;
   ShownJob shown(options.progress);
-  std::optional<JobRanks> ranks;
   // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
   std::optional<Job> job;
   try {
     watchdog.begin(world, options.overrides);
-    ranks.emplace(world);
-    ranks->all_watch() ? watchdog.meet(world) : watchdog.end();
-    Config config = loaded([&] { return read_config(ranks->own(), options); });
+    watchdog.meet(world);
+    Config config = loaded([&] { return read_config(world, options); });
     // What is left of the job that is resumed may be alive still.
     if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
     const Phase phase("make the job ready");
     watchdog.settle(config);
     send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
-    if (ranks->settle(config)) return read_for_others(world, config);
-    set_up_logging(ranks->own().rank(), options.log_all_ranks, options.log_level);
-    together(ranks->own(), [&] {
-      if (ranks->own().rank() == 0) shown.tell(options.prometheus);
+    set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
+    together(world, [&] {
+      if (world.rank() == 0) shown.tell(options.prometheus);
     });
-    job.emplace(*ranks, config, options, shown);
+    job.emplace(world, config, options, shown);
     job->run();
     return 0;
   } catch (...) {
-    if (!ranks) return tell_failure_beside_others(world);
-    const int status = tell_failure(ranks->own());
-    // Data ranks that no service has met wait for one.
-    if (ranks && ranks->must_abort()) boost::mpi::environment::abort(status);
-    return status;
+    return tell_failure(world);
   }
 }
 

@@ -24,13 +24,9 @@ ExchangeVolume& ExchangeVolume::operator+=(const ExchangeVolume& other) noexcept
 }
 
 ExchangeFigures& ExchangeFigures::operator+=(const ExchangeFigures& more) {
-  const auto add = [](std::vector<std::int64_t>& bytes, const std::vector<std::int64_t>& of_more) {
-    bytes.resize(std::max(bytes.size(), of_more.size()));
-    std::ranges::transform(of_more, bytes, bytes.begin(), std::plus());
-  };
   volume += more.volume;
-  add(bytes_to, more.bytes_to);
-  add(bytes_from_data_ranks, more.bytes_from_data_ranks);
+  bytes_to.resize(std::max(bytes_to.size(), more.bytes_to.size()));
+  std::ranges::transform(more.bytes_to, bytes_to, bytes_to.begin(), std::plus());
   for (const FieldVolume& of_field : more.volumes) add_volume(volumes, of_field);
   return *this;
 }

@@ -11,8 +11,7 @@ namespace evenkeel {
 /// What one rank moved in exchanges, in bytes.
 struct ExchangeFigures {
   ExchangeVolume volume;
-  std::vector<std::int64_t> bytes_to;               ///< that it sent to each rank, itself included
-  std::vector<std::int64_t> bytes_from_data_ranks;  ///< that each of these sent to it
+  std::vector<std::int64_t> bytes_to;  ///< that it sent to each rank, itself included
   /// Of each field that it got: an entry for each that travels, the same entries on all ranks.
   std::vector<FieldVolume> volumes;
 

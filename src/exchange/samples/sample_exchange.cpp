@@ -19,7 +19,7 @@ namespace evenkeel {
 namespace running_exchange {  // not anonymous, since SampleExchange::Memory has what stands here
 
 TransferEnds ends_at(const Mesh& mesh) {
-  return {mesh.rank(), mesh.data_place(), mesh.everyone().size()};
+  return {mesh.rank(), mesh.data_place(), mesh.world().size()};
 }
 
 /// What a group gets from one owner: segments with their token fields, samples with the others.
@@ -174,7 +174,7 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
   const GroupsOfPlaces groups(step.assignment.groups);
-  std::vector<BlockList> sends(static_cast<std::size_t>(mesh.everyone().size()));
+  std::vector<BlockList> sends(static_cast<std::size_t>(mesh.world().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     if (!receivers.receives(rank)) continue;
     const Sender sender(step, side, receivers.fields_for(rank, rank));
@@ -192,7 +192,7 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
 }
 
 std::vector<BlockList> incoming(const Mesh& mesh, const OutgoingPlan& outgoing_plan, Consumer& consumer) {
-  std::vector<BlockList> receives(static_cast<std::size_t>(mesh.everyone().size()));
+  std::vector<BlockList> receives(static_cast<std::size_t>(mesh.world().size()));
   for (std::size_t owner = 0; owner < receives.size(); ++owner) {
     for (const SegmentId segment : outgoing_plan.segments.from_owner[owner])
       consumer.add_segment(segment, receives[owner]);
@@ -211,20 +211,6 @@ ExchangeVolume volume_of(const Mesh& mesh, std::span<const BlockList> sends) {
     if (nodes[rank] != nodes[mesh.rank().index()]) volume.between_nodes += sends[rank].bytes();
   }
   return volume;
-}
-
-// Nobody else counts what data ranks send.
-void add_from_data_ranks(const Mesh& mesh, std::span<const BlockList> receives, ExchangeVolume& volume,
-                         std::vector<std::int64_t>& bytes_from) {
-  const std::span<const int> nodes = mesh.nodes();
-  const auto first = static_cast<std::size_t>(mesh.grid().num_ranks());
-  bytes_from.resize(receives.size() - first);
-  for (std::size_t rank = first; rank < receives.size(); ++rank) {
-    const std::int64_t bytes = receives[rank].bytes();
-    volume.sent += bytes;
-    if (nodes[rank] != nodes[mesh.rank().index()]) volume.between_nodes += bytes;
-    bytes_from[rank - first] += bytes;
-  }
 }
 
 void add_bytes(std::span<const BlockList> sends, std::vector<std::int64_t>& bytes_to) {
@@ -285,17 +271,8 @@ class RunningExchange {
         frame_{step.table, step.assignment, step.settings.cp.layout, derived.reach()},
         work_(work),
         values_(mesh, step) {
-    if (mesh.has_place()) {
-      prepare_place(options);
-    } else {
-      work_([&] {
-        receivers_.emplace(mesh_, step_);
-        prepare_sends(OutgoingPlan(mesh_, step_));
-        if (step_.shares_equal) prepare_values();
-        count_sends();
-      });
-    }
-    to_all_.emplace(mesh.everyone(), sends_, receives_, options, work_.failed());
+    prepare_place(options);
+    to_all_.emplace(mesh.world(), sends_, receives_, options, work_.failed());
     to_all_->agree(work_.error());
   }
 
@@ -321,7 +298,7 @@ class RunningExchange {
   }
 
   /// Collective: the last agreement. Also tells every owner that its neighbours have fetched what they need.
-  void end() { work_.agree(mesh_.everyone()); }
+  void end() { work_.agree(mesh_.world()); }
 
  private:
   [[nodiscard]] bool copies_to_twins() const {
@@ -345,7 +322,6 @@ class RunningExchange {
 
   /// Collective over the node.
   void hand_out_values() {
-    if (!mesh_.has_place()) return;
     values_.run(work_);
     work_([&] { values_.hand_out(packed_); });
   }
@@ -362,7 +338,6 @@ class RunningExchange {
     consumer_->add_received(moved_.volumes);
     if (step_.shares_equal) prepare_values();
     count_sends();
-    add_from_data_ranks(mesh_, receives_, moved_.volume, moved_.bytes_from_data_ranks);
     if (copies_to_twins()) {
       copies_.add(*peers_, *consumer_, moved_.volumes);
       moved_.volume.copied += total_bytes(copies_.receives);

@@ -76,7 +76,7 @@ class SampleExchange {
   SampleExchange& operator=(SampleExchange&&) noexcept;
   ~SampleExchange();
 
-  /// Collective over mesh.everyone(), once: up to the first agreement on `work`, and all that travels. What
+  /// Collective over mesh.world(), once: up to the first agreement on `work`, and all that travels. What
   /// goes wrong after that goes to `work`, for end(). All that is named must stay until then.
   [[nodiscard]] ExchangedSamples run(const Mesh& mesh, const StepTransfer& step,
                                      const DerivedFieldSettings& derived, const TransportSettings& options,

@@ -35,10 +35,8 @@ void ValueExchange::prepare(std::vector<BlockList>& sends, std::vector<BlockList
   for (std::size_t f = 0; f < step_.fields.size(); ++f) {
     if (step_.fields[f].shares_equal) add_field(f);
   }
-  if (mesh_.has_place()) {
-    to_others_.resize(static_cast<std::size_t>(mesh_.node().size()));
-    from_holders_.resize(to_others_.size());
-  }
+  to_others_.resize(static_cast<std::size_t>(mesh_.node().size()));
+  from_holders_.resize(to_others_.size());
   for (Field& field : fields_) {
     send(field, step_.mine.find(field.spec.name), sends);
     if (!field.wanted) continue;
@@ -53,7 +51,6 @@ void ValueExchange::add_field(std::size_t f) {
   field.spec = step_.fields[f].spec;
   field.counts = &counts_of(step_.row_counts, field.spec.name);
   field.holders = node_holders(mesh_.grid(), mesh_.nodes(), step_.fields, f);
-  if (!mesh_.has_place()) return;
   field.wanted = field.holders[mesh_.rank().index()] >= 0;
   const std::span<const int> nodes = mesh_.nodes();
   for (std::size_t rank = 0; rank < field.holders.size(); ++rank) {

@@ -318,7 +318,6 @@ function links() {
   const n = Math.ceil(l.ranks / l.per_line);
   if (n < 2) return;
   const { box } = card('Bytes from rank to rank', overSteps('Bytes') + 'Rows send, columns receive. On the diagonal: what a rank kept.'
-    + (l.data_ranks > 0 ? ` The last ${counted(l.data_ranks, 'rank')} read for the others.` : '')
     + (l.per_line > 1 ? ` Each line is ${l.per_line} neighbouring ranks.` : ''));
   const size = Math.max(8, Math.min(34, 560 / n));
   const { svg, width } = picture(box, n * size + 44, 'bytes from rank to rank');
@@ -335,8 +334,7 @@ function links() {
     word(svg, left - 8, top + i * size + size / 2 + 3, whole(i * l.per_line), { 'text-anchor': 'end' });
     word(svg, left + i * size + size / 2, top - 8, whole(i * l.per_line), { 'text-anchor': 'middle' });
   }
-  const isData = (i) => i * l.per_line >= l.ranks - l.data_ranks;
-  const name = (i) => l.per_line === 1 ? (isData(i) ? 'data rank ' + (i - l.ranks + l.data_ranks) : 'rank ' + i) : `ranks ${i * l.per_line} to ${Math.min(l.ranks, (i + 1) * l.per_line) - 1}`;
+  const name = (i) => l.per_line === 1 ? 'rank ' + i : `ranks ${i * l.per_line} to ${Math.min(l.ranks, (i + 1) * l.per_line) - 1}`;
   watch(svg, {
     first: [0, 0],
     at: (px, py) => {

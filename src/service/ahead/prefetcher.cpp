@@ -1,10 +1,48 @@
 #include "evenkeel/service/prefetcher.hpp"
 
-#include "evenkeel/service/data_service.hpp"
-#include "service/ahead/prefetcher_parts.hpp"
+#include <utility>
 
-// Its constructors are in the room above that chooses what is done around its steps (data_ranks/choice.cpp).
+#include "evenkeel/service/data_service.hpp"
+#include "mesh/fail_together.hpp"
+#include "service/ahead/steps_ahead.hpp"
+#include "service/state/resume_checks.hpp"
+
 namespace evenkeel {
+
+/// All ranks take this memory before any of them communicates about the prefetcher.
+struct Prefetcher::Parts {
+  std::optional<StepsAhead> steps;
+
+  /// Collective over `world`.
+  [[nodiscard]] static std::unique_ptr<Parts> make(const Communicator& world) {
+    require_ranks_of_one_group(world);
+    return together(world, [] { return std::make_unique<Parts>(); });
+  }
+  /// Begins a collective call, which without MPI also ends here.
+  [[nodiscard]] StepsAhead& called() {
+    require_ranks_of_one_group(steps->maker().mesh().world());
+    return *steps;
+  }
+};
+
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+                       std::string profile)
+    : parts_(Parts::make(world)) {
+  parts_->steps.emplace(world, config, StepsWanted{steps, std::move(read), std::move(profile)},
+                        ServiceState());
+}
+
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, std::int64_t steps, Reader read,
+                       const ServiceState& from, ChangedJob changed, std::string profile)
+    : Prefetcher(world, config, StepsWanted{steps, std::move(read), std::move(profile)},
+                 Resumption{from, changed}) {}
+
+Prefetcher::Prefetcher(const Communicator& world, const Config& config, StepsWanted wanted,
+                       const Resumption& from)
+    : parts_(Parts::make(world)) {
+  require_resumable(world, config, from);
+  parts_->steps.emplace(world, config, std::move(wanted), from.state);
+}
 
 Prefetcher::~Prefetcher() = default;
 
@@ -24,8 +62,7 @@ ServiceState Prefetcher::state(const DataService& passes) const {
 }
 
 std::optional<Step> Prefetcher::next() {
-  require_ranks_of_one_group(parts_->steps->maker().mesh().everyone());
-  return parts_->steps->next();
+  return parts_->called().next();
 }
 
 void Prefetcher::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
@@ -33,8 +70,7 @@ void Prefetcher::report_time(const Step& step, std::size_t micro_batch, double s
 }
 
 bool Prefetcher::progress() {
-  require_ranks_of_one_group(parts_->steps->maker().mesh().everyone());
-  return parts_->steps->progress();
+  return parts_->called().progress();
 }
 
 }  // namespace evenkeel

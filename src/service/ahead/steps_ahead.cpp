@@ -27,23 +27,21 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 
 }  // namespace
 
-StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, StepsWanted wanted,
-                       const ServiceState& from, AroundSteps& around)
-    : maker_(everyone, config, from, around.assigned_by()),
-      around_(around),
+StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsWanted wanted,
+                       const ServiceState& from)
+    : maker_(world, config, from),
       read_(std::move(wanted.read)),
       profile_(std::move(wanted.profile)),
       steps_(wanted.steps),
       depth_(config.exchange.prefetch),
       made_(from.next_step),
       taken_(from.next_step) {
-  around_.begin(maker_);
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
-  require_equal_on_ranks(maker_.mesh().everyone(), together(maker_.mesh().everyone(), given),
+  require_equal_on_ranks(maker_.mesh().world(), together(maker_.mesh().world(), given),
                          "Construct it with the same number of steps and the same profile on every rank");
-  fail_together(maker_.mesh().everyone(), try_on_replicated_data([&] {
+  fail_together(maker_.mesh().world(), try_on_replicated_data([&] {
                   costs_ = from.costs;
                   shapes_ = maker_.shapes();
                   require_not_negative(steps_, depth_);
@@ -52,7 +50,7 @@ StepsAhead::StepsAhead(const Communicator& everyone, const Config& config, Steps
                       std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
                   ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
-  if (depth_ > 0 && maker_.mesh().everyone().allows_threads()) start_thread();
+  if (depth_ > 0 && maker_.mesh().world().allows_threads()) start_thread();
 }
 
 // The service has made all its communicators: the thread makes none, which could meet one the trainer makes.
@@ -60,7 +58,7 @@ void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
   // A thread that stands alone is told to stop, by its destructor, before it has begun.
-  fail_together(maker_.mesh().everyone(), error);
+  fail_together(maker_.mesh().world(), error);
   {
     const std::lock_guard lock(ready_->mutex);
     ready_->has_begun = true;
@@ -71,10 +69,7 @@ void StepsAhead::start_thread() {
 std::optional<Step> StepsAhead::next() {
   if (taken_ >= steps_ || has_ended_) return std::nullopt;
   Stopwatch stopwatch;
-  if (makes_in_next()) {
-    around_.call_for_step();
-    make_or_end();
-  }
+  if (makes_in_next()) make_or_end();
   Made made = take();
   has_ended_ = std::holds_alternative<NoMore>(made);
   if (has_ended_) return std::nullopt;
@@ -98,20 +93,8 @@ ServiceState StepsAhead::state() const {
 
 bool StepsAhead::progress() {
   if (!makes_in_progress()) return false;
-  around_.call_for_step();
   make_or_end();
   return true;
-}
-
-void StepsAhead::stop() noexcept {
-  const Waiting waiting("its thread that makes steps", WaitFor::thread);
-  thread_ = {};
-  while (!ready_->empty()) static_cast<void>(ready_->pop());
-}
-
-void StepsAhead::throw_lone_error() const {
-  const std::lock_guard lock(ready_->mutex);
-  if (ready_->has_lone_error) std::rethrow_exception(ready_->end);
 }
 
 StepsAhead::Made StepsAhead::take() {
@@ -147,7 +130,6 @@ void StepsAhead::wait_for_room(const std::stop_token& stop) {
 void StepsAhead::make_or_end(const std::stop_token* stop) {
   Made made;
   std::exception_ptr end;
-  bool has_lone_error = false;
   try {
     Stopwatch stopwatch;
     if (stop != nullptr) require_all_go_on(*stop);
@@ -155,17 +137,13 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     made = make_next();
     // Ranks meet here first: who waits for others does so as in gathering.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
-  } catch (const Error& error) {
-    end = std::current_exception();
-    has_lone_error = is_alone(error.report());
   } catch (...) {
     end = std::current_exception();
   }
   {
     const std::lock_guard lock(ready_->mutex);
     ready_->end = end;
-    ready_->has_lone_error = has_lone_error;
-    if (!end && around_.hands_out()) ready_->push(std::move(made));
+    if (!end) ready_->push(std::move(made));
   }
   ready_->changed.notify_all();
 }
@@ -173,7 +151,8 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
 void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
   // begun the same steps.
-  if (!around_.all_go_on(maker_.mesh().everyone(), !stop.stop_requested()))
+  const int goes_on = stop.stop_requested() ? 0 : 1;
+  if (maker_.mesh().world().all_reduce(goes_on, Extreme::least) == 0)
     throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
 }
 
@@ -181,8 +160,8 @@ StepsAhead::Made StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
     maker_.go_to(step);  // also past steps that failed
-    const auto read = [&] { return around_.read(read_, step); };
-    return around_.keep(maker_.first_pass(std::ref(read), profile_));
+    const auto read = [&] { return read_(step); };
+    return maker_.first_pass(std::ref(read), profile_);
   } catch (const MpiError&) {
     throw;  // maybe this rank's alone, with the others left inside the step
   } catch (const EndOfSamples&) {

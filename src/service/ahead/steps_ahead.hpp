@@ -18,7 +18,6 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
-#include "service/ahead/around_steps.hpp"
 #include "service/step/step_maker.hpp"
 
 namespace evenkeel {
@@ -33,24 +32,15 @@ struct StepsWanted {
 /// What a Prefetcher does, whose header has the contracts.
 class StepsAhead {
  public:
-  /// `around` must outlive it.
-  StepsAhead(const Communicator& everyone, const Config& config, StepsWanted wanted, const ServiceState& from,
-             AroundSteps& around);
+  /// Collective over `world`; `from` is equal on all ranks, and its job was compared.
+  StepsAhead(const Communicator& world, const Config& config, StepsWanted wanted, const ServiceState& from);
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
-  [[nodiscard]] StepMaker& maker() noexcept { return maker_; }
   [[nodiscard]] ServiceState state() const;
   [[nodiscard]] const std::string& profile() const noexcept { return profile_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
   [[nodiscard]] std::optional<Step> next();
   bool progress();
-  /// Makes no more steps, and lets go of those that nobody took. Waits for the other ranks.
-  void stop() noexcept;
-  /// Throws the MpiError that ended the thread, where this rank has it alone. For a data rank, where nobody
-  /// asks for steps.
-  void throw_lone_error() const;
-  /// Makes the next step on this thread. For a data rank, where trainers do.
-  void make() { make_or_end(); }
 
  private:
   /// Samples have ended before it.
@@ -76,7 +66,6 @@ class StepsAhead {
     std::size_t count = 0;
     std::exception_ptr end;  // why no more steps are made, when it is not that all are
     bool has_begun = false;  // all ranks have a thread
-    bool has_lone_error = false;
   };
 
   void start_thread();
@@ -97,7 +86,6 @@ class StepsAhead {
   [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
 
   StepMaker maker_;
-  AroundSteps& around_;
   Prefetcher::Reader read_;
   std::string profile_;
   std::int64_t steps_;

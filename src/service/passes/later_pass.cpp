@@ -161,8 +161,7 @@ Left take_left(const StepContext& context, Step& before, const Planned& planned,
   }
   left.tensors = take_tensors(before);
   const Mesh& mesh = context.mesh;
-  if (left.stays && mesh.has_place())
-    require_whole(left.tensors, sent_before, {mesh.here().pp, mesh.grid().sizes().pp});
+  if (left.stays) require_whole(left.tensors, sent_before, {mesh.here().pp, mesh.grid().sizes().pp});
   keep_fields(left.tensors, sent_before, fields);
   return left;
 }
@@ -217,10 +216,10 @@ ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& plan
   Left left;
   work([&] { left = take_left(context, before, planned, fields); });
   // All ranks take the same way.
-  work.agree(context.everyone());
+  work.agree(context.world());
   const bool shared = planned.assignment.shared();
   if (shared)
-    left.stays_together = context.everyone().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
+    left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
   if (left.stays_together) return {std::move(left.tensors), {}};
   if (!left.stays || shared) return send_again(context, before.index, planned, fields, work);
   ExchangedSamples stayed;
@@ -245,14 +244,14 @@ Exchanged add_fields(const StepContext& context, Planned planned, ExchangedSampl
   };
   if (added.fields.empty()) {
     work(own_work);
-    work.agree(context.everyone());
+    work.agree(context.world());
   } else {
     const std::vector<CarriedField> travelling = carried(context, added.fields, added.ranges, work);
     require_shared_rows(context, planned, have_shared_rows(added.fields), travelling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
-        context.everyone(), planned.samples().table, added.fields, added.mine, context.config.fields);
+        context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);
     const std::vector<FieldSums> field_sums = gather_field_sums(
-        context.everyone(), planned.samples().table, added.fields, context.cost_fields, added.mine);
+        context.world(), planned.samples().table, added.fields, context.cost_fields, added.mine);
     const AddedFields all_added{travelling, row_counts, field_sums, added.mine};
     work.on_replicated_data([&] { require_cut_by_what_is_there(planned.samples(), all_added); });
     const std::vector<CarriedField> now = sent(planned, travelling, work);

@@ -84,7 +84,7 @@ void require_resumable(const Communicator& comm, const Config& config, const Res
                   ServiceState now = saved;
                   now.settings = list_settings(config);
                   if (from.changed == ChangedJob::refused && !saved.sources.empty()) {
-                    if (from.sources == nullptr) throw_unknown_sources(saved);
+                    if (!from.sources) throw_unknown_sources(saved);
                     now.sources = from.sources->sources;
                     now.order = from.sources->order;
                   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
@@ -10,8 +12,8 @@ namespace evenkeel {
 struct Resumption {
   const ServiceState& state;
   ChangedJob changed;
-  const ServiceState* sources =
-      nullptr;  ///< the job's, as SampleStream::describe fills them in; null: unknown
+  /// With the job's sources, as SampleStream::describe fills them in; nullopt if they are unknown.
+  std::optional<ServiceState> sources = std::nullopt;
 };
 
 /// Collective over `comm`: throws ConfigError on every rank unless all bring the same state, and a service

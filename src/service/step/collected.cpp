@@ -73,7 +73,7 @@ RaggedBatch collect_on(const StepContext& context, const Step& step, const StepR
   std::string where;
   work([&] { where = " on rank " + std::to_string(root); });
   const RaggedBatch mine = bring_home(context, step, results, where, work);
-  return gather_samples(context.everyone(), mine, root, context.transport());
+  return gather_samples(context.world(), mine, root, context.transport());
 }
 
 }  // namespace evenkeel

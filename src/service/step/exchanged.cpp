@@ -51,7 +51,7 @@ void require_derived_padding_mask(std::span<const CarriedField> fields) {
 std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
                                   OwnRanges& ranges, GuardedWork& work) {
   const Config& config = context.config;
-  auto& of_all = ranges.agree(context.everyone(), fields);
+  auto& of_all = ranges.agree(context.world(), fields);
   std::vector<CarriedField> carried;
   work.on_replicated_data([&] {
     carried = carried_fields(
@@ -77,8 +77,8 @@ void require_shared_rows(const StepContext& context, const Planned& planned, boo
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          const GuardedWork& work) {
   if (context.config.prefix == PrefixSharing::none || !are_shared) return;
-  work.agree(context.everyone());
-  require_equal_shared_rows(context.everyone(), planned.samples().table, planned.assignment, fields, mine);
+  work.agree(context.world());
+  require_equal_shared_rows(context.world(), planned.samples().table, planned.assignment, fields, mine);
 }
 
 StepTransfer transfer_of(const StepContext& context, const Planned& planned,
@@ -91,8 +91,8 @@ StepTransfer transfer_of(const StepContext& context, const Planned& planned,
 std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& transfer,
                               const GuardedWork& work) {
   if (!cuts_rows(context.config.fields)) return {};
-  work.agree(context.everyone());
-  return gather_row_cuts(context.everyone(), transfer);
+  work.agree(context.world());
+  return gather_row_cuts(context.world(), transfer);
 }
 
 std::vector<MicroBatch> weighed(const StepContext& context, const Planned& planned,
@@ -168,7 +168,6 @@ Step finish(Exchanged exchanged) noexcept {
   record->cost = std::move(gathered.cost);
   record->origin = gathered.origin;
   record->bytes_to = std::move(exchanged.moved.bytes_to);
-  record->bytes_from_data_ranks = std::move(exchanged.moved.bytes_from_data_ranks);
   record->volumes = std::move(exchanged.moved.volumes);
   record->made_at = std::chrono::steady_clock::now();
   step.record = record;

@@ -30,7 +30,7 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
 
 // Collective where the profile's costs are measured.
 void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWork& work) {
-  context.times->begin_step(context.everyone(), gathered.pass.profile);
+  context.times->begin_step(context.world(), gathered.pass.profile);
   work.on_replicated_data([&] {
     gathered.cost = context.cost_in_use(gathered.pass.profile);
     gathered.cost.use_in(gathered.pass.settings.balance);
@@ -82,19 +82,18 @@ std::pair<Gathered, Brought> gather_brought(const StepContext& context,
     call.text = "makes step " + std::to_string(index) + under_profile(profile);
     call.words.front() = fnv1a_64(call.text);
   });
-  GatheredLengths lengths =
-      gather_lengths(context.everyone(), summaries, std::move(fields), work.error(), call);
+  GatheredLengths lengths = gather_lengths(context.world(), summaries, std::move(fields), work.error(), call);
   // Nobody has failed so far.
   samples->table = std::move(lengths.table);
   samples->table.set_row_counts(
-      gather_row_counts(context.everyone(), samples->table, lengths.fields, *mine, config.fields));
+      gather_row_counts(context.world(), samples->table, lengths.fields, *mine, config.fields));
   samples->table.set_field_sums(
-      gather_field_sums(context.everyone(), samples->table, lengths.fields, context.cost_fields, *mine));
+      gather_field_sums(context.world(), samples->table, lengths.fields, context.cost_fields, *mine));
   Gathered gathered{*std::move(pass), index, {}, {}, samples};
   work([&] { add_tokens_if_empty(lengths.fields); });
   use_measured_cost(context, gathered, work);
   if (config.prefix == PrefixSharing::trees)
-    samples->trees = gather_prefix_trees(context.everyone(), samples->table, *mine,
+    samples->trees = gather_prefix_trees(context.world(), samples->table, *mine,
                                          gathered.pass.settings.predict_ahead, context.transport());
   gathered.pass.seconds.read = read_seconds;
   gathered.pass.seconds.gather = gathered.pass.stopwatch.lap();
@@ -120,7 +119,7 @@ std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& 
     ranges = OwnRanges(mine, context.config.fields, context.sends_messages);
     exchange.emplace();
   });
-  std::vector<FieldSpec> fields = agree_on_fields(context.everyone(), std::move(brought), work.error());
+  std::vector<FieldSpec> fields = agree_on_fields(context.world(), std::move(brought), work.error());
   // Nobody has failed so far.
   Gathered gathered{*std::move(pass), before.index, {}, {}, before.record->samples};
   use_measured_cost(context, gathered, work);

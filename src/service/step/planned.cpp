@@ -20,7 +20,7 @@ bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed)
   return most[0] != 0 || most[1] == ~most[2];
 }
 
-// Collective over the ranks that have a place.
+// Collective.
 void plan_own(const StepContext& context, const StepProblem& problem, Planned& planned, GuardedWork& work) {
   const Mesh& mesh = context.mesh;
   const std::array own{DpRank{mesh.here().dp}};
@@ -35,38 +35,24 @@ void plan_own(const StepContext& context, const StepProblem& problem, Planned& p
   planned.gathered.pass.seconds.agree = peers.seconds();
 }
 
-/// The rank that works out what all ranks plan alike, and those that it tells.
-struct Teller {
-  const Communicator& told;
-  int rank = 0;
-};
-
-Teller teller_of(const StepContext& context) {
-  const Mesh& mesh = context.mesh;
-  switch (context.assigned_by) {
-    case AssignedBy::a_rank_of_each_node:
-      break;
-    case AssignedBy::first_without_a_place:
-      return {mesh.everyone(), mesh.grid().num_ranks()};
-  }
-  return {mesh.node(), 0};
-}
+// One rank of each node computes what all ranks would compute alike, and shares it with the others of the
+// node.
+constexpr int planner_of_node = 0;
 
 }  // namespace
 
 std::optional<StrategyChoice> decide_strategy(const StepContext& context, const StepProblem& problem,
                                               PlanSettings& settings, GuardedWork& work) {
   if (!is_strategy_open(settings)) return std::nullopt;
-  const auto [ranks, teller] = teller_of(context);
-  const std::optional<StrategyChoice> choice = choose_strategy_together(ranks, teller, problem, work);
+  const std::optional<StrategyChoice> choice =
+      choose_strategy_together(context.mesh.node(), planner_of_node, problem, work);
   if (choice) settings.balance.strategy = choice->strategy;
   return choice;
 }
 
 void assign(const StepContext& context, const StepProblem& problem, StepAssignment& assignment,
             GuardedWork& work) {
-  const auto [ranks, teller] = teller_of(context);
-  assign_together(ranks, teller, problem, assignment, work);
+  assign_together(context.mesh.node(), planner_of_node, problem, assignment, work);
 }
 
 Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& work) {
@@ -78,7 +64,7 @@ Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& wo
   BegunPass& pass = planned.gathered.pass;
   pass.record->strategy = decide_strategy(context, problem, pass.settings, work);
   assign(context, problem, planned.assignment, work);
-  if (context.mesh.has_place()) plan_own(context, problem, planned, work);
+  plan_own(context, problem, planned, work);
   pass.seconds.plan = pass.stopwatch.lap() - pass.seconds.agree;
   return planned;
 }

@@ -84,12 +84,11 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   work.on_replicated_data([&] { passes = passes_of(context, planned); });
   work(
       [&] { passes.front().needed = needs_of(table, here, planned.plan.micro_batches, planned.settings()); });
-  work.agree(mesh.everyone());
+  work.agree(mesh.world());
   for (PlannedPass& pass : std::span(passes).subspan(1)) {
     const StepProblem problem{table, pass.settings, planned.gathered.index, planned.samples().trees};
     decide_strategy(context, problem, pass.settings, work);
     assign(context, problem, pass.assignment, work);
-    if (!mesh.has_place()) continue;
     const std::array own{here};
     RankPeers peers(mesh.along(Axis::dp), work);
     const StepPlan plan = plan_dp_ranks(problem, pass.assignment, own, peers);
@@ -98,11 +97,11 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   std::vector<Need> mine;
   work([&] {
     const GridPoint place = mesh.here();
-    if (!mesh.has_place() || place.tp != 0 || place.cp != 0 || place.pp != 0) return;
+    if (place.tp != 0 || place.cp != 0 || place.pp != 0) return;
     for (std::size_t p = 0; p < passes.size(); ++p)
       for (const PackedShape& shape : passes[p].needed) mine.push_back({static_cast<std::int64_t>(p), shape});
   });
-  const auto all = all_gather_lists<Need>(mesh.everyone(), mine, work.error(), "shapes of micro-batches");
+  const auto all = all_gather_lists<Need>(mesh.world(), mine, work.error(), "shapes of micro-batches");
   work([&] {
     Shapes shapes = *planned.shapes;
     const Shapes added = shapes_to_add(by_pass(passes, all.values), shapes);

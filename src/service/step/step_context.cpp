@@ -33,10 +33,8 @@ std::optional<ContextSizes> groups_of(const MeshSettings& mesh) {
   return mesh.context_sizes;
 }
 
-// Ranks beyond those of the grid have no place in it.
 Mesh mesh_over(const Communicator& world, const Config& config) {
-  const Grid grid = grid_over(world, config);
-  return {world, grid, {world.size() - grid.num_ranks(), groups_of(config.mesh)}};
+  return {world, grid_over(world, config), groups_of(config.mesh)};
 }
 
 // A number that no other service has.
@@ -77,10 +75,9 @@ void require_made(const Step& step) {
                    "A step that is passed to another pass is gone: use the one that is returned");
 }
 
-StepContext::StepContext(const Communicator& world, const Config& config_of_job, const ServiceState& from,
-                         AssignedBy by)
-    : mesh(mesh_over(world, config_of_job)), assigned_by(by) {
-  fail_together(everyone(), try_on_replicated_data([&] {
+StepContext::StepContext(const Communicator& ranks, const Config& config_of_job, const ServiceState& from)
+    : mesh(mesh_over(ranks, config_of_job)) {
+  fail_together(world(), try_on_replicated_data([&] {
                   config = config_of_job;
                   dp_of_rank = dp_of_ranks(mesh.grid());
                   find_cost_fields();
@@ -93,9 +90,9 @@ StepContext::StepContext(const Communicator& world, const Config& config_of_job,
                   config.require_valid_fields();
                   prepare_shapes(from);
                 }));
-  number = draw_number(everyone());
-  prepare_exchange(everyone(), transport());
-  sends_messages = !moves_without_messages(everyone(), transport());
+  number = draw_number(world());
+  prepare_exchange(world(), transport());
+  sends_messages = !moves_without_messages(world(), transport());
 }
 
 void StepContext::find_cost_fields() {
@@ -124,8 +121,7 @@ void StepContext::prepare_shapes(const ServiceState& from) {
 PlanSettings StepContext::plan_settings(std::string_view profile) const {
   PlanSettings settings = config.plan_settings(mesh.grid().sizes(), profile);
   settings.dp_of_rank = dp_of_rank;
-  const std::span<const int> nodes = mesh.nodes().first(dp_of_rank.size());
-  settings.node_of_rank.assign(nodes.begin(), nodes.end());
+  settings.node_of_rank.assign(mesh.nodes().begin(), mesh.nodes().end());
   cost_in_use(profile).use_in(settings.balance);
   return settings;
 }

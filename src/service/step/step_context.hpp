@@ -20,12 +20,6 @@
 
 namespace evenkeel {
 
-/// Who works out who gets which samples, and tells others of it.
-enum class AssignedBy : std::uint8_t {
-  a_rank_of_each_node,    ///< tells those of its node; all ranks have a place
-  first_without_a_place,  ///< tells all ranks, which have better to do
-};
-
 /// The shapes that micro-batches are padded to, in the order in which they were chosen; null without
 /// micro_batch.shapes.
 using ChosenShapes = std::shared_ptr<const std::vector<PackedShape>>;
@@ -33,10 +27,10 @@ using ChosenShapes = std::shared_ptr<const std::vector<PackedShape>>;
 /// What all steps of a service are made with. Equal on all ranks, but for their places in the mesh; costs
 /// that are measured change from step to step, on all ranks alike.
 struct StepContext {
-  /// Collective over `world`. `from` is equal on all ranks; its job was compared.
-  StepContext(const Communicator& world, const Config& config, const ServiceState& from, AssignedBy by);
+  /// Collective over `ranks`. `from` is equal on all ranks; its job was compared.
+  StepContext(const Communicator& ranks, const Config& config, const ServiceState& from);
 
-  [[nodiscard]] const Communicator& everyone() const noexcept { return mesh.everyone(); }
+  [[nodiscard]] const Communicator& world() const noexcept { return mesh.world(); }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
   [[nodiscard]] DerivedFieldSettings derived(std::string_view profile) const;
   [[nodiscard]] TransportSettings transport() const noexcept;
@@ -48,7 +42,6 @@ struct StepContext {
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
 
   Mesh mesh;
-  AssignedBy assigned_by;
   Config config;
   std::vector<int> dp_of_rank;  // where samples are, for their placement
   std::unique_ptr<TimeReports> times;

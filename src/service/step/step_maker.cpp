@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-StepMaker::StepMaker(const Communicator& world, const Config& config, const ServiceState& from, AssignedBy by)
-    : context_(world, config, from, by), shapes_(context_.first_shapes), next_step_(from.next_step) {}
+StepMaker::StepMaker(const Communicator& world, const Config& config, const ServiceState& from)
+    : context_(world, config, from), shapes_(context_.first_shapes), next_step_(from.next_step) {}
 
 ServiceState StepMaker::state() const {
   ServiceState state = state_at(next_step_);

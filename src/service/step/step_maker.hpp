@@ -26,8 +26,7 @@ struct Gathered;
 class StepMaker {
  public:
   /// `from` is equal on all ranks; its job was compared.
-  StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {},
-            AssignedBy by = AssignedBy::a_rank_of_each_node);
+  StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return context_.mesh; }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const {
@@ -48,11 +47,6 @@ class StepMaker {
   [[nodiscard]] ServiceState state_at(std::int64_t step) const;
   /// With micro_batch.shapes: those chosen so far; nothing without.
   [[nodiscard]] const ChosenShapes& shapes() const noexcept { return shapes_; }
-  /// The number of the service, which no other has.
-  [[nodiscard]] std::uint64_t service() const noexcept { return context_.number; }
-  [[nodiscard]] std::int64_t next_step() const noexcept { return next_step_; }
-  /// The serial that the next pass will have.
-  [[nodiscard]] std::uint64_t next_serial() const noexcept { return passes_ + 1; }
   /// Lets the next step be this one.
   void go_to(std::int64_t step) noexcept { next_step_ = step; }
 

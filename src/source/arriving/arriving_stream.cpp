@@ -135,7 +135,7 @@ struct ArrivingStream::Parts {
     }
   };
 
-  Parts(int ranks_of_job, const Config& configured) : config(configured), num_ranks(ranks_of_job) {}
+  explicit Parts(const Config& configured) : config(configured) {}
 
   void choose_passes(std::span<const std::string> profiles);
   void open_buffer(const Communicator& readers, GuardedWork& work);
@@ -145,7 +145,6 @@ struct ArrivingStream::Parts {
   [[nodiscard]] RaggedBatch cut(RaggedBatch batch) const;
 
   Config config;
-  int num_ranks;  // of the job, for the grid
   int reader = 0;
   int num_readers = 1;
   std::int64_t most_steps = SampleStream::all_steps;
@@ -181,8 +180,7 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
         throw ConfigError(
             "stream.listen",
             "is " + settings.listen + ", which the ranks of other machines that read cannot reach",
-            "Set it to an address of the network, with stream.token_file; or let data ranks of "
-            "one machine read");
+            "Set it to an address of the network, with stream.token_file");
       }
     }
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
@@ -204,7 +202,7 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
 
 void ArrivingStream::Parts::choose_passes(std::span<const std::string> profiles) {
   require_samples_for_updates(config);
-  passes = settings_of_passes(config.grid(num_ranks).sizes(), config, profiles);
+  passes = settings_of_passes(config.grid(num_readers).sizes(), config, profiles);
   require_fit(config, passes, profiles);
   longest = longest_for_filter(config, passes);
 }
@@ -267,8 +265,8 @@ RaggedBatch ArrivingStream::Parts::cut(RaggedBatch batch) const {
   return cut_samples({&batch, 1}, cuts, config.fields);
 }
 
-ArrivingStream::ArrivingStream(const Communicator& readers, int num_ranks, const Config& config)
-    : ReadingStream(readers), parts_(std::make_unique<Parts>(num_ranks, config)) {}
+ArrivingStream::ArrivingStream(const Communicator& readers, const Config& config)
+    : ReadingStream(readers), parts_(std::make_unique<Parts>(config)) {}
 
 ArrivingStream::~ArrivingStream() = default;
 
@@ -364,9 +362,11 @@ void ArrivingStream::wait_again() noexcept {
   parts_->must_stop = false;
 }
 
-void ArrivingStream::tell_fingerprints(ServiceState& state) const {
-  state.sources = {{parts_->opened.url, 0, 0, fnv1a_64(parts_->opened.identity)}};
-  state.order = 0;
+void ArrivingStream::describe(ServiceState& state) {
+  together(readers(), [&] {
+    state.sources = {{parts_->opened.url, 0, 0, fnv1a_64(parts_->opened.identity)}};
+    state.order = 0;
+  });
 }
 
 }  // namespace evenkeel

@@ -18,7 +18,7 @@ namespace evenkeel {
 /// each is written down in the buffer, where the others wait for it, and every rank fetches its own share.
 class ArrivingStream final : public ReadingStream {
  public:
-  ArrivingStream(const Communicator& readers, int num_ranks, const Config& config);
+  ArrivingStream(const Communicator& readers, const Config& config);
   ~ArrivingStream() override;
   void open(const Config& config, std::span<const std::string> profiles) override;
   void end_at(std::int64_t most_steps) noexcept override;
@@ -29,13 +29,11 @@ class ArrivingStream final : public ReadingStream {
   [[nodiscard]] RaggedBatch read(std::int64_t step) override;
   [[nodiscard]] DelayFigures delayed() override { return {}; }
   [[nodiscard]] ArrivalFigures arrived() override;
+  void describe(ServiceState& state) override;
   void publish(std::int64_t version) override;
   void trained(std::int64_t next_step) override;
   void stop_waiting() noexcept override;
   void wait_again() noexcept override;
-
-  void take_fingerprints() override {}
-  void tell_fingerprints(ServiceState& state) const override;
 
  private:
   struct Parts;
