@@ -746,7 +746,8 @@ BufferStatus Buffer::status() const {
           identity_,
           std::chrono::duration<double>(waited_).count(),
           job_.number,
-          is_job_alive()};
+          is_job_alive(),
+          settings_.group_size};
 }
 
 std::optional<double> Buffer::since_last_sample() const {

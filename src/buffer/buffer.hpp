@@ -77,6 +77,7 @@ struct BufferStatus {
   double waited = 0;     ///< seconds that jobs of this process's time have waited for samples
   std::int64_t job = 0;  ///< the number of the job that began last; 0: none
   bool is_job_alive = false;
+  std::int64_t group_size = 1;
 };
 
 /// What a job may form a step of.

@@ -108,6 +108,7 @@ ordered_json json_of(const BufferStatus& status) {
   ordered_json out{
       {"version", of.version},
       {"ended", of.ended},
+      {"group_size", status.group_size},
       {"store", status.store},
       {"durable", status.risk.empty()},
       {"capacity", status.capacity},

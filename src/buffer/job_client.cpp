@@ -289,10 +289,18 @@ std::string JobClient::status() {
   return connection_->get("/v1/status");
 }
 
-void JobClient::send(std::string_view samples, SampleForm form, const std::string& packed) {
+BufferRules JobClient::rules() {
+  return connection_->of_json(status(), [](const json& in) {
+    return BufferRules{in.at("group_size"), in.at("version")};
+  });
+}
+
+Receipt JobClient::send(std::string_view samples, SampleForm form, const std::string& packed) {
   const bool are_tensors = form == SampleForm::tensors;
   const std::string type = are_tensors ? "application/vnd.safetensors" : "application/x-ndjson";
-  connection_->send("/v1/samples", samples, type, packed);
+  return connection_->of_json(connection_->send("/v1/samples", samples, type, packed), [](const json& in) {
+    return Receipt{in.at("accepted"), in.at("duplicates"), in.at("stale"), in.at("version")};
+  });
 }
 
 void JobClient::end() {

@@ -32,6 +32,20 @@ struct JobBegun {
   ToldFormats formats;   ///< how its samples' lines write fields
 };
 
+/// What a producer needs to know of a buffer.
+struct BufferRules {
+  std::int64_t group_size = 1;
+  std::int64_t version = 0;  ///< of the policy
+};
+
+/// What became of the samples of a request.
+struct Receipt {
+  std::int64_t accepted = 0;
+  std::int64_t duplicates = 0;
+  std::int64_t stale = 0;
+  std::int64_t version = 0;  ///< of the policy
+};
+
 /// Tickets that were granted, and with which no group was begun so far.
 struct TicketsOut {
   std::int64_t count = 0;
@@ -116,9 +130,10 @@ class JobClient {
   JsonlSchema schema();
   /// What GET /v1/status says, as JSON.
   std::string status();
+  [[nodiscard]] BufferRules rules();
   /// What a producer does: samples of this form, which are `packed` with gzip or zstd, or not (empty).
   /// Durable on return, if the buffer is. Throws LimitError too, for what is too much for the buffer.
-  void send(std::string_view samples, SampleForm form, const std::string& packed);
+  Receipt send(std::string_view samples, SampleForm form, const std::string& packed);
   void end();
   void publish(std::int64_t version);
   /// The job's state is saved after this step: what it and earlier ones have is freed.

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
     Wrong, CommandLine,
     testing::Values(
         WrongWords{"",
-                   "name a command: run, buffer, plan, synth, inspect, convert, config, bench, "
+                   "name a command: run, buffer, feed, plan, synth, inspect, convert, config, bench, "
                    "completion. See: "
                    "evenkeel --help"},
         WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"config show no.yaml",
                    "no.yaml: cannot open the configuration: No such file or directory"},
         WrongWords{"fly",
-                   "unknown command 'fly'; there are run, buffer, plan, synth, inspect, convert, "
+                   "unknown command 'fly'; there are run, buffer, feed, plan, synth, inspect, convert, "
                    "config, bench, "
                    "completion"},
         WrongWords{"bench",

@@ -170,7 +170,7 @@ TEST_F(ConvertCommand, says_how_far_it_is_and_what_it_does_not_read) {
 TEST_F(ConvertCommand, is_told_what_its_names_do_not_tell) {
   const ProgramResult unknown = convert("a.jsonl", "b.parquet");
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("b.parquet: has a name that does not tell its format"));
+  EXPECT_THAT(unknown.err, HasSubstr("b.parquet: has a name that does not imply its format"));
   write_text(in("l.csv"), "length\n3\n");
   EXPECT_THAT(convert("l.csv", "m.jsonl").err, HasSubstr("--from lengths makes them up"));
   EXPECT_EQ(convert("l.csv", "m.jsonl", "--from lengths").status, 0);

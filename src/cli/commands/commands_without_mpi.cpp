@@ -42,6 +42,10 @@ void add_convert_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "convert");
 }
 
+void add_feed_command(CLI::App& app, Action& chosen) {
+  add_missing_command(app, chosen, "feed");
+}
+
 void add_bench_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "bench");
 }

@@ -18,6 +18,7 @@
 #include "cli/launcher.hpp"
 #include "cli/option_values.hpp"
 #include "cli/read_as_option.hpp"
+#include "cli/source_kind.hpp"
 #include "cli/terminal/logging.hpp"
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/terminal.hpp"
@@ -47,10 +48,6 @@ struct ConvertOptions {
 constexpr std::int64_t samples_at_once = 256;
 constexpr std::int64_t tokens_at_once = std::int64_t{1} << 20;
 
-constexpr std::array kinds{
-    std::pair{"jsonl", SourceKind::jsonl},     std::pair{"safetensors", SourceKind::safetensors},
-    std::pair{"numpy", SourceKind::numpy},     std::pair{"megatron", SourceKind::megatron},
-    std::pair{"lengths", SourceKind::lengths}, std::pair{"dump", SourceKind::dump}};
 constexpr std::array formats{
     std::pair{"jsonl", SampleFormat::jsonl}, std::pair{"safetensors", SampleFormat::safetensors},
     std::pair{"numpy", SampleFormat::npz}, std::pair{"megatron", SampleFormat::megatron},
@@ -66,23 +63,6 @@ std::vector<std::string> words_of(const Table& table) {
 template <typename Table>
 auto meaning_of(const Table& table, const std::string& word) {
   return std::ranges::find(table, word, [](const auto& entry) { return std::string(entry.first); })->second;
-}
-
-SourceKind kind_of(const ConvertOptions& options) {
-  if (!options.from_kind.empty()) return meaning_of(kinds, options.from_kind);
-  std::error_code unknown;
-  if (fs::is_directory(options.from, unknown)) return SourceKind::dump;
-  fs::path name = options.from;
-  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
-  const std::string ending = name.extension().string();
-  if (ending == ".jsonl") return SourceKind::jsonl;
-  if (ending == ".safetensors") return SourceKind::safetensors;
-  if (ending == ".npz" || ending == ".npy") return SourceKind::numpy;
-  if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
-  throw ConfigError(options.from.string(), "has a name that does not tell its format",
-                    ending == ".csv"
-                        ? "A length table has no tokens; --from lengths makes them up"
-                        : "Say it: --from " + fmt::format("{}", fmt::join(words_of(kinds), ", ")));
 }
 
 SampleFormat format_of(const ConvertOptions& options) {
@@ -177,7 +157,7 @@ NamedFields told_fields(const ConvertOptions& options, SourceKind kind) {
 
 int convert(const ConvertOptions& options) {
   SourceSettings settings;
-  settings.kind = kind_of(options);
+  settings.kind = source_kind_of(options.from, options.from_kind);
   settings.path = options.from;
   const NamedFields fields = told_fields(options, *settings.kind);
   const SampleFormat format = format_of(options);
@@ -212,7 +192,7 @@ void add_convert_command(CLI::App& app, Action& chosen) {
       ->add_option("--from", options->from_kind,
                    "The format of A, as in source.kind, if its name does not imply it")
       ->type_name("KIND")
-      ->transform(one_of(words_of(kinds)));
+      ->transform(one_of(source_kind_words()));
   add_read_as_option(*command, options->told);
   command->add_option("--to", options->to_kind, "The format of B, if its name does not imply it")
       ->type_name("KIND")

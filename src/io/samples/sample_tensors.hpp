@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -34,6 +35,10 @@ inline constexpr std::string_view uid = "uid";
 inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< where uid is texts
 /// What fields have one row for, by name, as JSON: metadata of safetensors, an array of bytes elsewhere.
 inline constexpr std::string_view field_kinds = "evenkeel_fields";
+/// Names that no field may have, since they mean something else.
+inline constexpr std::array reserved{
+    tokens,  attention_mask, offsets, cu_seqlens,  prompt_lengths, prompt_offsets,
+    prompts, responses,      uid,     uid_offsets, field_kinds,    std::string_view("cu_seqlens_padded")};
 }  // namespace tensor_names
 
 /// A sample's lengths, in tokens.

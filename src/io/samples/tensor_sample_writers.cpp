@@ -17,11 +17,6 @@ namespace {
 
 namespace names = tensor_names;
 constexpr std::size_t copied_at_once = std::size_t{1} << 20;
-constexpr std::array own_names{
-    names::tokens,      names::attention_mask, names::offsets,
-    names::cu_seqlens,  names::prompt_lengths, names::prompt_offsets,
-    names::prompts,     names::responses,      names::uid,
-    names::uid_offsets, names::field_kinds,    std::string_view("cu_seqlens_padded")};
 
 /// Uids as tensors hold them: an integer of 64 bits each, a text each, or none at all.
 class KeptUids {
@@ -177,7 +172,7 @@ class SpoolingWriter : public SampleWriter {
   [[nodiscard]] bool is_kept(const FieldSpec& spec) const {
     if (dropped_.contains(spec.name)) return false;
     const auto is_own = [](const std::string& name) {
-      return std::ranges::count(own_names, std::string_view(name)) > 0;
+      return std::ranges::count(names::reserved, std::string_view(name)) > 0;
     };
     const bool has_own_name = is_own(spec.name) || (is_counted(spec.kind) && is_own(offsets_name(spec.name)));
     const bool has_form = spec.dtype != DType::bfloat16 || has_bfloat16_;

@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+#include <mpi.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/mpi/communicator.hpp>
+#include <boost/mpi/environment.hpp>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/printable.hpp"
+#include "base/text_layout.hpp"
+#include "buffer/door.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/failures.hpp"
+#include "cli/option_values.hpp"
+#include "cli/read_as_option.hpp"
+#include "cli/source_kind.hpp"
+#include "cli/terminal/logging.hpp"
+#include "cli/terminal/progress.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+#include "report/reported_source.hpp"
+#include "source/arriving/waiting_note.hpp"
+#include "source/feed/feeder.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FeedOptions {
+  std::vector<std::string> files;
+  std::string kind;
+  ToldFormats read_as;
+  fs::path config;
+  std::vector<std::string> overrides;
+  FeedSettings to;
+  fs::path token_file;
+  bool ends = false;
+  ProgressStyle progress = ProgressStyle::automatic;
+};
+
+/// The configuration with these files as its source.
+Config config_of(const FeedOptions& options) {
+  if (options.files.empty() && options.config.empty())
+    throw ConfigError("feed", "has nothing to read", "Name files, or a configuration with sources: --config");
+  std::vector<std::string> settings;
+  if (!options.files.empty()) {
+    const SourceKind kind = source_kind_of(options.files.front(), options.kind);
+    settings.push_back("source.kind=" + word_of(kind));
+    const nlohmann::json paths = options.files;
+    settings.push_back("source.path=" + (paths.size() == 1 ? paths.front() : paths).dump());
+  }
+  for (const auto& [name, format] : options.read_as)
+    settings.push_back("fields." + name + ".read_as=" + std::string(name_of(format)));
+  settings.insert(settings.end(), options.overrides.begin(), options.overrides.end());
+  const Config job = options.config.empty() ? parse_config("{}", "the command line", settings)
+                                            : load_config(options.config, settings);
+  if (!options.files.empty() && !job.sources.empty())
+    throw ConfigError("--config", "has sources, and FILES are named", "Leave one of them out");
+  return config_of_feeder(job);
+}
+
+std::string default_name(const Config& config) {
+  std::string name;
+  if (config.sources.empty()) return config.source.path_text();
+  for (const auto& [source, settings] : config.sources) name += (name.empty() ? "" : "+") + source;
+  return name;
+}
+
+void warn_of_what_is_left_out(const SampleStream& stream) {
+  for (const StreamSource& source : stream.sources()) {
+    const std::string name = printable(source.name.empty() ? source.path : source.name);
+    if (!source.left_out.empty()) spdlog::warn("{}: left out: {}", name, printable(source.left_out));
+    if (const std::string filtered = filter_in_words(source.counts); !filtered.empty())
+      spdlog::warn("{}: {}", name, filtered);
+  }
+}
+
+/// Reads a step while the one before is sent.
+void send_all(SampleStream& stream, Feeder& feeder, ProgressStyle style) {
+  Progress progress(style, stream.num_samples(), "sample");
+  const auto read = [&](std::int64_t step) {
+    return std::async(std::launch::async, [&stream, step] { return stream.read(step); });
+  };
+  if (stream.num_steps() == 0) return;
+  std::future<RaggedBatch> next = read(0);
+  for (std::int64_t step = 0; step < stream.num_steps(); ++step) {
+    RaggedBatch samples = next.get();
+    if (step + 1 < stream.num_steps()) next = read(step + 1);
+    const std::int64_t tokens = samples.num_tokens();
+    const std::int64_t size = samples.size();
+    feeder.send(std::move(samples));
+    progress.advance(tokens, size);
+  }
+  progress.finish();
+}
+
+int feed(FeedOptions options) {
+  const Config config = loaded([&] { return config_of(options); });
+  if (!options.token_file.empty()) options.to.token = read_token(options.token_file);
+  if (options.to.name.empty()) options.to.name = default_name(config);
+  // Feeders know nothing of each other, even if one launcher starts several of them.
+  const boost::mpi::environment environment(boost::mpi::threading::single, false);
+  const boost::mpi::communicator self(MPI_COMM_SELF, boost::mpi::comm_attach);
+  set_up_logging(0, false, "info");
+  send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
+  SampleStream stream(self, config);
+  warn_of_what_is_left_out(stream);
+  Feeder feeder(options.to);
+  send_all(stream, feeder, options.progress);
+  if (options.ends) feeder.end();
+  const FeedFigures& sent = feeder.figures();
+  std::cout << fmt::format("{}: sent {}, {}; {} new, {} duplicates, {} stale\n", printable(options.to.url),
+                           counted(sent.samples, "sample"), counted(sent.tokens, "token"),
+                           sent.samples - sent.duplicates - sent.stale, sent.duplicates, sent.stale);
+  return 0;
+}
+
+void add_source_options(CLI::App& command, const std::shared_ptr<FeedOptions>& options) {
+  command.add_option("FILES", options->files,
+                     "What to read: files, quoted patterns, or the folder of a dump");
+  command
+      .add_option("--from", options->kind,
+                  "The format, as in source.kind, if the first name does not imply it")
+      ->type_name("KIND")
+      ->transform(one_of(source_kind_words()));
+  add_read_as_option(command, options->read_as);
+  command
+      .add_option("--config", options->config,
+                  "A job's configuration: its source, sources, batch and fields count")
+      ->type_name("FILE");
+  command
+      .add_option("--set", options->overrides,
+                  "Set one of its keys, such as batch.shuffle=true or batch.too_long=drop; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_buffer_options(CLI::App& command, const std::shared_ptr<FeedOptions>& options) {
+  command.add_option("--to", options->to.url, "The address of the buffer, such as http://127.0.0.1:8710")
+      ->type_name("URL")
+      ->required();
+  command
+      .add_option("--name", options->to.name,
+                  "What the uids of groups begin with; by default the path, or the names of the sources")
+      ->type_name("TEXT");
+  command
+      .add_option("--version-of-samples", options->to.version,
+                  "The version of samples that do not have one; by default the buffer's latest")
+      ->type_name("NUMBER")
+      ->check(whole_number(0));
+  command.add_flag("--end", options->ends, "Say at the end that no more samples will come from anybody");
+  command.add_option("--token-file", options->token_file, "A file with the buffer's token")
+      ->type_name("FILE");
+  command.add_option("--ca", options->to.ca, "Certificates (PEM) to trust for https")->type_name("FILE");
+  command
+      .add_option("--patience", options->to.patience,
+                  "Seconds to retry while the buffer is full or not there; by default forever")
+      ->type_name("SECONDS")
+      ->check(positive_number());
+}
+
+}  // namespace
+
+void add_feed_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
+      "feed", "Read samples from files and send them to a buffer, from which a job takes them");
+  auto options = std::make_shared<FeedOptions>();
+  add_source_options(*command, options);
+  add_buffer_options(*command, options);
+  command
+      ->add_option_function<std::string>(
+          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
+          "auto (a bar on a terminal, else lines), bar, lines or off")
+      ->type_name("STYLE")
+      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  command->footer(
+      "A feeder that is started again sends the same samples under the same keys, and the buffer takes each\n"
+      "of them once.\n"
+      "\n"
+      "Examples:\n"
+      "  evenkeel feed rollouts.jsonl --to http://127.0.0.1:8710 --end\n"
+      "  evenkeel feed 'shards/*.jsonl.gz' --to http://10.0.0.5:8710 --set batch.shuffle=true\n"
+      "  evenkeel feed --config job.yaml --to https://buffer:8710 --token-file token --ca ca.pem");
+  command->callback([options, &chosen] { chosen = [options] { return feed(*options); }; });
+}
+
+}  // namespace evenkeel::cli

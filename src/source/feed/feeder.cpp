@@ -1,0 +1,138 @@
+#include "source/feed/feeder.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "io/samples/ragged_body.hpp"
+#include "source/arriving/patience.hpp"
+
+namespace evenkeel {
+namespace {
+
+constexpr std::int64_t bytes_of_request = 4 << 20;
+
+std::string name_of_sample(std::int64_t number) {
+  return "sample " + std::to_string(number) + " of the feeder";
+}
+
+/// Adds a field with one integer per sample.
+std::span<std::int64_t> add_integers(RaggedBatch& samples, const char* name) {
+  Column& column = samples.add_field(FieldSpec{name, DType::int64, FieldKind::sample, {}});
+  return column.values<std::int64_t>();
+}
+
+}  // namespace
+
+// A buffer that is full or restarting answers later; whatever else it refuses is an error.
+template <typename Call>
+auto Feeder::until_answered(Call&& call) {
+  Patience patience(settings_.patience, settings_.url, true);
+  for (;;) {
+    try {
+      return call();
+    } catch (const IoError& error) {
+      patience.lacks_buffer(error);
+    }
+  }
+}
+
+Feeder::Feeder(const FeedSettings& settings)
+    : settings_(settings), client_(settings.url, settings.token, settings.ca) {
+  const BufferRules rules = until_answered([&] { return client_.rules(); });
+  group_size_ = rules.group_size;
+  version_ = rules.version;
+}
+
+void Feeder::send(RaggedBatch samples) {
+  if (!samples.contexts().empty() &&
+      std::ranges::any_of(samples.contexts(), [](auto hash) { return hash != 0; })) {
+    throw InputError("batch.too_long", "is split, and pieces of trees cannot be sent to a buffer",
+                     "Drop or truncate long samples instead");
+  }
+  const std::vector<std::string> uids = name_samples(samples);
+  set_versions(samples);
+  for (std::int64_t first = 0; first < samples.size();) {
+    std::int64_t last = first;
+    std::int64_t bytes = 0;
+    while (last < samples.size() && (last == first || bytes < bytes_of_request))
+      bytes += bytes_of_sample(samples, last++);
+    const auto names =
+        std::span(uids).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+    send_body(ragged_body(samples, first, last, names), last - first);
+    first = last;
+  }
+  figures_.tokens += samples.num_tokens();
+}
+
+void Feeder::end() {
+  until_answered([&] { client_.end(); });
+}
+
+std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
+  const bool has_index = samples.find("index") != nullptr;
+  std::vector<std::string> uids;
+  std::vector<std::int64_t> indexes;
+  for (const SampleShape& sample : samples.samples()) {
+    if (group_size_ == 1) {
+      uids.push_back(settings_.name + ":" + std::to_string(next_));
+      indexes.push_back(0);
+    } else {
+      indexes.push_back(count_in_group(sample));
+      uids.push_back(settings_.name + ":" + std::to_string(sample.group));
+    }
+    ++next_;
+  }
+  if (!has_index) std::ranges::copy(indexes, add_integers(samples, "index").begin());
+  return uids;
+}
+
+std::int64_t Feeder::count_in_group(const SampleShape& sample) {
+  const std::string limit =
+      "the groups of the buffer at " + settings_.url + " have " + std::to_string(group_size_);
+  if (is_own_group(sample.group))
+    throw InputError(
+        name_of_sample(next_), "has no uid, and " + limit + " samples",
+        "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");
+  const std::int64_t index = in_group_[sample.group]++;
+  if (index < group_size_) return index;
+  throw InputError(name_of_sample(next_), "is one more of its group, and " + limit,
+                   "Start the buffer with a larger --group-size, or read the source once (epochs: 1)");
+}
+
+void Feeder::set_versions(RaggedBatch& samples) const {
+  if (samples.find("version") != nullptr || samples.find("versions") != nullptr) return;
+  std::ranges::fill(add_integers(samples, "version"), settings_.version.value_or(version_));
+}
+
+void Feeder::send_body(const std::string& body, std::int64_t samples) {
+  const Receipt receipt = until_answered([&] { return client_.send(body, SampleForm::tensors, ""); });
+  version_ = std::max(version_, receipt.version);
+  figures_.samples += samples;
+  figures_.duplicates += receipt.duplicates;
+  figures_.stale += receipt.stale;
+}
+
+Config config_of_feeder(const Config& job) {
+  if (job.sources.empty() && job.source.kind == SourceKind::stream)
+    throw ConfigError("source.kind", "is stream, which is what a feeder sends to",
+                      "Name the files to read, or a configuration with other sources");
+  if (job.delay.is_on())
+    throw ConfigError("batch.delay_outliers", "depends on the job's mesh, which a feeder does not know",
+                      "Leave it out: the step former of a stream looks ahead (stream.look_ahead)");
+  if (job.filter.too_long != TooLong::error && !job.filter.max_length)
+    throw ConfigError("batch.max_length", "is auto, which depends on the job's caps and mesh",
+                      "Set it to a number of tokens");
+  Config config;
+  config.source = job.source;
+  config.sources = job.sources;
+  config.mix = job.mix;
+  config.batch = job.batch;
+  config.filter = job.filter;
+  config.fields = job.fields;
+  config.micro_batch.max_tokens = std::max(config.micro_batch.max_tokens, job.filter.max_length.value_or(0));
+  return config;
+}
+
+}  // namespace evenkeel
