@@ -33,15 +33,14 @@ double train_on(const Step& step) {
   return loss;
 }
 
-void train(const boost::mpi::communicator& world, const Config& config, const DataService& service) {
+void train(const boost::mpi::communicator& world, const Config& config) {
   SampleStream samples(world, config);
-  const auto read = [&](std::int64_t step) { return samples.read(step); };
-  Prefetcher steps(world, config, samples.num_steps(), read);
-  const boost::mpi::communicator& trainers = service.mesh().world();
+  DataService service(world, config);
+  Steps steps = service.steps(samples);
   while (const std::optional<Step> step = steps.next()) {
-    const double sum = boost::mpi::all_reduce(trainers, train_on(*step), std::plus<>());
+    const double sum = boost::mpi::all_reduce(world, train_on(*step), std::plus<>());
     const double loss = sum / service.mesh().grid().sizes().dp;
-    if (trainers.rank() == 0)
+    if (world.rank() == 0)
       std::printf("step %lld: %lld samples, loss %.9f\n", static_cast<long long>(step->index),
                   static_cast<long long>(step->num_samples), loss);
   }
@@ -59,7 +58,7 @@ int main(int argc, char** argv) {
   }
   try {
     const Config config = load_config(arguments[1]);
-    train(world, config, DataService(world, config));
+    train(world, config);
   } catch (const Error& error) {
     // Every rank throws the same error.
     if (world.rank() == 0) std::fprintf(stderr, "%s\n", error.what());

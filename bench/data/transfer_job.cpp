@@ -118,10 +118,10 @@ double TransferJob::seconds_to_plan() {
   });
 }
 
-Prefetcher TransferJob::prefetch(std::int64_t depth, std::int64_t steps) const {
+DataService TransferJob::service_ahead(std::int64_t depth) const {
   Config config = config_for(options_, {});
   config.exchange.prefetch = depth;
-  return {world_, config, steps, [this](std::int64_t) { return mine_; }};
+  return {world_, config};
 }
 
 std::vector<std::vector<double>> at_first_rank(const boost::mpi::communicator& world,

@@ -6,7 +6,6 @@
 
 #include "bench/benchmarks.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 
 namespace evenkeel::bench {
 
@@ -42,7 +41,9 @@ class TransferJob {
 
   /// Collective: `steps` steps over all samples, `depth` of them made ahead. Reading is one copy of this
   /// rank's samples. The job must outlive it.
-  [[nodiscard]] Prefetcher prefetch(std::int64_t depth, std::int64_t steps) const;
+  [[nodiscard]] DataService service_ahead(std::int64_t depth) const;
+  /// The samples that this rank brings to each step.
+  [[nodiscard]] const RaggedBatch& mine() const noexcept { return mine_; }
 
   /// Whether ranks of different nodes take part.
   [[nodiscard]] bool has_several_nodes() const noexcept { return node_.size() < world_.size(); }

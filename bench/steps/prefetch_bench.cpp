@@ -17,9 +17,10 @@ namespace {
 /// Trains on `rounds` steps after the warm-up. Seconds that the slowest rank waited for each.
 std::vector<double> waits(const boost::mpi::communicator& world, const TransferJob& job, std::int64_t depth,
                           int rounds, const std::function<void()>& compute) {
-  Prefetcher prefetcher = job.prefetch(depth, warm_up + rounds);
+  DataService service = job.service_ahead(depth);
+  Steps steps = service.steps([&](std::int64_t) { return job.mine(); }, warm_up + rounds);
   std::vector<double> waits;
-  while (const std::optional<Step> step = prefetcher.next()) {
+  while (const std::optional<Step> step = steps.next()) {
     waits.push_back(boost::mpi::all_reduce(world, step->waited, boost::mpi::maximum<double>()));
     compute();
     world.barrier();

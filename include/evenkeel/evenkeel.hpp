@@ -4,12 +4,10 @@
 //
 //   Config a job's settings: its mesh, caps, costs (load_config and parse_config read YAML)
 //   RaggedBatch   the samples that a rank brings
-//   DataService   makes steps from them, collective over the job's ranks
-//   Prefetcher    makes them ahead of the trainer
-//   Step          what a rank gets: micro-batches, each with its tensors and their weights in the loss
-//   StepResults   what it computed, to be returned to the samples' ranks
-//   Error         what goes wrong, the same on every rank
-//   Watchdog      ends a job whose ranks would wait for each other forever
+//   DataService   makes steps from them, collective over the job's ranks: now, or ahead of the trainer
+//   (Steps) Step          what a rank gets: micro-batches, each with its tensors and their weights in the
+//   loss StepResults   what it computed, to be returned to the samples' ranks Error         what goes wrong,
+//   the same on every rank Watchdog      ends a job whose ranks would wait for each other forever
 //
 // Without MPI, evenkeel/planner.hpp plans from lengths alone.
 
@@ -17,8 +15,8 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
+#include "evenkeel/service/steps.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "evenkeel/watchdog/watchdog.hpp"

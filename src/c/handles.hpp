@@ -17,7 +17,6 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
@@ -54,8 +53,6 @@ struct evenkeel_results {
 struct evenkeel_service {
   evenkeel::Communicator ranks;  // the caller's
   evenkeel::Config config;
-  std::optional<evenkeel::ServiceState> from;  // where it goes on
-  evenkeel::ChangedJob changed = evenkeel::ChangedJob::refused;
   std::shared_ptr<evenkeel::DataService> service;  // its streams', too
 
   [[nodiscard]] const evenkeel::Communicator& trainers() const noexcept { return service->mesh().world(); }
@@ -69,7 +66,7 @@ struct evenkeel_stream {
   /// is where a rank that lacks it can tell the others.
   std::map<std::int64_t, std::unique_ptr<evenkeel_step>> handles;
   std::mutex of_handles;
-  std::optional<evenkeel::Prefetcher> steps;  // the last, and first to go: its thread uses what is above
+  std::optional<evenkeel::Steps> steps;  // the last, and first to go: its thread uses what is above
 };
 
 namespace evenkeel::c {

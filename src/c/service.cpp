@@ -21,7 +21,7 @@ struct SavedState {
 
 // What may fail on this rank alone, before ranks communicate.
 std::unique_ptr<evenkeel_service> prepare(MPI_Comm comm, const evenkeel_config* config,
-                                          const SavedState* saved) {
+                                          const SavedState* saved, std::optional<ServiceState>& from) {
   require(config, "config");
   auto service = std::make_unique<evenkeel_service>();
   service->ranks = boost::mpi::communicator(comm, boost::mpi::comm_attach);
@@ -29,8 +29,7 @@ std::unique_ptr<evenkeel_service> prepare(MPI_Comm comm, const evenkeel_config* 
   if (saved == nullptr) return service;
   require_list(saved->text, saved->bytes, "state");
   const std::string_view text(text_or_empty(saved->text), static_cast<std::size_t>(saved->bytes));
-  service->from = parse_state(text, "the state");
-  service->changed = saved->accepts_changes ? ChangedJob::accepted : ChangedJob::refused;
+  from = parse_state(text, "the state");
   return service;
 }
 
@@ -39,19 +38,19 @@ evenkeel_status make_service(MPI_Comm comm, const evenkeel_config* config, const
   return guarded([&] {
     if (service != nullptr) *service = nullptr;
     std::unique_ptr<evenkeel_service> made;
+    std::optional<ServiceState> from;
     const std::optional<ErrorReport> error = try_locally([&] {
       require(service, "service");
-      made = prepare(comm, config, saved);
+      made = prepare(comm, config, saved, from);
     });
     if (error) {
       const Communicator ranks{BorrowedRanks(comm)};
       require_ranks_of_one_group(ranks);
       fail_together(ranks, error);  // the others begin to make a service with the same agreement
     }
-    if (made->from) {
-      const ChangedJob changed =
-          made->changed == ChangedJob::accepted ? ChangedJob::accepted : ChangedJob::sources_elsewhere;
-      made->service = std::make_shared<DataService>(made->ranks, made->config, *made->from, changed);
+    if (from) {
+      const ChangedJob changed = saved->accepts_changes ? ChangedJob::accepted : ChangedJob::refused;
+      made->service = std::make_shared<DataService>(made->ranks, made->config, *from, changed);
     } else {
       made->service = std::make_shared<DataService>(made->ranks, made->config);
     }

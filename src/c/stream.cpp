@@ -31,15 +31,10 @@ std::unique_ptr<evenkeel_step> take_handle(evenkeel_stream& stream, std::int64_t
 }
 
 // Collective.
-void make_steps(const evenkeel_service& service, std::string profile, evenkeel_stream& stream) {
+void make_steps(std::string profile, evenkeel_stream& stream) {
+  stream.service->require_same_sources(*stream.samples);
   const auto reader = [&stream](std::int64_t step) { return read(stream, step); };
-  const std::int64_t steps = stream.samples->num_steps();
-  if (service.from) {
-    stream.steps.emplace(service.ranks, service.config, steps, reader, *service.from, *stream.samples,
-                         service.changed, std::move(profile));
-  } else {
-    stream.steps.emplace(service.ranks, service.config, steps, reader, std::move(profile));
-  }
+  stream.steps.emplace(stream.service->steps(reader, stream.samples->num_steps(), std::move(profile)));
 }
 
 }  // namespace
@@ -65,7 +60,7 @@ evenkeel_status evenkeel_stream_create(const evenkeel_service* service, const ch
     made->service = service->service;
     made->trainers = service->trainers();
     made->samples.emplace(service->ranks, service->config, passes);
-    make_steps(*service, std::move(first), *made);
+    make_steps(std::move(first), *made);
     *stream = made.release();
   });
 }
@@ -87,23 +82,13 @@ evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** st
   });
 }
 
-evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* stream, const evenkeel_step* step,
-                                            int64_t micro_batch, double seconds) {
-  return guarded([&] {
-    require(stream, "stream");
-    const std::size_t m = micro_batch_index(step, micro_batch);
-    stream->steps->report_time(step->step, m, seconds);
-    stream->service->report_time(step->step, m, seconds);
-  });
-}
-
 evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes) {
   return guarded([&] {
     if (state != nullptr) *state = nullptr;
     require(stream, "stream");
     ServiceState now = together(stream->trainers, [&] {
       require(state, "state");
-      return stream->steps->state(*stream->service);
+      return stream->service->state();
     });
     stream->samples->describe(now);
     hand_out(to_text(now), state, bytes);

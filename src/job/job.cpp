@@ -170,7 +170,7 @@ void Job::describe() {
 }
 
 ServiceState Job::state() const {
-  ServiceState state = prefetcher_ ? prefetcher_->state(service_) : service_.state();
+  ServiceState state = service_.state();
   state.sources = described_.sources;
   state.order = described_.order;
   return state;
@@ -209,7 +209,7 @@ void Job::run() {
   if (first()) tell_beginning();
   if (first()) warn_of_what_is_read_otherwise();
   start_watching();
-  start_prefetching();
+  start_making_steps();
   const auto now = [this] { return state(); };
   std::int64_t reached = begin;  // the first step that was not handed out
   while (std::optional<Step> step = next()) {
@@ -288,15 +288,15 @@ void Job::start_watching() {
 std::optional<Step> Job::next() {
   const Phase phase("take a step");
   watch_->asks();
-  std::optional<Step> step = prefetcher_->next();
-  watch_->gets(prefetcher_->in_background());
+  std::optional<Step> step = ahead_->next();
+  watch_->gets(ahead_->in_background());
   return step;
 }
 
-void Job::start_prefetching() {
+void Job::start_making_steps() {
   const auto read = [this](std::int64_t step) { return stream_->read(step); };
-  prefetcher_.emplace(world(), config_, steps_, read, state_.begin(), ChangedJob::accepted, profiles_[0]);
-  if (first() && config_.exchange.prefetch > 0 && !prefetcher_->in_background())
+  ahead_.emplace(service_.steps(read, steps_, profiles_[0]));
+  if (first() && config_.exchange.prefetch > 0 && !ahead_->in_background())
     observer_.warns("MPI does not support MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }
 

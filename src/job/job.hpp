@@ -10,7 +10,6 @@
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "job/job_state.hpp"
 #include "job/output/output_folders.hpp"
@@ -92,7 +91,7 @@ class Job {
   void describe();
   [[nodiscard]] ServiceState state() const;
   void start_watching();
-  void start_prefetching();
+  void start_making_steps();
   [[nodiscard]] std::optional<Step> next();
   /// Collective: whoever keeps samples for the job may forget those of steps before this one.
   void free_samples_before(std::int64_t step);
@@ -118,7 +117,7 @@ class Job {
   bool warned_of_steps_ = false;
   bool warned_of_samples_ = false;
   std::optional<Watch> watch_;
-  std::optional<Prefetcher> prefetcher_;  // last: its thread reads from the source
+  std::optional<Steps> ahead_;  // last: its thread reads from the source
 };
 
 }  // namespace evenkeel

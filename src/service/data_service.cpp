@@ -1,12 +1,14 @@
 #include "evenkeel/service/data_service.hpp"
 
 #include <functional>
-#include <optional>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
+#include "service/service_parts.hpp"
 #include "service/state/resume_checks.hpp"
-#include "service/step/step_maker.hpp"
 
 namespace evenkeel {
 
@@ -20,47 +22,98 @@ PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) noexcept {
   return *this;
 }
 
-/// All ranks take this memory before any of them communicates about the service.
-struct DataService::Parts {
-  std::optional<StepMaker> maker;
-  const RaggedBatch no_fields;
+namespace {
 
-  /// Collective over `world`.
-  [[nodiscard]] static std::unique_ptr<Parts> make(const Communicator& world) {
-    require_ranks_of_one_group(world);
-    return together(world, [] { return std::make_unique<Parts>(); });
-  }
-  /// Begins a collective call, which without MPI also ends here.
-  [[nodiscard]] StepMaker& called() {
-    require_ranks_of_one_group(maker->mesh().world());
-    return *maker;
-  }
-};
+std::unique_ptr<ServiceParts> make_parts(const Communicator& world) {
+  require_ranks_of_one_group(world);
+  return together(world, [] { return std::make_unique<ServiceParts>(); });
+}
 
-DataService::DataService(const Communicator& world, const Config& config) : parts_(Parts::make(world)) {
+/// Begins a collective call, which without MPI also ends here.
+StepMaker& called(ServiceParts& parts) {
+  require_ranks_of_one_group(parts.maker->mesh().world());
+  return *parts.maker;
+}
+
+/// Throws unless steps can be made ahead now. On replicated data.
+void require_free_for_steps(const ServiceParts& parts) {
+  if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
+  if (parts.ahead)
+    throw InputError("service", "already makes steps ahead, and has one position",
+                     "Destroy these Steps first");
+  if (parts.has_made_steps)
+    throw InputError("service", "has made steps of samples that the trainer brought, and has one position",
+                     "Use another service for steps made ahead");
+}
+
+/// Throws unless the trainer can bring samples. On replicated data.
+void require_free_for_samples(const ServiceParts& parts) {
+  if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
+  if (parts.ahead || parts.ended)
+    throw InputError("service", "makes steps ahead, and has one position",
+                     "Use another service for samples that the trainer brings");
+}
+
+}  // namespace
+
+ServiceState ServiceParts::state() const {
+  if (!ahead && !ended) return maker->state();
+  ServiceState state = ahead ? ahead->state() : *ended;
+  for (const auto& [profile, cost] : maker->state().costs)
+    if (profile != profile_ahead) state.costs.insert_or_assign(profile, cost);
+  return state;
+}
+
+DataService::DataService(const Communicator& world, const Config& config) : parts_(make_parts(world)) {
   parts_->maker.emplace(world, config);
 }
 
 DataService::DataService(const Communicator& world, const Config& config, const ServiceState& from,
                          ChangedJob changed)
-    : DataService(world, config, Resumption{from, changed}) {}
-
-DataService::DataService(const Communicator& world, const Config& config, const Resumption& from)
-    : parts_(Parts::make(world)) {
-  require_resumable(world, config, from);
-  parts_->maker.emplace(world, config, from.state);
+    : parts_(make_parts(world)) {
+  require_resumable(world, config, from, changed);
+  parts_->maker.emplace(world, config, from);
+  if (changed == ChangedJob::refused && !from.sources.empty())
+    fail_together(world, try_on_replicated_data([&] { parts_->unchecked = from; }));
 }
 
 DataService::DataService(DataService&&) noexcept = default;
 DataService& DataService::operator=(DataService&&) noexcept = default;
 DataService::~DataService() = default;
 
+bool DataService::has_unchecked_sources() const noexcept {
+  return parts_->unchecked.has_value();
+}
+
+void DataService::require_sources(const ServiceState& now) {
+  fail_together(mesh().world(), try_on_replicated_data([&] {
+                  ServiceState other = *parts_->unchecked;
+                  other.sources = now.sources;
+                  other.order = now.order;
+                  require_same_job(*parts_->unchecked, other, state_to_resume_from);
+                }));
+  parts_->unchecked.reset();
+}
+
+Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string profile) {
+  StepMaker& maker = called(*parts_);
+  ServiceState from;
+  fail_together(maker.mesh().world(), try_on_replicated_data([&] {
+                  require_free_for_steps(*parts_);
+                  from = parts_->state();
+                  parts_->profile_ahead = profile;
+                }));
+  parts_->ahead.emplace(maker.mesh().world(), maker.config(),
+                        StepsWanted{num_steps, std::move(read), std::move(profile)}, from);
+  return Steps(*parts_);
+}
+
 const Mesh& DataService::mesh() const noexcept {
   return parts_->maker->mesh();
 }
 
 ServiceState DataService::state() const {
-  return parts_->maker->state();
+  return parts_->state();
 }
 
 PlanSettings DataService::plan_settings(std::string_view profile) const {
@@ -68,7 +121,14 @@ PlanSettings DataService::plan_settings(std::string_view profile) const {
 }
 
 Step DataService::step(const Reader& read, std::string_view profile) {
-  return parts_->called().first_pass(read, profile);
+  StepMaker& maker = called(*parts_);
+  const auto brought = [&] {
+    require_free_for_samples(*parts_);
+    return read();
+  };
+  Step step = maker.first_pass(std::ref(brought), profile);
+  parts_->has_made_steps = true;
+  return step;
 }
 
 Step DataService::step(RaggedBatch mine, std::string_view profile) {
@@ -77,11 +137,11 @@ Step DataService::step(RaggedBatch mine, std::string_view profile) {
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  return parts_->called().later_pass(std::move(before), profile, added);
+  return called(*parts_).later_pass(std::move(before), profile, added);
 }
 
 Step DataService::step(Step before, std::string_view profile, const Reader& added) {
-  StepMaker& maker = parts_->called();
+  StepMaker& maker = called(*parts_);
   GuardedWork work;
   RaggedBatch fields;
   work([&] { fields = added(); });
@@ -93,15 +153,16 @@ Step DataService::step(Step before, std::string_view profile) {
 }
 
 RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {
-  return parts_->called().collect(step, results);
+  return called(*parts_).collect(step, results);
 }
 
 RaggedBatch DataService::collect_on(const Step& step, const StepResults& results, int root) const {
-  return parts_->called().collect_on(step, results, root);
+  return called(*parts_).collect_on(step, results, root);
 }
 
 void DataService::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
   parts_->maker->report_time(step, micro_batch, seconds);
+  if (parts_->ahead) parts_->ahead->maker().report_time(step, micro_batch, seconds);
 }
 
 }  // namespace evenkeel

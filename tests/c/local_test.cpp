@@ -272,7 +272,6 @@ TEST(CLocal, null_is_an_error_everywhere_and_may_be_destroyed) {
                                        evenkeel_service_state(nullptr, &text, nullptr),
                                        evenkeel_stream_create(nullptr, nullptr, 0, &stream),
                                        evenkeel_stream_next(nullptr, &step),
-                                       evenkeel_stream_report_time(nullptr, nullptr, 0, 1),
                                        evenkeel_stream_state(nullptr, &text, nullptr),
                                        evenkeel_stream_publish(nullptr, 1),
                                        evenkeel_stream_trained(nullptr, 1)})

@@ -128,7 +128,7 @@ TEST(CStream, hands_its_steps_on_to_later_passes_of_the_service) {
     EXPECT_STREQ(info.profile, "update");
     samples += info.num_samples;
     ASSERT_GT(info.num_micro_batches, 0);
-    EXPECT_EQ(evenkeel_stream_report_time(stream.get(), step.get(), 0, 0.5), EVENKEEL_OK);
+    EXPECT_EQ(evenkeel_service_report_time(service.get(), step.get(), 0, 0.5), EVENKEEL_OK);
   }
   EXPECT_EQ(samples, 50);
 }
@@ -153,7 +153,7 @@ TEST(CStream, keeps_the_measured_costs_of_all_passes_in_its_state) {
         const auto length = static_cast<double>(part.samples[i].prompt + part.samples[i].response);
         seconds += 1e-6 * length + 1e-9 * length * length;
       }
-      ASSERT_EQ(evenkeel_stream_report_time(stream.get(), step.get(), m, seconds), EVENKEEL_OK);
+      ASSERT_EQ(evenkeel_service_report_time(service.get(), step.get(), m, seconds), EVENKEEL_OK);
     }
   };
   while (const Held<evenkeel_step> step = next_of(stream)) {

@@ -1,9 +1,9 @@
-/* A Prefetcher on three ranks: on each a thread that makes steps, and a trainer that takes them, calls a service of its own
- * with some, and destroys the prefetcher after any. What is inside a call is in service.pml; here a call is its
+/* Steps of a service on three ranks: on each a thread that makes steps, and a trainer that takes them, calls a service of its own
+ * with some, and destroys the steps after any. What is inside a call is in service.pml; here a call is its
  * announcement and its last agreement. Any part of a rank's work may fail, on any ranks. docs/protocol.md says where each
  * part is in the code.
  *
- * WITHOUT_THREADS: steps are made in next() and progress(). STOPS_APART: trainers destroy their prefetchers after
+ * WITHOUT_THREADS: steps are made in next() and progress(). STOPS_APART: trainers destroy their steps after
  * different steps, which contracts forbid: nobody may wait for good all the same. */
 
 #include "meetings.pml"
@@ -150,7 +150,7 @@ proctype Trainer(byte me) {
      atomic {
 #ifdef STOPS_APART
        if
-       :: empty(ready[me]) -> break  /* "a rank destroyed its Prefetcher at an earlier step": the job should end */
+       :: empty(ready[me]) -> break  /* "a rank destroyed its Steps at an earlier step": the job should end */
        :: nempty(ready[me])
        fi;
 #endif
@@ -184,7 +184,7 @@ stop:
     :: empty(ready[me]) -> break
     od
   };
-  /* The prefetcher has gone, and what its thread used with it. */
+  /* The steps have gone, and what its thread used with it. */
   assert(joined[me] && empty(ready[me]))
 }
 

@@ -10,11 +10,11 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "service/equal_steps.hpp"
 #include "service/steps_in_all_modes.hpp"
 #include "support/foreign_ranks.hpp"
+#include "support/service_ahead.hpp"
 
 // Ranks that something else than MPI connects get the steps, bit for bit, that MPI would give them.
 
@@ -102,7 +102,7 @@ TEST_F(ForeignSteps, of_prefetchers_come_from_a_thread_where_ranks_allow_them) {
   const auto reader = [&](std::int64_t step) { return read(step); };
   for (const bool threads : {false, mpi_.allows_threads()}) {
     DataService expected(mpi_, config);
-    Prefetcher steps(foreign_world(threads), config, 4, reader);
+    test::ServiceAhead steps(foreign_world(threads), config, 4, reader);
     EXPECT_EQ(steps.in_background(), threads);
     for (std::int64_t step = 0; step < 4; ++step) expect_equal(*steps.next(), expected.step(read(step)));
     EXPECT_FALSE(steps.next().has_value());

@@ -4,9 +4,9 @@
 #include <boost/mpi/communicator.hpp>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "service/equal_steps.hpp"
+#include "support/service_ahead.hpp"
 
 namespace evenkeel::resume_test {
 namespace {
@@ -27,7 +27,8 @@ Config made_up_job(std::int64_t prefetch = 1) {
 
 std::vector<Step> steps_of_a_run(const boost::mpi::communicator& world, const Config& config) {
   SampleStream stream(world, config);
-  Prefetcher steps(world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); });
+  test::ServiceAhead steps(world, config, stream.num_steps(),
+                           [&](std::int64_t step) { return stream.read(step); });
   std::vector<Step> all;
   while (auto step = steps.next()) all.push_back(std::move(*step));
   return all;
@@ -43,7 +44,7 @@ TEST(Resume, after_any_step_gives_the_steps_that_were_left) {
     ServiceState state = state_of_new_job(config);
     for (std::size_t at = 0; at < whole.size(); ++at) {
       SampleStream stream(world, config);
-      Prefetcher steps(
+      test::ServiceAhead steps(
           world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
       const std::optional<Step> step = steps.next();
       ASSERT_TRUE(step.has_value());
@@ -53,7 +54,7 @@ TEST(Resume, after_any_step_gives_the_steps_that_were_left) {
       EXPECT_EQ(state.next_step, step->index + 1);
     }
     SampleStream stream(world, config);
-    Prefetcher steps(
+    test::ServiceAhead steps(
         world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
     EXPECT_FALSE(steps.next().has_value());
   }
@@ -72,7 +73,7 @@ TEST(Resume, on_another_mesh_keeps_the_samples_of_every_step) {
     ServiceState state = state_of_new_job(config);
     state.next_step = 5;
     SampleStream stream(some, other);
-    Prefetcher steps(
+    test::ServiceAhead steps(
         some, other, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
     for (std::size_t at = 5; at < whole.size(); ++at) {
       const std::optional<Step> step = steps.next();
@@ -109,7 +110,7 @@ TEST(Resume, after_a_step_that_failed_counts_it) {
   const boost::mpi::communicator world;
   const Config config = made_up_job();
   SampleStream stream(world, config);
-  Prefetcher steps(world, config, 4, [&](std::int64_t step) {
+  test::ServiceAhead steps(world, config, 4, [&](std::int64_t step) {
     if (step == 1) throw InputError("step 1", "is malformed");
     return stream.read(step);
   });
@@ -159,7 +160,6 @@ TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them)
   state.next_step = 1;
   ServiceState changed = state;
   ++changed.sources[0].digest;
-  const auto read = [&](std::int64_t step) { return stream.read(step); };
   const auto error_of = [](const auto& resume) -> std::string {
     try {
       resume();
@@ -168,17 +168,24 @@ TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them)
     }
     return "it went on";
   };
-  const auto prefetch = [&](const ServiceState& from) { Prefetcher(world, config, 9, read, from, stream); };
-  const auto serve = [&](const ServiceState& from) { DataService(world, config, from, stream); };
-  EXPECT_EQ(error_of([&] { prefetch(state); }), "it went on");
-  EXPECT_EQ(error_of([&] { serve(state); }), "it went on");
-  EXPECT_THAT(error_of([&] { prefetch(changed); }), HasSubstr("synthetic has other content"));
-  EXPECT_THAT(error_of([&] { serve(changed); }), HasSubstr("synthetic has other content"));
-  EXPECT_THAT(error_of([&] { Prefetcher(world, config, 9, read, state); }),
-              HasSubstr("no stream to compare"));
-  EXPECT_THAT(error_of([&] { DataService(world, config, state); }), HasSubstr("no stream to compare"));
-  EXPECT_NO_THROW(Prefetcher(world, config, 9, read, changed, stream, ChangedJob::accepted));
-  EXPECT_NO_THROW(DataService(world, config, changed, ChangedJob::sources_elsewhere));
+  const auto make_ahead = [&](const ServiceState& from, ChangedJob changed = ChangedJob::refused) {
+    DataService service(world, config, from, changed);
+    const Steps steps = service.steps(stream);
+  };
+  const auto bring = [&](const ServiceState& from) {
+    DataService service(world, config, from);
+    service.require_same_sources(stream);
+    EXPECT_EQ(service.step(stream.read(1)).index, 1);
+  };
+  EXPECT_EQ(error_of([&] { make_ahead(state); }), "it went on");
+  EXPECT_EQ(error_of([&] { bring(state); }), "it went on");
+  EXPECT_THAT(error_of([&] { make_ahead(changed); }), HasSubstr("synthetic has other content"));
+  EXPECT_THAT(error_of([&] { bring(changed); }), HasSubstr("synthetic has other content"));
+  EXPECT_EQ(error_of([&] { make_ahead(changed, ChangedJob::accepted); }), "it went on");
+  DataService unchecked(world, config, state);
+  const auto read = [&](std::int64_t step) { return stream.read(step); };
+  EXPECT_THAT(error_of([&] { (void)unchecked.steps(read, 9); }), HasSubstr("no stream to compare"));
+  EXPECT_THAT(error_of([&] { (void)unchecked.step(stream.read(1)); }), HasSubstr("no stream to compare"));
 }
 
 TEST(Resume, from_another_state_on_some_rank_is_everybodys_error) {
@@ -204,22 +211,53 @@ TEST(Resume, from_another_state_on_some_rank_is_everybodys_error) {
               HasSubstr("checksum"));
 }
 
-TEST(Resume, keeps_the_costs_of_first_and_of_later_passes) {
+TEST(Resume, keeps_the_costs_measured_in_first_and_in_later_passes) {
   const boost::mpi::communicator world;
   Config config = made_up_job();
   config.balance.measured = MeasuredCost{1, 1000};
   config.profiles["update"] = config.profile({});
-  ServiceState state = state_of_new_job(config);
-  state.costs = {{"", {1e-3, 3e-6, 1e-9, 640}}, {"update", {2e-3, 5e-6, 2e-9, 80}}};
-  ServiceState of_service = state;
-  of_service.costs = {{"", {9e-3, 9e-6, 9e-9, 9}}, {"update", {4e-3, 7e-6, 3e-9, 90}}};
-  const DataService passes(world, config, of_service);
+  ServiceState reached;
+  {
+    DataService service(world, config);
+    SampleStream stream(world, config);
+    Steps steps = service.steps(stream);
+    for (int i = 0; i < 6; ++i) {
+      std::optional<Step> step = steps.next();
+      ASSERT_TRUE(step.has_value());
+      for (std::size_t m = 0; m < step->micro_batches.size(); ++m) service.report_time(*step, m, 1e-3);
+      const Step update = service.step(std::move(*step), "update");
+      for (std::size_t m = 0; m < update.micro_batches.size(); ++m) service.report_time(update, m, 2e-3);
+    }
+    reached = service.state();
+  }
+  EXPECT_EQ(reached.next_step, 6);
+  ASSERT_TRUE(reached.costs.contains(""));
+  ASSERT_TRUE(reached.costs.contains("update"));
+  EXPECT_GT(reached.costs.at("update").observations, 0);
+  DataService resumed(world, config, reached);
   SampleStream stream(world, config);
-  Prefetcher steps(
-      world, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); }, state);
-  const ServiceState now = steps.state(passes);
-  EXPECT_EQ(now.costs.at(""), state.costs.at(""));
-  EXPECT_EQ(now.costs.at("update"), of_service.costs.at("update"));
+  const Steps steps = resumed.steps(stream);
+  EXPECT_EQ(resumed.state().costs, reached.costs);
+}
+
+TEST(Resume, has_one_position_of_steps_made_ahead_or_of_samples_that_the_trainer_brings) {
+  const boost::mpi::communicator world;
+  const Config config = made_up_job();
+  SampleStream stream(world, config);
+  DataService service(world, config);
+  {
+    Steps steps = service.steps(stream);
+    EXPECT_EQ(steps.next()->index, 0);
+    EXPECT_THROW((void)service.steps(stream), InputError);
+    EXPECT_THROW((void)service.step(RaggedBatch()), InputError);
+  }
+  EXPECT_EQ(service.state().next_step, 1);
+  EXPECT_THROW((void)service.step(RaggedBatch()), InputError);
+  EXPECT_EQ(service.steps(stream).next()->index, 1);
+  DataService bringing(world, config);
+  (void)bringing.step(stream.read(0));
+  EXPECT_THROW((void)bringing.steps(stream), InputError);
+  EXPECT_EQ(bringing.state().next_step, 1);
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "service/equal_steps.hpp"
 #include "service/steps_in_all_modes.hpp"
 #include "support/error_message.hpp"
+#include "support/service_ahead.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel::shapes_test {
@@ -281,11 +281,11 @@ TEST(FewShapes, go_on_after_a_stop_as_without_it) {
     config.exchange.prefetch = prefetch;
     const auto read = [&](std::int64_t step) { return longer_share(step, 1 + step % 3, world); };
     std::vector<Step> whole;
-    Prefetcher all(world, config, 12, read);
+    test::ServiceAhead all(world, config, 12, read);
     while (auto step = all.next()) whole.push_back(std::move(*step));
     ServiceState state = state_of_new_job(config);
     for (std::size_t at = 0; at < whole.size(); ++at) {
-      Prefetcher steps(world, config, 12, read, state);
+      test::ServiceAhead steps(world, config, 12, read, state);
       const std::optional<Step> step = steps.next();
       ASSERT_TRUE(step.has_value());
       expect_equal(*step, whole[at]);

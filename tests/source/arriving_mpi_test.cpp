@@ -17,11 +17,11 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "source/arriving.hpp"
 #include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
+#include "support/service_ahead.hpp"
 
 namespace evenkeel::arriving_test {
 namespace {
@@ -61,7 +61,7 @@ TEST_F(Arriving, waiting_that_was_stopped_goes_on_for_another_prefetcher) {
   const auto read = [&](std::int64_t step) { return stream.read(step); };
   ServiceState position;
   {
-    Prefetcher steps(world_, config, stream.num_steps(), read);
+    test::ServiceAhead steps(world_, config, stream.num_steps(), read);
     ASSERT_TRUE(steps.next());
     position = steps.state();
     stream.stop_waiting();
@@ -69,7 +69,7 @@ TEST_F(Arriving, waiting_that_was_stopped_goes_on_for_another_prefetcher) {
   stream.wait_again();
   send_groups(2, 4);
   end();
-  Prefetcher steps(world_, config, stream.num_steps(), read, position);
+  test::ServiceAhead steps(world_, config, stream.num_steps(), read, position);
   const std::optional<Step> next = steps.next();
   ASSERT_TRUE(next);
   EXPECT_EQ(next->index, 1);
@@ -99,8 +99,8 @@ TEST_F(Arriving, a_prefetcher_ends_with_the_samples_and_keeps_their_fields_and_g
   end();
   const Config config = config_of({"exchange.prefetch=2"});
   SampleStream stream(world_, config);
-  Prefetcher prefetcher(world_, config, stream.num_steps(),
-                        [&](std::int64_t step) { return stream.read(step); });
+  test::ServiceAhead prefetcher(world_, config, stream.num_steps(),
+                                [&](std::int64_t step) { return stream.read(step); });
   std::int64_t steps = 0;
   while (const std::optional<Step> step = prefetcher.next()) {
     EXPECT_EQ(step->index, steps++);
@@ -306,8 +306,8 @@ TEST_F(Arriving, patience_ends_with_the_same_error_on_every_rank) {
   send_groups(0, 1);
   const Config config = config_of({"stream.patience=0.1", "exchange.prefetch=0"});
   SampleStream stream(world_, config);
-  Prefetcher prefetcher(world_, config, stream.num_steps(),
-                        [&](std::int64_t step) { return stream.read(step); });
+  test::ServiceAhead prefetcher(world_, config, stream.num_steps(),
+                                [&](std::int64_t step) { return stream.read(step); });
   const std::string message = message_of([&] { static_cast<void>(prefetcher.next()); });
   EXPECT_THAT(message,
               AllOf(HasSubstr("stream.patience"), HasSubstr("1 is complete"), HasSubstr("producers")));
@@ -363,7 +363,8 @@ TEST_F(Arriving, a_step_that_all_groups_have_left_is_made_without_samples) {
     buffer.end();
   });
   SampleStream stream(world_, config);
-  Prefetcher steps(world_, config, stream.num_steps(), [&](std::int64_t step) { return stream.read(step); });
+  test::ServiceAhead steps(world_, config, stream.num_steps(),
+                           [&](std::int64_t step) { return stream.read(step); });
   std::vector<std::int64_t> samples;
   while (const std::optional<Step> step = steps.next()) samples.push_back(step->num_samples);
   EXPECT_THAT(samples, ElementsAre(0, 4));

@@ -66,7 +66,7 @@ using LimitError = ErrorOf<ErrorKind::limit>;
 using MeshError = ErrorOf<ErrorKind::mesh>;
 using IoError = ErrorOf<ErrorKind::io>;
 using MpiError = ErrorOf<ErrorKind::mpi>;
-/// What a reader throws in place of the samples of a step when there are none any more. A Prefetcher ends
+/// What a reader throws in place of the samples of a step when there are none any more. Steps end
 /// with the step before; a DataService throws it on every rank.
 using EndOfSamples = ErrorOf<ErrorKind::end>;
 

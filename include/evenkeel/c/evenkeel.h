@@ -425,7 +425,7 @@ EVENKEEL_API evenkeel_status evenkeel_service_report_time(const evenkeel_service
                                                           double seconds);
 /* The service's position, before its next step: text of at most 64 KiB, `*bytes` long and followed by a zero;
  * `bytes` may be NULL. The caller frees it with evenkeel_buffer_free. Equal on all ranks between collective
- * calls. Local. For a stream's steps use evenkeel_stream_state. */
+ * calls. Local. evenkeel_stream_state adds a stream's sources. */
 EVENKEEL_API evenkeel_status evenkeel_service_state(const evenkeel_service* service, char** state,
                                                     int64_t* bytes);
 EVENKEEL_API void evenkeel_service_destroy(evenkeel_service* service);
@@ -434,7 +434,8 @@ EVENKEEL_API void evenkeel_service_destroy(evenkeel_service* service);
 
 /* Steps from the sources that a configuration names, with `exchange.prefetch` of them made ahead: on a thread
  * if all ranks have MPI_THREAD_MULTIPLE, otherwise in evenkeel_stream_next. The service that it was made with
- * is for later passes and for collecting, and may be destroyed before it. */
+ * makes later passes, collects results and takes reported times. It may be destroyed before the stream. A
+ * service has one stream at a time, and makes no steps of samples that the trainer brings besides. */
 typedef struct evenkeel_stream evenkeel_stream;
 
 /* Opens the sources of the service's configuration, from where the service resumes. `profiles` are the passes
@@ -450,10 +451,6 @@ EVENKEEL_API int64_t evenkeel_stream_num_steps(const evenkeel_stream* stream);
 /* The next step, which the caller destroys; NULL and EVENKEEL_OK after the last one. Collective. An error in
  * making it is returned on all ranks, and later steps still follow. */
 EVENKEEL_API evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** step);
-/* evenkeel_service_report_time for the steps of this stream, in any of their passes. Local. */
-EVENKEEL_API evenkeel_status evenkeel_stream_report_time(const evenkeel_stream* stream,
-                                                         const evenkeel_step* step, int64_t micro_batch,
-                                                         double seconds);
 /* The trainer's position, after the last step that evenkeel_stream_next returned, the sources, and the costs
  * measured in all passes, in the form of evenkeel_service_state. Collective. */
 EVENKEEL_API evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes);

@@ -126,7 +126,7 @@ struct ExchangeSettings {
   ExchangePath path = ExchangePath::automatic;
   TensorParallelCopies tp_copies = TensorParallelCopies::own;
   NodeAggregation aggregate = NodeAggregation::automatic;
-  std::int64_t prefetch = 1;  ///< steps made ahead of the trainer (see Prefetcher)
+  std::int64_t prefetch = 1;  ///< steps made ahead of the trainer (see Steps)
 
   friend bool operator==(const ExchangeSettings&, const ExchangeSettings&) = default;
 };

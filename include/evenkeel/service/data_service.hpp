@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -13,11 +15,12 @@
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
 #include "evenkeel/service/step_results.hpp"
+#include "evenkeel/service/steps.hpp"
 
 namespace evenkeel {
 
-struct Resumption;
 class SampleStream;
+struct ServiceParts;
 
 /// Balances, packs and exchanges the samples of each step over the ranks of a communicator. Every rank is an
 /// owner (it may bring samples) and a consumer (it gets the micro-batches of its place in the mesh).
@@ -26,11 +29,16 @@ class SampleStream;
 /// with large micro-batches, then updates with small ones). If profiles assign and cut samples alike, no
 /// token moves again.
 ///
+/// There are two ways to make first passes, and a service has one of them: steps() makes steps ahead of the
+/// trainer, from a SampleStream or a reader; step() makes one step from the samples that the trainer brings
+/// now. Either way, the same service makes later passes, collects results, takes reported times and has one
+/// position, state().
+///
 /// All member functions are collective over the communicator unless they say otherwise. If ranks make, rerun
 /// or collect different steps, or name different profiles, every rank throws the same InputError, which says
 /// what each does, and the service remains usable. The last DataService must be destroyed before
-/// MPI_Finalize; later calls throw MpiError. Steps may be used after the service that made them is gone,
-/// until MPI_Finalize. Not thread-safe; one step at a time.
+/// MPI_Finalize; later calls throw MpiError. A Step may be used after the service that made it is gone, until
+/// MPI_Finalize. Not thread-safe; one call at a time.
 class DataService {
  public:
   /// Brings this rank's samples of a step. May throw Error: all ranks then throw it together, EndOfSamples
@@ -44,24 +52,36 @@ class DataService {
   /// Resumes from the state of a service, on the same mesh or another one: its first step has the number
   /// from.next_step, and is what that service would have made of the same samples. Measured costs are used
   /// until new ones are fitted. Throws on every rank as above; ConfigError that lists how the configuration
-  /// differs from the state's (see differences()), and for a state with sources, which only a stream can
-  /// compare, unless `changed` accepts that; and if ranks bring different states.
+  /// differs from the state's (see differences()), unless `changed` accepts that; and if ranks bring
+  /// different states. Sources are compared by require_same_sources() or steps().
   DataService(const Communicator& world, const Config& config, const ServiceState& from,
               ChangedJob changed = ChangedJob::refused);
-  /// The same, and the sources of `samples` are compared with the state's, if it has any.
-  DataService(const Communicator& world, const Config& config, const ServiceState& from,
-              SampleStream& samples, ChangedJob changed = ChangedJob::refused);
   DataService(DataService&&) noexcept;
   DataService& operator=(DataService&&) noexcept;
   ~DataService();
 
   [[nodiscard]] const Mesh& mesh() const noexcept;
-  /// The service's position, before its next step. The caller fills in sources and the job's name. Equal on
-  /// every rank between collective calls. Local, O(keys).
+  /// The trainer's position, before its next step, with the costs measured in all passes. With steps(), it is
+  /// after the last step that Steps::next() returned, or the error it threw; steps that are ready or being
+  /// made do not count. The caller fills in sources and the job's name. Equal on every rank between
+  /// collective calls. Local, O(keys).
   [[nodiscard]] ServiceState state() const;
+  /// Compares the sources of `samples` with those of the state that this service resumes from, once. Throws
+  /// ConfigError on every rank that lists how they differ, unless changes were accepted.
+  void require_same_sources(SampleStream& samples);
   /// The settings for the next step: the configuration's, with the costs measured so far. Throws ConfigError
   /// for a profile that the configuration does not have; so below. Local.
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile = {}) const;
+
+  /// Begins to make steps ahead of the trainer, planned with `profile`, from state().next_step on; the last
+  /// one is `num_steps` - 1. There is one Steps of a service at a time, which must be destroyed before the
+  /// service; the next one continues where it ended. Throws on every rank ConfigError if the number of steps
+  /// or the profiles of ranks differ, and for a state with sources that nobody has compared; InputError for a
+  /// negative number of steps, or if the service has other Steps or has made steps with step(); LimitError if
+  /// a rank cannot have a thread.
+  [[nodiscard]] Steps steps(Steps::Reader read, std::int64_t num_steps, std::string profile = {});
+  /// The same for all steps of a stream, which must outlive the Steps: calls require_same_sources() first.
+  [[nodiscard]] Steps steps(SampleStream& samples, std::string profile = {});
 
   /// Makes one step from the samples that the ranks bring (any number each, including none). Throws the same
   /// typed error on every rank: what a reader threw (other exceptions become InputError with their text),
@@ -80,7 +100,7 @@ class DataService {
   [[nodiscard]] Step step(RaggedBatch mine, std::string_view profile = {});
 
   /// Another pass over the samples of `before`, under another profile. `before` may be any earlier
-  /// step, even of another service with the same mesh and configuration, such as a Prefetcher's. If the
+  /// step, even of another service with the same mesh and configuration. If the
   /// profile assigns samples to the same DP ranks, cuts them alike and needs no field that `before` did
   /// not get (see FieldSettings::profiles), sequences are only repacked on each rank, with all their
   /// fields that the profile gets, including those that the trainer added to its micro-batches; an
@@ -117,18 +137,18 @@ class DataService {
   /// Reports how long this rank took for one micro-batch of a step: forward, backward or both, but always the
   /// same, including waiting for the members of its group but for no others. Local and thread-safe; any rank
   /// may report any micro-batches, or none. If the step's profile has `balance.cost: measured`, the times of
-  /// all ranks are gathered when later steps of that profile begin, and balance these; otherwise, and for
-  /// empty micro-batches, it has no effect. `step` is from this service, or from a Prefetcher with the same
-  /// configuration: report to both, since each balances the passes that it makes. Throws InputError for a
-  /// step that was moved from, a micro-batch that does not exist, or seconds that are not finite and above 0.
+  /// all ranks are gathered when later passes of that profile begin, and balance these; otherwise, and for
+  /// empty micro-batches, it has no effect. Steps that are ready or being made ahead are already planned: a
+  /// time affects the next one that is started, the same on all ranks, up to N + 1 steps later. Throws
+  /// InputError for a step that was moved from, a micro-batch that does not exist, or seconds that are not
+  /// finite and above 0.
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
 
  private:
-  struct Parts;
+  [[nodiscard]] bool has_unchecked_sources() const noexcept;
+  void require_sources(const ServiceState& now);
 
-  DataService(const Communicator& world, const Config& config, const Resumption& from);
-
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<ServiceParts> parts_;
 };
 
 /// Throws InputError unless a step can be made from a batch: int64 tokens named input_ids, none negative; ids

@@ -85,8 +85,7 @@ struct ServiceState {
 /// What happens to a job that differs from that of the state it resumes from.
 enum class ChangedJob : std::uint8_t {
   refused,
-  accepted,           ///< by a user who has read differences()
-  sources_elsewhere,  ///< refused; but another resumption from the state, with the stream, compares sources
+  accepted,  ///< by a user who has read differences()
 };
 
 /// Throws ConfigError that lists all differences() unless there are none. `name` stands for the saved state.

@@ -84,7 +84,7 @@ struct Step {
   std::int64_t num_loss_tokens = 0;  ///< tokens that carry loss, over all ranks; 0: the step trains nothing
   ExchangeVolume volume;             ///< what this rank moved
   PhaseSeconds seconds;
-  double waited = 0;  ///< seconds the trainer waited for it: all phases, unless a Prefetcher made it ahead
+  double waited = 0;  ///< seconds the trainer waited for it: all phases, unless it was made ahead
 
   /// How it was planned, for later passes and for collecting. Null in a step that was moved from.
   std::shared_ptr<const StepRecord> record;

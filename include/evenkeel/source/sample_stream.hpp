@@ -85,7 +85,7 @@ class SampleStream {
   /// Lets read() wait no longer: it throws EndOfSamples, within a few seconds. Local, from any thread. For a
   /// trainer that ends before its samples do.
   void stop_waiting() noexcept;
-  /// Undoes stop_waiting(), once what it stopped has ended: for another Prefetcher over the same stream.
+  /// Undoes stop_waiting(), once what it stopped has ended: for other Steps of the same stream.
   /// Local.
   void wait_again() noexcept;
 

@@ -17,7 +17,6 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "mesh/fail_together.hpp"
 
@@ -67,9 +66,8 @@ std::unique_ptr<DataService> make_service(const Communicator& ranks, const Confi
                                           const std::optional<ServiceState>& from, bool accepts_changes) {
   const py::gil_scoped_release release;
   if (!from) return std::make_unique<DataService>(ranks, config);
-  // Python compares sources next, once all ranks have the same state and open them together.
-  return std::make_unique<DataService>(
-      ranks, config, *from, accepts_changes ? ChangedJob::accepted : ChangedJob::sources_elsewhere);
+  return std::make_unique<DataService>(ranks, config, *from,
+                                       accepts_changes ? ChangedJob::accepted : ChangedJob::refused);
 }
 
 SharedStep first_pass(DataService& self, const py::object& reader, const std::string& profile) {
@@ -142,20 +140,16 @@ std::vector<std::vector<int>> all_context_groups(const DataService& self, const 
   return all;
 }
 
-// `from` is the state of a service, which has compared it.
-std::unique_ptr<Prefetcher> make_ahead(const Communicator& ranks, const Config& config, std::int64_t steps,
-                                       py::object reader, const std::optional<ServiceState>& from,
-                                       std::string profile) {
+std::unique_ptr<Steps> make_steps(DataService& self, py::object reader, std::int64_t steps,
+                                  std::string profile) {
   auto kept = shared(std::move(reader));
   const auto read = [kept](std::int64_t step) { return read_by(*kept, step); };
   kept.reset();
   const py::gil_scoped_release release;
-  if (!from) return std::make_unique<Prefetcher>(ranks, config, steps, read, std::move(profile));
-  return std::make_unique<Prefetcher>(ranks, config, steps, read, *from, ChangedJob::accepted,
-                                      std::move(profile));
+  return std::make_unique<Steps>(self.steps(read, steps, std::move(profile)));
 }
 
-SharedStep next_step(Prefetcher& self) {
+SharedStep next_step(Steps& self) {
   const py::gil_scoped_release release;
   std::optional<Step> step = self.next();
   return step ? std::make_shared<HeldStep>(*std::move(step)) : nullptr;
@@ -164,36 +158,9 @@ SharedStep next_step(Prefetcher& self) {
 }  // namespace
 
 void bind_service(py::module_& module) {
-  py::class_<DataService, std::unique_ptr<DataService, WithoutGil>>(module, "Service")
-      .def(py::init([](const Communicator& ranks, const Config& config,
-                       const std::optional<ServiceState>& from, bool accepts_changes) {
-             return std::unique_ptr<DataService, WithoutGil>(
-                 make_service(ranks, config, from, accepts_changes).release());
-           }),
-           py::arg("ranks"), py::arg("config"), py::arg("state"), py::arg("accept_changes"))
-      .def("first_pass", &first_pass, py::arg("reader"), py::arg("profile"))
-      .def("later_pass", &later_pass, py::arg("step"), py::arg("profile"), py::arg("reader"))
-      .def("collect", &collect, py::arg("step"))
-      .def("collect_on", &collect_on, py::arg("step"), py::arg("root"))
-      .def("report_time", [](const DataService& self, const SharedStep& step, std::size_t micro_batch,
-                             double seconds) { self.report_time(step->step, micro_batch, seconds); })
-      .def("state", &DataService::state)
-      .def("place", &place_of)
-      .def("context_ranks", &context_ranks, py::arg("step"), py::arg("micro_batch"))
-      .def("context_groups", &all_context_groups, py::arg("config"));
-  py::class_<Prefetcher, std::unique_ptr<Prefetcher, WithoutGil>>(module, "Ahead")
-      .def(py::init([](const Communicator& ranks, const Config& config, std::int64_t steps, py::object reader,
-                       const std::optional<ServiceState>& from, std::string profile) {
-             return std::unique_ptr<Prefetcher, WithoutGil>(
-                 make_ahead(ranks, config, steps, std::move(reader), from, std::move(profile)).release());
-           }),
-           py::arg("ranks"), py::arg("config"), py::arg("steps"), py::arg("reader"), py::arg("state"),
-           py::arg("profile"))
+  py::class_<Steps, std::unique_ptr<Steps, WithoutGil>>(module, "Steps")
       .def("next", &next_step)
-      .def("report_time", [](const Prefetcher& self, const SharedStep& step, std::size_t micro_batch,
-                             double seconds) { self.report_time(step->step, micro_batch, seconds); })
-      .def("state", py::overload_cast<const DataService&>(&Prefetcher::state, py::const_), py::arg("passes"))
-      .def_property_readonly("in_background", &Prefetcher::in_background);
+      .def_property_readonly("in_background", &Steps::in_background);
   py::class_<SampleStream>(module, "Stream")
       .def(py::init(
                [](const Communicator& ranks, const Config& config, const std::vector<std::string>& profiles) {
@@ -228,16 +195,44 @@ void bind_service(py::module_& module) {
         const py::gil_scoped_release release;
         self.describe(state);
       });
+  py::class_<DataService, std::unique_ptr<DataService, WithoutGil>>(module, "Service")
+      .def(py::init([](const Communicator& ranks, const Config& config,
+                       const std::optional<ServiceState>& from, bool accepts_changes) {
+             return std::unique_ptr<DataService, WithoutGil>(
+                 make_service(ranks, config, from, accepts_changes).release());
+           }),
+           py::arg("ranks"), py::arg("config"), py::arg("state"), py::arg("accept_changes"))
+      .def(
+          "steps",
+          [](DataService& self, py::object reader, std::int64_t steps, std::string profile) {
+            return std::unique_ptr<Steps, WithoutGil>(
+                make_steps(self, std::move(reader), steps, std::move(profile)).release());
+          },
+          py::arg("reader"), py::arg("steps"), py::arg("profile"), py::keep_alive<0, 1>())
+      .def(
+          "require_same_sources",
+          [](DataService& self, SampleStream& stream) {
+            const py::gil_scoped_release release;
+            self.require_same_sources(stream);
+          },
+          py::arg("stream"))
+      .def("first_pass", &first_pass, py::arg("reader"), py::arg("profile"))
+      .def("later_pass", &later_pass, py::arg("step"), py::arg("profile"), py::arg("reader"))
+      .def("collect", &collect, py::arg("step"))
+      .def("collect_on", &collect_on, py::arg("step"), py::arg("root"))
+      .def("report_time", [](const DataService& self, const SharedStep& step, std::size_t micro_batch,
+                             double seconds) { self.report_time(step->step, micro_batch, seconds); })
+      .def("state", &DataService::state)
+      .def("place", &place_of)
+      .def("context_ranks", &context_ranks, py::arg("step"), py::arg("micro_batch"))
+      .def("context_groups", &all_context_groups, py::arg("config"));
 }
 
 void bind_state(py::module_& module) {
   py::class_<ServiceState>(module, "State")
       .def_readonly("next_step", &ServiceState::next_step)
       .def_property_readonly("has_sources", [](const ServiceState& self) { return !self.sources.empty(); })
-      .def("to_text", [](const ServiceState& self) { return to_text(self); })
-      .def("require_same_job", [](const ServiceState& saved, const ServiceState& now) {
-        require_same_job(saved, now, "the state");
-      });
+      .def("to_text", [](const ServiceState& self) { return to_text(self); });
   module.def("fail_instead_of_making", &fail_instead_of_making, py::arg("ranks"), py::arg("fail"));
   module.def(
       "parse_state", [](const std::string& text) { return parse_state(text, "the state"); }, py::arg("text"));

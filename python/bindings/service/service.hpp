@@ -4,7 +4,7 @@
 
 namespace evenkeel::python {
 
-/// Adds Service, Ahead (a Prefetcher), Stream, State, Step and MicroBatch.
+/// Adds Service, Steps, Stream, State, Step and MicroBatch.
 void bind_service(pybind11::module_& module);
 void bind_step(pybind11::module_& module);
 void bind_state(pybind11::module_& module);

@@ -60,10 +60,8 @@ class DataService:
         self._tensors = tensors == "torch" if tensors else "mpi4py.MPI" not in sys.modules or not _is_mpi(group)
         self._core = _service.Service(self._ranks, self._config._core, None, False)
         self._stream: _service.Stream | None = None
-        self._ahead: _service.Ahead | None = None
-        self._resumed: _service.State | None = None
+        self._ahead: _service.Steps | None = None
         self._is_at_end = False
-        self._steps_of = ""
         self._awaits_samples = self._config.settings()["source.kind"] == "stream"
         self._saves: int | None = None  # the next step after what a state was taken of; None: no state is kept
         self._has_unsaved_state = False
@@ -98,7 +96,6 @@ class DataService:
     def step(self, samples: Samples | Callable[[], Samples], profile: str = "") -> Step:
         """One step over the samples that the ranks bring, each its own; a callable brings them when they are wanted, and what
         it raises all ranks raise."""
-        self._hand_out_steps_of("own samples")
         reader = _Reader(samples)
         try:
             return Step(self._core.first_pass(reader.read, profile), self._tensors)
@@ -159,14 +156,11 @@ class DataService:
 
     def report_time(self, step: Step, micro_batch: int, seconds: float) -> None:
         """How long this rank took for one micro-batch, for ``balance.cost: measured``. Local."""
-        self._core.report_time(step._core, micro_batch, seconds)  # which plans later passes
-        if self._ahead is not None:
-            self._ahead.report_time(step._core, micro_batch, seconds)
+        self._core.report_time(step._core, micro_batch, seconds)
 
     def __iter__(self) -> Iterator[Step]:
         """Steps of the configured sources, all epochs of them (``batch.epochs``), from where the service stands. One iteration
         at a time, and none after the last step: InputError. A loop that was left is gone on with by the next one."""
-        self._hand_out_steps_of("configured sources")
         self._require_steps_left()
         steps = self._steps()
         _exit.end_before_python_does(steps)
@@ -190,24 +184,19 @@ class DataService:
         self._require_steps_left()  # another iteration may have begun since
         stream = self._open_stream()
         stream.wait_again()
-        state = self._resumed
-        self._ahead = None
-        self._ahead = ahead = _service.Ahead(
-            self._ranks, self._config._core, stream.num_steps, stream.read, state, self._profile
-        )
+        self._core.require_same_sources(stream)
+        self._ahead = ahead = self._core.steps(stream.read, stream.num_steps, self._profile)
         try:
             while (core := ahead.next()) is not None:
-                self._resumed = None
                 yield Step(core, self._tensors)
                 del core  # its memory serves the next step
                 if self._awaits_samples and self._saves is None:
-                    stream.trained(ahead.state(self._core).next_step)
+                    stream.trained(self._core.state().next_step)
             self._is_at_end = True
         except MpiError:
             _exit.leave_behind(ahead)  # of this rank alone, whose end would wait for the others
             raise
         finally:
-            self._resumed = ahead.state(self._core)
             self._ahead = None
             stream.stop_waiting()  # in the step that is being made
             del ahead  # ends its thread, together with all ranks; a traceback would keep both
@@ -264,25 +253,13 @@ class DataService:
             _core.raise_error("input", "state", "cannot be loaded while steps are iterated", "End the iteration first")
         parsed = _read_for_all(self._ranks, "state", lambda: _parsed(state))
         self._core = _service.Service(self._ranks, self._config._core, parsed, accept_changes)
-        self._resumed = parsed
         self._is_at_end = False
         self._saves, self._has_unsaved_state = parsed.next_step, False
         if parsed.has_sources and not accept_changes:
-            now = self._core.state()
-            self._open_stream().describe(now)
-            parsed.require_same_job(now)
-
-    def _hand_out_steps_of(self, whose: str) -> None:
-        """Where a service stands is a number of steps of one kind."""
-        if self._steps_of not in ("", whose):
-            _core.raise_error("input", "service", f"has delivered steps of {self._steps_of}; these are of {whose}",
-                              "Make a service for each")
-        self._steps_of = whose
+            self._core.require_same_sources(self._open_stream())
 
     def _state(self) -> _service.State:
-        own = self._steps_of == "own samples"
-        state = self._ahead.state(self._core) if self._ahead is not None else None if own else self._resumed
-        state = state or self._core.state()
+        state = self._core.state()
         if self._stream is not None:
             self._stream.describe(state)
         return state

@@ -220,7 +220,7 @@ def test_tensors_are_views_that_keep_their_memory():
         rows, sequences, longest, cp = told["shape of a graph"]
         assert told["what has it"] == [[rows], sequences + 1, longest, [sequences]] and cp == 1
         assert told["loader"] == [0, 1, 2]
-        assert "has delivered steps of configured sources" in told["mixed"]
+        assert "makes steps ahead, and has one position" in told["mixed"]
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])

@@ -18,7 +18,7 @@ namespace {
 
 void require_not_negative(std::int64_t steps, std::int64_t depth) {
   if (steps < 0) {
-    throw InputError("steps of a Prefetcher", std::to_string(steps) + " cannot be made",
+    throw InputError("steps", std::to_string(steps) + " cannot be made",
                      "Give the number of steps that the trainer will take, 0 for none");
   }
   if (depth < 0)
@@ -40,7 +40,7 @@ StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsWan
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
   require_equal_on_ranks(maker_.mesh().world(), together(maker_.mesh().world(), given),
-                         "Construct it with the same number of steps and the same profile on every rank");
+                         "Ask for the same number of steps and the same profile on every rank");
   fail_together(maker_.mesh().world(), try_on_replicated_data([&] {
                   costs_ = from.costs;
                   shapes_ = maker_.shapes();
@@ -153,7 +153,7 @@ void StepsAhead::require_all_go_on(const std::stop_token& stop) {
   // begun the same steps.
   const int goes_on = stop.stop_requested() ? 0 : 1;
   if (maker_.mesh().world().all_reduce(goes_on, Extreme::least) == 0)
-    throw std::logic_error("a rank destroyed its Prefetcher at an earlier step");
+    throw std::logic_error("a rank destroyed its Steps at an earlier step");
 }
 
 StepsAhead::Made StepsAhead::make_next() {

@@ -16,8 +16,8 @@
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/service/service_state.hpp"
+#include "evenkeel/service/steps.hpp"
 #include "service/step/step_maker.hpp"
 
 namespace evenkeel {
@@ -25,11 +25,11 @@ namespace evenkeel {
 /// The steps that are to be made ahead, `steps` in all, of what and under which profile.
 struct StepsWanted {
   std::int64_t steps = 0;
-  Prefetcher::Reader read;
+  Steps::Reader read;
   std::string profile;
 };
 
-/// What a Prefetcher does, whose header has the contracts.
+/// Makes the steps of a service ahead of the trainer; the header of Steps has the contracts.
 class StepsAhead {
  public:
   /// Collective over `world`; `from` is equal on all ranks, and its job was compared.
@@ -37,7 +37,6 @@ class StepsAhead {
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
   [[nodiscard]] ServiceState state() const;
-  [[nodiscard]] const std::string& profile() const noexcept { return profile_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
   [[nodiscard]] std::optional<Step> next();
   bool progress();
@@ -86,7 +85,7 @@ class StepsAhead {
   [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
 
   StepMaker maker_;
-  Prefetcher::Reader read_;
+  Steps::Reader read_;
   std::string profile_;
   std::int64_t steps_;
   std::int64_t depth_;

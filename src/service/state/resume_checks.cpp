@@ -67,28 +67,23 @@ void require_equal_states(const Communicator& comm, const ServiceState& from) {
                          "Resume from the same state on every rank: read it on one rank and broadcast it");
 }
 
-[[noreturn]] void throw_unknown_sources(const ServiceState& saved) {
-  throw ConfigError("the state to resume from",
-                    "has " + std::to_string(saved.sources.size()) + " sources, such as " +
-                        saved.sources.front().name + ", and no stream to compare them with",
-                    "Pass the SampleStream that reads them, or accept changes");
-}
-
 }  // namespace
 
-void require_resumable(const Communicator& comm, const Config& config, const Resumption& from) {
-  require_equal_states(comm, from.state);
-  if (from.changed == ChangedJob::accepted) return;
+void throw_unknown_sources(const ServiceState& saved) {
+  throw ConfigError(std::string(state_to_resume_from),
+                    "has " + std::to_string(saved.sources.size()) + " sources, such as " +
+                        saved.sources.front().name + ", and no stream to compare them with",
+                    "Pass the SampleStream that reads them to steps(), or accept changes");
+}
+
+void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
+                       ChangedJob changed) {
+  require_equal_states(comm, from);
+  if (changed == ChangedJob::accepted) return;
   fail_together(comm, try_on_replicated_data([&] {
-                  const ServiceState& saved = from.state;
-                  ServiceState now = saved;
+                  ServiceState now = from;
                   now.settings = list_settings(config);
-                  if (from.changed == ChangedJob::refused && !saved.sources.empty()) {
-                    if (!from.sources) throw_unknown_sources(saved);
-                    now.sources = from.sources->sources;
-                    now.order = from.sources->order;
-                  }
-                  require_same_job(saved, now, "the state to resume from");
+                  require_same_job(from, now, state_to_resume_from);
                 }));
 }
 

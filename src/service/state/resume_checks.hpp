@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <string_view>
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
@@ -8,16 +8,16 @@
 
 namespace evenkeel {
 
-/// What a service goes on from.
-struct Resumption {
-  const ServiceState& state;
-  ChangedJob changed;
-  /// With the job's sources, as SampleStream::describe fills them in; nullopt if they are unknown.
-  std::optional<ServiceState> sources = std::nullopt;
-};
+/// What errors call the state that a service resumes from.
+inline constexpr std::string_view state_to_resume_from = "the state to resume from";
 
-/// Collective over `comm`: throws ConfigError on every rank unless all bring the same state, and a service
-/// of this configuration may go on from it (see require_same_job).
-void require_resumable(const Communicator& comm, const Config& config, const Resumption& from);
+/// Collective over `comm`: throws ConfigError on every rank unless all bring the same state, and a service of
+/// this configuration may resume from it (see require_same_job), or changes are accepted. Does not compare
+/// sources.
+void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
+                       ChangedJob changed);
+
+/// Throws ConfigError for a state with sources that nobody has compared.
+[[noreturn]] void throw_unknown_sources(const ServiceState& saved);
 
 }  // namespace evenkeel

@@ -29,6 +29,7 @@ class StepMaker {
   StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return context_.mesh; }
+  [[nodiscard]] const Config& config() const noexcept { return context_.config; }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const {
     return context_.plan_settings(profile);
   }

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "exchange/result_exchange.hpp"
 #include "mesh/fail_together.hpp"
 #include "report/step_figures.hpp"
@@ -16,6 +15,7 @@
 #include "service/step_record.hpp"
 #include "support/foreign_ranks.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/service_ahead.hpp"
 
 // What one rank cannot do is everybody's error. Here allocation after allocation fails on one rank, in each
 // collective operation, and every rank must throw the same error, in time, and be able to go on.
@@ -371,7 +371,7 @@ TEST(Faults, memory_that_a_rank_lacks_while_steps_are_made_ahead_is_everybodys_e
   expect_faults_to_be_shared(
       world,
       [&] {
-        Prefetcher prefetcher(world, config, 3, [&](std::int64_t) { return mine; });
+        test::ServiceAhead prefetcher(world, config, 3, [&](std::int64_t) { return mine; });
         std::exception_ptr first;
         for (int t = 0; t < 3; ++t) {
           try {
@@ -399,7 +399,7 @@ TEST(Faults, memory_that_a_rank_lacks_where_steps_ahead_go_on_with_measured_cost
   const auto go_on = [&] {
     std::string own;  // a local error, as a trainer would agree on it
     together(world, [&] { own = profile; });
-    Prefetcher prefetcher(
+    test::ServiceAhead prefetcher(
         world, config, 1, [&](std::int64_t) { return mine; }, from, ChangedJob::refused, std::move(own));
     return prefetcher.next()->num_samples;
   };

@@ -1,5 +1,5 @@
 // finalized_early CALL: a program that ends MPI while it has a service, and then calls it all the same:
-// `step` or `collect` of a DataService, `next` or `progress` of a Prefetcher. Says on every rank what it is
+// `step` or `collect` of a DataService, `next` or `progress` of Steps. Says on every rank what it is
 // told.
 
 #include <mpi.h>
@@ -33,15 +33,16 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const boost::mpi::communicator world(MPI_COMM_WORLD, boost::mpi::comm_attach);
   DataService service(world, Config{});
-  Prefetcher prefetcher(world, Config{}, 2, [](std::int64_t) { return RaggedBatch(); });
+  DataService ahead(world, Config{});
+  Steps steps = ahead.steps([](std::int64_t) { return RaggedBatch(); }, 2);
   const Step step = service.step(RaggedBatch());
   MPI_Finalize();
 
   const std::map<std::string, std::function<void()>> calls = {
       {"step", [&] { static_cast<void>(service.step(RaggedBatch())); }},
       {"collect", [&] { static_cast<void>(service.collect(step, StepResults(step.micro_batches.size()))); }},
-      {"next", [&] { static_cast<void>(prefetcher.next()); }},
-      {"progress", [&] { static_cast<void>(prefetcher.progress()); }}};
+      {"next", [&] { static_cast<void>(steps.next()); }},
+      {"progress", [&] { static_cast<void>(steps.progress()); }}};
   // In one piece, which mpirun does not mix with another rank's.
   std::cout << "rank " + std::to_string(rank) + " is told: " + told(calls.at(argc > 1 ? argv[1] : "")) + "\n"
             << std::flush;

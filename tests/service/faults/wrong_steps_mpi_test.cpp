@@ -7,11 +7,11 @@
 #include <set>
 
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "exchange/result_exchange.hpp"
 #include "service/equal_steps.hpp"
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/service_ahead.hpp"
 
 // Steps, communicators and calls that a rank takes for others: every rank hears of it, nobody waits, and the
 // service goes on.
@@ -324,7 +324,8 @@ TEST(WrongCommunicators, one_between_two_groups_is_refused_on_all_ranks) {
   const boost::mpi::communicator half = world.split(group);
   const boost::mpi::intercommunicator between(half, 0, world, 1 - group);
   EXPECT_THROW(DataService(between, Config{}), MeshError);
-  EXPECT_THROW(Prefetcher(between, Config{}, 1, [](std::int64_t) { return RaggedBatch(); }), MeshError);
+  EXPECT_THROW(test::ServiceAhead(between, Config{}, 1, [](std::int64_t) { return RaggedBatch(); }),
+               MeshError);
   EXPECT_THROW(Mesh(between, Grid({1, 1, half.size(), 1}, {})), MeshError);
   EXPECT_THROW((void)duplicate(between), MeshError);
   EXPECT_THROW((void)gather_samples(between, share_of(half), 0, {}), MeshError);
@@ -336,7 +337,7 @@ TEST(WrongCommunicators, none_at_all_is_refused) {
   const boost::mpi::communicator world;
   const boost::mpi::communicator none(MPI_COMM_NULL, boost::mpi::comm_attach);
   EXPECT_THROW(DataService(none, Config{}), MeshError);
-  EXPECT_THROW(Prefetcher(none, Config{}, 1, [](std::int64_t) { return RaggedBatch(); }), MeshError);
+  EXPECT_THROW(test::ServiceAhead(none, Config{}, 1, [](std::int64_t) { return RaggedBatch(); }), MeshError);
   EXPECT_THROW(Mesh(none, Grid()), MeshError);
 }
 
@@ -346,8 +347,8 @@ TEST(WrongNumbers, fewer_than_no_steps_are_refused_on_all_ranks) {
     Config config;
     config.exchange.prefetch = depth;
     const auto make = [&](std::int64_t steps) {
-      return std::make_unique<Prefetcher>(world, config, steps,
-                                          [&](std::int64_t) { return share_of(world); });
+      return std::make_unique<test::ServiceAhead>(world, config, steps,
+                                                  [&](std::int64_t) { return share_of(world); });
     };
     expect_input_error([&] { (void)make(-5); }, {"-5"});
     EXPECT_FALSE(make(0)->next().has_value());
@@ -355,7 +356,8 @@ TEST(WrongNumbers, fewer_than_no_steps_are_refused_on_all_ranks) {
   }
   Config config;
   config.exchange.prefetch = -1;
-  EXPECT_THROW(Prefetcher(world, config, 1, [&](std::int64_t) { return share_of(world); }), ConfigError);
+  EXPECT_THROW(test::ServiceAhead(world, config, 1, [&](std::int64_t) { return share_of(world); }),
+               ConfigError);
 }
 
 TEST(WrongNumbers, times_at_the_ends_of_what_a_double_holds_leave_costs_that_steps_can_be_balanced_by) {

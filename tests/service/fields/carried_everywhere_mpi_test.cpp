@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "evenkeel/service/data_service.hpp"
-#include "evenkeel/service/prefetcher.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "io/samples/sample_writer.hpp"
 #include "service/equal_steps.hpp"
 #include "source/shared_folder.hpp"
 #include "support/carried_samples.hpp"
+#include "support/service_ahead.hpp"
 
 // Fields of every way of their own (layers, narrow, several axes, rows, text, bytes, equal values) through
 // all that a job does with them, at once: read from files, made ahead, handed out, passed over under other
@@ -181,7 +181,7 @@ class Trainer {
   DataService service_;
   SampleStream read_ahead_;  // on the prefetcher's thread, where it has one
   SampleStream samples_;
-  Prefetcher steps_;
+  test::ServiceAhead steps_;
   Stage here_;
 };
 

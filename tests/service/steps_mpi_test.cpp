@@ -1,4 +1,3 @@
-#include "evenkeel/service/prefetcher.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,8 +13,9 @@
 #include "service/equal_steps.hpp"
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/service_ahead.hpp"
 
-namespace evenkeel::prefetcher_test {
+namespace evenkeel::steps_test {
 namespace {
 
 using test::expect_equal;
@@ -63,21 +63,21 @@ void lag(const boost::mpi::communicator& comm, std::int64_t step) {
   std::this_thread::sleep_for(std::chrono::milliseconds(late));
 }
 
-TEST(Prefetcher, works_in_the_background_where_all_threads_may_call_mpi) {
+TEST(StepsAhead, works_in_the_background_where_all_threads_may_call_mpi) {
   const boost::mpi::communicator world;
   const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
   for (const std::int64_t depth : {0, 1, 3}) {
-    const Prefetcher prefetcher(world, config_of_depth(depth), steps,
-                                [&](std::int64_t t) { return share_of(world, t); });
+    const test::ServiceAhead prefetcher(world, config_of_depth(depth), steps,
+                                        [&](std::int64_t t) { return share_of(world, t); });
     EXPECT_EQ(prefetcher.in_background(), multiple && depth > 0);
   }
 }
 
-TEST(Prefetcher, hands_out_the_steps_of_a_service_at_every_depth) {
+TEST(StepsAhead, hands_out_the_steps_of_a_service_at_every_depth) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
-    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    test::ServiceAhead prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
     for (std::int64_t t = 0; t < steps; ++t) {
       lag(world, t);
       const std::optional<Step> step = prefetcher.next();
@@ -91,12 +91,12 @@ TEST(Prefetcher, hands_out_the_steps_of_a_service_at_every_depth) {
   }
 }
 
-TEST(Prefetcher, hands_out_the_same_steps_when_the_trainer_calls_progress) {
+TEST(StepsAhead, hands_out_the_same_steps_when_the_trainer_calls_progress) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     const Config config = config_of_depth(depth);
     DataService service(world, config);
-    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    test::ServiceAhead prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
     for (std::int64_t t = 0; t < steps; ++t) {
       const std::optional<Step> step = prefetcher.next();
       prefetcher.progress();
@@ -107,11 +107,11 @@ TEST(Prefetcher, hands_out_the_same_steps_when_the_trainer_calls_progress) {
   }
 }
 
-TEST(Prefetcher, begins_no_more_steps_than_its_depth_before_the_trainer_takes_one) {
+TEST(StepsAhead, begins_no_more_steps_than_its_depth_before_the_trainer_takes_one) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     std::atomic<std::int64_t> begun = 0;
-    Prefetcher prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
+    test::ServiceAhead prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
       ++begun;
       return share_of(world, t);
     });
@@ -126,7 +126,7 @@ TEST(Prefetcher, begins_no_more_steps_than_its_depth_before_the_trainer_takes_on
   }
 }
 
-TEST(Prefetcher, throws_a_readers_error_at_its_step_on_every_rank_and_goes_on) {
+TEST(StepsAhead, throws_a_readers_error_at_its_step_on_every_rank_and_goes_on) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     for (const int bad : {0, world.size() / 2, world.size() - 1}) {
@@ -136,7 +136,7 @@ TEST(Prefetcher, throws_a_readers_error_at_its_step_on_every_rank_and_goes_on) {
         return share_of(world, t);
       };
       DataService service(world, config_of_depth(depth));
-      Prefetcher prefetcher(world, config_of_depth(depth), steps, read);
+      test::ServiceAhead prefetcher(world, config_of_depth(depth), steps, read);
       for (std::int64_t t = 0; t < steps; ++t) {
         if (t % 3 != 1) {
           expect_equal(prefetcher.next().value(), service.step(share_of(world, t)));
@@ -155,9 +155,9 @@ TEST(Prefetcher, throws_a_readers_error_at_its_step_on_every_rank_and_goes_on) {
   }
 }
 
-TEST(Prefetcher, throws_what_planning_finds_with_its_type) {
+TEST(StepsAhead, throws_what_planning_finds_with_its_type) {
   const boost::mpi::communicator world;
-  Prefetcher prefetcher(world, config_of_depth(1), 3, [&](std::int64_t t) {
+  test::ServiceAhead prefetcher(world, config_of_depth(1), 3, [&](std::int64_t t) {
     return made_up_batch({{SampleId{world.rank()}, 0, 1, t == 1 ? cap : 5}}, {});
   });
   EXPECT_TRUE(prefetcher.next().has_value());
@@ -165,10 +165,10 @@ TEST(Prefetcher, throws_what_planning_finds_with_its_type) {
   EXPECT_TRUE(prefetcher.next().has_value());
 }
 
-TEST(Prefetcher, makes_no_more_steps_once_mpi_has_failed) {
+TEST(StepsAhead, makes_no_more_steps_once_mpi_has_failed) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
-    Prefetcher prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
+    test::ServiceAhead prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
       EXPECT_LE(t, 1);
       if (t == 1) throw MpiError("MPI_Recv", "failed");
       return share_of(world, t);
@@ -180,12 +180,12 @@ TEST(Prefetcher, makes_no_more_steps_once_mpi_has_failed) {
   }
 }
 
-TEST(Prefetcher, can_go_after_any_step) {
+TEST(StepsAhead, can_go_after_any_step) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     for (std::int64_t taken = 0; taken <= steps; ++taken) {
       for (const bool at_once : {true, false}) {
-        Prefetcher prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
+        test::ServiceAhead prefetcher(world, config_of_depth(depth), steps, [&](std::int64_t t) {
           lag(world, 10 + t);
           return share_of(world, t);
         });
@@ -197,10 +197,10 @@ TEST(Prefetcher, can_go_after_any_step) {
   }
 }
 
-TEST(Prefetcher, can_go_while_a_failed_step_is_not_taken) {
+TEST(StepsAhead, can_go_while_a_failed_step_is_not_taken) {
   const boost::mpi::communicator world;
   for (int taken = 0; taken < 3; ++taken) {
-    Prefetcher prefetcher(world, config_of_depth(3), steps, [&](std::int64_t t) {
+    test::ServiceAhead prefetcher(world, config_of_depth(3), steps, [&](std::int64_t t) {
       if (t > 0) throw InputError("", "nothing there");
       return share_of(world, t);
     });
@@ -215,7 +215,7 @@ TEST(Prefetcher, can_go_while_a_failed_step_is_not_taken) {
 
 // Passes over a step, results on their way home and the trainer's own collective calls meet no message of the
 // steps that are made meanwhile.
-TEST(Prefetcher, leaves_the_trainer_its_own_communication) {
+TEST(StepsAhead, leaves_the_trainer_its_own_communication) {
   const boost::mpi::communicator world;
   for (Config config : configs_for(world.size())) {
     config.profiles["update"] = config.profile({});
@@ -224,7 +224,7 @@ TEST(Prefetcher, leaves_the_trainer_its_own_communication) {
     config.profiles["aligned"].pack.align_lcm = 16;
     DataService service(world, config);
     DataService alone(world, config);
-    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    test::ServiceAhead prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
     for (std::int64_t t = 0; t < steps; ++t) {
       const Step step = prefetcher.next().value();
       const Step expected = alone.step(share_of(world, t));
@@ -243,18 +243,18 @@ TEST(Prefetcher, leaves_the_trainer_its_own_communication) {
   }
 }
 
-TEST(Prefetcher, refuses_what_a_service_refuses_at_once) {
+TEST(StepsAhead, refuses_what_a_service_refuses_at_once) {
   const boost::mpi::communicator world;
   const auto read = [&](std::int64_t t) { return share_of(world, t); };
-  EXPECT_THROW(Prefetcher(world, config_of_depth(1), steps, read, "training"), ConfigError);
+  EXPECT_THROW(test::ServiceAhead(world, config_of_depth(1), steps, read, "training"), ConfigError);
   Config config = config_of_depth(1);
   config.mesh.dp = world.size() + 1;
-  EXPECT_THROW(Prefetcher(world, config, steps, read), MeshError);
+  EXPECT_THROW(test::ServiceAhead(world, config, steps, read), MeshError);
 }
 
-TEST(Prefetcher, of_no_steps_hands_out_nothing) {
+TEST(StepsAhead, of_no_steps_hands_out_nothing) {
   const boost::mpi::communicator world;
-  Prefetcher prefetcher(world, config_of_depth(3), 0, [](std::int64_t) { return RaggedBatch(); });
+  test::ServiceAhead prefetcher(world, config_of_depth(3), 0, [](std::int64_t) { return RaggedBatch(); });
   EXPECT_FALSE(prefetcher.progress());
   EXPECT_FALSE(prefetcher.next().has_value());
 }
@@ -268,12 +268,12 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-TEST(Prefetcher, keeps_memory_flat_over_2000_steps) {
+TEST(StepsAhead, keeps_memory_flat_over_2000_steps) {
   const boost::mpi::communicator world;
   if (world.size() > 2) GTEST_SKIP() << "two ranks show it; more take turns on few cores";
   constexpr std::int64_t many = 2000;
   const RaggedBatch mine = share_of(world, 0);
-  Prefetcher prefetcher(world, config_of_depth(3), many, [&](std::int64_t) { return mine; });
+  test::ServiceAhead prefetcher(world, config_of_depth(3), many, [&](std::int64_t) { return mine; });
   std::int64_t after_warm_up = 0;
   for (std::int64_t t = 0; t < many; ++t) {
     ASSERT_TRUE(prefetcher.next().has_value());
@@ -284,12 +284,12 @@ TEST(Prefetcher, keeps_memory_flat_over_2000_steps) {
 
 #endif
 
-TEST(Prefetcher, balances_later_steps_by_the_times_reported) {
+TEST(StepsAhead, balances_later_steps_by_the_times_reported) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     Config config = config_of_depth(depth);
     config.balance.measured = MeasuredCost{};
-    Prefetcher prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
+    test::ServiceAhead prefetcher(world, config, steps, [&](std::int64_t t) { return share_of(world, t); });
     std::int64_t reported = 0;
     while (const std::optional<Step> step = prefetcher.next()) {
       EXPECT_EQ(
@@ -308,7 +308,7 @@ TEST(Prefetcher, balances_later_steps_by_the_times_reported) {
   }
 }
 
-TEST(Prefetcher, ranks_that_want_different_numbers_of_steps_or_profiles_are_told_so) {
+TEST(StepsAhead, ranks_that_want_different_numbers_of_steps_or_profiles_are_told_so) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
   for (const std::int64_t depth : {0, 1}) {
@@ -318,7 +318,7 @@ TEST(Prefetcher, ranks_that_want_different_numbers_of_steps_or_profiles_are_told
     const auto read = [&](std::int64_t step) { return share_of(world, step); };
     const auto refusal = [&](std::int64_t count, const std::string& profile) {
       try {
-        const Prefetcher prefetcher(world, config, count, read, profile);
+        const test::ServiceAhead prefetcher(world, config, count, read, profile);
       } catch (const ConfigError& error) {
         return error.report();
       }
@@ -336,11 +336,11 @@ TEST(Prefetcher, ranks_that_want_different_numbers_of_steps_or_profiles_are_told
 }
 
 // It would wait for ever for room.
-TEST(Prefetcher, fewer_than_no_steps_ahead_are_refused) {
+TEST(StepsAhead, fewer_than_no_steps_ahead_are_refused) {
   const boost::mpi::communicator world;
   const auto read = [&](std::int64_t step) { return share_of(world, step); };
-  EXPECT_THROW(Prefetcher(world, config_of_depth(-1), steps, read), ConfigError);
+  EXPECT_THROW(test::ServiceAhead(world, config_of_depth(-1), steps, read), ConfigError);
 }
 
 }  // namespace
-}  // namespace evenkeel::prefetcher_test
+}  // namespace evenkeel::steps_test

@@ -1,0 +1,39 @@
+#include "evenkeel/service/steps.hpp"
+
+#include <utility>
+
+#include "evenkeel/mesh/mesh.hpp"
+#include "service/service_parts.hpp"
+
+namespace evenkeel {
+namespace {
+
+/// Begins a collective call, which without MPI also ends here.
+StepsAhead& called(ServiceParts& service) {
+  require_ranks_of_one_group(service.maker->mesh().world());
+  return *service.ahead;
+}
+
+}  // namespace
+
+Steps::Steps(Steps&& other) noexcept : service_(std::exchange(other.service_, nullptr)) {}
+
+Steps::~Steps() {
+  if (service_ == nullptr) return;
+  service_->ended = service_->ahead->state();
+  service_->ahead.reset();
+}
+
+bool Steps::in_background() const noexcept {
+  return service_->ahead->in_background();
+}
+
+std::optional<Step> Steps::next() {
+  return called(*service_).next();
+}
+
+bool Steps::progress() {
+  return called(*service_).progress();
+}
+
+}  // namespace evenkeel
