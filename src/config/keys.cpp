@@ -90,15 +90,6 @@ KeySpec cost_key(std::string meaning) {
           write};
 }
 
-/// A key that takes only its default in this version: `later` are the words the design has besides.
-KeySpec reserved_word(std::string path, const std::string& only, std::vector<std::string> later,
-                      std::string meaning) {
-  const Choice<std::string> format({{only, only}}, std::move(later));
-  return {{std::move(path), format.type(), only, format.values(), std::move(meaning)},
-          [=](const ConfigValue& value, Config& /*config*/) { static_cast<void>(format.read(value)); },
-          {}};
-}
-
 Keys mesh_keys() {
   const auto m = &Config::mesh;
   const Integer<int> axis{1, largest_axis};
@@ -321,7 +312,6 @@ Keys prefix_keys() {
         "Above it, those at the top of a tree are computed twice. null: all tokens of a path are kept."},
        [=](const ConfigValue& value, Config& config) { config.max_kept_tokens = cap.read(value); },
        [=](const Config& config) { return cap.write(config.max_kept_tokens); }},
-      reserved_word("prefix.group_by", "uid", {}, "The field whose equal values make a prefix group."),
   };
 }
 

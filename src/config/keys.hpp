@@ -11,8 +11,7 @@
 
 namespace evenkeel::config_detail {
 
-/// A key with the ways into and out of a Config. `write` is empty for a key that has one value only and so
-/// no place in Config.
+/// A key with the ways into and out of a Config. `write` is empty for a section of named entries.
 struct KeySpec {
   ConfigKey key;
   std::function<void(const ConfigValue&, Config&)> read;

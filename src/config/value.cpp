@@ -49,11 +49,6 @@ void throw_out_of_range(const ConfigValue& value, const std::string& range) {
   throw ConfigError(value.where, describe(value.node) + " is out of range; allowed: " + range);
 }
 
-void throw_not_available(const ConfigValue& value, std::span<const std::string> available) {
-  throw ConfigError(
-      value.where, describe(value.node) + " is not available in this version; available: " + join(available));
-}
-
 void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed) {
   const auto meant = nearest_word(value.node.Scalar(), allowed);
   throw ConfigError(value.where, describe(value.node) + " is not one of: " + join(allowed),

@@ -41,7 +41,6 @@ struct ConfigValue {
 
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, std::string_view expected);
 [[noreturn]] void throw_out_of_range(const ConfigValue& value, const std::string& range);
-[[noreturn]] void throw_not_available(const ConfigValue& value, std::span<const std::string> available);
 [[noreturn]] void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed);
 
 /// The text of a plain (unquoted) scalar; nothing when the value is anything else.
@@ -136,26 +135,21 @@ struct Boolean {
   [[nodiscard]] std::string write(bool flag) const { return flag ? "true" : "false"; }
 };
 
-/// One of some words, each standing for a value; `later` are words that the design has and this version has
-/// not.
+/// One of some words, each standing for a value.
 template <class T>
 class Choice {
  public:
   using value_type = T;
-  explicit Choice(std::vector<std::pair<std::string, T>> available, std::vector<std::string> later = {})
-      : available_(std::move(available)), later_(std::move(later)) {}
+  explicit Choice(std::vector<std::pair<std::string, T>> available) : available_(std::move(available)) {}
 
   [[nodiscard]] std::string type() const { return "word"; }
-  [[nodiscard]] std::string values() const {
-    return join(words()) + (later_.empty() ? "" : " (not in this version: " + join(later_) + ")");
-  }
+  [[nodiscard]] std::string values() const { return join(words()); }
   [[nodiscard]] T read(const ConfigValue& value) const {
     if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
     const std::string& word = value.node.Scalar();
     for (const auto& [name, meant] : available_) {
       if (name == word) return meant;
     }
-    if (std::ranges::find(later_, word) != later_.end()) throw_not_available(value, words());
     throw_not_allowed(value, words());
   }
   /// Throws ConfigError, without a place, for a value that no word stands for: one that a program cast or
@@ -174,7 +168,6 @@ class Choice {
   }
 
   std::vector<std::pair<std::string, T>> available_;
-  std::vector<std::string> later_;
 };
 
 /// One of some words, or null for none of them.

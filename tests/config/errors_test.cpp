@@ -39,7 +39,7 @@ TEST(ConfigUnknownKey, a_misspelt_section_is_found) {
 TEST(ConfigUnknownKey, when_nothing_is_near_the_choices_are_listed) {
   EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
             "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.max_path_tokens, "
-            "prefix.schedule, prefix.max_kept_tokens, prefix.group_by");
+            "prefix.schedule, prefix.max_kept_tokens");
   EXPECT_EQ(refusal("telemetry: true\n"),
             "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, stream, batch, field, "
             "fields, balance, "
