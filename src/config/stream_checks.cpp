@@ -12,9 +12,7 @@ namespace {
 void require_redis_for_its_keys(const ArrivalSettings& stream) {
   const ArrivalSettings defaults;
   const std::pair<const char*, bool> of_redis[] = {
-      {"name", stream.name != defaults.name},
-      {"redis_password_file", !stream.redis_password_file.empty()},
-      {"redis_wait_replicas", stream.redis_wait_replicas != defaults.redis_wait_replicas}};
+      {"name", stream.name != defaults.name}, {"redis_password_file", !stream.redis_password_file.empty()}};
   if (stream.store != "lmdb" && stream.store != "memory") return;
   for (const auto& [key, is_set] : of_redis) {
     if (is_set)
@@ -33,7 +31,6 @@ void require_valid_buffer(const Config& config) {
                                                 {"store", stream.store != defaults.store},
                                                 {"name", stream.name != defaults.name},
                                                 {"redis_password_file", !stream.redis_password_file.empty()},
-                                                {"redis_wait_replicas", stream.redis_wait_replicas != 0},
                                                 {"capacity", stream.capacity != defaults.capacity}};
     for (const auto& [key, is_set] : own) {
       if (is_set)

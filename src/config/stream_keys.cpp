@@ -18,8 +18,6 @@ Keys stream_keys() {
           "With a Redis: the name of the job's own buffer, as there may be several."),
       key("stream.redis_password_file", s, &ArrivalSettings::redis_password_file, FilePath{},
           "A file whose first line is the password of the Redis; only its owner may read it."),
-      key("stream.redis_wait_replicas", s, &ArrivalSettings::redis_wait_replicas, Integer<Int64>{0, 100},
-          "So many replicas of the Redis must have samples before they are acknowledged."),
       key("stream.capacity", s, &ArrivalSettings::capacity, ByteCount{Int64{1} << 20, Int64{1} << 50},
           "The most bytes that the job's own buffer keeps; then producers wait."),
       key("stream.token_file", s, &ArrivalSettings::token_file, FilePath{},

@@ -394,10 +394,10 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
         "  at: null", "  spread_pads: 0",
         // Nothing arrives there.
         "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
-        "  redis_password_file: null", "  redis_wait_replicas: 0", "  capacity: 8GiB", "  token_file: null",
-        "  ca_file: null", "  group_size: auto", "  min_group: auto", "  deadline: auto",
-        "  ticket_deadline: auto", "  max_staleness: auto", "  on_stale: auto", "  patience: null",
-        "  look_ahead: 0", "  version: step", "  take_over: false", "  share: none"};
+        "  redis_password_file: null", "  capacity: 8GiB", "  token_file: null", "  ca_file: null",
+        "  group_size: auto", "  min_group: auto", "  deadline: auto", "  ticket_deadline: auto",
+        "  max_staleness: auto", "  on_stale: auto", "  patience: null", "  look_ahead: 0", "  version: step",
+        "  take_over: false", "  share: none"};
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }

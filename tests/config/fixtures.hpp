@@ -59,9 +59,9 @@ inline Config changed_config() {
 inline Config arriving_config() {
   Config config;
   config.source.kind = SourceKind::stream;
-  config.stream = {"127.0.0.1:0", "/kept", "redis://h", "math", "/password", 1,   1 << 20,
-                   "/token",      "/ca",   8,           4,      600,         300, 2,
-                   OnStale::mask, true,    0.5,         3,      true};
+  config.stream = {"127.0.0.1:0", "/kept", "redis://h", "math", "/password", 1 << 20, "/token",
+                   "/ca",         8,       4,           600,    300,         2,       OnStale::mask,
+                   true,          0.5,     3,           true};
   return config;
 }
 

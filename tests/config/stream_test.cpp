@@ -47,7 +47,7 @@ TEST(ConfigStream, is_written_so_that_it_is_read_again) {
 TEST(ConfigStream, of_another_buffer_goes_without_what_is_of_the_jobs_own) {
   EXPECT_EQ(refusal(other), "accepted");
   for (const char* key : {"listen='127.0.0.1:1'", "dir=kept", "store=memory", "capacity=1GiB", "name=math",
-                          "redis_password_file=/p", "redis_wait_replicas=1"}) {
+                          "redis_password_file=/p"}) {
     EXPECT_THAT(refusal(other, {std::string("stream.") + key}),
                 AllOf(HasSubstr("is of the job's own buffer"), HasSubstr("source.path")))
         << key;

@@ -87,7 +87,6 @@ struct ArrivalSettings {
   std::string store = "lmdb";                     ///< or memory, or the URL of a Redis
   std::string name = "default";                   ///< of the buffer in a Redis
   std::filesystem::path redis_password_file;      ///< with the password of the Redis
-  std::int64_t redis_wait_replicas = 0;           ///< that have samples before they are acknowledged
   std::int64_t capacity = std::int64_t{8} << 30;  ///< bytes
   // Any buffer.
   std::filesystem::path token_file;           ///< with the token that its door asks for

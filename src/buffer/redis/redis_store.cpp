@@ -84,7 +84,6 @@ class RedisStore : public Store {
       risk_ = std::move(risk);
     }
     begin(*connection);
-    if (is_unsettled_) catch_replicas_up(*connection);
     writer_ = std::move(connection);
   }
 
@@ -99,7 +98,6 @@ class RedisStore : public Store {
     if (writer_ == nullptr) throw IoError(name(), "is not connected", "Try again");
     try {
       write(*writer_, change);
-      wait_for_replicas(*writer_);
     } catch (const LimitError&) {
       throw;  // nothing has changed
     } catch (const Error&) {
@@ -275,29 +273,6 @@ class RedisStore : public Store {
     used_ = reply.number();
   }
 
-  /// Throws IoError if too few replicas have it in time. It is there, then, and must not be told as done
-  /// later before they have.
-  void wait_for_replicas(RedisConnection& connection) {
-    if (settings_.wait_replicas == 0) return;
-    is_unsettled_ = true;
-    const std::string count = std::to_string(settings_.wait_replicas);
-    const std::string patience = std::to_string(settings_.patience.count() / 2);
-    const std::int64_t replicas = connection.call({"WAIT", count, patience}).number();
-    if (replicas < settings_.wait_replicas) {
-      throw IoError(name(),
-                    "has " + std::to_string(replicas) + " replicas that answer; " + count +
-                        " must have what is acknowledged",
-                    "Look after the replicas, and send the same again");
-    }
-    is_unsettled_ = false;
-  }
-
-  /// What an earlier commit has left with the master alone. WAIT counts from the connection's last change.
-  void catch_replicas_up(RedisConnection& connection) {
-    write(connection, {});
-    wait_for_replicas(connection);
-  }
-
   /// Reads, by any thread.
   RedisReply ask(std::initializer_list<std::string_view> words) const {
     auto [connection, generation] = [&]() -> std::pair<std::unique_ptr<RedisConnection>, std::int64_t> {
@@ -341,7 +316,6 @@ class RedisStore : public Store {
   const std::string valid_;                  // milliseconds
   std::unique_ptr<RedisConnection> writer_;  // of the thread that commits, as the next two
   std::int64_t commits_ = 0;
-  bool is_unsettled_ = false;
   std::atomic<std::int64_t> used_ = 0;
 
   mutable std::mutex mutex_;  // what follows

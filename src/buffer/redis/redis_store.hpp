@@ -16,8 +16,7 @@ struct RedisSettings {
   RedisAddress address;
   std::string name = "default";  ///< of the buffer: one Redis may have several
   std::int64_t capacity = 0;
-  std::chrono::milliseconds patience{10'000};  ///< with one answer of Redis
-  int wait_replicas = 0;                       ///< so many replicas must have a commit before it is done
+  std::chrono::milliseconds patience{10'000};                               ///< with one answer of Redis
   std::function<void(const std::string&)> say = [](const std::string&) {};  ///< what a log should have
 };
 

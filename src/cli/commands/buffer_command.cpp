@@ -36,7 +36,6 @@ struct BufferOptions {
   std::string name = "default";
   std::string advertised;
   std::filesystem::path password_file;
-  std::int64_t wait_replicas = 0;
   std::string capacity = "8GiB";
   std::filesystem::path token_file;
   std::filesystem::path certificate;
@@ -184,7 +183,6 @@ void run_shared(const BufferOptions& options, const DoorSettings& door_settings)
   RedisSettings store{.address = redis_address_of(options.store, "--store"),
                       .name = options.name,
                       .capacity = capacity_of(options),
-                      .wait_replicas = static_cast<int>(options.wait_replicas),
                       .say = say};
   require_redis_name(options.name, "--name");
   if (!options.password_file.empty()) store.address.password = read_token(options.password_file);
@@ -250,12 +248,6 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->type_name("URL");
   command->add_option("--redis-password-file", options->password_file, "A file with the password of Redis")
       ->type_name("FILE");
-  command
-      ->add_option("--redis-wait-replicas", options->wait_replicas,
-                   "So many replicas of Redis must have samples before they are acknowledged")
-      ->type_name("COUNT")
-      ->check(whole_number(0, 100))
-      ->capture_default_str();
   command->add_option("--capacity", options->capacity, "Most bytes to keep; then producers wait")
       ->type_name("BYTES")
       ->check(byte_count())

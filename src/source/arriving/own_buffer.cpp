@@ -108,7 +108,6 @@ SharedDoorSettings shared_door_of(const ArrivalSettings& settings, const ToldFor
     store.address.password = read_token(settings.redis_password_file);
   store.name = settings.name;
   store.capacity = settings.capacity;
-  store.wait_replicas = static_cast<int>(settings.redis_wait_replicas);
   store.say = [](const std::string& line) { note_waiting("the job's own buffer: " + line); };
   const DoorSettings door = door_of(settings, token);
   if (is_any_address(door.address) && door.port == 0) {
