@@ -19,8 +19,6 @@ constexpr Int64 most_tokens_ahead = 16;
 constexpr Int64 longest_watch = 86'400;  // a day
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
-/// BalanceSettings::placement_tolerance is in millionths.
-constexpr Int64 tolerance_parts = 1'000'000;
 
 /// A number of ranks, or a group of its own size for each micro-batch.
 KeySpec cp_key(std::string meaning) {
@@ -129,7 +127,6 @@ Keys balance_keys() {
                                 {"roll", Preset::roll},
                                 {"verl", Preset::verl}});
   const Decimal speed{speed_parts, 1, 1000 * speed_parts};
-  const Decimal tolerance{tolerance_parts, 0, tolerance_parts};
   const Choice<PlacementRule> placements(
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies(
@@ -169,10 +166,6 @@ Keys balance_keys() {
       key("balance.placement", b, &BalanceSettings::placement, placements,
           "Which DP rank gets which share: the one that already holds most of its tokens, so that fewer "
           "travel; or as the algorithm numbers them, as presets always do."),
-      key("balance.placement_tolerance", b, &BalanceSettings::placement_tolerance, tolerance,
-          "How much later, as a share, the DP rank that ends last may end so that fewer tokens travel: "
-          "samples then move to the DP rank that holds them, or are swapped, as long as no rank exceeds that "
-          "and no more micro-batches are needed. 0 does not change the balance."),
       key("balance.overhead", b, &BalanceSettings::overhead,
           OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
           "The constant cost of a micro-batch, in the units of the cost; auto is the work of 256 tokens, or "

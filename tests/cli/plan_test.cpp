@@ -50,8 +50,6 @@ TEST(PlanOfARun, says_what_a_run_does_by_who_holds_samples) {
                         settings)
         .err;
   };
-  EXPECT_THAT(warnings("--set balance.placement_tolerance=0.1"),
-              HasSubstr("warning: balance.placement_tolerance is ignored"));
   const std::string drawn = "--set micro_batch.mode=fixed --set micro_batch.shuffle=true ";
   EXPECT_THAT(warnings(drawn), HasSubstr("warning: micro_batch.shuffle draws by DP rank"));
   EXPECT_EQ(warnings(drawn + "--set balance.placement=none"), "");

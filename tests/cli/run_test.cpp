@@ -103,9 +103,7 @@ TEST_P(RunInWaysToPlan, hands_every_rank_its_share_of_the_rollouts) {
 INSTANTIATE_TEST_SUITE_P(Planned, RunInWaysToPlan,
                          testing::Values("--set balance.strategy=grid",
                                          "--set balance.strategy=grid --set balance.cost=flops-7b",
-                                         "--set balance.speeds=[1,0.5]",
-                                         "--set balance.placement_tolerance=0.02",
-                                         "--set micro_batch.count=fastest",
+                                         "--set balance.speeds=[1,0.5]", "--set micro_batch.count=fastest",
                                          "--set micro_batch.packing=modified-first-fit-decreasing",
                                          "--set balance.cost=measured"));
 

@@ -318,7 +318,7 @@ TEST(ConfigCost, an_encoders_work_is_shared_out_by_evenkeels_own_algorithm_alone
     return refusal("balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}, " + other + "}");
   };
   for (const std::string other : {"strategy: grid", "preset: verl", "algorithm: lpt", "refine: false",
-                                  "equal_count: true", "speeds: [1, 1]", "placement_tolerance: 0.1"}) {
+                                  "equal_count: true", "speeds: [1, 1]"}) {
     EXPECT_THAT(with(other), testing::HasSubstr("balance.cost: with an encoder needs")) << other;
   }
   const std::string encodes = "balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}}\n";

@@ -32,7 +32,7 @@ constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outlier_companions: null}
-balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, meet: auto, placement: locality, placement_tolerance: 0, preset: none}
+balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, meet: auto, placement: locality, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
 micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, max_rows: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}
 pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
@@ -127,11 +127,6 @@ TEST(ConfigFile, speeds_are_numbers_relative_to_each_other) {
   EXPECT_EQ(parse("balance: {speeds: [2e-1, 0.3333, 1000]}").balance.speeds,
             (std::vector<std::int64_t>{200, 333, 1000000}));
   EXPECT_TRUE(parse("balance: {speeds: [1, 2]}", {"balance.speeds=equal"}).balance.speeds.empty());
-}
-
-TEST(ConfigFile, the_tolerance_of_placement_is_a_share) {
-  EXPECT_EQ(parse("balance: {placement_tolerance: 0.001}").balance.placement_tolerance, 1000);
-  EXPECT_EQ(parse("balance: {placement_tolerance: 1}").balance.placement_tolerance, 1000000);
 }
 
 TEST(ConfigFile, micro_batches_may_be_packed_by_name_or_counted_by_time) {
@@ -387,8 +382,8 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     if (!left.starts_with("  ")) continue;
     // These do not go with the rest of that configuration.
     const std::set<std::string> stays_off{
-        "  share: false", "  speeds: equal", "  placement_tolerance: 0", "  packing: auto", "  count: fewest",
-        "  max_rows: null", "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
+        "  share: false", "  speeds: equal", "  packing: auto", "  count: fewest", "  max_rows: null",
+        "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
         "  schedule: packed", "  max_kept_tokens: null", "  max_tokens_per_rank: null",
         "  communication: auto", "  context_sizes: powers-of-two", "  stage: last", "  read_as: null",
         "  at: null", "  spread_pads: 0",
@@ -401,7 +396,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 106u);
+  EXPECT_EQ(keys, 104u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

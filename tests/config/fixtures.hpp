@@ -13,7 +13,7 @@ inline Config parse(const std::string& yaml, const std::vector<std::string>& ove
 }
 
 /// A configuration in which every member differs from its default, consistent in itself. Shared prefixes,
-/// grids, speeds, tolerances and ways of packing do not go with its presets and modes, so they stay off.
+/// grids, speeds and ways of packing do not go with its presets and modes, so they stay off.
 inline Config changed_config() {
   Config config;
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
@@ -72,7 +72,6 @@ inline Config measured_config() {
   config.balance.cost = CostModel{3000, 1};
   config.balance.measured = MeasuredCost{5, 300};
   config.balance.speeds = {1000, 500, 1250};
-  config.balance.placement_tolerance = 12500;
   config.field = {std::nullopt,     FieldWidth::as_brought, FieldWidth::as_brought, FieldStages::first,
                   LineFormat::text, RowConvention::next,    FieldSharing::equal};
   config.field.spread_pads = 8;

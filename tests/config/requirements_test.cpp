@@ -35,8 +35,8 @@ std::vector<std::string> broken_configurations() {
        per_rank + "}, balance: {algorithm: lpt}", per_rank + "}, balance: {equal_count: true}",
        per_rank + "}, balance: {refine: false}",
        per_rank + "}, batch: {mini_batches: 2, keep_mini_batch: false}",
-       per_rank + "}, balance: {placement_tolerance: 0.1}", per_rank + ", packing: best-fit-decreasing}",
-       per_rank + ", count: fastest}", per_rank + "}, pack: {align: 64}"});
+       per_rank + ", packing: best-fit-decreasing}", per_rank + ", count: fastest}",
+       per_rank + "}, pack: {align: 64}"});
   const std::string tree = "balance: {strategy: hierarchical";
   add("mesh: {cp: flexible, pp: 2}", {per_rank + "}, " + tree + "}"});
   add("mesh: {cp: flexible}",
@@ -56,20 +56,14 @@ std::vector<std::string> broken_configurations() {
   const std::string encodes = "balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}";
   add(encodes + ", strategy: grid}", {""});
   add(encodes + "}", {"mesh: {cp: flexible}, " + per_rank + "}"});
-  for (const std::string other : {"preset: verl", "algorithm: lpt", "refine: false", "equal_count: true",
-                                  "speeds: [1, 1]", "placement_tolerance: 0.1"})
+  for (const std::string other :
+       {"preset: verl", "algorithm: lpt", "refine: false", "equal_count: true", "speeds: [1, 1]"})
     add(encodes + ", " + other + "}", {""});
   add(encodes + "}", {"micro_batch: {mode: padded}"});
 
   const std::string of_field = "balance: {cost: {field: work}";
   add(of_field + ", preset: verl}", {""});
   add("balance: {cost: measured, preset: verl}", {""});
-
-  for (const std::string other :
-       {"placement: none", "strategy: grid", "preset: verl", "algorithm: sorted-stride"})
-    add("balance: {placement_tolerance: 0.1, " + other + "}", {""});
-  add("balance: {placement_tolerance: 0.1}",
-      {"micro_batch: {mode: padded}", "batch: {mini_batches: 2, keep_mini_batch: false}"});
 
   for (const std::string way : {"packing: best-fit-decreasing", "count: fastest"}) {
     add("micro_batch: {" + way + ", mode: fixed}", {""});

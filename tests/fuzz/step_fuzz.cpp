@@ -30,7 +30,6 @@ PlanSettings settings_of(Numbers& numbers) {
   if (numbers.below(4) == 0) balance.preset = static_cast<Preset>(numbers.below(4));
   balance.strategy = static_cast<Strategy>(numbers.below(2));
   balance.placement = static_cast<PlacementRule>(numbers.below(2));
-  if (numbers.below(4) == 0) balance.placement_tolerance = numbers.below(200'000);
   if (numbers.below(4) == 0) {
     for (int rank = 0; rank < settings.dp; ++rank) balance.speeds.push_back(numbers.below(2000));
   }

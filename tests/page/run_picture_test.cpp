@@ -163,7 +163,6 @@ TEST(PictureOfAPlan, may_be_a_grid_where_that_would_not_be_refused) {
   EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }));
   EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.preset = Preset::verl; }));
   EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.speeds = {1000, 500}; }));
-  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.placement_tolerance = 1000; }));
   EXPECT_FALSE(
       may_be_a_grid([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; }));
 }

@@ -78,7 +78,6 @@ Choices all_choices() {
       choices({Preset::none, Preset::mindspeed_rl, Preset::roll, Preset::verl},
               [](S& s, auto v) { s.balance.preset = v; }),
       choices({PlacementRule::locality, PlacementRule::none}, [](S& s, auto v) { s.balance.placement = v; }),
-      choices({0, 100'000}, [](S& s, auto v) { s.balance.placement_tolerance = v; }),
       choices({CountRule::fewest, CountRule::fastest}, [](S& s, auto v) { s.micro_batch.count = v; }),
       choices({any_packing, std::optional(BinPacking::first_fit_decreasing),
                std::optional(BinPacking::best_fit_decreasing),
@@ -138,11 +137,6 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   if (grid && !(packed && own && automatic && !b.equal_count && cut_first)) keys.insert("balance.strategy");
   if (!b.speeds.empty() && !((!grid || settings.flexible) && own && automatic && !b.equal_count && !padded))
     keys.insert("balance.speeds");
-  const bool by_work =
-      b.algorithm != BalanceAlgorithm::none && b.algorithm != BalanceAlgorithm::sorted_stride;
-  if (b.placement_tolerance > 0 &&
-      !(b.placement == PlacementRule::locality && !grid && own && by_work && !padded && cut_first))
-    keys.insert("balance.placement_tolerance");
   const bool own_packing = packed && own && !grid;
   if (m.packing && !own_packing) keys.insert("micro_batch.packing");
   if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
@@ -156,8 +150,8 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
     keys.insert("prefix.schedule");
   if (settings.max_kept_tokens && !(is_depth_first && settings.cp.size == 1 && !settings.flexible))
     keys.insert("prefix.max_kept_tokens");
-  const bool own_groups = packed && own && automatic && !b.equal_count && cut_first &&
-                          b.placement_tolerance == 0 && !m.packing && m.count == CountRule::fewest &&
+  const bool own_groups = packed && own && automatic && !b.equal_count && cut_first && !m.packing &&
+                          m.count == CountRule::fewest &&
                           (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));
   if (settings.flexible && !own_groups) keys.insert("mesh.cp");
   if (b.cost_field && !own) keys.insert("balance.cost");
@@ -171,8 +165,7 @@ std::string description(const PlanSettings& s) {
   const auto number = [](auto value) { return std::to_string(static_cast<std::int64_t>(value)); };
   return "mode " + number(s.micro_batch.mode) + " strategy " + number(s.balance.strategy) + " sharing " +
          number(s.sharing) + " preset " + number(s.balance.preset) + " placement " +
-         number(s.balance.placement) + " tolerance " + number(s.balance.placement_tolerance) + " count " +
-         number(s.micro_batch.count) + " packing " +
+         number(s.balance.placement) + " count " + number(s.micro_batch.count) + " packing " +
          (s.micro_batch.packing ? number(*s.micro_batch.packing) : "auto") + " order " +
          number(s.micro_batch.order) + " mini-batches " + number(s.mini_batches.count) +
          (s.mini_batches.keep ? " kept" : "") + (s.mini_batches.shuffle ? " drawn" : "") + " equal " +

@@ -84,7 +84,7 @@ class Drawing(FieldDrawing):
         if mode == "packed":
             kinds += ["grid", "packing", "fastest"]
         if mode != "padded":
-            kinds += ["speeds", "tolerance", "encoder"]
+            kinds += ["speeds", "encoder"]
         if not self.sharing:
             kinds += ["preset"]
         kind = self.draw.choice(["plain", "grid", "speeds"] if self.flexible else kinds)
@@ -117,9 +117,9 @@ class Drawing(FieldDrawing):
         self.has_row_caps = kind != "preset" and self.chance(0.2)
         self.is_plain = kind == "plain" and not self.flexible
         self.put("balance.cost", cost)
-        self.put_one_of(0.3, "balance.placement", "locality" if kind == "tolerance" else "none")
+        self.put_one_of(0.3, "balance.placement", "none")
         self.put_one_of(0.2, "balance.overhead", 0, 100)
-        if not (self.flexible or kind in ("speeds", "tolerance", "encoder")):
+        if not (self.flexible or kind in ("speeds", "encoder")):
             self.put_one_of(0.2, "balance.refine", False)
         if self.flexible:
             links = {"inside_node": 2, "between_nodes": 9, "ranks_per_node": self.draw.choice([1, 2, 8]), "overlap": 0.5}
@@ -146,9 +146,6 @@ class Drawing(FieldDrawing):
 
     def _plan_speeds(self) -> None:
         self.put("balance.speeds", [self.draw.choice([1, 1, 0.5, 0.75, 2]) for _ in range(self.dp)])
-
-    def _plan_tolerance(self) -> None:
-        self.put("balance.placement_tolerance", self.draw.choice([0.001, 0.05, 0.5]))
 
     def _plan_encoder(self) -> None:
         pass  # its cost says all
@@ -375,7 +372,6 @@ class Drawing(FieldDrawing):
             {"micro_batch.mode": "padded", "micro_batch.shapes": 2},
             {"balance.strategy": "grid", "balance.equal_count": True},
             {"balance.speeds": [1] * (self.dp + 1)},
-            {"balance.placement": "none", "balance.placement_tolerance": 0.1},
             {"micro_batch.mode": "fixed", "micro_batch.packing": "first-fit-decreasing"},
             {"micro_batch.mode": "padded", "micro_batch.count": "fastest"},
             {"micro_batch.max_token": 64},

@@ -27,7 +27,7 @@ def can_be_planned(job: Job) -> bool:
 def depends_on_owners(job: Job, profile: str) -> bool:
     settings = job.settings(profile)
     draws = settings.key("micro_batch.mode") == "fixed" and settings.key("micro_batch.shuffle")
-    return bool(settings.key("balance.placement_tolerance")) or draws and is_placed(job, profile)
+    return draws and is_placed(job, profile)
 
 
 def is_placed(job: Job, profile: str) -> bool:

@@ -54,7 +54,6 @@ inline std::vector<Config> configs_for(int places) {
     configs.push_back(plain);
     Config& placed = configs.emplace_back(plain);
     placed.balance.placement = PlacementRule::locality;
-    placed.balance.placement_tolerance = 200;
     placed.exchange.path = ExchangePath::point_to_point;
     placed.fields["image_patches"].share = FieldSharing::equal;
     Config& shaped = configs.emplace_back(plain);

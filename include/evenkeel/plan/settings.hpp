@@ -119,9 +119,6 @@ struct BalanceSettings {
   std::vector<std::int64_t> speeds = {};
   /// Set: `cost` is the initial cost, and later steps are balanced by measured costs.
   std::optional<MeasuredCost> measured = std::nullopt;
-  /// How much later placement may make the DP rank that ends last, in millionths (reassign_to_owners); 0: not
-  /// at all, shares are only moved as a whole.
-  std::int64_t placement_tolerance = 0;
   /// The constant cost of a micro-batch, for CountRule::fastest, for groups, and for Strategy::automatic,
   /// which adds it for each micro-batch of both ways; unset: default_overhead of the cost.
   std::optional<Cost> overhead = std::nullopt;

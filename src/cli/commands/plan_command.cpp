@@ -293,11 +293,6 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
 /// What a run does that depends on which rank reads what.
 void warn_of_what_owners_decide(const PlanSettings& settings) {
   const BalanceSettings& balance = settings.balance;
-  if (balance.placement_tolerance > 0) {
-    tell_warning(
-        "balance.placement_tolerance is ignored: it moves samples to the DP ranks that hold them, and a plan "
-        "does not know which do");
-  }
   const bool is_placed = balance.placement == PlacementRule::locality && balance.preset == Preset::none;
   if (settings.dp > 1 && is_placed && settings.micro_batch.mode == MicroBatchMode::fixed &&
       settings.micro_batch.shuffle) {

@@ -1,13 +1,11 @@
 #include "plan/placement/step_placement.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "evenkeel/base/assertions.hpp"
-#include "plan/assign/reassignment.hpp"
 #include "plan/placement/placement.hpp"
 #include "plan/strategies/strategy.hpp"
 
@@ -113,42 +111,6 @@ void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_r
   }
 }
 
-/// The most micro-batches any DP rank needs, of each mini-batch.
-std::vector<std::int64_t> counts_needed(const StepProblem& problem, const StepAssignment& assignment) {
-  const auto batcher = strategy_of(problem.settings).micro_batcher(problem, assignment);
-  std::vector<std::int64_t> needed;
-  for (const MiniBatchId m : ids_below<MiniBatchId>(std::ssize(assignment.mini_batches))) {
-    std::int64_t& most = needed.emplace_back(0);
-    for (int r = 0; r < problem.settings.dp; ++r)
-      most = std::max(most, batcher->count({m, DpRank{r}}).needed);
-  }
-  return needed;
-}
-
-void reassign_units(const StepProblem& problem, const PlacementInput& input, StepAssignment& assignment) {
-  const PlanSettings& settings = problem.settings;
-  const std::vector<std::int64_t> before = counts_needed(problem, assignment);
-  ReassignmentRules rules{settings.balance.placement_tolerance, settings.balance.equal_count};
-  std::vector<bool> settled(assignment.mini_batches.size(), false);
-  constexpr int tries = 4;
-  for (int tried = 0; tried < tries && !std::ranges::all_of(settled, std::identity{}); ++tried) {
-    std::vector<IdGroups<UnitId>> unchanged(settled.size());
-    for (std::size_t m = 0; m < settled.size(); ++m) {
-      IdGroups<UnitId>& units = assignment.mini_batches[m].units;
-      if (!settled[m])
-        unchanged[m] = std::exchange(units, IdGroups<UnitId>(reassign_to_owners(
-                                                units.items(), assignment.units.costs(), input, rules)));
-    }
-    const std::vector<std::int64_t> after = counts_needed(problem, assignment);
-    for (std::size_t m = 0; m < settled.size(); ++m) {
-      if (settled[m]) continue;
-      settled[m] = after[m] <= before[m];
-      if (!settled[m]) assignment.mini_batches[m].units = std::move(unchanged[m]);
-    }
-    rules.tolerance /= 4;
-  }
-}
-
 }  // namespace
 
 void place_shares(const StepProblem& problem, StepAssignment& assignment) {
@@ -158,7 +120,6 @@ void place_shares(const StepProblem& problem, StepAssignment& assignment) {
   const HeldPieces pieces(problem.table, assignment.units, settings.dp_of_rank.size());
   const PlacementInput input = pieces.input(settings);
   relabel(assignment, best_placement(whole_shares(assignment, settings.dp), input).part_of_rank);
-  if (settings.balance.placement_tolerance > 0) reassign_units(problem, input, assignment);
 }
 
 }  // namespace evenkeel

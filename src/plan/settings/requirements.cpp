@@ -21,11 +21,6 @@ constexpr Need own_planning{"balance.preset", "none", "Evenkeel's own planning",
                             [](C c) { return c.balance.preset == Preset::none; }};
 constexpr Need own_algorithm{"balance.algorithm", "auto", "the default algorithm",
                              [](C c) { return c.balance.algorithm == BalanceAlgorithm::automatic; }};
-constexpr Need by_work{"balance.algorithm", "auto, karmarkar-karp or lpt",
-                       "samples that are assigned by work", [](C c) {
-                         return c.balance.algorithm != BalanceAlgorithm::sorted_stride &&
-                                c.balance.algorithm != BalanceAlgorithm::none;
-                       }};
 constexpr Need free_counts{"balance.equal_count", "false", "free numbers of samples",
                            [](C c) { return !c.balance.equal_count; }};
 constexpr Need refined{"balance.refine", "true", "refinement", [](C c) { return c.balance.refine; }};
@@ -42,10 +37,6 @@ constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a s
                             [](C c) { return c.balance.meet == Meeting::once_a_step; }};
 constexpr Need equal_speeds{"balance.speeds", "equal", "equally fast ranks",
                             [](C c) { return c.balance.speeds.empty(); }};
-constexpr Need local{"balance.placement", "locality", "shares that are placed where their tokens are",
-                     [](C c) { return c.balance.placement == PlacementRule::locality; }};
-constexpr Need no_tolerance{"balance.placement_tolerance", "0", "samples that stay where they are assigned",
-                            [](C c) { return c.balance.placement_tolerance == 0; }};
 constexpr Need fixed_cost{"balance.cost", "tokens, flops-7b or a model's", "a fixed cost",
                           [](C c) { return !c.balance.measured; }};
 constexpr Need cost_of_lengths{"balance.cost", "without encoder", "a cost that depends on lengths alone",
@@ -136,8 +127,6 @@ constexpr Feature max_rows{"micro_batch.max_rows", "", "micro_batch.max_rows: nu
                            [](C c) { return !c.micro_batch.max_rows.empty(); }};
 constexpr Feature measured{"balance.cost", "measured", "another cost",
                            [](C c) { return c.balance.measured.has_value(); }};
-constexpr Feature tolerance{"balance.placement_tolerance", "above 0", "balance.placement_tolerance: 0",
-                            [](C c) { return c.balance.placement_tolerance > 0; }};
 constexpr Feature packing{"micro_batch.packing", "", "micro_batch.packing: auto",
                           [](C c) { return c.micro_batch.packing.has_value(); }};
 constexpr Feature fastest{"micro_batch.count", "fastest", "micro_batch.count: fewest",
@@ -183,7 +172,6 @@ constexpr Requirement table[] = {
     {flexible, refined, "refinement is a part of choosing groups"},
     {flexible, cut_first,
      "otherwise mini-batches are cut from the DP ranks' shares of a step, and groups have no such shares"},
-    {flexible, no_tolerance, "the ranks of a sample follow from its group"},
     {flexible, own_packing, "groups have their own packing"},
     {flexible, fewest, "numbers of micro-batches follow from the groups"},
     {flexible, own_alignment, "the alignment depends on the size of the group"},
@@ -214,19 +202,11 @@ constexpr Requirement table[] = {
     {encoder, refined, "refinement is a part of balancing two kinds of work"},
     {encoder, free_counts, "samples are swapped for their two kinds of work, whatever the counts"},
     {encoder, equal_speeds, "two kinds of work are balanced over equally fast ranks only"},
-    {encoder, no_tolerance, "moves to ranks that hold a sample would consider the model's work only"},
     {encoder, back_to_back,
      "padded micro-batches have the same lengths on all DP ranks, whatever an encoder does"},
 
     {cost_of_field, own_planning, "presets have their own costs"},
     {measured, own_planning, "presets have their own costs"},
-
-    {tolerance, local, "samples move only to ranks that already hold them"},
-    {tolerance, assigned_first, "a sample of a grid cannot move without its micro-batch"},
-    {tolerance, own_planning, "presets determine the DP rank of each sample"},
-    {tolerance, by_work, "moves keep only the work balanced"},
-    {tolerance, back_to_back, "padded micro-batches have the same lengths on all DP ranks"},
-    {tolerance, cut_first, "each mini-batch is balanced separately"},
 
     {packing, packed, "other micro-batches are not packed"},
     {packing, own_planning, "presets pack as their systems do"},

@@ -162,7 +162,6 @@ void PlanSettings::validate() const {
   require_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
   require_size(max_kept_tokens.value_or(1), "prefix.max_kept_tokens");
   require_few_forced(*this);
-  require_at_least(0, balance.placement_tolerance, "balance.placement_tolerance");
   if (!balance.speeds.empty()) require_one_a_rank(balance.speeds, dp);
   if (balance.measured) {
     require_at_least(1, balance.measured->every, "balance.cost: measured: every");

@@ -1,11 +1,9 @@
 // Items that several owners hold pieces of, as samples that share prefixes are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/assign/reassignment.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "plan/placement/placement.hpp"
 
@@ -42,20 +40,6 @@ struct JobInPieces {
   }
 };
 
-std::int64_t bytes_moved(const Partition& parts, const JobInPieces& job) {
-  std::int64_t moved = 0;
-  for (std::int64_t dp = 0; dp < parts.size(); ++dp) {
-    for (const Item item : parts[dp]) {
-      const RowRange pieces = job.input().pieces_of(item);
-      for (std::int64_t p = pieces.begin; p < pieces.end; ++p) {
-        const auto piece = static_cast<std::size_t>(p);
-        if (job.owners[piece].value() != dp) moved += job.bytes[piece];
-      }
-    }
-  }
-  return moved;
-}
-
 TEST(PlacementOfPieces, counts_each_where_it_is_held) {
   JobInPieces job(2);
   job.add(5, {{0, 3}, {1, 2}});  // alone it would stay on rank 0
@@ -68,38 +52,6 @@ TEST(PlacementOfPieces, needs_an_owner_and_bytes_for_every_piece) {
   job.add(5, {{0, 3}, {0, 2}});
   job.first_pieces.back() = 1;
   EXPECT_THROW((void)best_placement(Partition{Groups{{0}}}, job.input()), InputError);
-  EXPECT_THROW((void)reassign_to_owners(Partition{Groups{{0}}}, job.costs, job.input(), {}), InputError);
-}
-
-TEST(ReassignmentOfPieces, brings_an_item_to_the_rank_that_holds_most_of_it) {
-  JobInPieces job(2);
-  job.add(5, {{0, 2}, {1, 3}});
-  job.add(5, {{0, 4}, {1, 1}});
-  EXPECT_THAT(reassign_to_owners(Partition{Groups{{0}, {1}}}, job.costs, job.input(), {}).to_vectors(),
-              ElementsAre(ElementsAre(1), ElementsAre(0)));
-}
-
-RC_GTEST_PROP(ReassignmentOfPieces, never_makes_more_bytes_travel_or_a_part_larger, ()) {
-  const int dp = *rc::gen::inRange(1, 5);
-  JobInPieces job(dp);
-  if (*rc::gen::arbitrary<bool>()) {
-    for (int r = 0; r < dp; ++r) job.node_of_rank.push_back(r / 2);
-  }
-  Groups groups(static_cast<std::size_t>(dp));
-  const auto n = *rc::gen::inRange<Item>(0, 14);
-  for (Item item = 0; item < n; ++item) {
-    std::vector<std::pair<int, std::int64_t>> pieces;
-    const int num_pieces = *rc::gen::inRange(1, 4);
-    for (int p = 0; p < num_pieces; ++p)
-      pieces.emplace_back(*rc::gen::inRange(0, dp), *rc::gen::inRange<std::int64_t>(0, 9));
-    job.add(*rc::gen::inRange<Cost>(1, 12), pieces);
-    groups[static_cast<std::size_t>(*rc::gen::inRange(0, dp))].push_back(item);
-  }
-  const Partition before{groups};
-  const Partition after = reassign_to_owners(before, job.costs, job.input(), {});
-  RC_ASSERT(bytes_moved(after, job) <= bytes_moved(before, job));
-  RC_ASSERT(std::ranges::max(group_sums(after, job.costs)) <=
-            std::ranges::max(group_sums(before, job.costs)));
 }
 
 /// Two groups of two samples each; the second group's are all on rank 0.

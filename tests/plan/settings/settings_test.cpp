@@ -231,7 +231,6 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
   expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
   expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "cp to 1");
-  expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = 9; }, "placement_tolerance: 0");
   expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
   expect_refused([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; },
                  "packing: auto");
@@ -335,27 +334,6 @@ TEST(PlanSettings, time_is_work_of_the_slowest_rank) {
   EXPECT_EQ(settings.time_of(huge, 1), huge);
   EXPECT_EQ(settings.time_of(huge, 2), huge / 4);
   EXPECT_EQ(with_speeds({}, 3).time_of(huge, 2), huge);
-}
-
-TEST(PlanSettings, samples_move_home_only_where_work_alone_decided_who_gets_them) {
-  const auto expect_refused = [](auto change, const char* hint) {
-    PlanSettings settings;
-    settings.balance.placement_tolerance = 1000;
-    EXPECT_EQ(refusal(settings).first, "");
-    change(settings);
-    const auto [key, message] = refusal(settings);
-    EXPECT_EQ(key, "balance.placement_tolerance");
-    EXPECT_THAT(message, HasSubstr(hint));
-  };
-  expect_refused([](PlanSettings& s) { s.balance.placement = PlacementRule::none; }, "placement: locality");
-  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }, "strategy: hierarchical");
-  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "preset: none");
-  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::none; }, "algorithm: auto");
-  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::sorted_stride; },
-                 "algorithm: auto");
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "mode: packed");
-  expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
-  expect_refused([](PlanSettings& s) { s.balance.placement_tolerance = -1; }, "at least 0");
 }
 
 }  // namespace
