@@ -19,13 +19,13 @@ namespace {
 /// Cumulative lengths are 32-bit.
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
-/// The most places, or power of two of them, that there are and, unless it is said, whose micro-batches can
-/// be counted.
+/// The largest power of two of places that there are and, unless the configuration says a limit, whose
+/// micro-batches can be counted.
 int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int places) {
   const std::int64_t most =
       mesh.max_cp ? *mesh.max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
   const auto largest = static_cast<std::uint64_t>(std::min<std::int64_t>(most, places));
-  return static_cast<int>(mesh.context_sizes == ContextSizes::any ? largest : std::bit_floor(largest));
+  return static_cast<int>(std::bit_floor(largest));
 }
 
 /// What is wrong with `profiles` of a field is told as what is wrong with the configuration's.
@@ -40,10 +40,9 @@ void require_known(const std::vector<std::string>& profiles, const std::string& 
 }
 
 void require_power_of_two(const MeshSettings& mesh) {
-  if (!mesh.max_cp || mesh.context_sizes == ContextSizes::any) return;
-  if (std::has_single_bit(static_cast<unsigned>(*mesh.max_cp))) return;
-  throw ConfigError("mesh.max_cp", "is " + std::to_string(*mesh.max_cp) + ", which is no power of two",
-                    "Set 1, 2, 4, 8, ..., or mesh.context_sizes: any");
+  if (!mesh.max_cp || std::has_single_bit(static_cast<unsigned>(*mesh.max_cp))) return;
+  throw ConfigError("mesh.max_cp", "is " + std::to_string(*mesh.max_cp) + ", which is not a power of two",
+                    "Set 1, 2, 4, 8, ...");
 }
 
 void require_countable(std::int64_t per_rank, std::int64_t ranks) {
@@ -80,8 +79,7 @@ void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
     return;
   }
   settings.micro_batch.max_tokens = *per_rank;
-  settings.flexible =
-      FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp)), mesh.context_sizes};
+  settings.flexible = FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp))};
   require_countable(*per_rank, settings.flexible->max_size);
 }
 
@@ -121,7 +119,6 @@ Choices choices_of(const Config& config, const PlanSettings& settings, const Pro
   if (is_own) choices.delay = config.delay;
   choices.flexible_cp = config.mesh.flexible_cp;
   choices.names_largest_group = config.mesh.max_cp.has_value();
-  choices.context_sizes = config.mesh.context_sizes;
   choices.has_cap_of_a_rank = pass.micro_batch.max_tokens_per_rank.has_value();
   return choices;
 }

@@ -94,17 +94,12 @@ Keys mesh_keys() {
   return {
       key("mesh.tp", m, &MeshSettings::tp, axis, "Tensor-parallel ranks; they get equal tensors."),
       cp_key("Context-parallel ranks; each gets its part of every sequence. flexible gives each micro-batch "
-             "a group of its own size of neighboring DP ranks (context_sizes); mesh.dp is then the number of "
+             "a group of its own size of neighboring DP ranks, a power of two of them; mesh.dp is then the "
+             "number of "
              "ranks divided by tp and pp. balance.meet says where the trainer's ranks wait."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
-          "With cp: flexible, the largest group of a micro-batch, a power of two unless context_sizes is "
-          "any; auto is the largest possible."),
-      key("mesh.context_sizes", m, &MeshSettings::context_sizes,
-          Choice<ContextSizes>({{"powers-of-two", ContextSizes::powers_of_two}, {"any", ContextSizes::any}}),
-          "With cp: flexible, the sizes of groups: powers of two, each starting at a multiple of its size; "
-          "or any size up to 16, then eight for each doubling, and the largest, starting anywhere. Planning "
-          "takes two to three times as long; it pays if the number of DP ranks is not a power of two, or "
-          "links are slow."),
+          "With cp: flexible, the largest group of a micro-batch, a power of two; auto is the largest "
+          "possible."),
       key("mesh.pp", m, &MeshSettings::pp, axis, "Pipeline stages."),
       key("mesh.vpp", m, &MeshSettings::vpp, axis,
           "Virtual stages of each pipeline rank (interleaved schedule)."),

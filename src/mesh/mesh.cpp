@@ -3,9 +3,6 @@
 #include <mpi.h>
 
 #include <bit>
-#include <map>
-#include <memory>
-#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -64,18 +61,12 @@ void require_ranks_of_one_group(const Communicator& comm) {
   }
 }
 
-/// Those that were asked for, of the places of this rank's tp and pp.
-struct Mesh::AnyGroups {
-  Communicator places;
-  std::map<std::pair<DataPlace, int>, Communicator> made;
-};
-
 Communicator duplicate(const Communicator& comm) {
   require_ranks_of_one_group(comm);
   return comm.duplicate();
 }
 
-Mesh::Mesh(const Communicator& world, const Grid& grid, std::optional<ContextSizes> groups) : grid_(grid) {
+Mesh::Mesh(const Communicator& world, const Grid& grid, bool has_groups) : grid_(grid) {
   world_ = duplicate(world);
   rank_ = world_.rank();
   // Every rank has the same grid and sees the same size, so all throw or none does.
@@ -87,21 +78,13 @@ Mesh::Mesh(const Communicator& world, const Grid& grid, std::optional<ContextSiz
   GuardedWork work;
   work.in_any_case([&] {
     connect_places();
-    if (groups) connect_groups(*groups);
+    if (has_groups) connect_groups();
   });
   work.agree(world_);
 }
 
 const Communicator& Mesh::context(const ContextGroup& group) const {
   EVENKEEL_PRECONDITION(cheap, group.contains(data_place()), group.first.value(), group.size);
-  if (any_groups_) {
-    auto& made = any_groups_->made;
-    const std::pair key{group.first, group.size};
-    auto found = made.find(key);
-    if (found == made.end())
-      found = made.emplace(key, any_groups_->places.neighbours(group.first.value(), group.size)).first;
-    return found->second;
-  }
   if (contexts_.empty()) {
     EVENKEEL_PRECONDITION(cheap, group.size == grid_.sizes().cp, group.size, grid_.sizes().cp);
     return along(Axis::cp);
@@ -114,23 +97,15 @@ const Communicator& Mesh::context(const ContextGroup& group) const {
 }
 
 // Every rank takes part in every split; those at the end that fill no group of a size get nobody.
-void Mesh::connect_groups(ContextSizes sizes_of_groups) {
+void Mesh::connect_groups() {
   const GridPoint& sizes = grid_.sizes();
   const int places = sizes.dp * sizes.cp;
   const int place = data_place().value();
   const int line = here_.pp * sizes.tp + here_.tp;
   // Memory first, which a rank may lack: nobody leaves between two splits.
   together(world_, [&] {
-    if (sizes_of_groups == ContextSizes::any) {
-      any_groups_ = std::make_shared<AnyGroups>();
-    } else {
-      contexts_.reserve(static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(places))));
-    }
+    contexts_.reserve(static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(places))));
   });
-  if (any_groups_) {
-    any_groups_->places = world_.split(line, place);
-    return;
-  }
   for (int size = 1; size <= places; size *= 2) {
     const int group = place / size;
     const bool is_whole = (group + 1) * size <= places;

@@ -36,24 +36,6 @@ class ValueType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// A group of MPI's processes, freed at the end.
-class MpiGroup {
- public:
-  MpiGroup() = default;
-  explicit MpiGroup(MPI_Comm comm) { check_mpi(MPI_Comm_group(comm, &group_), "MPI_Comm_group"); }
-  MpiGroup(const MpiGroup&) = delete;
-  MpiGroup& operator=(const MpiGroup&) = delete;
-  ~MpiGroup() {
-    if (group_ != MPI_GROUP_NULL) MPI_Group_free(&group_);
-  }
-
-  [[nodiscard]] MPI_Group get() const noexcept { return group_; }
-  [[nodiscard]] MPI_Group* place() noexcept { return &group_; }
-
- private:
-  MPI_Group group_ = MPI_GROUP_NULL;
-};
-
 /// Collective over `comm`: memory for a communicator, which a rank may lack, and then the call that makes it.
 template <typename Call>
 Communicator make(const boost::mpi::communicator& comm, const char* name, Call&& call) {
@@ -102,28 +84,6 @@ Communicator MpiRanks::split(int color, int key) const {
   return make(comm_, "MPI_Comm_split", [&](MPI_Comm* place) {
     return MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, place);
   });
-}
-
-// The memory of each is taken before anybody calls: a rank that lacks it leaves the others waiting, as it
-// would with a micro-batch of the group. Groups of MPI are local.
-Communicator MpiRanks::neighbours(int first, int count) const {
-  NewCommunicator made;
-  const MpiGroup all(comm_);
-  int range[1][3] = {{first, first + count - 1, 1}};
-  MpiGroup some;
-  check_mpi(MPI_Group_range_incl(all.get(), 1, range, some.place()), "MPI_Group_range_incl");
-  const Waiting waiting("MPI_Comm_create_group");
-  check_mpi(MPI_Comm_create_group(comm_, some.get(), first, made.place()), "MPI_Comm_create_group");
-  made.return_errors();
-  return Communicator(made);
-}
-
-Communicator ForeignRanks::neighbours(int first, int count) const {
-  throw MeshError(
-      "communicator",
-      "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1) +
-          " cannot be made a group, since they are not connected by MPI",
-      "Make the groups of MicroBatch::context in the trainer, or set mesh.context_sizes: powers-of-two");
 }
 
 Communicator MpiRanks::split_by_node() const {

@@ -302,25 +302,21 @@ TEST(CService, says_where_the_rank_stands_and_how_long_phases_took) {
 
 TEST(CService, says_who_runs_a_micro_batch_together) {
   const boost::mpi::communicator world;
-  for (const std::string sizes : {"powers-of-two", "any"}) {
-    const Held<evenkeel_service> service =
-        c_service("mesh: {cp: flexible, context_sizes: " + sizes +
-                  "}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
-    const Held<evenkeel_step> step = c_step(service, c_samples(share_of(world)), nullptr);
-    for (std::int64_t m = 0; m < evenkeel_step_num_micro_batches(step.get()); ++m) {
-      evenkeel_context_group group{};
-      ASSERT_EQ(evenkeel_step_context_group(step.get(), m, &group), EVENKEEL_OK);
-      EXPECT_EQ(group.first + group.rank, world.rank());
-      MPI_Comm comm = MPI_COMM_NULL;
-      ASSERT_EQ(evenkeel_service_context(service.get(), step.get(), m, &comm), EVENKEEL_OK);
-      const boost::mpi::communicator ranks(comm, boost::mpi::comm_attach);
-      EXPECT_EQ(ranks.size(), group.size);
-      EXPECT_EQ(ranks.rank(), group.rank);
-    }
-    evenkeel_context_group group{};
-    EXPECT_EQ(evenkeel_step_context_group(step.get(), -1, &group), EVENKEEL_ERROR_ARGUMENT);
-    EXPECT_EQ(evenkeel_service_context(service.get(), nullptr, 0, nullptr), EVENKEEL_ERROR_ARGUMENT);
+  const Held<evenkeel_service> service =
+      c_service("mesh: {cp: flexible}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
+  const Held<evenkeel_step> step = c_step(service, c_samples(share_of(world)), nullptr);
+  evenkeel_context_group group{};
+  for (std::int64_t m = 0; m < evenkeel_step_num_micro_batches(step.get()); ++m) {
+    ASSERT_EQ(evenkeel_step_context_group(step.get(), m, &group), EVENKEEL_OK);
+    EXPECT_EQ(group.first + group.rank, world.rank());
+    MPI_Comm comm = MPI_COMM_NULL;
+    ASSERT_EQ(evenkeel_service_context(service.get(), step.get(), m, &comm), EVENKEEL_OK);
+    const boost::mpi::communicator ranks(comm, boost::mpi::comm_attach);
+    EXPECT_EQ(ranks.size(), group.size);
+    EXPECT_EQ(ranks.rank(), group.rank);
   }
+  EXPECT_EQ(evenkeel_step_context_group(step.get(), -1, &group), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_service_context(service.get(), nullptr, 0, nullptr), EVENKEEL_ERROR_ARGUMENT);
 }
 
 TEST(CService, follows_times_that_are_reported) {

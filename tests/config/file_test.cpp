@@ -323,7 +323,7 @@ TEST(ConfigMesh, groups_of_their_own_sizes_are_refused_where_nobody_says_how_ran
                              testing::HasSubstr("Set balance.meet: step")));
 }
 
-TEST(ConfigMesh, sizes_of_groups_are_powers_of_two_unless_they_are_any) {
+TEST(ConfigMesh, sizes_of_groups_are_powers_of_two) {
   const auto flexible = [](const std::string& mesh) {
     return parse("mesh: {cp: flexible, " + mesh +
                  "}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 64}")
@@ -331,10 +331,8 @@ TEST(ConfigMesh, sizes_of_groups_are_powers_of_two_unless_they_are_any) {
         .flexible;
   };
   EXPECT_EQ(flexible("dp: 7"), FlexibleContext{4});
-  EXPECT_EQ(flexible("dp: 7, context_sizes: any"), (FlexibleContext{7, ContextSizes::any}));
-  EXPECT_EQ(flexible("dp: 7, context_sizes: any, max_cp: 6"), (FlexibleContext{6, ContextSizes::any}));
+  EXPECT_EQ(flexible("dp: 7, max_cp: 2"), FlexibleContext{2});
   EXPECT_THROW((void)flexible("dp: 7, max_cp: 6"), ConfigError);
-  EXPECT_THROW((void)parse("mesh: {context_sizes: any}"), ConfigError);
 }
 
 TEST(ConfigCap, is_counted_over_the_group_or_on_each_rank) {
@@ -385,8 +383,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
         "  share: false", "  speeds: equal", "  packing: auto", "  count: fewest", "  max_rows: null",
         "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
         "  schedule: packed", "  max_kept_tokens: null", "  max_tokens_per_rank: null",
-        "  communication: auto", "  context_sizes: powers-of-two", "  stage: last", "  read_as: null",
-        "  at: null", "  spread_pads: 0",
+        "  communication: auto", "  stage: last", "  read_as: null", "  at: null", "  spread_pads: 0",
         // Nothing arrives there.
         "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
         "  redis_password_file: null", "  capacity: 8GiB", "  token_file: null", "  ca_file: null",
@@ -396,7 +393,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 104u);
+  EXPECT_EQ(keys, 103u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {

@@ -97,8 +97,7 @@ inline Config flexible_config() {
   Config config;
   config.mesh.dp = 8;
   config.mesh.flexible_cp = true;
-  config.mesh.max_cp = 6;
-  config.mesh.context_sizes = ContextSizes::any;
+  config.mesh.max_cp = 4;
   config.balance.meet = Meeting::once_a_step;
   config.balance.cost = CostModel::flops_7b();
   config.balance.overhead = 1000;

@@ -27,7 +27,6 @@ std::vector<std::string> broken_configurations() {
   };
   const std::string fields = "fields: {x: ";
   add("mesh: {max_cp: 2}", {""});
-  add("mesh: {context_sizes: any}", {""});
 
   const std::string per_rank = "micro_batch: {max_tokens_per_rank: 64";
   add("mesh: {cp: flexible}",

@@ -46,8 +46,7 @@ PlanSettings settings_of(Numbers& numbers) {
   if (numbers.below(4) == 0) micro_batch.packing = static_cast<BinPacking>(numbers.below(3));
   micro_batch.count = static_cast<CountRule>(numbers.below(2));
   if (numbers.below(3) == 0) {
-    settings.flexible =
-        FlexibleContext{static_cast<int>(numbers.below(9)), static_cast<ContextSizes>(numbers.below(2))};
+    settings.flexible = FlexibleContext{static_cast<int>(numbers.below(9))};
     settings.cp.size = 1;
   }
   for (int rank = 0; rank < settings.dp; ++rank) settings.dp_of_rank.push_back(rank);

@@ -64,23 +64,14 @@ void expect_is_group(const Communicator& comm, const ContextGroup& group, const 
   EXPECT_EQ(members, expected);
 }
 
-TEST(Mesh, groups_of_places_have_communicators_of_powers_of_two_or_of_any_size) {
+TEST(Mesh, groups_of_places_have_communicators) {
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_for(world.size())) {
     if (grid.sizes().cp != 1) continue;
     const int places = grid.sizes().dp;
-    const Mesh powers(world, grid, ContextSizes::powers_of_two);
+    const Mesh mesh(world, grid, true);
     for (const ContextGroup& group : context_groups(places, places))
-      if (group.contains(powers.data_place())) expect_is_group(powers.context(group), group, powers);
-    const Mesh any(world, grid, ContextSizes::any);
-    for (int first = 0; first < places; ++first) {
-      for (int size = 1; first + size <= places; ++size) {
-        const ContextGroup group{DataPlace{first}, size};
-        if (!group.contains(any.data_place())) continue;
-        expect_is_group(any.context(group), group, any);
-        EXPECT_EQ(MPI_Comm(any.context(group)), MPI_Comm(Mesh(any).context(group)));  // made once
-      }
-    }
+      if (group.contains(mesh.data_place())) expect_is_group(mesh.context(group), group, mesh);
   }
 }
 

@@ -380,7 +380,7 @@ TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
       ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
     if (HasFailure()) FAIL() << description(settings);
     if (number % (testing_support::one_in * some) == 0) {
-      settings.flexible = FlexibleContext{dp_ranks, ContextSizes::any};
+      settings.flexible = FlexibleContext{dp_ranks};
       ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
       if (HasFailure()) FAIL() << description(settings);
     }

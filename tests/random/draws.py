@@ -65,7 +65,6 @@ class Drawing(FieldDrawing):
         if pp > 1:
             self.put_one_of(0.4, "mesh.vpp", 2)
         if self.flexible:
-            self.put_one_of(0.4, "mesh.context_sizes", "any")
             self.put_one_of(0.3, "mesh.max_cp", 1, 2)
         self.put_one_of(0.3, "mesh.dp", self.dp)
         axes = ["tp", "cp", "dp", "pp"]
@@ -314,8 +313,6 @@ class Drawing(FieldDrawing):
         if not self.flexible:
             return [self.cp]
         most = min(self.dp, self.get("mesh.max_cp", self.dp))
-        if self.get("mesh.context_sizes") == "any":
-            return [most]
         return [1 << (most.bit_length() - 1)]
 
     def _draw_profiles(self) -> list[str]:

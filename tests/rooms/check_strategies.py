@@ -33,7 +33,7 @@ ALLOWED = {
     "src/cli/commands/plan_command.cpp": (6, "a plan with groups of their own sizes is told in other words"),
     "src/cli/plan/comparison.cpp": (1, "other systems' ways to plan have a fixed cp"),
     "src/cli/plan/plan_comparison.cpp": (1, "it makes the settings that it compares"),
-    "src/cli/plan/context_comparison.cpp": (6, "it makes the settings that it compares"),
+    "src/cli/plan/context_comparison.cpp": (3, "it makes the settings that it compares"),
     "src/cli/plan/sharing_comparison.cpp": (1, "it makes the settings that it compares"),
 }
 

@@ -264,17 +264,11 @@ Config flexible_config(int ranks) {
   return config;
 }
 
-struct Ways {
-  Strategy strategy;
-  ContextSizes sizes;
-};
-
-class FlexibleContextService : public testing::TestWithParam<Ways> {
+class FlexibleContextService : public testing::TestWithParam<Strategy> {
  protected:
   [[nodiscard]] Config config() const {
     Config config = flexible_config(world_.size());
-    config.balance.strategy = GetParam().strategy;
-    config.mesh.context_sizes = GetParam().sizes;
+    config.balance.strategy = GetParam();
     return config;
   }
 
@@ -373,29 +367,6 @@ TEST_P(FlexibleContextService, a_sample_that_fits_no_group_is_everybodys_error) 
   EXPECT_THROW(DataService(world_, config), ConfigError);
 }
 
-// Under a cap so low that on 3, 5, 6 and 7 ranks the longest sample, of 67 tokens, needs all of them.
-TEST(AnyContextService, a_sample_may_need_all_ranks_of_any_number) {
-  const boost::mpi::communicator world;
-  Config config = flexible_config(world.size());
-  config.mesh.context_sizes = ContextSizes::any;
-  const int alignment = world.size() == 1 ? 1 : 2 * world.size();
-  const int aligned = (67 + alignment - 1) / alignment * alignment;
-  config.micro_batch.max_tokens_per_rank = aligned / world.size();
-  for (const Strategy strategy : {Strategy::hierarchical, Strategy::grid}) {
-    config.balance.strategy = strategy;
-    DataService service(world, config);
-    const Step step = service.step(share_of(world));
-    const auto of_all = [&](const MicroBatch& m) {
-      return m.context == ContextGroup{DataPlace{0}, world.size()};
-    };
-    if (!std::has_single_bit(static_cast<unsigned>(world.size()))) {
-      EXPECT_TRUE(std::ranges::any_of(step.micro_batches, of_all));
-    }
-    GroupAttention::expect_near(trained_loss(service, step, config.loss), whole_loss(config.loss.aggregation),
-                                1e-12, 1e-9);
-  }
-}
-
 /// The last rank has a quarter of the others' speed.
 void expect_less_on_a_slow_rank(Strategy strategy) {
   const boost::mpi::communicator world;
@@ -440,13 +411,8 @@ TEST(SpeedsOfGroups, are_one_a_dp_rank_or_everybodys_error) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Flexible, FlexibleContextService,
-                         testing::Values(Ways{Strategy::hierarchical, ContextSizes::powers_of_two},
-                                         Ways{Strategy::grid, ContextSizes::powers_of_two},
-                                         Ways{Strategy::hierarchical, ContextSizes::any},
-                                         Ways{Strategy::grid, ContextSizes::any}),
-                         [](const auto& tested) {
-                           return std::string(tested.param.strategy == Strategy::grid ? "waves" : "tree") +
-                                  (tested.param.sizes == ContextSizes::any ? "_of_any_sizes" : "");
+                         testing::Values(Strategy::hierarchical, Strategy::grid), [](const auto& tested) {
+                           return std::string(tested.param == Strategy::grid ? "waves" : "tree");
                          });
 
 }  // namespace

@@ -34,9 +34,6 @@ class RanksBehindMpi final : public ForeignRanks {
   [[nodiscard]] Communicator split(int color, int key) const override {
     return foreign(mpi_.split(color, key));
   }
-  [[nodiscard]] Communicator neighbours(int first, int count) const override {
-    return foreign(mpi_.neighbours(first, count));
-  }
   [[nodiscard]] Communicator split_by_node() const override { return foreign(mpi_.split_by_node()); }
   [[nodiscard]] bool allows_threads() const override { return threads_; }
   void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,

@@ -11,16 +11,11 @@
 
 namespace evenkeel {
 
-/// Which sizes groups may have if micro-batches have groups of their own.
-enum class ContextSizes : std::uint8_t {
-  powers_of_two,  ///< and a group's first place is a multiple of its size
-  any,            ///< every size up to 16, then eight for each doubling, and the largest; starting anywhere
-};
-
 /// The neighboring places that run a micro-batch together, each with its part of every sequence.
 ///
 /// With a fixed cp these are the places of one DP rank, cp of them. With `mesh.cp: flexible` the grid has one
-/// place a DP rank, and every micro-batch a group of its own size.
+/// place per DP rank, and every micro-batch has a group whose size is a power of two and whose first place is
+/// a multiple of its size.
 struct ContextGroup {
   DataPlace first{0};
   int size = 1;

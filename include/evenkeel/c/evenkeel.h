@@ -389,9 +389,7 @@ EVENKEEL_API evenkeel_status evenkeel_service_get_place(const evenkeel_service* 
 EVENKEEL_API evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_samples* samples,
                                                    const char* profile, evenkeel_step** step);
 /* The communicator of the group that runs a micro-batch, for passing keys and values; the rank in it is
- * the group's. It remains the service's. Local, unless `mesh.context_sizes` is `any`: then the first call
- * for a group is collective over its ranks, which all make it if each asks for its micro-batches in order.
- * */
+ * the group's. It remains the service's. Local. */
 EVENKEEL_API evenkeel_status evenkeel_service_context(const evenkeel_service* service,
                                                       const evenkeel_step* step, int64_t micro_batch,
                                                       MPI_Comm* comm);

@@ -31,7 +31,6 @@ struct MeshSettings {
   RankOrder order;
   bool flexible_cp = false;                  ///< each micro-batch has a group of its own size; cp is then 1
   std::optional<int> max_cp = std::nullopt;  ///< the largest of these groups; unset: all places
-  ContextSizes context_sizes = ContextSizes::powers_of_two;  ///< of these groups
 
   friend bool operator==(const MeshSettings&, const MeshSettings&) = default;
 };

@@ -51,8 +51,6 @@ class RankGroup {
   [[nodiscard]] virtual Communicator duplicate() const = 0;
   /// The ranks with the same color, ordered by key and then by rank; empty if the color is negative.
   [[nodiscard]] virtual Communicator split(int color, int key) const = 0;
-  /// The `count` ranks from `first` on, including this one. Collective over only these.
-  [[nodiscard]] virtual Communicator neighbours(int first, int count) const = 0;
   /// The ranks on this rank's node, in order: those that may be able to share memory with it.
   [[nodiscard]] virtual Communicator split_by_node() const = 0;
   /// Whether several threads may make calls at the same time, each with a group of its own. The same on all
@@ -73,10 +71,6 @@ class ForeignRanks : public RankGroup {
   /// r, which expects as many from this one; a rank sends itself 0.
   virtual void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,
                           std::span<std::byte> in, std::span<const std::int64_t> in_bytes) const = 0;
-
-  /// Throws MeshError, since implementations need not support groups that only some ranks make. Trainers then
-  /// make groups of micro-batches in their own way, with MicroBatch::context.
-  [[nodiscard]] Communicator neighbours(int first, int count) const override;
 
   /// What Evenkeel keeps as long as the group lives. Not for users.
   struct Kept {
@@ -107,7 +101,6 @@ class MpiRanks final : public RankGroup {
   void all_reduce(std::span<std::int64_t> values, Extreme which) const override;
   [[nodiscard]] Communicator duplicate() const override;
   [[nodiscard]] Communicator split(int color, int key) const override;
-  [[nodiscard]] Communicator neighbours(int first, int count) const override;
   [[nodiscard]] Communicator split_by_node() const override;
   [[nodiscard]] bool allows_threads() const override;
 
@@ -160,9 +153,6 @@ class Communicator {
   }
   [[nodiscard]] Communicator duplicate() const { return group().duplicate(); }
   [[nodiscard]] Communicator split(int color, int key) const { return group().split(color, key); }
-  [[nodiscard]] Communicator neighbours(int first, int count) const {
-    return group().neighbours(first, count);
-  }
   [[nodiscard]] Communicator split_by_node() const { return group().split_by_node(); }
   [[nodiscard]] bool allows_threads() const { return group().allows_threads(); }
   /// Waits until all ranks have called it.

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <array>
-#include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,10 +16,10 @@ namespace evenkeel {
 /// Copies share the communicators. The last copy must be destroyed before MPI_Finalize.
 class Mesh {
  public:
-  /// Collective over `world`. With `groups`, micro-batches have groups of their own, with these sizes and
-  /// with communicators. Throws MeshError on every rank if the grid does not have world.size() ranks, or if
+  /// Collective over `world`. `has_groups`: micro-batches have groups of their own sizes, which need
+  /// communicators. Throws MeshError on every rank if the grid does not have world.size() ranks, or if
   /// require_ranks_of_one_group() refuses `world`.
-  Mesh(const Communicator& world, const Grid& grid, std::optional<ContextSizes> groups = std::nullopt);
+  Mesh(const Communicator& world, const Grid& grid, bool has_groups = false);
 
   [[nodiscard]] const Grid& grid() const noexcept { return grid_; }
   /// This rank's place in the grid.
@@ -39,12 +37,8 @@ class Mesh {
   }
 
   /// The ranks with this rank's tp and pp that run a micro-batch together; the rank in it is the member's
-  /// number. With a fixed cp these are along(Axis::cp). With groups of powers of two there is one
-  /// communicator for each, made with the mesh. With groups of any size, the first call for a group makes its
-  /// communicator, collectively over only the group's ranks; they keep it. All ranks make their groups in the
-  /// same order, that of a step's micro-batches, so that no call can deadlock; one thread at a time. MpiError
-  /// if MPI cannot make it, MeshError if the ranks are not connected by MPI and it cannot be made.
-  /// Preconditions: this place is in the group, and the group is in a plan.
+  /// number. With a fixed cp these are along(Axis::cp). Otherwise each group has a communicator of its
+  /// own, made with the mesh. Preconditions: this place is in the group, and the group is in a plan.
   [[nodiscard]] const Communicator& context(const ContextGroup& group) const;
 
   /// The node of each rank of world(): the lowest rank on it.
@@ -58,19 +52,16 @@ class Mesh {
   }
 
  private:
-  struct AnyGroups;
-
   /// Collective over world().
   void connect_places();
-  void connect_groups(ContextSizes sizes);
+  void connect_groups();
 
   Grid grid_;
   GridPoint here_;
   int rank_ = 0;
   Communicator world_;
   std::array<Communicator, 4> lines_;
-  std::vector<Communicator> contexts_;     // of 1, 2, 4, ... places
-  std::shared_ptr<AnyGroups> any_groups_;  // of any size
+  std::vector<Communicator> contexts_;  // of 1, 2, 4, ... places
   std::vector<int> nodes_;
   Communicator node_;
   Communicator model_parallel_on_node_;

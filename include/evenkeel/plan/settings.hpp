@@ -196,7 +196,6 @@ enum class SegmentSchedule : std::uint8_t {
 /// Flexible context parallelism: each micro-batch is run by a group of its own size of neighboring DP ranks.
 struct FlexibleContext {
   int max_size = 1;  ///< of a group
-  ContextSizes sizes = ContextSizes::powers_of_two;
 
   /// Ranks that a group may have, rising.
   [[nodiscard]] std::vector<int> group_sizes() const;

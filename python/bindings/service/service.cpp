@@ -121,10 +121,6 @@ std::vector<int> context_ranks(const DataService& self, const SharedStep& step, 
 
 /// Of all tp and pp, group by group.
 std::vector<std::vector<int>> all_context_groups(const DataService& self, const Config& config) {
-  if (config.mesh.context_sizes == ContextSizes::any) {
-    throw ConfigError("mesh.context_sizes", "is any: there are too many groups to make them all before",
-                      "Make those of micro-batches when they come (context_ranks), or leave it out");
-  }
   const Grid& grid = self.mesh().grid();
   const GridPoint& sizes = grid.sizes();
   std::vector<ContextGroup> groups;

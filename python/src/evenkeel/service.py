@@ -85,8 +85,8 @@ class DataService:
 
     def context_groups(self) -> list[list[int]]:
         """The ranks of every group that may run a micro-batch together, over all tp and pp, in one order on all ranks: make a
-        process group of each in that order. With ``mesh.cp: flexible`` groups are all powers of two of neighbours, else those
-        of the fixed cp. Raises ConfigError where ``mesh.context_sizes`` is ``any``: see context_ranks()."""
+        process group of each in that order. With ``mesh.cp: flexible`` groups are all powers of two of neighbors, else those
+        of the fixed cp."""
         return self._core.context_groups(self._config._core)
 
     def context_ranks(self, step: Step, micro_batch: int) -> list[int]:

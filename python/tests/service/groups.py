@@ -1,4 +1,4 @@
-"""The groups that may run micro-batches together, or which key says that they cannot be listed."""
+"""The groups that may run micro-batches together."""
 
 import sys
 
@@ -8,8 +8,4 @@ import evenkeel
 
 config, = sys.argv[1:]
 service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")
-try:
-    groups = service.context_groups()
-except evenkeel.ConfigError as error:
-    groups = error.where
-tell(service.rank, groups=groups)
+tell(service.rank, groups=service.context_groups())

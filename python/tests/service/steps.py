@@ -38,7 +38,7 @@ class Handed:
         for number, micro_batch in enumerate(what.micro_batches):
             ranks = self.service.context_ranks(what, number)
             first, size, rank = micro_batch.context
-            self.grouped &= len(ranks) == size and ranks[rank] == self.service.rank and (not self.groups or ranks in self.groups)
+            self.grouped &= len(ranks) == size and ranks[rank] == self.service.rank and ranks in self.groups
             self.exact &= np.array_equal(micro_batch.exact_loss_weights.astype(np.float32), micro_batch["loss_weights"])
             self.exact &= (micro_batch.tree is None) == (micro_batch.prediction_offsets is None)
             for name in sorted(micro_batch.tensors):
@@ -49,7 +49,7 @@ class Handed:
 
 def steps(over, config):
     service = evenkeel.DataService(over, evenkeel.Config.parse(config), tensors="numpy")
-    handed = Handed(service, [] if "any" in config else service.context_groups())
+    handed = Handed(service, service.context_groups())
     tokens, home = 0, True
     for number in range(2):
         mine = samples_of(service, number)

@@ -32,7 +32,7 @@ MODES = {
     },
     "few shapes": {"mesh": {"cp": 2}, "micro_batch": {"max_tokens": 400, "shapes": 6}},
     "groups of their own": {"mesh": {"cp": "flexible"}, **flexible("hierarchical")},
-    "groups of any size in waves": {"mesh": {"cp": "flexible", "context_sizes": "any"}, **flexible("grid")},
+    "groups of their own in waves": {"mesh": {"cp": "flexible"}, **flexible("grid")},
     "groups and tensor parallel": {"mesh": {"cp": "flexible", "tp": 2}, **flexible("grid", 160)},
 }
 
@@ -53,7 +53,6 @@ def test_groups_are_listed_for_those_who_make_them_all(mode, number):
     ranks = run("groups.py", 4, over="mpi", arguments=[config_of(mode)])
     assert all(rank["groups"] == ranks[0]["groups"] for rank in ranks)
     assert len(ranks[0]["groups"]) == number
-    assert run("groups.py", 2, over="mpi", arguments=[config_of("groups of any size in waves")])[0]["groups"] == "mesh.context_sizes"
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])

@@ -9,8 +9,8 @@
 
 namespace evenkeel::context {
 
-/// When the last rank of every block of every level ends, where levels are nested: a block of one level lies
-/// inside one of any higher level, or outside all of these.
+/// When the last rank of every block of every level ends. Each block consists of two blocks of the level
+/// below.
 class BlockHeights {
  public:
   explicit BlockHeights(const Levels& levels) : levels_(&levels) {
@@ -32,7 +32,7 @@ class BlockHeights {
       const std::int64_t parent = first / levels_->size(above);
       if (parent >= levels_->blocks(above)) continue;
       heights_[static_cast<std::size_t>(above)][static_cast<std::size_t>(parent)] =
-          highest_below(above, parent * levels_->size(above));
+          std::ranges::max(inside(above - 1, parent * levels_->size(above), levels_->size(above)));
     }
   }
 
@@ -42,18 +42,6 @@ class BlockHeights {
     return std::span(heights_[static_cast<std::size_t>(level)])
         .subspan(static_cast<std::size_t>(first / levels_->size(level)),
                  static_cast<std::size_t>(size / levels_->size(level)));
-  }
-
-  /// Of a block: that of the blocks on the next level below, and of what these leave of its ranks.
-  [[nodiscard]] Cost highest_below(int level, std::int64_t first) {
-    Cost highest = 0;
-    std::int64_t left = levels_->size(level);
-    for (int below = level - 1; left > 0; --below) {
-      for (const Cost height : inside(below, first, left)) highest = std::max(highest, height);
-      first += left / levels_->size(below) * levels_->size(below);
-      left %= levels_->size(below);
-    }
-    return highest;
   }
 
   const Levels* levels_;

@@ -23,7 +23,6 @@ Cost Giants::least_area(std::size_t from, Cost limit) const {
 }
 
 bool Giants::fit(Cost limit, Cost busy, Cost area) const {
-  if (levels_->problem().sizes != ContextSizes::powers_of_two) return true;
   std::vector<int> chosen;
   std::int64_t steps = most_steps;
   return choose(chosen, limit, busy, area, steps);

@@ -2,42 +2,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "balance/partition/item_order.hpp"
 
 namespace evenkeel::context {
 
-std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size) {
+std::vector<std::int64_t> sizes_of_groups(std::int64_t max_size) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t size = 1; size <= max_size; size *= 2) sizes.push_back(size);
   return sizes;
-}
-
-std::vector<std::int64_t> sizes_up_to(std::int64_t max_size, ContextSizes which) {
-  if (which == ContextSizes::powers_of_two) return powers_of_two_up_to(max_size);
-  std::vector<std::int64_t> sizes;
-  std::int64_t step = 1;
-  for (std::int64_t size = 1; size < max_size; size += step) {
-    if (size == 16 * step) step *= 2;
-    sizes.push_back(size);
-  }
-  sizes.push_back(max_size);
-  return sizes;
-}
-
-std::vector<std::int64_t> sizes_of(const Problem& problem) {
-  return sizes_up_to(problem.max_size, problem.sizes);
-}
-
-bool fits_all(const Problem& problem, std::span<const std::int64_t> sizes) {
-  for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
-    const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
-      return problem.aligned_size(item, size) <= cap_of(problem.limits, size);
-    });
-    if (!fits) return false;
-  }
-  return true;
 }
 
 std::int64_t cap_of(const BinLimits& limits, std::int64_t size) {
@@ -45,13 +18,11 @@ std::int64_t cap_of(const BinLimits& limits, std::int64_t size) {
   return limits.max_size > most / size ? most : limits.max_size * size;
 }
 
-Levels::Levels(const Problem& problem) : Levels(problem, sizes_of(problem)) {}
-
-Levels::Levels(const Problem& problem, std::vector<std::int64_t> sizes)
+Levels::Levels(const Problem& problem)
     : problem_(&problem),
-      sizes_(std::move(sizes)),
+      sizes_(sizes_of_groups(problem.max_size)),
       lowest_(problem.items.size()),
-      speeds_(problem.speeds, problem.ranks, sizes_, problem.sizes == ContextSizes::any) {
+      speeds_(problem.speeds, problem.ranks, sizes_) {
   for (const std::int64_t size : sizes_) caps_.push_back(cap_of(problem.limits, size));
   tokens_.reserve(problem.items.size());
   for (Item item = 0; item < num_items(); ++item) {

@@ -14,10 +14,7 @@ namespace evenkeel::context {
 /// that list. Views the problem, which must outlive it and have passed require_fits.
 class Levels {
  public:
-  /// Of all sizes that the problem allows.
   explicit Levels(const Problem& problem);
-  /// Of these, the first of which is 1. Precondition: fits_all(problem, sizes).
-  Levels(const Problem& problem, std::vector<std::int64_t> sizes);
 
   [[nodiscard]] const Problem& problem() const noexcept { return *problem_; }
   [[nodiscard]] int count() const noexcept { return static_cast<int>(sizes_.size()); }
@@ -92,15 +89,8 @@ class Levels {
 /// lower_bound of the problem, which has items.
 [[nodiscard]] Cost lower_bound_on(const Levels& levels);
 
-/// Sizes that groups may have, ascending.
-[[nodiscard]] std::vector<std::int64_t> sizes_up_to(std::int64_t max_size, ContextSizes which);
-[[nodiscard]] std::vector<std::int64_t> sizes_of(const Problem& problem);
-
-/// Powers of two up to `max_size`.
-[[nodiscard]] std::vector<std::int64_t> powers_of_two_up_to(std::int64_t max_size);
-
-/// Whether every item fits a group of one of these sizes.
-[[nodiscard]] bool fits_all(const Problem& problem, std::span<const std::int64_t> sizes);
+/// Sizes that groups may have: powers of two up to `max_size`, ascending.
+[[nodiscard]] std::vector<std::int64_t> sizes_of_groups(std::int64_t max_size);
 
 /// `size` times max_size of the limits, as far as numbers go.
 [[nodiscard]] std::int64_t cap_of(const BinLimits& limits, std::int64_t size);

@@ -6,7 +6,6 @@
 
 #include "evenkeel/balance/bin_packing.hpp"
 #include "evenkeel/balance/partition.hpp"
-#include "evenkeel/base/grid.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 
 namespace evenkeel::context {
@@ -27,9 +26,9 @@ struct Problem {
   std::span<const std::int64_t> alignments{};
 
   std::int64_t ranks = 1;
-  /// Of a group, 1 .. ranks.
+  /// Limits the size of groups, which are powers of two: 1 .. ranks. A group's first rank is a multiple of
+  /// its size.
   std::int64_t max_size = 1;
-  ContextSizes sizes = ContextSizes::powers_of_two;
   /// Of a micro-batch: max_size are aligned tokens a rank, so that a group of g holds g times that; max_items
   /// are samples of the whole group.
   BinLimits limits;
@@ -74,7 +73,7 @@ struct Schedule {
 /// - the least limit T for which ranks * T holds all work, overheads and exposed communication, if no item
 ///   is on a group on which it alone takes longer than T. (The dual of Hochbaum and Shmoys, 1987, for items
 ///   whose work grows with their groups.) The five largest items, which few choices of groups may leave room
-///   for, also need blocks of ranks that hold them within T; where sizes are powers of two that is searched.
+///   for, also need blocks of ranks that hold them within T, which is searched.
 ///
 /// Where speeds differ, ranks * T is what all ranks do within T: the sum of their speeds over the fastest,
 /// times T. The proof: let v be the speed of a rank over the fastest one's. A micro-batch of work W, exposed

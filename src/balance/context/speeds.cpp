@@ -1,7 +1,6 @@
 #include "balance/context/speeds.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -18,35 +17,22 @@ Wide ceil_of(Wide value, Wide divisor) {
 
 }  // namespace
 
-Speeds::Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes,
-               bool anywhere)
+Speeds::Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes)
     : sum_(ranks), sizes_(sizes.begin(), sizes.end()) {
   if (std::ranges::adjacent_find(speeds, std::not_equal_to{}) == speeds.end()) return;
   fastest_ = std::ranges::max(speeds);
   sum_ = std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0});
-  for (const std::int64_t size : sizes_) levels_.push_back(level_of(speeds, size, anywhere));
+  for (const std::int64_t size : sizes_) levels_.push_back(level_of(speeds, size));
 }
 
-Speeds::Level Speeds::level_of(std::span<const std::int64_t> speeds, std::int64_t size, bool anywhere) {
-  const auto speed_of = [&](std::int64_t rank) { return speeds[static_cast<std::size_t>(rank)]; };
+Speeds::Level Speeds::level_of(std::span<const std::int64_t> speeds, std::int64_t size) {
   Level level;
-  std::deque<std::int64_t> slowest;  // of the last `size` ranks: the slowest, the slowest behind it, ...
-  std::int64_t sum = 0;
-  for (std::int64_t r = 0; r < std::ssize(speeds); ++r) {
-    while (!slowest.empty() && speed_of(slowest.back()) >= speed_of(r)) slowest.pop_back();
-    slowest.push_back(r);
-    sum += speed_of(r);
-    const std::int64_t first = r + 1 - size;
-    if (first < 0) continue;
-    if (first > 0) sum -= speed_of(first - 1);
-    if (slowest.front() < first) slowest.pop_front();
-    const std::int64_t least = speed_of(slowest.front());
-    if (first % size == 0) {
-      level.slowest.push_back(least);
-      level.sum.push_back(sum);
-    } else if (!anywhere) {
-      continue;
-    }
+  for (std::int64_t first = 0; first + size <= std::ssize(speeds); first += size) {
+    const auto block = speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
+    const std::int64_t least = std::ranges::min(block);
+    const std::int64_t sum = std::accumulate(block.begin(), block.end(), std::int64_t{0});
+    level.slowest.push_back(least);
+    level.sum.push_back(sum);
     level.best = std::max(level.best, least);
     if (level.even_sum == 0 || Wide{sum} * level.even_slowest < Wide{level.even_sum} * least) {
       level.even_sum = sum;

@@ -19,10 +19,8 @@ namespace evenkeel::context {
 class Speeds {
  public:
   /// `speeds`: one a rank in any one unit, or none where they are alike. A level has blocks of sizes[level]
-  /// ranks, side by side from rank 0; those of one rank are the first. `anywhere`: groups may stand between
-  /// these, too, of which at_best and wasted_by know.
-  Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes,
-         bool anywhere);
+  /// ranks, side by side from rank 0; those of one rank are the first.
+  Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes);
 
   [[nodiscard]] bool differ() const noexcept { return !levels_.empty(); }
 
@@ -81,7 +79,7 @@ class Speeds {
     std::int64_t even_sum = 0;  ///< of the group that wastes least
     std::int64_t even_slowest = 0;
   };
-  [[nodiscard]] static Level level_of(std::span<const std::int64_t> speeds, std::int64_t size, bool anywhere);
+  [[nodiscard]] static Level level_of(std::span<const std::int64_t> speeds, std::int64_t size);
   [[nodiscard]] const Level& of(int level) const noexcept { return levels_[static_cast<std::size_t>(level)]; }
 
   std::int64_t fastest_ = 1;

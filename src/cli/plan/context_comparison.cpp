@@ -40,12 +40,7 @@ class ContextWays {
         std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
     const auto most = static_cast<int>(std::min<std::int64_t>(places_, countable));
     const auto power = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
-    if (given.flexible) {
-      flexible_ = *given.flexible;
-    } else {
-      const bool line_up = std::has_single_bit(static_cast<unsigned>(places_));
-      flexible_ = {line_up ? power : most, line_up ? ContextSizes::powers_of_two : ContextSizes::any};
-    }
+    flexible_ = given.flexible.value_or(FlexibleContext{power});
     // A limit that somebody set holds for a fixed cp, too.
     most_fixed_ = flexible_.max_size < power ? flexible_.max_size : most;
   }
@@ -112,7 +107,6 @@ class ContextWays {
     ComparedContext compared;
     compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     compared.cp = settings.flexible ? 0 : settings.cp.size;
-    compared.any_sizes = settings.flexible && settings.flexible->sizes == ContextSizes::any;
     compared.meets = meets;
     compared.micro_batches = plan.num_micro_batches();
     for (std::size_t r = 0; r < plan.ranks.size(); ++r)
@@ -160,7 +154,7 @@ double ratio(Cost longer, Cost shorter) {
 
 std::string words_for(const ComparedContext& way) {
   return (way.cp == 0 ? std::string("cp flexible") : fmt::format("cp {}", way.cp)) +
-         (way.any_sizes ? ", any sizes" : "") + (way.meets ? ", ranks meet" : "");
+         (way.meets ? ", ranks meet" : "");
 }
 
 /// How many samples need more than one rank.
@@ -198,11 +192,10 @@ std::string advice(const LengthTable& table, const ContextWays& ways, const Best
                        if_they_meet, lengths);
   }
   return fmt::format(
-      "With mesh.cp: flexible{} the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast "
+      "With mesh.cp: flexible the step ends {:.2f} times as fast as with cp {}, and {:.2f} times as fast "
       "as with cp {} if ranks meet at every micro-batch: {}, so that a fixed cp cuts the others too, or "
       "leaves ranks waiting.",
-      once.flexible.any_sizes ? " and context_sizes: any" : "", once.gain(), once.fixed->cp, meeting.gain(),
-      meeting.fixed->cp, lengths);
+      once.gain(), once.fixed->cp, meeting.gain(), meeting.fixed->cp, lengths);
 }
 
 }  // namespace
@@ -246,7 +239,6 @@ nlohmann::json context_json(const ContextComparison& comparison) {
             {"lower_bound", comparison.lower_bound},
             {"end_over_bound", ratio(way.end, comparison.lower_bound)},
             {"plan_seconds", way.seconds}};
-    if (way.cp == 0) json["context_sizes"] = way.any_sizes ? "any" : "powers-of-two";
   }
   return ways;
 }

@@ -15,7 +15,6 @@ namespace evenkeel::cli {
 /// A step's time with one choice of context parallelism.
 struct ComparedContext {
   int cp = 0;                      ///< fixed; 0: every micro-batch has a group of its own size
-  bool any_sizes = false;          ///< of these groups
   bool meets = false;              ///< ranks wait for each other at every micro-batch, not only once
   Cost end = 0;                    ///< when the last rank is done, in the units of the cost
   std::int64_t micro_batches = 0;  ///< of the rank that has most
@@ -31,7 +30,7 @@ struct ContextComparison {
 };
 
 /// Plans the step with every cp that divides the ranks and fits, and with groups of their own sizes: the
-/// settings', else powers of two, or any sizes where the ranks are no power of two. No way with a fixed cp
+/// settings', or up to all ranks. No way with a fixed cp
 /// where none fits the samples; nothing where settings with a fixed cp have samples that no group holds. Work
 /// is the settings' cost, or flops-7b where that is tokens; communication and overhead are the settings'.
 /// Throws as plan_step does.

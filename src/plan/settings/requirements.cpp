@@ -104,8 +104,6 @@ constexpr Need own_values{"field.share", "none", "values that samples do not sha
 // What needs others. By default none is used.
 
 constexpr Feature max_cp{"mesh.max_cp", "", "mesh.max_cp: auto", [](C c) { return c.names_largest_group; }};
-constexpr Feature any_sizes{"mesh.context_sizes", "any", "mesh.context_sizes: powers-of-two",
-                            [](C c) { return c.context_sizes == ContextSizes::any; }};
 constexpr Feature flexible{"mesh.cp", "flexible", "mesh.cp: a number", [](C c) { return c.flexible_cp; }};
 constexpr Feature flexible_pipeline{"mesh.cp", "flexible with mesh.pp above 1", "mesh.cp: a number",
                                     [](C c) { return c.flexible_cp && c.pp > 1; }};
@@ -162,7 +160,6 @@ constexpr Feature read_as{"field.read_as", "", "field.read_as: null",
 
 constexpr Requirement table[] = {
     {max_cp, own_sizes, "otherwise all groups have mesh.cp ranks"},
-    {any_sizes, own_sizes, "otherwise all groups have mesh.cp ranks"},
 
     {flexible, cap_of_a_rank, "the cap of a group is this times its ranks"},
     {flexible, packed, "groups are chosen as micro-batches are packed"},
@@ -336,7 +333,6 @@ Choices choices_of(const PlanSettings& settings) {
   choices.pp = settings.pp;
   choices.count_multiple = settings.count_multiple();
   choices.names_alignment = settings.align.has_value();
-  if (settings.flexible) choices.context_sizes = settings.flexible->sizes;
   return choices;
 }
 

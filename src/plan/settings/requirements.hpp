@@ -29,7 +29,6 @@ struct Choices {
   DelaySettings delay{};
   bool flexible_cp = false;          ///< mesh.cp: flexible
   bool names_largest_group = false;  ///< mesh.max_cp
-  ContextSizes context_sizes = ContextSizes::powers_of_two;
   int cp = 1;
   int pp = 1;
   std::int64_t count_multiple = 1;   ///< PlanSettings::count_multiple

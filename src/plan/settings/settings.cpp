@@ -100,7 +100,7 @@ std::int64_t PlanSettings::alignment(int group_size) const {
 }
 
 std::vector<int> FlexibleContext::group_sizes() const {
-  const std::vector<std::int64_t> all = context::sizes_up_to(max_size, sizes);
+  const std::vector<std::int64_t> all = context::sizes_of_groups(max_size);
   return {all.begin(), all.end()};
 }
 

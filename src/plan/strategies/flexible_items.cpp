@@ -35,7 +35,6 @@ FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& unit
   problem_.alignments = alignments_;
   problem_.ranks = settings.dp;
   problem_.max_size = settings.largest_group();
-  problem_.sizes = settings.flexible->sizes;
   problem_.limits = units.limits();
   problem_.communication = settings.communication_cost();
   problem_.speeds = settings.balance.speeds;

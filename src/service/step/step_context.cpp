@@ -1,7 +1,6 @@
 #include "service/step/step_context.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <random>
 #include <span>
 #include <utility>
@@ -27,14 +26,8 @@ Grid grid_over(const Communicator& world, const Config& config) {
   return grid;
 }
 
-/// What a mesh has for micro-batches with groups of their own.
-std::optional<ContextSizes> groups_of(const MeshSettings& mesh) {
-  if (!mesh.flexible_cp) return std::nullopt;
-  return mesh.context_sizes;
-}
-
 Mesh mesh_over(const Communicator& world, const Config& config) {
-  return {world, grid_over(world, config), groups_of(config.mesh)};
+  return {world, grid_over(world, config), config.mesh.flexible_cp};
 }
 
 // A number that no other service has.

@@ -43,8 +43,7 @@ bool is_within(const Problem& problem, const TaskSum& sum, std::int64_t size) {
 std::string fault_of_task(const Problem& problem, const Task& task, std::span<const Item> items) {
   const bool is_power = (task.size & (task.size - 1)) == 0;
   if (task.size < 1 || task.size > problem.max_size) return "a group is too large";
-  const bool lines_up = is_power && task.first % task.size == 0;
-  if (problem.sizes == ContextSizes::powers_of_two && !lines_up) return "a block does not line up";
+  if (!is_power || task.first % task.size != 0) return "a block does not line up";
   if (task.first < 0 || task.first + task.size > problem.ranks) return "a block lies outside";
   if (items.empty() || !std::ranges::is_sorted(items)) return "items do not ascend";
   const TaskSum sum = sum_of(problem, items, task.size);
@@ -144,26 +143,6 @@ BySet repeated(const BySet& once) {
   return best;
 }
 
-/// Over all ranks, where blocks may have any size: of each block `all` of what one group of it has, and of
-/// what two parts of it have.
-template <typename All>
-BySet over_any_ranks(const Problem& problem, const All& all) {
-  std::map<std::pair<std::int64_t, std::int64_t>, BySet> best;  // by size and first rank
-  for (std::int64_t size = 1; size <= problem.ranks; ++size) {
-    for (std::int64_t first = 0; first + size <= problem.ranks; ++first) {
-      BySet parts(std::size_t{1} << problem.items.size(), never);
-      parts[0] = 0;
-      for (std::int64_t left = 1; left < size; ++left) {
-        const BySet halves = best_splits(best[{left, first}], best[{size - left, first + left}], larger);
-        for (std::size_t set = 0; set < parts.size(); ++set) parts[set] = std::min(parts[set], halves[set]);
-      }
-      best[{size, first}] =
-          size <= problem.max_size ? all(single_tasks(problem, {first, size}), parts) : parts;
-    }
-  }
-  return best[{problem.ranks, 0}];
-}
-
 /// Over all ranks: blocks of the sizes that line up, from `block`, which may use its children.
 BySet over_ranks(const Problem& problem, const std::function<BySet(Block, const BySet*)>& block) {
   BySet best(std::size_t{1} << problem.items.size(), never);
@@ -201,12 +180,6 @@ std::string fault_of(const Problem& problem, const Schedule& schedule, bool wave
 }
 
 Cost least_tree_end(const Problem& problem) {
-  if (problem.sizes == ContextSizes::any) {
-    const auto both_parts = [](const BySet& own, const BySet& parts) {
-      return best_splits(repeated(own), parts, both);
-    };
-    return over_any_ranks(problem, both_parts).back();
-  }
   return over_ranks(problem,
                     [&](Block block, const BySet* halves) {
                       const BySet own = repeated(single_tasks(problem, block));
@@ -216,13 +189,6 @@ Cost least_tree_end(const Problem& problem) {
 }
 
 Cost least_waves_end(const Problem& problem) {
-  if (problem.sizes == ContextSizes::any) {
-    const auto either = [](BySet own, const BySet& parts) {
-      for (std::size_t set = 0; set < own.size(); ++set) own[set] = std::min(own[set], parts[set]);
-      return own;
-    };
-    return repeated(over_any_ranks(problem, either)).back();
-  }
   const BySet wave = over_ranks(problem, [&](Block block, const BySet* halves) {
     BySet times = single_tasks(problem, block);
     for (std::size_t set = 0; halves != nullptr && set < times.size(); ++set)

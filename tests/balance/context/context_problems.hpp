@@ -133,12 +133,6 @@ inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
       {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 256 * 24576});
 }
 
-/// The same with groups of any size.
-inline OwnedContextProblem with_any_sizes(OwnedContextProblem made) {
-  made.rest.sizes = ContextSizes::any;
-  return made;
-}
-
 /// The same with ranks of two speeds, or of any up to ten times as fast as others.
 inline OwnedContextProblem with_random_speeds(OwnedContextProblem made, std::uint64_t seed) {
   std::mt19937_64 random(seed);

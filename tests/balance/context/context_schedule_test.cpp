@@ -3,19 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <utility>
-
 #include "balance/context/context_problems.hpp"
 #include "balance/context/levels.hpp"
 #include "balance/context/long_items.hpp"
-#include "balance/context/nested_sizes.hpp"
-#include "balance/context/waves/places.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::context {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Problem, every_sequence_of_an_item_is_aligned_on_its_own) {
@@ -45,50 +40,6 @@ TEST(ContextFits, sizes_are_powers_of_two_up_to_the_largest) {
   EXPECT_NO_THROW(require_fits(made.problem()));
   made.rest.max_size = 3;
   EXPECT_THROW(require_fits(made.problem()), LimitError);
-}
-
-TEST(ContextFits, any_sizes_are_all_up_to_16_then_eight_to_a_doubling_and_the_largest) {
-  OwnedContextProblem made = context_problem({300}, 100, 100, 1, {});
-  made.rest.sizes = ContextSizes::any;
-  made.rest.max_size = 3;
-  EXPECT_NO_THROW(require_fits(made.problem()));
-  EXPECT_EQ(sizes_of(made.problem()), (std::vector<std::int64_t>{1, 2, 3}));
-  made.rest.max_size = 43;
-  const std::vector<std::int64_t> sizes = sizes_of(made.problem());
-  EXPECT_THAT(std::vector(sizes.begin() + 14, sizes.end()),
-              ElementsAre(15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 43));
-}
-
-TEST(WavePlaces, keep_groups_inside_a_node_where_that_goes) {
-  using Places = std::vector<std::int64_t>;
-  EXPECT_EQ(places_in_wave(Places{12, 5, 5, 3, 3}, 32, 8), (Places{0, 16, 24, 12, 21}));
-  EXPECT_EQ(places_in_wave(Places{6, 6, 4}, 16, 8), (Places{0, 6, 12}));  // 4 fits no node's rest
-  EXPECT_EQ(places_in_wave(Places{4, 2, 1}, 8, 8), (Places{0, 4, 6}));
-  EXPECT_EQ(places_in_wave(Places{}, 8, 8), Places{});
-}
-
-TEST(NestedSizes, each_divides_the_next_or_that_is_all_ranks) {
-  OwnedContextProblem made = with_any_sizes(context_problem({300}, 7, 100, 1, {}));
-  using Lists = std::vector<std::vector<std::int64_t>>;
-  EXPECT_EQ(nested_sizes(made.problem()),
-            (Lists{{1, 2, 4}, {1, 2, 4, 7}, {1, 7}, {1, 3, 6, 7}, {1, 2, 6, 7}, {1, 5, 7}}));
-  made.rest.max_size = 5;
-  EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4}, {1, 5}, {1, 3}}));
-  made.rest.sizes = ContextSizes::powers_of_two;
-  EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4}}));
-  made = with_any_sizes(context_problem({300}, 24, 100, 1, {.ranks_per_node = 8}));
-  EXPECT_EQ(nested_sizes(made.problem()), (Lists{{1, 2, 4, 8, 16},
-                                                 {1, 2, 4, 8, 16, 24},
-                                                 {1, 24},
-                                                 {1, 12, 24},
-                                                 {1, 2, 12, 24},
-                                                 {1, 2, 4, 12, 24},
-                                                 {1, 2, 4, 8, 24},
-                                                 {1, 10, 20, 24},
-                                                 {1, 2, 10, 20, 24},
-                                                 {1, 2, 4, 20, 24},
-                                                 {1, 14, 24},
-                                                 {1, 2, 14, 24}}));
 }
 
 TEST(ContextFits, an_item_that_counts_for_too_many_is_an_error) {
@@ -218,21 +169,9 @@ TEST(ContextLowerBound, fast_ranks_wait_for_slow_ones_of_their_blocks) {
   EXPECT_EQ(least_tree_end(made.problem()), 2 * 22500);
 }
 
-// Ranks 1 and 2 are no block of a power of two.
-
-TEST(ContextLowerBound, groups_of_any_size_stand_anywhere) {
-  OwnedContextProblem made = context_problem({100}, 4, 100, 0, {});
-  made.rest.max_size = 2;
-  made.speeds = {5, 10, 10, 5};
-  EXPECT_EQ(lower_bound(made.problem()), 10000);
-  EXPECT_EQ(lower_bound(with_any_sizes(made).problem()), 5000);
-  EXPECT_EQ(least_waves_end(with_any_sizes(made).problem()), 5000);
-}
-
 TEST(ContextLowerBound, with_speeds_is_no_later_than_the_optimum) {
   for (std::uint64_t seed = 1000; seed < 1400; ++seed) {
-    OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
-    if (seed % 4 == 0) made = with_any_sizes(std::move(made));
+    const OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 8, 4), seed);
     const Cost bound = lower_bound(made.problem());
     ASSERT_LE(bound, least_tree_end(made.problem())) << "seed " << seed;
     ASSERT_LE(bound, least_waves_end(made.problem())) << "seed " << seed;

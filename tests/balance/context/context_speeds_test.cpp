@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
-#include <span>
 #include <vector>
 
 namespace evenkeel::context {
@@ -15,7 +13,7 @@ using Speeds = std::vector<std::int64_t>;
 
 TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
   const std::vector<std::int64_t> sizes{1, 2};
-  const Speeds speeds(Speeds{10, 5, 10, 4, 5}, 5, sizes, false);
+  const Speeds speeds(Speeds{10, 5, 10, 4, 5}, 5, sizes);
   EXPECT_TRUE(speeds.differ());
   EXPECT_EQ(speeds.on_block(100, 0, 0), 100);
   EXPECT_EQ(speeds.on_block(100, 1, 0), 200);
@@ -32,37 +30,11 @@ TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
 TEST(Speeds, that_are_alike_are_none) {
   const std::vector<std::int64_t> sizes{1, 2};
   for (const Speeds& alike : {Speeds{}, Speeds{7, 7, 7}}) {
-    const Speeds speeds(alike, 3, sizes, false);
+    const Speeds speeds(alike, 3, sizes);
     EXPECT_FALSE(speeds.differ());
     EXPECT_EQ(speeds.on_block(100, 1, 0), 100);
     EXPECT_EQ(speeds.work_of(100, 1, 0), 200);
     EXPECT_EQ(speeds.even_time(100), 34);
-  }
-}
-
-TEST(Speeds, the_fastest_group_anywhere_may_stand_between_blocks) {
-  std::mt19937_64 random(1);
-  for (int round = 0; round < 200; ++round) {
-    const auto ranks = static_cast<std::int64_t>(2 + random() % 9);
-    Speeds all;
-    for (std::int64_t r = 0; r < ranks; ++r) all.push_back(1 + static_cast<std::int64_t>(random() % 5));
-    const auto size = static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(ranks));
-    std::int64_t best = 0;
-    Cost least_wasted = 1 << 30;
-    for (std::int64_t first = 0; first + size <= ranks; ++first) {
-      const auto group =
-          std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
-      const std::int64_t slowest = std::ranges::min(group);
-      best = std::max(best, slowest);
-      const Cost could = 600 * std::accumulate(group.begin(), group.end(), std::int64_t{0}) / size / slowest;
-      least_wasted = std::min(least_wasted, could - 600);
-    }
-    const std::vector<std::int64_t> sizes{size};
-    const Speeds speeds(all, ranks, sizes, true);
-    if (speeds.differ()) {
-      ASSERT_EQ(speeds.at_best(600, 0), speeds.at_speed(600, best));
-      ASSERT_EQ(speeds.wasted_by(600, 0), least_wasted);
-    }
   }
 }
 
@@ -78,7 +50,7 @@ TEST(Speeds, the_even_end_is_the_first_by_which_all_is_done) {
     }
     const auto work = static_cast<Cost>(random() % 500);
     const std::vector<std::int64_t> sizes{1};
-    const Speeds speeds(all, static_cast<std::int64_t>(ranks), sizes, false);
+    const Speeds speeds(all, static_cast<std::int64_t>(ranks), sizes);
     const std::int64_t fastest = std::ranges::max(all);
     const auto is_done_by = [&](Cost end) {
       Cost done = 0;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "balance/context/context_problems.hpp"
-#include "evenkeel/base/error.hpp"
 #include "support/sanitized.hpp"
 
 namespace evenkeel::context {
@@ -38,36 +37,6 @@ TEST(ContextTree, ends_at_the_optimum_of_most_small_problems) {
   EXPECT_GE(optimal, 290);
 }
 
-TEST(ContextTree, of_any_sizes_keeps_all_rules_and_never_ends_later_than_of_powers_of_two) {
-  for (std::uint64_t seed = 0; seed < 300; seed += testing_support::one_in) {
-    const OwnedContextProblem powers = random_context_problem(seed, 60, 20);
-    const OwnedContextProblem any = with_any_sizes(powers);
-    const Schedule schedule = schedule_tree(any.problem());
-    ASSERT_EQ(fault_of(any.problem(), schedule, false), "") << "seed " << seed;
-    ASSERT_LE(schedule.end, schedule_tree(powers.problem()).end) << "seed " << seed;
-  }
-}
-
-TEST(ContextTree, of_any_sizes_ends_at_the_optimum_of_most_small_problems) {
-  int optimal = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const OwnedContextProblem made = with_any_sizes(random_context_problem(seed, 7, 7));
-    const Cost least = least_tree_end(made.problem());
-    const Cost end = schedule_tree(made.problem()).end;
-    ASSERT_LE(least, end) << "seed " << seed;
-    if (end == least) ++optimal;
-  }
-  EXPECT_GE(optimal, 180);
-}
-
-TEST(ContextTree, of_any_sizes_has_room_for_what_no_power_of_two_of_ranks_holds) {
-  const OwnedContextProblem made = with_any_sizes(context_problem({680, 90, 80, 70}, 7, 100, 1, {}));
-  EXPECT_THROW((void)schedule_tree(context_problem({680}, 7, 100, 1, {}).problem()), LimitError);
-  const Task longest = schedule_tree(made.problem()).tasks.front();
-  EXPECT_EQ(longest.first, 0);
-  EXPECT_EQ(longest.size, 7);
-}
-
 TEST(ContextTree, ends_near_the_bound_where_few_samples_have_most_of_the_work) {
   for (const std::int64_t num_samples : {512, 2048}) {
     const OwnedContextProblem made = long_tailed_problem(num_samples);
@@ -78,8 +47,7 @@ TEST(ContextTree, ends_near_the_bound_where_few_samples_have_most_of_the_work) {
 
 TEST(ContextTree, with_speeds_keeps_all_rules_on_random_problems) {
   for (std::uint64_t seed = 0; seed < 400; seed += testing_support::one_in) {
-    OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
-    if (seed % 2 == 0) made = with_any_sizes(std::move(made));
+    const OwnedContextProblem made = with_random_speeds(random_context_problem(seed, 60, 20), seed);
     ASSERT_EQ(fault_of(made.problem(), schedule_tree(made.problem()), false), "") << "seed " << seed;
   }
 }

@@ -224,7 +224,7 @@ TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_sh
     if (run % 6 == 5) {
       settings.dp = 4;
       settings.cp.size = 1;
-      settings.flexible = FlexibleContext{4, run % 4 == 3 ? ContextSizes::any : ContextSizes::powers_of_two};
+      settings.flexible = FlexibleContext{4};
       settings.balance.strategy = run % 12 == 5 ? Strategy::hierarchical : Strategy::grid;
       settings.balance.meet = run % 12 == 5 ? Meeting::once_a_step : Meeting::every_micro_batch;
       *settings.micro_batch.shapes += 3;

@@ -292,17 +292,14 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_service_is_made_is_everybodys_erro
 TEST(Faults, memory_that_a_rank_lacks_while_groups_of_their_own_sizes_are_made_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
-  for (const ContextSizes sizes : {ContextSizes::powers_of_two, ContextSizes::any}) {
-    Config config;
-    config.mesh.flexible_cp = true;
-    config.balance.meet = Meeting::once_a_step;
-    config.mesh.context_sizes = sizes;
-    config.micro_batch.max_tokens_per_rank = 200;
-    const auto samples = [&] { return DataService(world, config).step(mine).num_samples; };
-    const std::int64_t expected = samples();
-    expect_faults_to_be_shared(
-        world, [&] { const DataService service(world, config); }, [&] { EXPECT_EQ(samples(), expected); });
-  }
+  Config config;
+  config.mesh.flexible_cp = true;
+  config.balance.meet = Meeting::once_a_step;
+  config.micro_batch.max_tokens_per_rank = 200;
+  const auto samples = [&] { return DataService(world, config).step(mine).num_samples; };
+  const std::int64_t expected = samples();
+  expect_faults_to_be_shared(
+      world, [&] { const DataService service(world, config); }, [&] { EXPECT_EQ(samples(), expected); });
 }
 
 TEST(Faults, memory_that_a_rank_lacks_to_tell_how_configurations_differ_is_everybodys_error) {

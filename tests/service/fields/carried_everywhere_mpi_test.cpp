@@ -68,11 +68,10 @@ void add_passes(Config& config) {
   config.profiles = {{"wide", wide}, {"apart", apart}};
 }
 
-Config flexible_job(const SharedFolder& folder, int ranks, int pp, Strategy strategy, ContextSizes sizes) {
+Config flexible_job(const SharedFolder& folder, int ranks, int pp, Strategy strategy) {
   Config config = carrying_job(folder, 1, 1, pp, 1);
   const int places = ranks / pp;
   config.mesh.flexible_cp = true;
-  config.mesh.context_sizes = sizes;
   config.balance.strategy = strategy;
   config.balance.cost = CostModel{100, 1};
   config.balance.overhead = 10;
@@ -100,8 +99,8 @@ std::vector<Config> carrying_jobs(const SharedFolder& folder, int ranks) {
   }
   add(1, 1, 3, 1, ExchangePath::point_to_point);
   add(1, 7, 1, 1, ExchangePath::alltoallv);
-  jobs.push_back(flexible_job(folder, ranks, 1, Strategy::hierarchical, ContextSizes::powers_of_two));
-  jobs.push_back(flexible_job(folder, ranks, ranks % 2 == 0 ? 2 : 1, Strategy::grid, ContextSizes::any));
+  jobs.push_back(flexible_job(folder, ranks, 1, Strategy::hierarchical));
+  jobs.push_back(flexible_job(folder, ranks, ranks % 2 == 0 ? 2 : 1, Strategy::grid));
   jobs.back().exchange.path = ExchangePath::point_to_point;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     add_passes(jobs[i]);

@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <span>
 #include <utility>
 
 #include "balance/context/levels.hpp"
-#include "balance/context/nested_sizes.hpp"
 #include "balance/context/task.hpp"
 #include "balance/context/tree/leaves.hpp"
 #include "balance/context/tree/moves.hpp"
 #include "balance/context/tree/top.hpp"
-#include "evenkeel/base/error.hpp"
 
 namespace evenkeel::context {
 
@@ -55,9 +52,7 @@ using Choice = std::vector<Place>;
 
 class TreeSearch {
  public:
-  /// `part`: what is tried is so much less, as one over this.
-  TreeSearch(const Levels& levels, std::int64_t part)
-      : levels_(levels), bound_(lower_bound_on(levels)), part_(part), placements_left_(most_placed / part) {
+  explicit TreeSearch(const Levels& levels) : levels_(levels), bound_(lower_bound_on(levels)) {
     constexpr Cost longs_share = 16;
     for (const Item item : by_falling_work(levels)) {
       leaf_work_ += leaf_work(item);
@@ -105,8 +100,7 @@ class TreeSearch {
   /// Long items take the least area within a trial length: one choice a length, the most promising first.
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
     const auto longs = static_cast<std::int64_t>(longs_.size());
-    const std::int64_t trials =
-        std::clamp<std::int64_t>(most_placed / part_ / 2 / (longs + 1), 4, most_trials);
+    const std::int64_t trials = std::clamp<std::int64_t>(most_placed / 2 / (longs + 1), 4, most_trials);
     const bool are_many = trials >= 16;
     std::vector<std::pair<Cost, Choice>> choices;
     Cost trial = are_many ? 4 * bound_ : bound_;
@@ -223,7 +217,7 @@ class TreeSearch {
   void improve_places() {
     const std::int64_t n = levels_.num_items();
     const std::int64_t most_looks = looks_per_item * std::min<std::int64_t>(n, 1024);
-    std::int64_t looks_left = most_looks / (1 + n / 4096) / part_;
+    std::int64_t looks_left = most_looks / (1 + n / 4096);
     if (levels_.problem().ranks + std::ssize(best_.tasks) > looks_left / 1024) return;
     improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, looks_left);
     best_.find_heights(levels_);
@@ -236,39 +230,23 @@ class TreeSearch {
   Cost leaf_work_ = 0;        ///< of all items, as leaves
   std::vector<Cost> times_;   ///< of each long item on all levels; -1 where it does not fit
   std::vector<Cost> areas_;
-  std::int64_t part_;
-  std::int64_t placements_left_;
+  std::int64_t placements_left_ = most_placed;
   TreeTop trial_top_;
   Tree best_;
   Choice best_choice_;
 };
 
-Schedule scheduled_on(const Levels& levels, std::int64_t part) {
-  Tree tree = TreeSearch(levels, part).best();
+}  // namespace
+
+Schedule schedule_tree(const Problem& problem) {
+  require_fits(problem);
+  if (problem.items.empty()) return {};
+  const Levels levels(problem);
+  Tree tree = TreeSearch(levels).best();
   const Cost end = tree.end();
   Schedule schedule = finished_schedule(std::move(tree.tasks), levels);
   schedule.end = end;
   return schedule;
-}
-
-}  // namespace
-
-Schedule schedule_tree(const Problem& problem) {
-  constexpr std::int64_t part_of_others = 8;
-  require_fits(problem);
-  if (problem.items.empty()) return {};
-  Problem powers = problem;  // never later than these
-  powers.sizes = ContextSizes::powers_of_two;
-  const std::vector<std::vector<std::int64_t>> lists = nested_sizes(problem);
-  std::optional<Schedule> best;
-  for (const std::vector<std::int64_t>& sizes : lists) {
-    if (!fits_all(problem, sizes)) continue;
-    const Levels levels(sizes == lists.front() ? powers : problem, sizes);
-    Schedule schedule = scheduled_on(levels, best ? part_of_others : 1);
-    if (!best || schedule.end < best->end) best = std::move(schedule);
-  }
-  if (best) return *std::move(best);
-  throw LimitError("items", "each fits a group, but no nested group sizes fit all of them");
 }
 
 }  // namespace evenkeel::context

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "balance/context/free_ranks.hpp"
-#include "balance/context/waves/places.hpp"
 
 namespace evenkeel::context {
 
@@ -327,15 +326,14 @@ void improve_waves(Waves& waves, const Levels& levels, const Sand& sand, std::in
 
 namespace {
 
-/// Powers of two that come by falling size line up side by side, wherever nodes begin.
+/// Places groups, which come in descending order of size, side by side from rank 0. As their sizes are powers
+/// of two, each begins at a multiple of its size.
 void settle_wave(std::span<OpenTask> tasks, const Levels& levels) {
-  const Problem& problem = levels.problem();
-  const bool line_up = problem.sizes == ContextSizes::powers_of_two;
-  std::vector<std::int64_t> sizes;
-  for (const OpenTask& task : tasks) sizes.push_back(levels.size(task.level));
-  const std::vector<std::int64_t> firsts =
-      places_in_wave(sizes, problem.ranks, line_up ? problem.ranks : problem.communication.ranks_per_node);
-  for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].first = firsts[t];
+  std::int64_t first = 0;
+  for (OpenTask& task : tasks) {
+    task.first = first;
+    first += levels.size(task.level);
+  }
 }
 
 }  // namespace

@@ -273,24 +273,6 @@ class WaveSearch {
   Waves best_;
 };
 
-Schedule scheduled_on(const Levels& levels) {
-  Waves waves = WaveSearch(levels).best();
-  Schedule schedule = finished_schedule(std::move(waves.tasks), levels);
-  schedule.end = waves.end;
-  return schedule;
-}
-
-/// Of all sizes, and of powers of two alone, which leave less to choose from.
-Schedule best_schedule(const Problem& problem) {
-  Schedule best = scheduled_on(Levels(problem));
-  Problem powers = problem;
-  powers.sizes = ContextSizes::powers_of_two;
-  if (problem.sizes == powers.sizes || !fits_all(problem, sizes_of(powers))) return best;
-  Schedule schedule = scheduled_on(Levels(powers));
-  if (schedule.end <= best.end) best = std::move(schedule);
-  return best;
-}
-
 }  // namespace
 
 Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::int64_t min_waves) {
@@ -298,7 +280,12 @@ Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::i
   if (multiple_of < 1) throw InputError("multiple_of", std::to_string(multiple_of) + ", below 1");
   if (min_waves < 0) throw InputError("min_waves", std::to_string(min_waves) + ", below 0");
   Schedule schedule;
-  if (!problem.items.empty()) schedule = best_schedule(problem);
+  if (!problem.items.empty()) {
+    const Levels levels(problem);
+    Waves waves = WaveSearch(levels).best();
+    schedule = finished_schedule(std::move(waves.tasks), levels);
+    schedule.end = waves.end;
+  }
   const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
   schedule.waves = balance_checks::ceil_div(std::max(used, min_waves), multiple_of) * multiple_of;
   return schedule;
