@@ -1,13 +1,10 @@
 #pragma once
 
-#include <boost/archive/archive_exception.hpp>
+#include <boost/archive/binary_iarchive.hpp>
 #include <boost/archive/binary_oarchive.hpp>
 #include <sstream>
 #include <string>
 #include <utility>
-
-#include "evenkeel/base/error.hpp"
-#include "transport/checked_archive.hpp"
 
 namespace evenkeel {
 
@@ -20,17 +17,11 @@ template <typename T>
   return std::move(stream).str();
 }
 
-/// Throws InputError where the bytes are not what to_archive() has made of such a value; what is read may
-/// then be there in part. Takes no more memory than `sizeof` of an element for each byte. Numbers may be any.
+/// Reads a value from what to_archive() made of it on a rank of the same program.
 template <typename T>
 void from_archive(std::string bytes, T& value) {
-  try {
-    std::stringbuf stream(std::move(bytes), std::ios::in);
-    CheckedArchive(stream) >> value;
-  } catch (const boost::archive::archive_exception& error) {
-    throw InputError("a message from another rank", std::string("cannot be read: ") + error.what(),
-                     "Start the same program on all ranks");
-  }
+  std::istringstream stream(std::move(bytes));
+  boost::archive::binary_iarchive(stream, boost::archive::no_header) >> value;
 }
 
 }  // namespace evenkeel
