@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "evenkeel/mesh/communicator.hpp"
@@ -15,7 +16,7 @@ class RankPeers final : public PlanningPeers {
  public:
   RankPeers(const Communicator& comm, GuardedWork& work) : comm_(comm), work_(work) {}
 
-  void locally(FunctionRef work) override { work_(work); }
+  void locally(const std::function<void()>& work) override { work_(work); }
   /// One all-reduce of 16 words as a rule; takes no memory. Collective.
   void take_largest(std::span<std::int64_t> numbers) override;
 

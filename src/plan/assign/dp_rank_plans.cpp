@@ -1,6 +1,7 @@
 #include "plan/assign/dp_rank_plans.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -139,12 +140,13 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
                        std::span<const DpRank> ranks, PlanningPeers& peers) {
   std::optional<RankPlanner> planner;
   std::vector<std::int64_t> needed;
-  peers.locally([&] {
+  const auto count = [&] {
     EVENKEEL_PRECONDITION(cheap, assignment.step == problem.step, assignment.step, problem.step);
     EVENKEEL_PRECONDITION(thorough, is_permutation(assignment.shares.items().items(), problem.table.size()),
                           assignment.shares.items().num_items(), problem.table.size());
     needed = planner.emplace(problem, assignment, ranks).count();
-  });
+  };
+  peers.locally(std::ref(count));
   peers.take_largest(needed);
   peers.locally([&] { planner->agree(needed); });
   if (problem.settings.micro_batch.count == CountRule::fastest) {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
-#include "base/function_ref.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
@@ -21,9 +21,10 @@ class PlanningPeers {
   PlanningPeers& operator=(const PlanningPeers&) = delete;
   virtual ~PlanningPeers() = default;
 
-  /// Runs what these ranks work out by themselves. A job that must not let one rank fail alone keeps what is
-  /// thrown, and leaves out what comes after.
-  virtual void locally(FunctionRef work) { work(); }
+  /// Runs the part of planning that needs no other rank. A job in which no rank may fail alone keeps the
+  /// exception and skips later parts. The caller must convert `work` without allocating, with std::ref if it
+  /// captures more than two references.
+  virtual void locally(const std::function<void()>& work) { work(); }
   /// Makes every number the largest that any rank has there. Collective. Lists are equally long on all ranks
   /// whose work has not failed.
   virtual void take_largest(std::span<std::int64_t> /*numbers*/) {}
