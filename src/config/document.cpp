@@ -17,9 +17,7 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr std::string_view merge_key = "<<";
-/// Values of a document, counted once for each alias that leads to them.
-constexpr std::size_t most_values = 100'000;
-/// As deep as yaml-cpp nests without aliases.
+/// The limit of yaml-cpp for levels without aliases.
 constexpr int deepest = 500;
 
 [[noreturn]] void throw_malformed(const std::string& where, const std::string& what,
@@ -29,12 +27,6 @@ constexpr int deepest = 500;
 
 /// YAML is text. yaml-cpp takes other bytes as they come, and ends a document at some of them.
 void require_text(const std::string& text, const Place& place) {
-  if (text.size() > most_document_bytes) {
-    throw ConfigError(place.name(),
-                      "has " + std::to_string(text.size()) + " bytes; a configuration has at most " +
-                          std::to_string(most_document_bytes),
-                      "Is it the right file?");
-  }
   YAML::Mark mark;
   for (std::size_t begin = 0; begin < text.size(); ++mark.line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -117,70 +109,56 @@ void require_one_document(const std::string& text, const Place& place) {
   }
 }
 
-/// Carries out merge keys and bounds what aliases stand for.
-class Walk {
- public:
-  explicit Walk(const Place& place) : place_(place) {}
+void add_base(const YAML::Node& base, const Place& place, std::vector<YAML::Node>& bases) {
+  if (!base.IsMap())
+    throw ConfigError(place.of_key(base.Mark(), std::string(merge_key)), "only maps can be merged into one");
+  bases.push_back(base);
+}
 
-  void visit(const YAML::Node& node, int depth = 0) {
-    if (++values_ > most_values || depth > deepest) {
-      throw ConfigError(place_.of_syntax_error(node.Mark()),
-                        "has more than " + std::to_string(most_values) + " values or " +
-                            std::to_string(deepest) + " levels, aliases followed",
-                        "Aliases stand for too much here, or for what they are part of");
-    }
-    if (node.IsSequence()) {
-      for (const YAML::Node& entry : node) visit(entry, depth + 1);
-    }
-    if (!node.IsMap()) return;
-    for (const auto& entry : node) {
-      visit(entry.first, depth + 1);
-      visit(entry.second, depth + 1);
-    }
-    merge_into(node);
-  }
-
- private:
-  // Keys that stand in the map itself win, then those of the first map merged.
-  void merge_into(YAML::Node map) {
-    std::vector<YAML::Node> merge_keys;
-    std::vector<YAML::Node> bases;
-    std::set<std::string> own;
-    for (const auto& entry : map) {
-      if (!entry.first.IsScalar()) continue;
-      own.insert(entry.first.Scalar());
-      // Quoted, it is a key like others.
-      if (entry.first.Scalar() != merge_key || entry.first.Tag() != "?") continue;
-      merge_keys.push_back(entry.first);
-      add_bases(entry.second, bases);
-    }
-    for (const YAML::Node& key : merge_keys) map.remove(key);
-    for (const YAML::Node& base : bases) {
-      for (const auto& entry : base) {
-        if (entry.first.IsScalar() && own.insert(entry.first.Scalar()).second)
-          map.force_insert(entry.first, entry.second);
-      }
-    }
-  }
-
-  void add_bases(const YAML::Node& value, std::vector<YAML::Node>& bases) const {
-    if (value.IsSequence()) {
-      for (const YAML::Node& base : value) add_base(base, bases);
+/// Merges the maps that a map's merge keys name. Keys of the map itself win, then those of the first map
+/// merged.
+void merge_bases(YAML::Node map, const Place& place) {
+  std::vector<YAML::Node> merge_keys;
+  std::vector<YAML::Node> bases;
+  std::set<std::string> own;
+  for (const auto& entry : map) {
+    if (!entry.first.IsScalar()) continue;
+    own.insert(entry.first.Scalar());
+    // A quoted merge key is a key like others.
+    if (entry.first.Scalar() != merge_key || entry.first.Tag() != "?") continue;
+    merge_keys.push_back(entry.first);
+    if (entry.second.IsSequence()) {
+      for (const YAML::Node& base : entry.second) add_base(base, place, bases);
     } else {
-      add_base(value, bases);
+      add_base(entry.second, place, bases);
     }
   }
-
-  void add_base(const YAML::Node& base, std::vector<YAML::Node>& bases) const {
-    if (!base.IsMap())
-      throw ConfigError(place_.of_key(base.Mark(), std::string(merge_key)),
-                        "only maps can be merged into one");
-    bases.push_back(base);
+  for (const YAML::Node& key : merge_keys) map.remove(key);
+  for (const YAML::Node& base : bases) {
+    for (const auto& entry : base) {
+      if (entry.first.IsScalar() && own.insert(entry.first.Scalar()).second)
+        map.force_insert(entry.first, entry.second);
+    }
   }
+}
 
-  const Place& place_;
-  std::size_t values_ = 0;
-};
+/// Carries out the merge keys of a node and of all nodes below it.
+void carry_out_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
+  if (depth > deepest) {
+    throw ConfigError(place.of_syntax_error(node.Mark()),
+                      "has more than " + std::to_string(deepest) + " levels, aliases followed",
+                      "Does an alias stand for a map or list that it is part of?");
+  }
+  if (node.IsSequence()) {
+    for (const YAML::Node& entry : node) carry_out_merge_keys(entry, place, depth + 1);
+  }
+  if (!node.IsMap()) return;
+  for (const auto& entry : node) {
+    carry_out_merge_keys(entry.first, place, depth + 1);
+    carry_out_merge_keys(entry.second, place, depth + 1);
+  }
+  merge_bases(node, place);
+}
 
 }  // namespace
 
@@ -200,7 +178,7 @@ YAML::Node parse_document(const std::string& given, const Place& place) {
   try {
     require_one_document(text, place);
     YAML::Node root = YAML::Load(text);
-    Walk(place).visit(root);
+    carry_out_merge_keys(root, place);
     return root;
   } catch (const YAML::DeepRecursion& error) {
     throw_malformed(place.of_syntax_error(error.mark),

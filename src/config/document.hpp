@@ -2,7 +2,6 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,14 +41,9 @@ class Place {
   bool is_file_;
 };
 
-/// Far above any configuration, and little enough to be parsed at once.
-inline constexpr std::size_t most_document_bytes = std::size_t{1} << 20;
-
-/// The one document in `text`, null where there is none: merge keys (`<<`) are carried out, and walking it,
-/// aliases followed, ends after 100,000 values. Throws ConfigError that names the place of what is wrong:
-/// malformed YAML, bytes that are no UTF-8, control characters, more than one document, more than
-/// most_document_bytes, aliases that stand for too much or contain themselves. Time and memory are bounded on
-/// any input.
+/// Returns the one document in `text`, with merge keys (`<<`) carried out, or null if the text has none.
+/// Throws ConfigError that names the place of malformed YAML, bytes that are not UTF-8, control characters, a
+/// second document, or an alias that contains itself.
 [[nodiscard]] YAML::Node parse_document(const std::string& text, const Place& place);
 
 }  // namespace evenkeel::config_detail

@@ -386,6 +386,7 @@ std::string entries_to_yaml(const NamedSection& named, const Config& config) {
 }  // namespace
 
 std::string read_config_text(const std::filesystem::path& file) {
+  constexpr std::size_t most_bytes = std::size_t{1} << 20;
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
   errno = 0;
@@ -395,14 +396,13 @@ std::string read_config_text(const std::filesystem::path& file) {
                   is_open_file(file) ? hint_for_open_file : "");
   }
   // Also of a device or a pipe that never ends, no more is read than tells that it is too large.
-  std::string text(config_detail::most_document_bytes + 1, '\0');
+  std::string text(most_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > config_detail::most_document_bytes) {
+  if (text.size() > most_bytes) {
     throw IoError(file.string(),
-                  "is larger than a configuration can be, " +
-                      std::to_string(config_detail::most_document_bytes) + " bytes",
+                  "is larger than a configuration can be, " + std::to_string(most_bytes) + " bytes",
                   "Is it the right file?");
   }
   return text;

