@@ -17,13 +17,11 @@ struct evenkeel_watchdog {
 namespace evenkeel::c {
 namespace {
 
-constexpr std::size_t width = 120;
-
 WatchdogSettings settings_of(double seconds, evenkeel_watchdog_function tells,
                              evenkeel_watchdog_function ends, void* context) {
   WatchdogSettings settings = ending_the_process(seconds);
   if (tells != nullptr)
-    settings.tells = [=](const WatchdogReport& report) { tells(report.text(width).c_str(), context); };
+    settings.tells = [=](const WatchdogReport& report) { tells(report.text().c_str(), context); };
   if (ends != nullptr)
     settings.ends = [=](const WatchdogReport& report) { ends(report.message.c_str(), context); };
   return settings;

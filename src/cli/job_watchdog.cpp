@@ -31,7 +31,7 @@ double first_limit(std::span<const std::string> overrides) {
 WatchdogSettings ending_the_job(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
-  settings.tells = [](const WatchdogReport& report) { tell_error(report.text(style_of(Stream::err).width)); };
+  settings.tells = [](const WatchdogReport& report) { tell_error(report.text()); };
   settings.ends = [](const WatchdogReport&) { std::_Exit(failed); };
   settings.warns = [](const std::string& text) { spdlog::warn("{}", text); };
   return settings;

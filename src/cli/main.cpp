@@ -1,13 +1,11 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <memory>
 #include <optional>
 
 #include "cli/command_line.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
-#include "cli/terminal/help_text.hpp"
 #include "cli/terminal/standard_output.hpp"
 
 namespace {
@@ -19,7 +17,7 @@ constexpr const char* about =
 
 constexpr const char* footer =
     "\n"
-    "Every command has its own examples: evenkeel help COMMAND.\n"
+    "Every command has its own examples: evenkeel COMMAND --help.\n"
     "\n"
     "Where TOKENS are asked for, and where a key of the configuration is a number of tokens, 32k is 32768 "
     "and "
@@ -27,10 +25,12 @@ constexpr const char* footer =
     "\n"
     "Exit status: 0 success; 1 the work failed; 2 the command line or the configuration is wrong.";
 
+constexpr std::size_t help_column = 34;
+
 int run_program(int argc, char** argv) {
   using namespace evenkeel::cli;
   CLI::App app(about, "evenkeel");
-  app.formatter(std::make_shared<HelpText>());
+  app.get_formatter()->column_width(help_column);
   app.set_help_flag("-h,--help", "Print this help");
   app.footer("Examples:\n" + examples_of_program() + footer);
   app.set_version_flag("--version", "evenkeel " EVENKEEL_VERSION, "Print the version");
@@ -45,7 +45,6 @@ int run_program(int argc, char** argv) {
   add_convert_command(app, chosen);
   add_config_command(app, chosen);
   add_bench_command(app, chosen);
-  add_completion_command(app, chosen);
   refuse_options_as_values(app);
   if (const std::optional<int> status = parse_command_line(app, argc, argv)) return *status;
   try {

@@ -11,7 +11,6 @@
 
 #include "base/printable.hpp"
 #include "base/text/token_unit.hpp"
-#include "config/suggest.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -65,9 +64,7 @@ std::string one_of_words(std::string& text, const std::vector<std::string>& word
     text = small;
     return {};
   }
-  const auto nearest = config_detail::nearest_word(small, words);
-  return fmt::format("'{}' is not one of {}{}", printable(text), fmt::join(words, ", "),
-                     nearest ? "; did you mean " + *nearest + "?" : "");
+  return fmt::format("'{}' is not one of {}", printable(text), fmt::join(words, ", "));
 }
 
 std::string not_empty(const std::string& text) {

@@ -52,9 +52,6 @@ std::vector<std::string> section_names() {
 
 /// What to say about a key that is not in the table.
 std::string hint_for_unknown(const std::string& path) {
-  std::vector<std::string> candidates = section_names();
-  for (const KeySpec& spec : key_specs()) candidates.push_back(spec.key.path);
-  if (const auto meant = config_detail::nearest_key(path, candidates)) return "Did you mean " + *meant + "?";
   const auto siblings = paths_of_section(section_of(path));
   if (!siblings.empty()) return "Keys there: " + config_detail::join(siblings);
   return "Sections: " + config_detail::join(section_names());

@@ -5,9 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text_layout.hpp"
 #include "config/keys.hpp"
-#include "config/suggest.hpp"
+#include "config/value.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/settings/requirements.hpp"
 
@@ -65,12 +64,8 @@ std::vector<ConfigKey> chosen_keys(std::string_view chosen) {
     if (std::ranges::find(names, section) == names.end()) names.push_back(section);
   }
   if (!keys.empty()) return keys;
-  const std::vector<std::string> sections = names;
-  for (const ConfigKey& key : config_keys()) names.push_back(key.path);
-  const auto nearest = config_detail::nearest_key(chosen, names);
-  throw ConfigError(
-      std::string(chosen), "is no key and no section",
-      nearest ? "Did you mean " + *nearest + "?" : "Sections: " + config_detail::join(sections));
+  throw ConfigError(std::string(chosen), "is no key and no section",
+                    "Sections: " + config_detail::join(names));
 }
 
 }  // namespace
@@ -88,20 +83,20 @@ std::span<const ConfigKey> config_keys() {
   return keys;
 }
 
-std::string config_schema_text(std::string_view chosen, std::size_t width) {
+std::string config_schema_text(std::string_view chosen) {
   const std::vector<ConfigKey> keys = chosen_keys(chosen);
-  std::string text;
+  std::ostringstream text;
   std::string_view section;
   for (const ConfigKey& key : keys) {
     if (section_of(key.path) != section) {
-      text += section.empty() ? "" : "\n";
+      text << (section.empty() ? "" : "\n");
       section = section_of(key.path);
-      text += indented(std::string(section) + ": " + std::string(section_meaning(section)), 0, width);
+      text << section << ": " << section_meaning(section) << '\n';
     }
-    text += "\n" + indented(key.path + ": " + key.default_value, 2, width) +
-            indented(key.type + "; values: " + key.values, 6, width) + indented(key.meaning, 6, width);
+    text << "\n  " << key.path << ": " << key.default_value << "\n      " << key.type
+         << "; values: " << key.values << "\n      " << key.meaning << '\n';
   }
-  return text;
+  return std::move(text).str();
 }
 
 std::string config_reference_markdown() {

@@ -20,10 +20,9 @@ struct ConfigKey {
 /// Every key, section by section, in the order of the reference page. Lives as long as the program.
 [[nodiscard]] std::span<const ConfigKey> config_keys();
 
-/// The keys as plain text in lines of `width` characters: what `evenkeel config schema` prints. Those of a
-/// section, or one key, where `chosen` names it. Throws ConfigError that suggests the nearest name where
-/// there is none such.
-[[nodiscard]] std::string config_schema_text(std::string_view chosen = {}, std::size_t width = 80);
+/// The keys as plain text: what `evenkeel config schema` prints. `chosen` names one key or a section; empty:
+/// all keys. Throws ConfigError that lists the sections if there is no such key or section.
+[[nodiscard]] std::string config_schema_text(std::string_view chosen = {});
 
 /// The keys as a Markdown page: docs/configuration.md, byte for byte.
 [[nodiscard]] std::string config_reference_markdown();

@@ -26,6 +26,15 @@ std::string describe(const YAML::Node& node) {
 
 }  // namespace
 
+std::string join(std::span<const std::string> words) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ", ";
+    text += word;
+  }
+  return text;
+}
+
 std::vector<std::pair<std::string, ConfigValue>> map_entries(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of) {
@@ -50,9 +59,7 @@ void throw_out_of_range(const ConfigValue& value, const std::string& range) {
 }
 
 void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed) {
-  const auto meant = nearest_word(value.node.Scalar(), allowed);
-  throw ConfigError(value.where, describe(value.node) + " is not one of: " + join(allowed),
-                    meant ? "Did you mean " + *meant + "?" : "");
+  throw ConfigError(value.where, describe(value.node) + " is not one of: " + join(allowed));
 }
 
 std::optional<std::string> plain_text(const YAML::Node& node) {

@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "config/suggest.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/field_settings.hpp"
@@ -38,6 +37,9 @@ struct ConfigValue {
 [[nodiscard]] std::vector<std::pair<std::string, ConfigValue>> map_entries(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);
+
+/// The words as "a, b, c".
+[[nodiscard]] std::string join(std::span<const std::string> words);
 
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, std::string_view expected);
 [[noreturn]] void throw_out_of_range(const ConfigValue& value, const std::string& range);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "base/text_layout.hpp"
 #include "page/arrivals.hpp"
 #include "page/html_page.hpp"
 #include "report/arrival_report.hpp"
@@ -20,22 +21,21 @@ double percent_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Labels and values, in as many lines of text as they need.
+/// Labels and values, one pair per line.
 class Table {
  public:
-  explicit Table(const TextStyle& style) : style_(style) {}
+  explicit Table(bool is_colored) : is_colored_(is_colored) {}
 
-  void line(std::string_view text) { text_ += indented(text, 0, style_.width); }
+  void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
   void row(std::string_view label, std::string_view value) {
-    constexpr std::size_t value_column = 38;
-    text_ += labelled("  " + std::string(label), value, value_column, style_.width);
+    text_ += fmt::format("  {:<35} {}\n", label, value);
   }
-  void item(std::string_view text) { text_ += labelled("     -", text, 7, style_.width); }
-  [[nodiscard]] std::string alarm(const std::string& text) const { return in_alarm(text, style_); }
+  void item(std::string_view text) { text_ += fmt::format("     - {}\n", text); }
+  [[nodiscard]] std::string alarm(const std::string& text) const { return in_alarm(text, is_colored_); }
   [[nodiscard]] std::string text() && { return std::move(text_); }
 
  private:
-  TextStyle style_;
+  bool is_colored_;
   std::string text_;
 };
 
@@ -154,13 +154,12 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
       total.above_cap == 0
           ? ""
           : "; " + table.alarm(counted(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
-  table.row("micro-batches a DP rank", fmt::format("{}{} ({}), {}", grouped(total.micro_batches),
-                                                   t.passes.passes() == 1 ? "" : " over all steps",
-                                                   kept_together("lower bound " + grouped(total.lower_bound)),
-                                                   kept_together(grouped(total.empty) + " empty")));
-  table.row("widest micro-batch",
-            fmt::format("{} of {}, {}{}", grouped(total.widest), counted(t.latest.cap, "token"),
-                        kept_together(fmt::format("aligned to {}", t.latest.alignment)), above));
+  table.row("micro-batches a DP rank",
+            fmt::format("{}{} (lower bound {}), {} empty", grouped(total.micro_batches),
+                        t.passes.passes() == 1 ? "" : " over all steps", grouped(total.lower_bound),
+                        grouped(total.empty)));
+  table.row("widest micro-batch", fmt::format("{} of {}, aligned to {}{}", grouped(total.widest),
+                                              counted(t.latest.cap, "token"), t.latest.alignment, above));
 }
 
 void add_shape_rows(const RunTotals& t, Table& table) {
@@ -252,7 +251,7 @@ void add_traffic_rows(const RunTotals& t, Table& table) {
 void add_time_rows(const PassFigures& total, Table& table) {
   std::vector<std::string> phases;
   for (std::size_t p = 0; p < phase_names.size(); ++p)
-    phases.push_back(kept_together(fmt::format("{} {:.3f}", phase_names[p], total.seconds[p])));
+    phases.push_back(fmt::format("{} {:.3f}", phase_names[p], total.seconds[p]));
   table.row("seconds", fmt::format("{:.3f} ({})", sum_of(total.seconds), fmt::join(phases, ", ")));
   table.row("seconds the trainer waited", fmt::format("{:.3f}", total.waited));
 }
@@ -347,8 +346,8 @@ void RunReport::add(StepFigures figures) {
   if (keeps == Steps::each) steps.push_back(std::move(figures));
 }
 
-std::string to_text(const RunReport& report, const TextStyle& style) {
-  Table table(style);
+std::string to_text(const RunReport& report, bool is_colored) {
+  Table table(is_colored);
   table.line(fmt::format("Evenkeel on {}: {:.3f} seconds", to_text(report.mesh), report.seconds));
   add_origin_rows(report, table);
   for (const ReportedSource& source : report.sources) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/text_layout.hpp"
 #include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/outlier_delay.hpp"
 #include "page/advice.hpp"
@@ -46,7 +45,7 @@ struct RunReport {
 };
 
 /// The report as a table for people, one a profile. docs/report.md explains every line.
-[[nodiscard]] std::string to_text(const RunReport& report, const TextStyle& style = {});
+[[nodiscard]] std::string to_text(const RunReport& report, bool is_colored = false);
 /// The report as one HTML page, with charts of what pictures came. docs/report.md explains them.
 [[nodiscard]] std::string to_html(const RunReport& report);
 /// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.

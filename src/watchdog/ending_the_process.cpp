@@ -16,10 +16,9 @@ void print_line(const std::string& text) {
 }  // namespace
 
 WatchdogSettings ending_the_process(double seconds) {
-  constexpr std::size_t width = 120;
   WatchdogSettings settings;
   settings.seconds = seconds;
-  settings.tells = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text(width)); };
+  settings.tells = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text()); };
   settings.ends = [](const WatchdogReport&) { std::_Exit(EXIT_FAILURE); };
   settings.warns = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
   return settings;

@@ -8,6 +8,7 @@
 
 #include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
@@ -212,7 +213,7 @@ std::string message_of_waiting(const WatchedRank& rank, double seconds) {
          end_of(seconds);
 }
 
-std::string WatchdogReport::text(std::size_t width) const {
+std::string WatchdogReport::text() const {
   using Align = TextTable::Align;
   if (ranks.empty()) return message;
   TextTable table({{"rank"},
@@ -239,7 +240,7 @@ std::string WatchdogReport::text(std::size_t width) const {
     }
     if (like.threads.empty()) table.add(std::move(first));
   }
-  std::string text = message + "\n" + table.to_text(width);
+  std::string text = message + "\n" + table.to_text();
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }

@@ -177,7 +177,7 @@ TEST_F(BadInput, a_source_that_needs_a_path_says_so) {
 
 TEST_F(BadInput, an_unknown_option_is_told_once) {
   expect_one_message(mpirun_evenkeel(three_ranks, "run job.yaml --dumpp x"),
-                     {"unknown option --dumpp of run", "did you mean --dump?"});
+                     {"unexpected argument '--dumpp'", "See: evenkeel run --help"});
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +13,10 @@ namespace evenkeel {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
-using testing::MatchesRegex;
 using testing::Not;
+using testing::StartsWith;
 using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
 using testing_support::run_command;
@@ -26,8 +28,7 @@ constexpr const char* commands[] = {"",           "run",          "plan",       
                                     "inspect",    "config",       "config schema", "config show",
                                     "bench",      "bench pack",   "bench plan",    "bench exchange",
                                     "bench step", "bench prefix", "bench read",    "bench layers",
-                                    "bench soak", "bench stream", "bench buffer",  "completion",
-                                    "buffer"};
+                                    "bench soak", "bench stream", "bench buffer",  "buffer"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {
@@ -52,48 +53,29 @@ TEST_P(CommandLine, that_is_wrong_is_told_in_one_line_of_our_own_with_status_2) 
 INSTANTIATE_TEST_SUITE_P(
     Wrong, CommandLine,
     testing::Values(
-        WrongWords{"",
-                   "name a command: run, buffer, feed, plan, synth, inspect, convert, config, bench, "
-                   "completion. See: "
-                   "evenkeel --help"},
-        WrongWords{"pln", "unknown command 'pln'; did you mean plan?"},
-        WrongWords{"pln --help", "unknown command 'pln'; did you mean plan?"},
-        WrongWords{"help pln", "unknown command 'pln'; did you mean plan?"},
-        WrongWords{"config schem --help", "unknown command 'schem' of config; did you mean schema?"},
+        WrongWords{"pln", "unexpected argument 'pln'. See: evenkeel --help"},
+        WrongWords{"config schem", "unexpected argument 'schem'. See: evenkeel config --help"},
         WrongWords{"plan --lengths x.csv --config no.yaml",
                    "no.yaml: cannot open the configuration: No such file or directory"},
         WrongWords{"config show no.yaml",
                    "no.yaml: cannot open the configuration: No such file or directory"},
-        WrongWords{"fly",
-                   "unknown command 'fly'; there are run, buffer, feed, plan, synth, inspect, convert, "
-                   "config, bench, "
-                   "completion"},
-        WrongWords{"bench",
-                   "name a command of bench: pack, plan, exchange, layers, step, prefix, read, stream, "
-                   "buffer, soak. See: evenkeel bench --help"},
-        WrongWords{"config schem", "unknown command 'schem' of config; did you mean schema?"},
-        WrongWords{"run", "run needs CONFIG. See: evenkeel run --help"},
         WrongWords{"plan", "plan needs --lengths or --arrivals. See: evenkeel plan --help"},
-        WrongWords{"run job.yaml --stpes 4", "unknown option --stpes of run; did you mean --steps?"},
-        WrongWords{"run job.yaml --stpes=4", "unknown option --stpes of run; did you mean --steps?"},
-        WrongWords{"run job.yaml -q", "unknown option -q of run. See: evenkeel run --help"},
-        WrongWords{"--set a=b run job.yaml", "--set is an option of run: write it after that word"},
-        WrongWords{"run job.yaml more", "unexpected argument 'more' of run. See: evenkeel run --help"},
+        WrongWords{"run job.yaml --stpes 4", "unexpected argument '--stpes'. See: evenkeel run --help"},
+        WrongWords{"run job.yaml --stpes=4", "unexpected argument '--stpes=4'. See: evenkeel run --help"},
+        WrongWords{"run job.yaml -q", "unexpected argument '-q'. See: evenkeel run --help"},
+        WrongWords{"--set a=b run job.yaml", "unexpected argument '--set'. See: evenkeel run --help"},
+        WrongWords{"run job.yaml more", "unexpected argument 'more'. See: evenkeel run --help"},
         WrongWords{"run job.yaml --steps 0", "--steps: '0' is out of range; allowed: 1 or more"},
         WrongWords{"run job.yaml --steps -3", "--steps: '-3' is out of range; allowed: 1 or more"},
         WrongWords{"run job.yaml --steps 99999999999999999999",
                    "--steps: '99999999999999999999' is out of range; allowed: 1 or more"},
         WrongWords{"run job.yaml --steps 1.5", "--steps: '1.5' is not an integer; allowed: 1 or more"},
-        WrongWords{"run job.yaml --steps", "--steps needs a value: --steps COUNT"},
         WrongWords{"run job.yaml --dump --report r",
                    "--dump: needs a value; '--report' looks like an option"},
         WrongWords{"run job.yaml --dump --report", "--dump: needs a value; '--report' looks like an option"},
-        WrongWords{"run job.yaml --dump a --dump b", "--dump is given 2 times; give it once"},
         WrongWords{"run job.yaml --progress fast", "--progress: 'fast' is not one of auto, bar, lines, off"},
         WrongWords{"run job.yaml --log-level inf",
-                   "--log-level: 'inf' is not one of trace, debug, info, warning, "
-                   "error, off; did you mean info?"},
-        WrongWords{"run job.yaml --log-all-ranks=3", "--log-all-ranks takes no value"},
+                   "--log-level: 'inf' is not one of trace, debug, info, warning, error, off"},
         WrongWords{"plan --lengths x --ranks 2147483647",
                    "--ranks: '2147483647' is out of range; allowed: 1 to 1048576"},
         WrongWords{"synth --out x --seed -1", "--seed: '-1' is out of range; allowed: 0 to 2^64 - 1"},
@@ -114,12 +96,27 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"config import x.yaml --from verl --override a.b=1 ~c",
                    "config import: is the command python3 -m evenkeel.config_import of the Python package, "
                    "or evenkeel-import where pip installed it"},
-        WrongWords{"config schema micro_batch.max_token",
-                   "micro_batch.max_token: is no key and no section. Did you mean micro_batch.max_tokens?"},
         WrongWords{"config schema mesh --markdown",
                    "--markdown: writes all keys. Leave out mesh, or --markdown"},
         WrongWords{"run job.yaml \"$(printf '\\033[31mx')\"",
-                   "unexpected argument '\\x1b[31mx' of run. See: evenkeel run --help"}));
+                   "unexpected argument '\\x1b[31mx'. See: evenkeel run --help"}));
+
+/// The words of such errors are CLI11's.
+TEST(CommandLineThatLacksSomething, is_told_with_the_name_of_what_is_wrong_and_where_to_read_on) {
+  for (const auto& [words, name, see] : std::vector<std::array<std::string, 3>>{
+           {"", "subcommand", "evenkeel --help"},
+           {"bench", "subcommand", "evenkeel bench --help"},
+           {"run", "CONFIG", "evenkeel run --help"},
+           {"run job.yaml --steps", "--steps", "evenkeel run --help"},
+           {"run job.yaml --dump a --dump b", "--dump", "evenkeel run --help"},
+           {"run job.yaml --log-all-ranks=3", "--log-all-ranks", "evenkeel run --help"}}) {
+    const ProgramResult result = run_evenkeel(words);
+    EXPECT_EQ(result.status, 2) << words;
+    EXPECT_THAT(result.err,
+                AllOf(StartsWith("evenkeel: error: "), HasSubstr(name), EndsWith(". See: " + see + "\n")));
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  }
+}
 
 TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command) {
   const std::string why = ": needs a value; it is empty, like a variable that is not set";
@@ -175,7 +172,7 @@ TEST(CommandLineUnderALauncher, that_another_rank_alone_has_wrong_is_told_too) {
   const ProgramResult result =
       run_command(testing_support::mpirun_programs + " -np 1 sleep 30 : -np 1 " EVENKEEL_PROGRAM " fly");
   EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("unknown command 'fly'"));
+  EXPECT_THAT(result.err, HasSubstr("unexpected argument 'fly'"));
 }
 
 TEST(ExitStatus, tells_a_wrong_configuration_from_work_that_failed) {
@@ -197,76 +194,13 @@ TEST(Inspect, says_which_files_there_are_where_a_name_tells_no_kind) {
                                 HasSubstr(".safetensors"), HasSubstr("folders of runs")));
 }
 
-/// Every line of `text` is at most `width` characters, or has no space to be broken at but the one before a
-/// backslash, behind which a command goes on.
-void expect_fits(const std::string& text, std::size_t width) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t word = line.find_first_not_of(' ');
-    const std::string words = line.substr(0, line.size() - (line.ends_with(" \\") ? 2 : 0));
-    const bool breakable = word != std::string::npos && words.find(' ', word) != std::string::npos;
-    EXPECT_TRUE(line.size() <= width || !breakable) << width << ": " << line;
-  }
-}
-
-TEST(Help, of_every_command_fits_the_line_and_has_examples_and_no_control_characters) {
+TEST(Help, of_every_command_has_examples) {
   for (const char* command : commands) {
-    for (const std::size_t width : {40U, 80U, 200U}) {
-      const ProgramResult help = run_command("COLUMNS=" + std::to_string(width) + " " + EVENKEEL_PROGRAM +
-                                             " " + command + " --help");
-      EXPECT_EQ(help.status, 0) << command;
-      EXPECT_EQ(help.err, "") << command;
-      expect_fits(help.out, width);
-      EXPECT_THAT(help.out, HasSubstr("xample"));
-      for (const char c : help.out) EXPECT_TRUE(c == '\n' || c >= ' ' || c < 0) << command;
-    }
+    const ProgramResult help = run_evenkeel(std::string(command) + " --help");
+    EXPECT_EQ(help.status, 0) << command;
+    EXPECT_EQ(help.err, "") << command;
+    EXPECT_THAT(help.out, HasSubstr("xample"));
   }
-}
-
-TEST(Help, leaves_no_short_word_alone_on_the_last_line_of_a_text) {
-  for (const char* command : commands) {
-    std::istringstream help(
-        run_command(std::string("COLUMNS=80 " EVENKEEL_PROGRAM " ") + command + " --help").out);
-    for (std::string line; std::getline(help, line);)
-      EXPECT_THAT(line, Not(MatchesRegex(" *[a-z]{1,5}[.,]?"))) << command;
-  }
-}
-
-TEST(Help, is_as_wide_as_80_characters_where_nothing_else_is_known) {
-  EXPECT_EQ(run_evenkeel("run --help").out,
-            run_command("COLUMNS=80 TERM=dumb " EVENKEEL_PROGRAM " run --help").out);
-  EXPECT_EQ(run_evenkeel("run --help").out, run_command("COLUMNS=many " EVENKEEL_PROGRAM " run --help").out);
-}
-
-TEST(Help, is_asked_for_by_a_command_too) {
-  EXPECT_EQ(run_evenkeel("help").out, run_evenkeel("--help").out);
-  EXPECT_EQ(run_evenkeel("help config show").out, run_evenkeel("config show --help").out);
-}
-
-// What ranks write goes to their launcher, whose terminal is as wide as it is. `script` makes one.
-TEST(Help, is_as_wide_as_the_terminal_of_the_launcher) {
-  const std::string launch = std::string(EVENKEEL_MPIRUN) + " -np 1 " + EVENKEEL_PROGRAM + " run --help";
-  const ProgramResult shown =
-      run_command("(script -qec 'stty cols 132; env -u COLUMNS " + launch + "' /dev/null | tr -d '\\r')");
-  EXPECT_EQ(shown.out, run_command("COLUMNS=132 " EVENKEEL_PROGRAM " run --help").out);
-}
-
-TEST(Completion, is_of_commands_and_their_options) {
-  const auto completed = [](const std::string& words, int at) {
-    return run_command("bash -c 'eval \"$(" EVENKEEL_PROGRAM " completion)\"; COMP_WORDS=(evenkeel " + words +
-                       "); COMP_CWORD=" + std::to_string(at) + "; _evenkeel; echo ${COMPREPLY[*]}'")
-        .out;
-  };
-  EXPECT_EQ(completed("pl", 1), "plan\n");
-  EXPECT_EQ(completed("config sh", 2), "show\n");
-  EXPECT_EQ(completed("run job.yaml --prof", 3), "--profiles\n");
-  EXPECT_EQ(completed("bench step --pre", 3), "--prefetch\n");
-  EXPECT_EQ(completed("plan x", 2), "\n") << "left to file names";
-}
-
-TEST(Help, breaks_commands_so_that_they_can_be_copied) {
-  const std::string help = run_command("COLUMNS=60 " EVENKEEL_PROGRAM " synth --help").out;
-  EXPECT_THAT(help, HasSubstr(" \\\n    --"));
 }
 
 TEST(Help, tells_exit_statuses) {
@@ -276,7 +210,7 @@ TEST(Help, tells_exit_statuses) {
 TEST(Colour, is_for_terminals_and_those_who_force_it) {
   EXPECT_THAT(run_evenkeel("fly").err, Not(HasSubstr("\033")));
   EXPECT_THAT(run_command("CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM " fly").err,
-              HasSubstr("evenkeel: \033[1;31merror:\033[0m unknown"));
+              HasSubstr("evenkeel: \033[1;31merror:\033[0m unexpected"));
   EXPECT_THAT(run_command("NO_COLOR=1 CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM " fly").err,
               Not(HasSubstr("\033")));
 }
@@ -305,9 +239,6 @@ TEST(ConfigSchema, prints_all_keys_those_of_a_section_or_one) {
                              Not(HasSubstr("mesh.tp:"))));
   const std::string key = run_evenkeel("config schema micro_batch.max_tokens").out;
   EXPECT_THAT(key, AllOf(HasSubstr("micro_batch.max_tokens: 8192"), Not(HasSubstr("micro_batch.mode:"))));
-  for (const std::size_t width : {40U, 80U, 200U})
-    expect_fits(run_command("COLUMNS=" + std::to_string(width) + " " EVENKEEL_PROGRAM " config schema").out,
-                width);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ class OutputFolder : public testing::Test {
     for (const std::string& part : parts) EXPECT_THAT(result.err, HasSubstr(part)) << script;
   }
   [[nodiscard]] std::string inspect(const std::string& folder) const {
-    const ProgramResult result = shell("COLUMNS=200 $evenkeel inspect " + folder);
+    const ProgramResult result = shell("$evenkeel inspect " + folder);
     EXPECT_EQ(result.status, 0) << result.err;
     return result.out;
   }

@@ -164,21 +164,6 @@ TEST(PlanComparison, is_told_of_the_ranks_or_refused) {
               testing::StartsWith("3 samples, 18 tokens on 2 DP ranks, cap 1,024 tokens; work is "));
 }
 
-TEST(PlanTables, fit_the_line) {
-  const ScratchFolder scratch;
-  write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
-  for (const std::size_t width : {40U, 80U, 200U}) {
-    for (const char* compare : {"", " --compare"}) {
-      const ProgramResult result =
-          run_command("COLUMNS=" + std::to_string(width) + " " EVENKEEL_PROGRAM " plan --ranks 2 --lengths " +
-                      (scratch / "lengths.csv").string() + compare);
-      ASSERT_EQ(result.status, 0) << result.err;
-      std::istringstream lines(result.out);
-      for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
-    }
-  }
-}
-
 TEST(PlanPipeline, says_when_it_ends_and_how_much_of_it_is_bubble) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n" + std::string("6\n6\n6\n6\n6\n6\n"));

@@ -99,23 +99,6 @@ TEST_F(ReportOfARun, never_tells_of_less_than_no_alignment) {
   }
 }
 
-TEST_F(ReportOfARun, is_written_for_80_characters_and_shown_as_wide_as_the_line) {
-  ASSERT_EQ(run(1, "").status, 0);
-  for (const std::size_t width : {40U, 80U, 200U}) {
-    // Paths are not broken, so these are short.
-    const ProgramResult shown =
-        run_command("cd " + scratch_.path().string() + " && COLUMNS=" + std::to_string(width) +
-                    " " EVENKEEL_PROGRAM " run job.yaml --set source.path=rollouts.jsonl --report " +
-                    std::to_string(width));
-    ASSERT_EQ(shown.status, 0) << shown.err;
-    std::istringstream lines(shown.out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
-    std::istringstream kept(read_text(scratch_ / std::to_string(width) / "report.txt"));
-    for (std::string line; std::getline(kept, line);) EXPECT_LE(line.size(), 80U) << line;
-    EXPECT_EQ(width == 80, shown.out == read_text(scratch_ / std::to_string(width) / "report.txt"));
-  }
-}
-
 /// Slices of one track do not cross each other.
 void expect_nesting(const nlohmann::json& trace) {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> tracks;

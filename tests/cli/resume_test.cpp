@@ -126,10 +126,10 @@ TEST_F(Resume, files_of_earlier_runs_that_have_gone_are_missed) {
   fs::remove(scratch_ / "results/step-000002.safetensors");
   expect_success("$run2 --dump dump --results results --state state --resume");
   const int written = marker_of("whole")["files"]["dump"];
-  EXPECT_THAT(expect_success("COLUMNS=200 $evenkeel inspect dump").out,
+  EXPECT_THAT(expect_success("$evenkeel inspect dump").out,
               HasSubstr("missing        1 of " + std::to_string(written) +
                         " files of the dump, the first at " + lost));
-  EXPECT_THAT(expect_success("COLUMNS=200 $evenkeel inspect results").out,
+  EXPECT_THAT(expect_success("$evenkeel inspect results").out,
               HasSubstr("missing        1 of 12 files of the results, the first at step-000002"));
   expect_refusal("$evenkeel convert dump d.safetensors", {lost + ": is missing"});
 }

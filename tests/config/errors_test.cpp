@@ -12,34 +12,18 @@ namespace evenkeel {
 namespace {
 
 using test::refusal;
+using testing::StartsWith;
 
-TEST(ConfigUnknownKey, names_the_line_and_the_nearest_key) {
-  EXPECT_EQ(refusal("mesh: {tp: 2}\nmicro_batch:\n  max_token: 4096\n"),
-            "job.yaml:3: micro_batch.max_token: unknown key. Did you mean micro_batch.max_tokens?");
-}
-
-TEST(ConfigUnknownKey, is_found_across_sections) {
-  EXPECT_EQ(refusal("max_token: 4096\n"),
-            "job.yaml:1: max_token: unknown key. Did you mean micro_batch.max_tokens?");
-  EXPECT_EQ(refusal("batch: {max_tokens: 4096}\n"),
-            "job.yaml:1: batch.max_tokens: unknown key. Did you mean micro_batch.max_tokens?");
-}
-
-TEST(ConfigUnknownKey, a_key_of_the_same_section_is_preferred) {
-  EXPECT_EQ(refusal("batch: {sede: 4}\n"), "job.yaml:1: batch.sede: unknown key. Did you mean batch.seed?");
-  EXPECT_EQ(refusal("source: {sede: 4}\n"),
-            "job.yaml:1: source.sede: unknown key. Did you mean source.seed?");
-}
-
-TEST(ConfigUnknownKey, a_misspelt_section_is_found) {
-  EXPECT_EQ(refusal("micro-batch: {max_tokens: 4}\n"),
-            "job.yaml:1: micro-batch: unknown key. Did you mean micro_batch?");
-}
-
-TEST(ConfigUnknownKey, when_nothing_is_near_the_choices_are_listed) {
+TEST(ConfigUnknownKey, names_the_line_and_the_keys_of_its_section) {
+  EXPECT_THAT(refusal("mesh: {tp: 2}\nmicro_batch:\n  max_token: 4096\n"),
+              StartsWith("job.yaml:3: micro_batch.max_token: unknown key. Keys there: micro_batch.mode, "
+                         "micro_batch.max_tokens, "));
   EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
             "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.max_path_tokens, "
             "prefix.schedule, prefix.max_kept_tokens");
+}
+
+TEST(ConfigUnknownKey, of_no_section_lists_all_sections) {
   EXPECT_EQ(refusal("telemetry: true\n"),
             "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, stream, batch, field, "
             "fields, balance, "
@@ -183,8 +167,6 @@ TEST(ConfigRange, shows_the_value_and_the_limits) {
 TEST(ConfigChoice, lists_the_allowed_words) {
   EXPECT_EQ(refusal("pack: {cp_layout: ring}"),
             "job.yaml:1: pack.cp_layout: ring is not one of: zigzag, contiguous");
-  EXPECT_EQ(refusal("pack: {cp_layout: zig-zag}"),
-            "job.yaml:1: pack.cp_layout: zig-zag is not one of: zigzag, contiguous. Did you mean zigzag?");
   EXPECT_EQ(refusal("balance: {cost: flops}").substr(0, 65),
             "job.yaml:1: balance.cost: flops is not one of: tokens, flops-7b, ");
 }
@@ -249,9 +231,9 @@ TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
   EXPECT_EQ(refusal("profiles:\n  update: {mesh: {tp: 2}}\n"),
             "job.yaml:2: profiles.update.mesh: unknown key of a profile. A profile has keys of balance, "
             "micro_batch, pack and loss");
-  EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
-            "job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Did you mean "
-            "micro_batch.max_tokens?");
+  EXPECT_THAT(refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
+              StartsWith("job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Keys "
+                         "there: micro_batch.mode, "));
   EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_tokens: 0}}\n"),
             "job.yaml:2: profiles.update.micro_batch.max_tokens: 0 is out of range; allowed: 1 to "
             "2147483647, or auto");
@@ -385,8 +367,8 @@ TEST(ConfigMalformed, names_the_line_and_the_column) {
 TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
   EXPECT_EQ(refusal("", {"micro_batch.max_tokens=0"}),
             "--set micro_batch.max_tokens=0: 0 is out of range; allowed: 1 to 2147483647, or auto");
-  EXPECT_EQ(refusal("", {"micro_batch.max_token=1"}),
-            "--set micro_batch.max_token=1: unknown key. Did you mean micro_batch.max_tokens?");
+  EXPECT_THAT(refusal("", {"micro_batch.max_token=1"}),
+              StartsWith("--set micro_batch.max_token=1: unknown key. Keys there: "));
   EXPECT_EQ(refusal("", {"mesh.tp"}), "--set mesh.tp: no = in it. Write section.key=value");
   EXPECT_EQ(refusal("", {"mesh.tp="}), "--set mesh.tp=: expected an integer, found null");
   EXPECT_EQ(refusal("", {"mesh=2"}), "--set mesh=2: expected a map of keys, found 2");

@@ -146,7 +146,7 @@ TEST_P(MeasuredGroups, are_in_the_report) {
   const auto figures = gather_figures(service.mesh(), service.plan_settings(), step);
   if (!figures) return;
   run.add(*figures);
-  const std::string text = to_text(run, {.width = 200});
+  const std::string text = to_text(run);
   EXPECT_NE(text.find(world_.size() < 4 ? " s between nodes (kept)" : "5e-06 s between nodes"),
             std::string::npos)
       << text;

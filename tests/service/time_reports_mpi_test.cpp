@@ -121,7 +121,7 @@ TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_say
     RunReport report{.mesh = {service.mesh().grid().sizes()}, .seconds = 1};
     const auto figures = gather_figures(service.mesh(), service.plan_settings(), step);
     if (figures) report.add(*figures);
-    return to_text(report, {.width = 200});
+    return to_text(report);
   };
   const auto says = [&](const std::string& report, const std::string& text) {
     return world.rank() != 0 || report.find(text) != std::string::npos;

@@ -195,7 +195,7 @@ TEST(Message, of_ranks_in_different_calls_blames_none) {
 }
 
 TEST(Report, has_a_line_for_ranks_that_are_alike) {
-  const std::string text = WatchdogReport{"why", four}.text(120);
+  const std::string text = WatchdogReport{"why", four}.text();
   EXPECT_EQ(text,
             "why\n"
             "rank  host  step  phase           waits for                     heard s ago  moved s ago\n"

@@ -36,7 +36,7 @@ struct WatchdogReport {
   std::vector<WatchedRank> ranks;  ///< all of them on the rank that finds out; empty on others
 
   /// The message, and below it a line for each rank; equal ranks share a line.
-  [[nodiscard]] std::string text(std::size_t width) const;
+  [[nodiscard]] std::string text() const;
 };
 
 /// What a watchdog does.

@@ -15,8 +15,6 @@ namespace evenkeel::python {
 namespace py = pybind11;
 namespace {
 
-constexpr std::size_t width = 120;
-
 /// Calls Python with a text. What that raises nobody could catch: Python prints it.
 void call(const py::object& function, const std::string& text) {
   const py::gil_scoped_acquire held;
@@ -34,7 +32,7 @@ std::unique_ptr<Watchdog, WithoutGil> make_watchdog(const Communicator& ranks, d
   WatchdogSettings settings = ending_the_process(seconds);
   if (!tells.is_none()) {
     settings.tells = [own = shared(std::move(tells))](const WatchdogReport& report) {
-      call(*own, report.text(width));
+      call(*own, report.text());
     };
   }
   if (!ends.is_none()) {

@@ -2,7 +2,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
-#include "cli/terminal/terminal.hpp"
 #include "config/schema.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
@@ -23,8 +22,7 @@ struct SchemaOptions {
 int print_schema(const SchemaOptions& options) {
   if (options.markdown && !options.key.empty())
     throw ConfigError("--markdown", "writes all keys", "Leave out " + options.key + ", or --markdown");
-  std::cout << (options.markdown ? config_reference_markdown()
-                                 : config_schema_text(options.key, style_of(Stream::out).width));
+  std::cout << (options.markdown ? config_reference_markdown() : config_schema_text(options.key));
   return 0;
 }
 

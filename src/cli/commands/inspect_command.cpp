@@ -6,6 +6,8 @@
 #include <set>
 
 #include "base/printable.hpp"
+#include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "buffer/door.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/inspect/inspect_buffer.hpp"
@@ -14,7 +16,6 @@
 #include "cli/inspect/reading_note.hpp"
 #include "cli/plan/length_statistics.hpp"
 #include "cli/read_as_option.hpp"
-#include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"
 #include "io/megatron/indexed_dataset.hpp"
@@ -32,7 +33,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 void show(const TextTable& table) {
-  std::cout << table.to_text(style_of(Stream::out).width);
+  std::cout << table.to_text();
 }
 
 std::string rows_text(const JsonlSchema& schema, const FieldSpec& field) {
@@ -69,12 +70,11 @@ class Lengths {
   }
 
   void show() && {
-    const std::size_t width = style_of(Stream::out).width;
     std::cout << counted(std::ssize(totals_), "sample") << " in " << counted(std::ssize(groups_), "group")
               << '\n';
-    std::cout << "prompt tokens\n" << length_statistics(std::move(prompts_), width);
-    std::cout << "response tokens\n" << length_statistics(std::move(responses_), width);
-    std::cout << "all tokens\n" << length_statistics(std::move(totals_), width);
+    std::cout << "prompt tokens\n" << length_statistics(std::move(prompts_));
+    std::cout << "response tokens\n" << length_statistics(std::move(responses_));
+    std::cout << "all tokens\n" << length_statistics(std::move(totals_));
   }
 
   [[nodiscard]] bool empty() const { return totals_.empty(); }
@@ -126,7 +126,7 @@ void inspect_dataset(const std::filesystem::path& path) {
   for (std::int64_t d = 0; d < dataset.num_documents(); ++d)
     lengths.push_back(dataset.tokens_in(dataset.document(d)));
   if (lengths.empty()) return;
-  std::cout << "tokens of a document\n" << length_statistics(std::move(lengths), style_of(Stream::out).width);
+  std::cout << "tokens of a document\n" << length_statistics(std::move(lengths));
 }
 
 /// Fields that samples in tensors have, and what is left out of them.
@@ -255,12 +255,11 @@ bool names_lines(std::filesystem::path name) {
 }
 
 void inspect_folder(const std::filesystem::path& path) {
-  const std::size_t width = style_of(Stream::out).width;
   std::cout << printable(path.string()) << '\n';
   if (has_state(path)) {
-    std::cout << explain_state_in(path, width);
+    std::cout << explain_state_in(path);
   } else {
-    std::cout << describe_run_folder(path, width) << report_text_in(path);
+    std::cout << describe_run_folder(path) << report_text_in(path);
   }
 }
 
@@ -330,7 +329,7 @@ void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
   }
   std::cout << printable(path.string()) << '\n';
   if (path.extension() == ".json" && !has_rollouts(path)) {
-    std::cout << explain_state(path, style_of(Stream::out).width);
+    std::cout << explain_state(path);
     return;
   }
   note_reading(path.string(), std::span(&path, 1));
@@ -367,7 +366,7 @@ int inspect(const InspectOptions& options) {
   if (!options.told.empty() && !names_lines(options.path)) refuse_read_as(options.path);
   if (const std::string place = options.path.string(); is_buffer(place)) {
     const std::string token = options.token_file.empty() ? "" : read_token(options.token_file);
-    const std::string text = explain_buffer(place, token, style_of(Stream::out).width);
+    const std::string text = explain_buffer(place, token);
     std::cout << printable(place) << '\n' << text;
     return 0;
   }

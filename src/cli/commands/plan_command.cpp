@@ -9,6 +9,8 @@
 
 #include "balance/quality.hpp"
 #include "base/text/time_now.hpp"
+#include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
@@ -138,24 +140,22 @@ std::string heading(const LengthTable& table, const PlanSettings& settings, cons
 }
 
 /// Micro-batches that break the cap, as presets of other systems may.
-std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, const TextStyle& style) {
+std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, bool is_colored) {
   std::int64_t above = 0;
   for (const DpRankPlan& rank : plan.ranks)
     above += std::ranges::count_if(rank.micro_batches, [&](const MicroBatchPlan& m) {
       return m.aligned_tokens > settings.micro_batch.max_tokens;
     });
   if (above == 0) return "";
-  return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", style) + "\n";
+  return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", is_colored) + "\n";
 }
 
-std::string shapes_line(const StepProblem& problem, const StepPlan& plan, const TextStyle& style) {
+std::string shapes_line(const StepProblem& problem, const StepPlan& plan) {
   const std::optional<ShapedPlan> shaped = shaped_plan(problem, plan);
   if (!shaped) return "";
-  return indented(
-      fmt::format("{} of {} chosen by such a first step: {} of padding, {:.2f} % of the rows",
-                  counted(std::ssize(shaped->shapes), "shape"), *problem.settings.micro_batch.shapes,
-                  counted(shaped->padding, "row"), 100 * shaped->part()),
-      0, style.width);
+  return fmt::format("{} of {} chosen by such a first step: {} of padding, {:.2f} % of the rows\n",
+                     counted(std::ssize(shaped->shapes), "shape"), *problem.settings.micro_batch.shapes,
+                     counted(shaped->padding, "row"), 100 * shaped->part());
 }
 
 nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
@@ -171,12 +171,12 @@ nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
 }
 
 std::string summary(const StepProblem& problem, const AssignedPlan& planned, double seconds,
-                    const TextStyle& style) {
+                    bool is_colored) {
   const StepPlan& plan = planned.plan;
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
   if (settings.flexible)
-    return flexible_summary(problem, plan, seconds, style) + sharing_line(planned.assignment.units, style);
+    return flexible_summary(problem, plan, seconds) + sharing_line(planned.assignment.units);
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   const StepBalance balance = step_balance(plan, speeds);
   const double before = max_over_mean(unbalanced_dp_costs(table, settings), speeds);
@@ -192,10 +192,9 @@ std::string summary(const StepProblem& problem, const AssignedPlan& planned, dou
   }
   ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
   ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
-  return indented(heading(table, settings, plan, seconds), 0, style.width) +
-         broken_caps(settings, plan, style) + sharing_line(planned.assignment.units, style) +
-         ratios.to_text(style.width) + shapes_line(problem, plan, style) +
-         pipeline_line(plan, settings, style);
+  return heading(table, settings, plan, seconds) + "\n" + broken_caps(settings, plan, is_colored) +
+         sharing_line(planned.assignment.units) + ratios.to_text() + shapes_line(problem, plan) +
+         pipeline_line(plan, settings);
 }
 
 void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
@@ -219,7 +218,7 @@ std::string page_of(PageSubject subject, const PlanInput& input, const PlanSetti
   RunPicture run;
   const StepProblem problem{input.table, settings, 0, input.trees};
   run.add(picture_of(problem, planned.plan, planned.assignment.units.repeated()));
-  subject.text = summary(problem, planned, seconds, {});
+  subject.text = summary(problem, planned, seconds, false);
   return html_page(subject, std::span(&run, 1));
 }
 
@@ -254,7 +253,7 @@ int compare(const PlanOptions& options, const PlanInput& input, const GridPoint&
             const PlanSettings& settings) {
   warn_of_what_is_not_compared(settings);
   const Comparison comparison(input, settings);
-  std::cout << comparison.text(style_of(Stream::out));
+  std::cout << comparison.text();
   if (!options.json.empty()) write_json(options.json, comparison.json());
   if (!options.html.empty())
     write_text_file(options.html, comparison.html(subject_of(options, mesh, settings)));
@@ -327,12 +326,9 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   std::vector<ArrivedSteps> ways{steps_of(arrivals, ahead, groups, settings)};
   ahead.look_ahead = options.look_ahead;
   if (ahead.look_ahead > 0) ways.push_back(steps_of(arrivals, ahead, groups, settings));
-  const TextStyle style = style_of(Stream::out);
-  std::cout << indented(counted(std::ssize(arrivals.samples), "sample") + " in steps of " +
-                            counted(groups, "group") + " of " + std::to_string(options.group_size) + " on " +
-                            counted(settings.dp, "DP rank"),
-                        0, style.width)
-            << arrivals_table(ways, style);
+  std::cout << fmt::format("{} in steps of {} of {} on {}\n", counted(std::ssize(arrivals.samples), "sample"),
+                           counted(groups, "group"), options.group_size, counted(settings.dp, "DP rank"))
+            << arrivals_table(ways);
   if (!options.json.empty()) write_json(options.json, arrivals_json(ways));
   return 0;
 }
@@ -369,10 +365,9 @@ int plan_lengths(const PlanOptions& options) {
   const StepPlan& plan = planned.plan;
   if (const auto& choice = planned.choice) {
     settings.balance.strategy = choice->strategy;
-    std::cout << indented("strategy: " + in_words(*choice, *settings.balance.meet), 0,
-                          style_of(Stream::out).width);
+    std::cout << "strategy: " << in_words(*choice, *settings.balance.meet) << '\n';
   }
-  std::cout << summary(problem, planned, seconds, style_of(Stream::out));
+  std::cout << summary(problem, planned, seconds, is_colored(Stream::out));
   if (!options.json.empty()) {
     nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
                                             : json_of(input.table, settings, plan, seconds);

@@ -72,7 +72,7 @@ class ShownJob final : public JobObserver {
   void finished_steps() override { progress_->finish(); }
   void ends_with(const RunReport& report) override {
     if (metrics_ && report.arrivals) metrics_->arrived(*report.arrivals);
-    std::cout << to_text(report, style_of(Stream::out));
+    std::cout << to_text(report, is_colored(Stream::out));
     StandardOutput::flush();
   }
 

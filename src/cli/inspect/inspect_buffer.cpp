@@ -63,9 +63,9 @@ bool is_buffer(const std::string& place) {
   return is_url(place) || std::filesystem::exists(std::filesystem::path(place) / "buffer.json", ignored);
 }
 
-std::string explain_buffer(const std::string& place, const std::string& token, std::size_t width) {
+std::string explain_buffer(const std::string& place, const std::string& token) {
   const json status = told_by(place, token);
-  LabelledLines lines(width);
+  LabelledLines lines;
   try {
     const json& samples = status.at("samples");
     const json& groups = status.at("groups");

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 namespace evenkeel::cli {
@@ -10,7 +9,6 @@ namespace evenkeel::cli {
 
 /// What is in a buffer and what became of its samples, in words. `token`: that its door asks for. Throws
 /// IoError if it cannot be reached, or if the folder is in use: then its door tells.
-[[nodiscard]] std::string explain_buffer(const std::string& place, const std::string& token,
-                                         std::size_t width);
+[[nodiscard]] std::string explain_buffer(const std::string& place, const std::string& token);
 
 }  // namespace evenkeel::cli

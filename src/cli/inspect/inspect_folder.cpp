@@ -13,6 +13,7 @@
 
 #include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "cli/terminal/labelled_lines.hpp"
 #include "evenkeel/base/error.hpp"
 #include "job/output/run_lock.hpp"
 #include "job/output/run_marker.hpp"
@@ -98,12 +99,10 @@ std::string missing_micro_batch(const Found& found) {
 /// One thing that is told of a folder.
 using Line = std::pair<std::string_view, std::string>;
 
-std::string text_of(std::span<const Line> lines, std::size_t width) {
-  constexpr std::size_t column = 17;
-  std::string text;
-  for (const auto& [name, value] : lines)
-    text += labelled("  " + std::string(name), printable(value), column, width);
-  return text;
+std::string text_of(std::span<const Line> lines) {
+  LabelledLines text;
+  for (const auto& [name, value] : lines) text.line(name, value);
+  return std::move(text).text();
 }
 
 std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Found& found) {
@@ -134,7 +133,7 @@ std::string files_text(RunOutput output, const Found& found) {
 
 }  // namespace
 
-std::string describe_run_folder(const fs::path& folder, std::size_t width) {
+std::string describe_run_folder(const fs::path& folder) {
   const std::optional<RunMarker> marker = read_run_marker(folder);
   if (!marker) {
     throw InputError(folder.string(),
@@ -157,7 +156,7 @@ std::string describe_run_folder(const fs::path& folder, std::size_t width) {
     if (auto gap = gap_in(*marker, output, found[output])) gaps.push_back(*std::move(gap));
   }
   if (marker->state == RunMarker::State::complete && gaps.empty()) gaps.emplace_back("missing", "nothing");
-  return text_of(lines, width) + text_of(gaps, width);
+  return text_of(lines) + text_of(gaps);
 }
 
 std::string report_text_in(const fs::path& folder) {

@@ -65,14 +65,14 @@ bool has_state(const fs::path& folder) {
   return fs::exists(folder / StateFolder::file_name, ignored);
 }
 
-std::string explain_state(const fs::path& file, std::size_t width) {
-  LabelledLines lines(width);
+std::string explain_state(const fs::path& file) {
+  LabelledLines lines;
   add_state(read_state(file), lines);
   return std::move(lines).text();
 }
 
-std::string explain_state_in(const fs::path& folder, std::size_t width) {
-  LabelledLines lines(width);
+std::string explain_state_in(const fs::path& folder) {
+  LabelledLines lines;
   lines.line("state", is_locked(folder) ? "of a job that is running" : "of a job that is not running");
   add_state(read_state(folder / StateFolder::file_name), lines);
   return std::move(lines).text();

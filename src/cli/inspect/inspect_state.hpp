@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -10,9 +9,9 @@ namespace evenkeel::cli {
 [[nodiscard]] bool has_state(const std::filesystem::path& folder);
 
 /// What a job's state says, in words. Throws InputError for a file that is none, IoError.
-[[nodiscard]] std::string explain_state(const std::filesystem::path& file, std::size_t width);
+[[nodiscard]] std::string explain_state(const std::filesystem::path& file);
 
 /// The same of the folder of --state.
-[[nodiscard]] std::string explain_state_in(const std::filesystem::path& folder, std::size_t width);
+[[nodiscard]] std::string explain_state_in(const std::filesystem::path& folder);
 
 }  // namespace evenkeel::cli

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/samples/lengths_file.hpp"
 #include "stream/former.hpp"
@@ -149,15 +151,15 @@ ArrivedSteps steps_of(const Arrivals& arrivals, const StreamSettings& settings, 
   return replay.ended();
 }
 
-std::string arrivals_table(const std::vector<ArrivedSteps>& ways, const TextStyle& style) {
+std::string arrivals_table(const std::vector<ArrivedSteps>& ways) {
   using enum TextTable::Align;
   TextTable table({{"look-ahead"},
                    {"steps", right},
                    {"planned time", right},
-                   {"over first come", right},
-                   {"over one plan of all", right},
+                   {"over\nfirst come", right},
+                   {"over one\nplan of all", right},
                    {"staleness", right},
-                   {"samples dropped", right}});
+                   {"samples\ndropped", right}});
   for (const ArrivedSteps& way : ways) {
     table.add({std::to_string(way.look_ahead), grouped(std::ssize(way.steps)),
                fmt::format("{:.4g}", way.time()),
@@ -165,7 +167,7 @@ std::string arrivals_table(const std::vector<ArrivedSteps>& ways, const TextStyl
                fmt::format("{:.4f}", ratio(way.time(), way.at_once)), std::to_string(most_stale(way)),
                grouped(way.dropped)});
   }
-  return table.to_text(style.width);
+  return table.to_text();
 }
 
 nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/text_layout.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "stream/event.hpp"
 #include "stream/settings.hpp"
@@ -51,7 +50,7 @@ struct ArrivedSteps {
                                     std::int64_t groups_of_step, const PlanSettings& plan);
 
 /// A table for people; the first way is what the others are compared with.
-[[nodiscard]] std::string arrivals_table(const std::vector<ArrivedSteps>& ways, const TextStyle& style);
+[[nodiscard]] std::string arrivals_table(const std::vector<ArrivedSteps>& ways);
 /// An array of the same, with every step, for programs.
 [[nodiscard]] nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_layout.hpp"
 #include "page/plan_picture.hpp"
 
 namespace evenkeel::cli {
@@ -14,16 +15,14 @@ Comparison::Comparison(const PlanInput& input, const PlanSettings& settings)
   sharing_ = compare_sharing(input, settings);
 }
 
-std::string Comparison::text(const TextStyle& style) const {
-  std::string text =
-      indented(fmt::format("{}, {} on {}, cap {}{}; work is {}", counted(table_.size(), "sample"),
-                           counted(table_.num_tokens(), "token"), counted(settings_.dp, "DP rank"),
-                           counted(settings_.micro_batch.max_tokens, "token"),
-                           plans_.empty() ? " a rank" : "", picture_of(settings_).cost),
-               0, style.width);
-  if (!plans_.empty()) text += comparison_table(plans_, style) + "\n";
-  if (contexts_) text += context_table(*contexts_, style);
-  if (!sharing_.empty()) text += "\n" + sharing_table(sharing_, style);
+std::string Comparison::text() const {
+  std::string text = fmt::format("{}, {} on {}, cap {}{}; work is {}\n", counted(table_.size(), "sample"),
+                                 counted(table_.num_tokens(), "token"), counted(settings_.dp, "DP rank"),
+                                 counted(settings_.micro_batch.max_tokens, "token"),
+                                 plans_.empty() ? " a rank" : "", picture_of(settings_).cost);
+  if (!plans_.empty()) text += comparison_table(plans_) + "\n";
+  if (contexts_) text += context_table(*contexts_);
+  if (!sharing_.empty()) text += "\n" + sharing_table(sharing_);
   return text;
 }
 
@@ -39,7 +38,7 @@ nlohmann::json Comparison::json() const {
 
 std::string Comparison::html(PageSubject subject) const {
   subject.kind = PageSubject::Kind::comparison;
-  subject.text = text({});
+  subject.text = text();
   subject.ways = json();
   if (contexts_) subject.conclusion = contexts_->advice;
   std::vector<RunPicture> runs;

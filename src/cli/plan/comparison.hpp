@@ -20,7 +20,7 @@ class Comparison {
   /// Throws as compare_plans, compare_contexts and compare_sharing do. `input` outlives the comparison.
   Comparison(const PlanInput& input, const PlanSettings& settings);
 
-  [[nodiscard]] std::string text(const TextStyle& style) const;
+  [[nodiscard]] std::string text() const;
   /// An array, one entry a way.
   [[nodiscard]] nlohmann::json json() const;
   /// A page that draws the ways, and the plan of each way for a cp that is fixed. `subject` says where the

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "balance/context/speeds.hpp"
+#include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/step_plan.hpp"
@@ -215,16 +217,16 @@ std::optional<ContextComparison> compare_contexts(const LengthTable& table, cons
   return comparison;
 }
 
-std::string context_table(const ContextComparison& comparison, const TextStyle& style) {
+std::string context_table(const ContextComparison& comparison) {
   using enum TextTable::Align;
   TextTable table(
       {{"context parallelism"}, {"micro-\nbatches", right}, {"time / bound", right}, {"seconds", right}});
   for (const ComparedContext& way : comparison.ways) {
-    table.add({kept_together(words_for(way)), grouped(way.micro_batches),
+    table.add({words_for(way), grouped(way.micro_batches),
                fmt::format("{:.3f}", ratio(way.end, comparison.lower_bound)),
                fmt::format("{:.4f}", way.seconds)});
   }
-  return table.to_text(style.width) + indented(comparison.advice, 0, style.width);
+  return table.to_text() + comparison.advice + "\n";
 }
 
 nlohmann::json context_json(const ContextComparison& comparison) {

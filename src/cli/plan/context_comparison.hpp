@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/text_layout.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/settings.hpp"
 
@@ -37,7 +36,7 @@ struct ContextComparison {
 [[nodiscard]] std::optional<ContextComparison> compare_contexts(const LengthTable& table,
                                                                 const PlanSettings& settings);
 
-[[nodiscard]] std::string context_table(const ContextComparison& comparison, const TextStyle& style);
+[[nodiscard]] std::string context_table(const ContextComparison& comparison);
 /// An array, one entry a way.
 [[nodiscard]] nlohmann::json context_json(const ContextComparison& comparison);
 

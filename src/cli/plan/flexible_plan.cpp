@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "cli/plan/pipeline_figures.hpp"
 #include "plan/strategies/flexible_groups.hpp"
 #include "plan/strategies/strategy.hpp"
@@ -88,8 +90,7 @@ std::map<int, OfSize> by_size(const LengthTable& table, const NumberedMicroBatch
 
 }  // namespace
 
-std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds,
-                             const TextStyle& style) {
+std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds) {
   using enum TextTable::Align;
   const PlanSettings& settings = problem.settings;
   const bool ranks_meet = strategy_of(settings).ranks_meet();
@@ -112,8 +113,7 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
       counted(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
       counted(settings.micro_batch.max_tokens, "token"), seconds,
       bound == 0 ? 0.0 : 100 * (static_cast<double>(end) / static_cast<double>(bound) - 1));
-  return indented(heading, 0, style.width) + table.to_text(style.width) +
-         pipeline_line(plan, settings, style);
+  return heading + "\n" + table.to_text() + pipeline_line(plan, settings);
 }
 
 nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds) {

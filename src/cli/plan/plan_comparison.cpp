@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "cli/plan/shaped_plan.hpp"
 
 namespace evenkeel::cli {
@@ -100,24 +102,22 @@ std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSett
   return plans;
 }
 
-std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyle& style) {
+std::string comparison_table(std::span<const ComparedPlan> plans) {
   using enum TextTable::Align;
   const auto is_shaped = [](const ComparedPlan& plan) { return plan.padding.has_value(); };
   const bool any_shapes = std::ranges::any_of(plans, is_shaped);
   TextTable table({{"way"},
                    {"micro-\nbatches", right},
-                   {"above cap", right},
-                   {"DP max / mean", right},
-                   {"step max / mean", right},
-                   {"waiting once", right},
-                   {"waiting at each", right},
-                   {any_shapes ? "padding to shapes" : "", right},
+                   {"above\ncap", right},
+                   {"DP max\n/ mean", right},
+                   {"step max\n/ mean", right},
+                   {"waiting\nonce", right},
+                   {"waiting\nat each", right},
+                   {any_shapes ? "padding\nto shapes" : "", right},
                    {"seconds", right}});
   for (const ComparedPlan& plan : plans) {
     const StepWaiting waiting = step_waiting(plan.balance);
-    const std::string above = grouped(plan.above_cap);
-    table.add({kept_together(plan.name), grouped(plan.num_micro_batches),
-               plan.above_cap == 0 ? above : in_alarm(above, style),
+    table.add({plan.name, grouped(plan.num_micro_batches), grouped(plan.above_cap),
                fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
                fmt::format("{:.4f}", plan.balance.step_max_over_mean),
                fmt::format("{:.2f}%", 100 * waiting.once),
@@ -125,10 +125,9 @@ std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyl
                plan.padding ? fmt::format("{:.2f}%", 100 * *plan.padding) : "",
                fmt::format("{:.4f}", plan.seconds)});
   }
-  return table.to_text(style.width) + indented(
-                                          "waiting: the part of their time that DP ranks wait, if they meet "
-                                          "once a step or at each micro-batch",
-                                          0, style.width);
+  return table.to_text() +
+         "waiting: the part of their time that DP ranks wait, if they meet once a step or at each "
+         "micro-batch\n";
 }
 
 nlohmann::json comparison_json(std::span<const ComparedPlan> plans) {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/text_layout.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 
@@ -37,7 +36,7 @@ struct ComparedPlan {
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
 /// A table for people, which shows caps that are broken in an alarming colour.
-[[nodiscard]] std::string comparison_table(std::span<const ComparedPlan> plans, const TextStyle& style);
+[[nodiscard]] std::string comparison_table(std::span<const ComparedPlan> plans);
 /// An array of the same for programs.
 [[nodiscard]] nlohmann::json comparison_json(std::span<const ComparedPlan> plans);
 

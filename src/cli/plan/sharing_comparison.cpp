@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "base/text_layout.hpp"
+#include "base/text_table.hpp"
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/prefix/tree_split.hpp"
@@ -243,7 +245,7 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   return ways;
 }
 
-std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextStyle& style) {
+std::string sharing_table(const std::vector<ComparedSharing>& ways) {
   using enum TextTable::Align;
   TextTable table({{"shared prefixes"},
                    {"tokens", right},
@@ -255,10 +257,9 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextSt
                    {"time / bound,\nat each", right}});
   const auto ratio = [](const std::optional<double>& end) { return end ? fmt::format("{:.3f}", *end) : "-"; };
   for (const ComparedSharing& way : ways) {
-    table.add({kept_together(way.name), grouped(way.tokens),
-               grouped(sum_of(way.repeated) + way.computed_again), grouped(way.score_entries),
-               grouped(way.held), fmt::format("{:.3f}", way.work), ratio(way.end_once),
-               ratio(way.end_meeting)});
+    table.add({way.name, grouped(way.tokens), grouped(sum_of(way.repeated) + way.computed_again),
+               grouped(way.score_entries), grouped(way.held), fmt::format("{:.3f}", way.work),
+               ratio(way.end_once), ratio(way.end_meeting)});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
   std::string bound = fmt::format(
@@ -269,7 +270,7 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextSt
   if (const auto& least = ways.front().least_work; least && *least >= shown)
     bound += fmt::format(
         "; the cap makes parts repeat tokens: work is {:.3f} or more, however they are split", *least);
-  return table.to_text(style.width) + indented(bound, 0, style.width);
+  return table.to_text() + bound + "\n";
 }
 
 nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/text_layout.hpp"
 #include "cli/plan/plan_input.hpp"
 #include "evenkeel/plan/settings.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
@@ -48,7 +47,7 @@ struct ComparedSharing {
                                                            const PlanSettings& settings);
 
 /// Precondition: `ways` is not empty.
-[[nodiscard]] std::string sharing_table(const std::vector<ComparedSharing>& ways, const TextStyle& style);
+[[nodiscard]] std::string sharing_table(const std::vector<ComparedSharing>& ways);
 /// An array, one entry a way.
 [[nodiscard]] nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways);
 

@@ -4,9 +4,9 @@
 
 namespace evenkeel::cli {
 
-std::string sharing_line(const PackUnits& units, const TextStyle& style) {
+std::string sharing_line(const PackUnits& units) {
   if (!units.shared()) return "";
-  return indented("tokens repeated by splits: " + repeated_in_words(units.repeated()), 0, style.width);
+  return "tokens repeated by splits: " + repeated_in_words(units.repeated()) + "\n";
 }
 
 nlohmann::json sharing_json(const PackUnits& units) {

@@ -3,14 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/text_layout.hpp"
 #include "plan/units/pack_units.hpp"
 
 namespace evenkeel::cli {
 
 /// "tokens repeated by splits: ...": what groups above a limit repeat, and which limit that is. Empty where
 /// samples share nothing.
-[[nodiscard]] std::string sharing_line(const PackUnits& units, const TextStyle& style);
+[[nodiscard]] std::string sharing_line(const PackUnits& units);
 
 /// What a plan comes to in tokens and attention scores, with sharing and without, and what splits repeat: the
 /// figures of a run's report.

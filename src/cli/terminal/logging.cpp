@@ -9,9 +9,8 @@
 namespace evenkeel::cli {
 
 void set_up_logging(int rank, bool all_ranks, const std::string& level) {
-  const bool colour = style_of(Stream::err).colour;
-  auto logger =
-      spdlog::stderr_color_mt("evenkeel", colour ? spdlog::color_mode::always : spdlog::color_mode::never);
+  auto logger = spdlog::stderr_color_mt(
+      "evenkeel", is_colored(Stream::err) ? spdlog::color_mode::always : spdlog::color_mode::never);
   logger->set_pattern(fmt::format("[%H:%M:%S.%e] [rank {}] [%^%l%$] %v", rank));
   const bool speaks = rank == 0 || all_ranks;
   logger->set_level(speaks ? spdlog::level::from_str(level) : spdlog::level::off);

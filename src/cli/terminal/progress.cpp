@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -12,9 +11,7 @@
 namespace evenkeel::cli {
 namespace {
 
-constexpr std::size_t bar_width = 33;
-constexpr std::size_t least_bar = 5;
-constexpr std::size_t frame = 3;  // brackets and a space
+constexpr std::size_t bar_cells = 30;
 constexpr std::chrono::seconds between_lines{2};
 
 std::string duration_text(double seconds) {
@@ -60,17 +57,12 @@ std::string Progress::state() const {
 }
 
 void Progress::draw_bar() {
-  // A line that wraps cannot be drawn again: the bar has what room the words leave.
-  const std::size_t width = style_of(Stream::err).width - 1;
-  const std::string words = state().substr(0, width);
-  const std::size_t room = std::min(bar_width, width - words.size());
   std::string bar;
-  if (steps_ && room > least_bar + frame) {
-    const std::size_t cells = room - frame;
-    const auto filled = static_cast<std::size_t>(static_cast<std::int64_t>(cells) * done_ / *steps_);
-    bar = "[" + std::string(filled, '=') + std::string(cells - filled, ' ') + "] ";
+  if (steps_) {
+    const auto filled = static_cast<std::size_t>(static_cast<std::int64_t>(bar_cells) * done_ / *steps_);
+    bar = fmt::format("[{:<{}}] ", std::string(filled, '='), bar_cells);
   }
-  const std::string line = "\r" + bar + words + "\033[K";
+  const std::string line = "\r" + bar + state() + "\033[K";
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
   has_open_line_ = true;

@@ -1,11 +1,7 @@
 #include "cli/terminal/terminal.hpp"
 
-#include <fcntl.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -14,8 +10,6 @@
 
 namespace evenkeel::cli {
 namespace {
-
-constexpr std::size_t least_columns = 20;
 
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
@@ -30,61 +24,26 @@ bool is_terminal(Stream stream) {
   return !launched() && isatty(descriptor(stream)) != 0;
 }
 
-/// 0: it is no terminal, or does not say.
-std::size_t columns_of_terminal(int open_file) {
-  winsize size{};
-  return isatty(open_file) != 0 && ioctl(open_file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
-/// A rank's own output is a pipe to its launcher; on the launcher's node that is its parent, whose output may
-/// be a terminal.
-std::size_t columns_of_launcher(Stream stream) {
-  const std::string output =
-      "/proc/" + std::to_string(getppid()) + "/fd/" + std::to_string(descriptor(stream));
-  const int open_file = open(output.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-  if (open_file < 0) return 0;
-  const std::size_t columns = columns_of_terminal(open_file);
-  close(open_file);
-  return columns;
-}
-
-std::size_t columns_of(Stream stream) {
-  const std::string_view text = environment("COLUMNS");
-  std::size_t columns = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
-  if (error == std::errc{} && end == text.data() + text.size() && columns > 0) return columns;
-  if (launched()) return columns_of_launcher(stream);
-  return columns_of_terminal(descriptor(stream));
-}
-
 bool knows_escapes() {
   const std::string_view terminal = environment("TERM");
   return !terminal.empty() && terminal != "dumb";
 }
 
-bool wants_colour(Stream stream) {
-  if (!environment("NO_COLOR").empty() || environment("CLICOLOR") == "0") return false;
-  const std::string_view force = environment("CLICOLOR_FORCE");
-  if (!force.empty() && force != "0") return true;
-  return is_terminal(stream) && knows_escapes();
-}
-
-void tell(std::string_view what, const char* colour, std::string_view message) {
-  const bool coloured = style_of(Stream::err).colour && !what.empty();
+void tell(std::string_view what, const char* color, std::string_view message) {
+  const bool colored = is_colored(Stream::err) && !what.empty();
   std::string line = "evenkeel: ";
-  line.append(coloured ? colour : "").append(what).append(coloured ? "\033[0m" : "");
+  line.append(colored ? color : "").append(what).append(colored ? "\033[0m" : "");
   line.append(what.empty() ? "" : " ").append(message).append("\n");
   std::cerr << line << std::flush;  // at once: ranks' lines do not mix
 }
 
 }  // namespace
 
-TextStyle style_of(Stream stream) {
-  TextStyle style;
-  if (const std::size_t columns = columns_of(stream); columns > 0)
-    style.width = std::max(columns, least_columns);
-  style.colour = wants_colour(stream);
-  return style;
+bool is_colored(Stream stream) {
+  if (!environment("NO_COLOR").empty() || environment("CLICOLOR") == "0") return false;
+  const std::string_view force = environment("CLICOLOR_FORCE");
+  if (!force.empty() && force != "0") return true;
+  return is_terminal(stream) && knows_escapes();
 }
 
 bool can_redraw(Stream stream) {
