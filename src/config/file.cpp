@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "config/document.hpp"
+#include "config/key_sections.hpp"
 #include "config/keys.hpp"
 #include "config/named_sections.hpp"
-#include "config/stream_checks.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
 #include "plan/settings/requirements.hpp"

@@ -52,4 +52,8 @@ KeySpec key(std::string path, Member Config::*member, Format format, std::string
 [[nodiscard]] Keys field_keys();
 [[nodiscard]] Keys named_field_keys();
 
+/// Throws ConfigError, after the `file`'s name, where keys of section `stream` do not go together or with the
+/// source, or where there is nothing that arrives.
+void require_valid_stream(const Config& config, const std::string& file);
+
 }  // namespace evenkeel::config_detail
