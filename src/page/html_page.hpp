@@ -8,7 +8,6 @@
 
 #include "evenkeel/plan/filter.hpp"
 #include "page/advice.hpp"
-#include "page/mesh_picture.hpp"
 #include "page/run_picture.hpp"
 
 namespace evenkeel {

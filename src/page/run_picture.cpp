@@ -1,7 +1,12 @@
 #include "page/run_picture.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
+
+#include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
 namespace {
@@ -118,6 +123,48 @@ std::vector<KeptStep> RunPicture::kept_steps() const {
   if (latest_) steps.push_back(*latest_);
   std::ranges::sort(steps, {}, &KeptStep::step);
   return steps;
+}
+
+namespace {
+
+std::vector<std::int64_t> merged_pairs(const std::vector<std::int64_t>& bins) {
+  std::vector<std::int64_t> merged((bins.size() + 1) / 2);
+  for (std::size_t i = 0; i < bins.size(); ++i) merged[i / 2] += bins[i];
+  return merged;
+}
+
+}  // namespace
+
+void LengthHistogram::add(std::int64_t length) {
+  EVENKEEL_PRECONDITION(cheap, length >= 0, length);
+  shortest_ = samples_.empty() ? length : std::min(shortest_, length);
+  longest_ = std::max(longest_, length);
+  while (length / width_ >= most_bins) widen();
+  const auto bin = static_cast<std::size_t>(length / width_);
+  if (bin >= samples_.size()) {
+    samples_.resize(bin + 1);
+    tokens_.resize(bin + 1);
+  }
+  ++samples_[bin];
+  tokens_[bin] += length;
+}
+
+void LengthHistogram::widen() {
+  width_ *= 2;
+  samples_ = merged_pairs(samples_);
+  tokens_ = merged_pairs(tokens_);
+}
+
+std::string to_text(const MeshPicture& mesh) {
+  const std::string cp = mesh.flexible_cp ? "flexible" : std::to_string(mesh.sizes.cp);
+  return fmt::format("tp {} x cp {} x dp {} x pp {}", mesh.sizes.tp, cp, mesh.sizes.dp, mesh.sizes.pp);
+}
+
+nlohmann::json to_json(const MeshPicture& mesh) {
+  return {{"tp", mesh.sizes.tp},
+          {"cp", mesh.flexible_cp ? nlohmann::json("flexible") : nlohmann::json(mesh.sizes.cp)},
+          {"dp", mesh.sizes.dp},
+          {"pp", mesh.sizes.pp}};
 }
 
 }  // namespace evenkeel

@@ -2,14 +2,54 @@
 
 #include <cstdint>
 #include <deque>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "page/length_histogram.hpp"
+#include "evenkeel/base/grid.hpp"
 #include "page/step_picture.hpp"
 
 namespace evenkeel {
+
+/// The process grid as reports show it.
+struct MeshPicture {
+  GridPoint sizes{};
+  bool flexible_cp = false;  ///< micro-batches have groups of their own, and the grid has no cp
+
+  friend bool operator==(const MeshPicture&, const MeshPicture&) = default;
+};
+
+/// Such as "tp 1 x cp flexible x dp 8 x pp 1".
+[[nodiscard]] std::string to_text(const MeshPicture& mesh);
+/// One key an axis: its size, or "flexible" for cp.
+[[nodiscard]] nlohmann::json to_json(const MeshPicture& mesh);
+
+/// How many samples have which length, for any lengths in the memory of a few numbers: bins of equal width,
+/// the least power of two with which `most_bins` hold the longest. Exact: widths grow by merging pairs.
+class LengthHistogram {
+ public:
+  static constexpr std::int64_t most_bins = 64;
+
+  /// Precondition: length >= 0.
+  void add(std::int64_t length);
+
+  [[nodiscard]] std::int64_t width() const noexcept { return width_; }
+  /// Samples of lengths [i * width, (i + 1) * width), up to the longest.
+  [[nodiscard]] const std::vector<std::int64_t>& samples() const noexcept { return samples_; }
+  [[nodiscard]] const std::vector<std::int64_t>& tokens() const noexcept { return tokens_; }
+  [[nodiscard]] std::int64_t shortest() const noexcept { return shortest_; }
+  [[nodiscard]] std::int64_t longest() const noexcept { return longest_; }
+
+ private:
+  void widen();
+
+  std::int64_t width_ = 1;
+  std::vector<std::int64_t> samples_;
+  std::vector<std::int64_t> tokens_;
+  std::int64_t shortest_ = 0;
+  std::int64_t longest_ = 0;
+};
 
 /// What a DP rank had over all steps. Times are work over speed, as the step was planned.
 struct DpRankTotals {

@@ -109,4 +109,9 @@ void describe(StepPicture& picture, const LengthTable& table, const PlanSettings
 /// The samples' rows in a padded batch: their number times the longest, aligned.
 [[nodiscard]] std::int64_t padded_rows(const LengthTable& table, std::int64_t alignment);
 
+/// The picture of a plan that nobody has carried out: no seconds, no bytes. `plan` is of this problem, and
+/// `repeated` are the tokens that its units repeat.
+[[nodiscard]] StepPicture picture_of(const StepProblem& problem, const StepPlan& plan,
+                                     const RepeatedTokens& repeated);
+
 }  // namespace evenkeel

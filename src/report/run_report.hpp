@@ -8,7 +8,6 @@
 #include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/outlier_delay.hpp"
 #include "page/advice.hpp"
-#include "page/mesh_picture.hpp"
 #include "page/run_picture.hpp"
 #include "report/reported_source.hpp"
 #include "report/run_totals.hpp"

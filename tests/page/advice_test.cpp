@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "page/plan_picture.hpp"
+#include "page/step_picture.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "page/plan_picture.hpp"
+#include "page/step_picture.hpp"
 
 namespace evenkeel {
 namespace {

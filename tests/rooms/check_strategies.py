@@ -28,7 +28,7 @@ ALLOWED = {
     "src/job/job.cpp": (1, "the report names the mesh"),
     "src/job/output/dump.cpp": (1, "folders are named after groups where there is no grid of cp"),
     "src/report/gather_figures.cpp": (2, "figures of whole samples on DP ranks, and of padding"),
-    "src/page/mesh_picture.cpp": (2, "the page names the mesh"),
+    "src/page/run_picture.cpp": (2, "the page names the mesh"),
     "src/page/step_picture.cpp": (9, "the page tells the mode, names presets, and draws a group's parts"),
     "src/cli/commands/plan_command.cpp": (6, "a plan with groups of their own sizes is told in other words"),
     "src/cli/plan/comparison.cpp": (1, "other systems' ways to plan have a fixed cp"),

@@ -28,7 +28,7 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "io/files/atomic_file.hpp"
 #include "page/html_page.hpp"
-#include "page/plan_picture.hpp"
+#include "page/step_picture.hpp"
 #include "plan/assign/dp_assignment.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/settings/encoder_costs.hpp"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text_layout.hpp"
-#include "page/plan_picture.hpp"
+#include "page/step_picture.hpp"
 
 namespace evenkeel::cli {
 
