@@ -6,7 +6,6 @@
 
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/service/data_service.hpp"
-#include "report/clock.hpp"
 #include "report/metrics_log.hpp"
 #include "report/step_trace.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "evenkeel/plan/filter.hpp"
 
@@ -19,5 +21,8 @@ struct ReportedSource {
 [[nodiscard]] std::string filter_in_words(const FilterCounts& counts);
 
 [[nodiscard]] nlohmann::json to_json(const ReportedSource& source);
+
+/// What became of samples that arrived, as rows of a report: names and values.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> arrival_rows(const ArrivalFigures& arrivals);
 
 }  // namespace evenkeel

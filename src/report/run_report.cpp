@@ -12,7 +12,6 @@
 #include "base/text_layout.hpp"
 #include "page/arrivals.hpp"
 #include "page/html_page.hpp"
-#include "report/arrival_report.hpp"
 
 namespace evenkeel {
 namespace {
@@ -433,6 +432,22 @@ nlohmann::json to_json(const RunReport& report) {
           {"arrivals", arrivals_json(report.arrivals)},
           {"advice", advice_json(report)},
           {"steps", std::move(steps)}};
+}
+
+void RunTotals::add(const StepFigures& f) {
+  latest = f;
+  passes.add(f);
+  for (const FieldFigures& more : f.fields) {
+    const auto found = std::ranges::find(fields, more.name, &FieldFigures::name);
+    FieldFigures& field = found != fields.end() ? *found : fields.emplace_back(FieldFigures{more.name});
+    field.changed = field.changed || more.changed;
+    field.received += more.received;
+    field.copied += more.copied;
+    field.most_received = std::max(field.most_received, more.most_received);
+  }
+  if (f.sharing) sharing = sharing.value_or(SharingSavings{}) += *f.sharing;
+  if (f.shapes) shapes = shapes.value_or(ShapeFigures{}) += *f.shapes;
+  if (f.strategy) strategy = strategy.value_or(StrategyFigures{f.strategy->meet}) += *f.strategy;
 }
 
 }  // namespace evenkeel

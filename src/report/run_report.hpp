@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,21 @@
 #include "page/advice.hpp"
 #include "page/run_picture.hpp"
 #include "report/reported_source.hpp"
-#include "report/run_totals.hpp"
 #include "report/step_figures.hpp"
 
 namespace evenkeel {
+
+/// The passes of one profile together, in the memory of a few.
+struct RunTotals {
+  void add(const StepFigures& figures);
+
+  StepFigures latest;  ///< as it was added
+  PassTotals passes;
+  std::vector<FieldFigures> fields;  ///< by name, of passes in which they travelled; the most of any of these
+  std::optional<SharingSavings> sharing;
+  std::optional<ShapeFigures> shapes;
+  std::optional<StrategyFigures> strategy;
+};
 
 /// A whole run: what it ran on and what became of its steps.
 struct RunReport {

@@ -1,4 +1,4 @@
-#include "report/clock.hpp"
+#include "report/step_trace.hpp"
 
 #include <gtest/gtest.h>
 
