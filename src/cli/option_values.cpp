@@ -4,13 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/printable.hpp"
 #include "base/text/token_unit.hpp"
+#include "evenkeel/batch/dtype.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -128,6 +132,43 @@ void refuse_options_as_values(CLI::App& app) {
   }
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
     refuse_options_as_values(*command);
+}
+
+namespace {
+
+constexpr std::array line_formats{LineFormat::rows, LineFormat::text, LineFormat::bytes, LineFormat::axes,
+                                  LineFormat::runs};
+
+void read(const std::string& word, ToldFormats& told) {
+  const std::size_t equals = word.rfind('=');
+  const std::string name = word.substr(0, equals);
+  if (equals == std::string::npos || name.empty())
+    throw CLI::ValidationError("--read-as", fmt::format("'{}' is not NAME=FORMAT", printable(word)));
+  const std::string format = word.substr(equals + 1);
+  const auto found = std::ranges::find(line_formats, format, [](LineFormat f) { return name_of(f); });
+  if (found == line_formats.end()) {
+    std::vector<std::string_view> words;
+    for (const LineFormat each : line_formats) words.push_back(name_of(each));
+    throw CLI::ValidationError(
+        "--read-as", fmt::format("'{}' is not one of {}", printable(format), fmt::join(words, ", ")));
+  }
+  if (!told.emplace(name, *found).second)
+    throw CLI::ValidationError("--read-as", fmt::format("names '{}' twice", printable(name)));
+}
+
+}  // namespace
+
+void add_read_as_option(CLI::App& command, ToldFormats& told) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--read-as",
+          [&told](const std::vector<std::string>& words) {
+            for (const std::string& word : words) read(word, told);
+          },
+          "How JSON Lines write fields: rows, text, bytes, axes or runs")
+      ->type_name("NAME=FORMAT,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
 }
 
 }  // namespace evenkeel::cli

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "io/jsonl/schema.hpp"
+
 namespace evenkeel::cli {
 
 /// Checks of an option's value, which say in a sentence what is wrong and what is allowed.
@@ -28,5 +30,9 @@ namespace evenkeel::cli {
 /// For every option of `app` and its subcommands: what looks like an option is not taken for a value, an
 /// empty text neither, and a flag takes none.
 void refuse_options_as_values(CLI::App& app);
+
+/// Adds --read-as NAME=FORMAT,... to a command that reads JSON lines: how they write fields where they do not
+/// tell, as fields.NAME.read_as says it in a configuration. `told` gets it, and outlives the command.
+void add_read_as_option(CLI::App& command, ToldFormats& told);
 
 }  // namespace evenkeel::cli

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/inspect/reading_note.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "support/run_program.hpp"
 
 namespace evenkeel {

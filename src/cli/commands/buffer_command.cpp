@@ -22,7 +22,6 @@
 #include "buffer/store/store.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/option_values.hpp"
-#include "cli/read_as_option.hpp"
 #include "cli/terminal/standard_output.hpp"
 #include "evenkeel/base/error.hpp"
 

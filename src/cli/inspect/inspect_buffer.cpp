@@ -1,4 +1,4 @@
-#include "cli/inspect/inspect_buffer.hpp"
+#include "cli/inspect/inspect.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "buffer/door_json.hpp"
 #include "buffer/job_client.hpp"
 #include "buffer/store/store.hpp"
-#include "cli/terminal/labelled_lines.hpp"
+#include "cli/inspect/labelled_lines.hpp"
 #include "evenkeel/base/error.hpp"
 #include "page/arrivals.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/plan/flexible_plan.hpp"
+#include "cli/plan/plan_figures.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 
 #include "base/text_layout.hpp"
 #include "base/text_table.hpp"
-#include "cli/plan/pipeline_figures.hpp"
 #include "plan/strategies/flexible_groups.hpp"
 #include "plan/strategies/strategy.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "base/text_layout.hpp"
 #include "base/text_table.hpp"
-#include "cli/plan/shaped_plan.hpp"
+#include "cli/plan/plan_figures.hpp"
 
 namespace evenkeel::cli {
 namespace {

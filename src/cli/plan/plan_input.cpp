@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "cli/inspect/reading_note.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"

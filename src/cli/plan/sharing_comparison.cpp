@@ -22,13 +22,13 @@ namespace evenkeel::cli {
 namespace {
 
 /// One way to share, and to run what is shared.
-struct Way {
+struct SharingWay {
   const char* name;
   PrefixSharing sharing;
   SegmentSchedule schedule = SegmentSchedule::packed;
 };
 
-PlanSettings settings_for(const PlanSettings& given, const Way& way) {
+PlanSettings settings_for(const PlanSettings& given, const SharingWay& way) {
   PlanSettings settings = given;
   settings.balance.cost = compared_work(given);
   settings.micro_batch.mode = MicroBatchMode::packed;
@@ -142,7 +142,7 @@ double over_bound(double amount, double bound) {
 }
 
 /// Plans one way of sharing for ranks that meet as `meet` says.
-ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const Way& of, Cost once,
+ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
                          Meeting meet) {
   settle(settings, meet);
   ComparedSharing way;
@@ -219,14 +219,14 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   const std::vector<SharedGroup> groups = has_trees ? input.trees : prompt_groups(input.table);
   const CostModel cost = compared_work(settings);
   const Cost once = work_of(cost, groups);
-  std::vector<Way> wanted{{"paths one by one", PrefixSharing::none},
-                          {"prompts shared", PrefixSharing::prompts}};
+  std::vector<SharingWay> wanted{{"paths one by one", PrefixSharing::none},
+                                 {"prompts shared", PrefixSharing::prompts}};
   if (has_trees) {
     wanted.push_back({"trees packed", PrefixSharing::trees});
     wanted.push_back({"trees depth first", PrefixSharing::trees, SegmentSchedule::depth_first});
   }
   std::vector<ComparedSharing> ways;
-  for (const Way& way : wanted) {
+  for (const SharingWay& way : wanted) {
     PlanSettings of_way = settings_for(settings, way);
     settle(of_way, Meeting::once_a_step);
     if (way.schedule == SegmentSchedule::packed) {

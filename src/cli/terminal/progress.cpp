@@ -1,8 +1,10 @@
 #include "cli/terminal/progress.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -73,6 +75,15 @@ void Progress::log_line() {
   if (done_ != steps_ && now - last_line_ < between_lines) return;
   last_line_ = now;
   spdlog::info("{}", state());
+}
+
+void set_up_logging(int rank, bool all_ranks, const std::string& level) {
+  auto logger = spdlog::stderr_color_mt(
+      "evenkeel", is_colored(Stream::err) ? spdlog::color_mode::always : spdlog::color_mode::never);
+  logger->set_pattern(fmt::format("[%H:%M:%S.%e] [rank {}] [%^%l%$] %v", rank));
+  const bool speaks = rank == 0 || all_ranks;
+  logger->set_level(speaks ? spdlog::level::from_str(level) : spdlog::level::off);
+  spdlog::set_default_logger(std::move(logger));
 }
 
 }  // namespace evenkeel::cli

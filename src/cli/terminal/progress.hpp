@@ -8,6 +8,9 @@
 
 namespace evenkeel::cli {
 
+/// Sends log lines, tagged with the rank, to stderr: rank 0's, or every rank's. To be called once.
+void set_up_logging(int rank, bool all_ranks, const std::string& level);
+
 enum class ProgressStyle : std::uint8_t {
   automatic,  ///< a bar when stderr is a terminal that can draw it, lines elsewhere
   bar,        ///< one line that is drawn again and again

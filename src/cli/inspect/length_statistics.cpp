@@ -1,4 +1,4 @@
-#include "cli/plan/length_statistics.hpp"
+#include "cli/inspect/inspect.hpp"
 
 #include <fmt/format.h>
 
