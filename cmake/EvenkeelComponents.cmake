@@ -15,7 +15,7 @@ macro(evenkeel_component name)
 endmacro()
 
 evenkeel_component(plan ROOMS base cost balance batch pack plan config PACKAGES Threads yaml-cpp)
-evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Libzip Zstd)
+evenkeel_component(io ROOMS io NEEDS plan PACKAGES simdjson nlohmann_json ZLIB Zstd)
 evenkeel_component(stream ROOMS stream NEEDS plan PACKAGES nlohmann_json)
 evenkeel_component(buffer ROOMS buffer NEEDS plan io stream PACKAGES Hiredis Httplib Lmdb ZLIB fmt nlohmann_json)
 evenkeel_component(page ROOMS page NEEDS plan PACKAGES nlohmann_json fmt)

@@ -37,7 +37,7 @@ endforeach()
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES cmake/EvenkeelConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelConfigVersion.cmake
-              cmake/EvenkeelComponents.cmake cmake/FindHiredis.cmake cmake/FindHttplib.cmake cmake/FindLibzip.cmake
+              cmake/EvenkeelComponents.cmake cmake/FindHiredis.cmake cmake/FindHttplib.cmake
               cmake/FindLmdb.cmake cmake/FindZstd.cmake
         DESTINATION ${package_folder} COMPONENT development)
 
@@ -48,7 +48,7 @@ if(EVENKEEL_MPI)
   evenkeel_mpi_for_pkgconfig(C mpi_c_module mpi_c_flags)
   evenkeel_boost_for_pkgconfig(boost_flags)
   evenkeel_add_pkgconfig(evenkeel COMPONENTS io stream buffer service FLAGS ${boost_flags} ${mpi_flags}
-                         REQUIRES evenkeel-plan ${mpi_module} fmt simdjson libzip zlib libzstd cpp-httplib lmdb hiredis openssl
+                         REQUIRES evenkeel-plan ${mpi_module} fmt simdjson zlib libzstd cpp-httplib lmdb hiredis openssl
                          DESCRIPTION "balances, packs and exchanges samples over MPI")
   evenkeel_add_pkgconfig(evenkeel-c COMPONENTS c SHARED evenkeel FLAGS ${mpi_c_flags} REQUIRES ${mpi_c_module}
                          DESCRIPTION "balances, packs and exchanges samples over MPI, for C")

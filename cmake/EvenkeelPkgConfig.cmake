@@ -2,7 +2,7 @@
 #
 # Installs NAME.pc for the libraries of these components, or for a shared library that has its own inside. All others of
 # Evenkeel's libraries are static, and there is no other kind of them: what they need is linked by whoever links them. So it stands in Requires and Libs, not in
-# Requires.private, which only `pkg-config --static` heeds, for everything down to libzip's own cryptography. FLAGS are
+# Requires.private, which only `pkg-config --static` heeds, for the dependencies of dependencies. FLAGS are
 # those of libraries that have no .pc file; -l, -L and -pthread follow ours, all others are for the compiler too.
 function(evenkeel_add_pkgconfig name)
   cmake_parse_arguments(PARSE_ARGV 1 PC "" "DESCRIPTION;SHARED" "COMPONENTS;REQUIRES;FLAGS")

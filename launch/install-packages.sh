@@ -21,7 +21,6 @@ packages=(
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libcpp-httplib-dev liblmdb-dev libssl-dev           # evenkeel buffer
   libhiredis-dev                                     # evenkeel buffer --store redis://HOST
-  libzip-dev                                         # .npz files
   prometheus-cpp-dev                                 # evenkeel run --prometheus
   zlib1g-dev libzstd-dev                             # .gz and .zst files
 )

@@ -326,7 +326,65 @@ def test_the_command_says_what_it_needs(tmp_path, capsys):
     assert main([out]) == 2 and "the following arguments are required" in capsys.readouterr().err
     (tmp_path / "rows.npz").write_text("")
     assert main([str(tmp_path / "rows.npz"), out]) == 1
-    assert "safetensors and NumPy files are read as they are" in capsys.readouterr().err
+    assert "NumPy files become safetensors first" in capsys.readouterr().err
+
+
+def test_numpy_files_become_safetensors_and_back(tmp_path, capsys):
+    arrays = {
+        "input_ids": np.arange(6, dtype=np.uint16), "offsets": np.array([0, 2, 6]), "flags": np.array([True, False]),
+        "big_endian": np.array([1, 2], ">i4"), "columns": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "half": np.array(1.5, np.float16), "nothing": np.zeros((0, 3), np.float32),
+    }
+    np.savez_compressed(tmp_path / "in.npz", **arrays, evenkeel_fields='{"flags": "sample"}', uid=np.array(["q1", "\u00e4", "q1"]))
+    np.save(tmp_path / "extra.npy", np.array([[7]], np.int8))
+    middle, back, again = (str(tmp_path / name) for name in ("out.safetensors", "back.npz", "again.safetensors"))
+    assert main([str(tmp_path / "in.npz"), str(tmp_path / "extra.npy"), middle]) == 0
+    assert f"{middle}: 10 tensors" in capsys.readouterr().out
+    assert main([middle, back]) == 0 and main([back, again]) == 0
+    with np.load(back) as read:
+        assert str(read["evenkeel_fields"]) == '{"flags": "sample"}' and read["extra"].tolist() == [[7]]
+        assert read["uid"].tobytes().decode() == "q1\u00e4q1" and read["uid_offsets"].tolist() == [0, 2, 4, 6]
+        for name, array in arrays.items():
+            assert read[name].shape == array.shape and read[name].dtype == array.dtype.newbyteorder("<"), name
+            assert (read[name] == array).all(), name
+    first, second = (json.loads(open(path, "rb").read()[8:].split(b"}}")[0] + b"}}") for path in (middle, again))
+    assert {name: first[name]["shape"] for name in first if name[0] != "_"} == {
+        name: second[name]["shape"] for name in second if name[0] != "_"}
+
+
+def test_bfloat16_becomes_float32(tmp_path):
+    header = json.dumps({"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\xc0\x3f\x80\xbf")
+    convert.convert_tensors([str(tmp_path / "x.safetensors")], tmp_path / "x.npz")
+    with np.load(tmp_path / "x.npz") as read:
+        assert read["x"].dtype == np.float32 and read["x"].tolist() == [1.5, -1.0]
+
+
+@pytest.mark.parametrize("name, content, why", [
+    ("a.npz", b"nothing", "is damaged"), ("a.npz", b"PK\3\4", "is damaged"), ("a.npy", b"", "is damaged"),
+    ("a.safetensors", b"\xff" * 8, "its header has"), ("a.safetensors", b"abc", "is damaged"),
+    ("a.safetensors", b"\x3c" + bytes(7) + b'{"x": {"dtype": "I64", "shape": [2], "data_offsets": [0,8]}}' + bytes(8), "as its shape says"),
+])
+def test_damaged_files_of_tensors_are_refused_by_name_and_nothing_is_written(tmp_path, capsys, name, content, why):
+    (tmp_path / name).write_bytes(content)
+    assert main([str(tmp_path / name), str(tmp_path / "out.safetensors")]) == 1
+    said = capsys.readouterr().err
+    assert name in said and why in said
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_tensors_that_no_file_holds_and_options_of_rows_are_refused(tmp_path, capsys):
+    np.savez(tmp_path / "c.npz", x=np.array([1j]))
+    np.savez(tmp_path / "o.npz", x=np.array([None, {}], dtype=object))
+    out = str(tmp_path / "out.safetensors")
+    for name, why in (("c.npz", "'x' of complex128"), ("o.npz", "is damaged: Object arrays cannot be loaded")):
+        assert main([str(tmp_path / name), out]) == 1 and why in capsys.readouterr().err
+    np.save(tmp_path / "x.npy", np.array([1]))
+    assert main([str(tmp_path / "x.npy"), str(tmp_path / "x.npy"), out]) == 1 and "as another of the files" in capsys.readouterr().err
+    assert main([str(tmp_path / "x.npy"), out, "--mask", "all"]) == 2 and "--mask: is for rows" in capsys.readouterr().err
+    assert main([str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]) == 2 and "Write .npz" in capsys.readouterr().err
+    assert main([str(tmp_path / "x.npy"), out]) == 0
+    assert main([str(tmp_path / "x.npy"), out]) == 1 and "exists" in capsys.readouterr().err
 
 
 def test_without_pyarrow_files_are_refused_with_what_to_install(tmp_path, capsys, monkeypatch):

@@ -234,10 +234,9 @@ void require_path(const SourceSettings& source, const std::string& where) {
     throw ConfigError(where + ".path", "is missing",
                       "All kinds of source.kind but synthetic, stream and embedded read files");
   }
-  const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors ||
-                             source.kind == SourceKind::numpy;
+  const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors;
   if (!source.more_paths.empty() && !reads_several) {
-    throw ConfigError(where + ".path", "is a list, and only jsonl, safetensors and numpy read several files",
+    throw ConfigError(where + ".path", "is a list, and only jsonl and safetensors read several files",
                       "Name one, or make each a source of its own (sources)");
   }
 }

@@ -34,7 +34,6 @@ Keys source_keys() {
                                                              {"lengths", SourceKind::lengths},
                                                              {"megatron", SourceKind::megatron},
                                                              {"safetensors", SourceKind::safetensors},
-                                                             {"numpy", SourceKind::numpy},
                                                              {"dump", SourceKind::dump},
                                                              {"stream", SourceKind::stream},
                                                              {"embedded", SourceKind::embedded}})};
@@ -43,11 +42,11 @@ Keys source_keys() {
           "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
           "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; ragged or "
           "padded "
-          "tensors of safetensors or of NumPy's .npz or .npy files; what evenkeel run --dump wrote; samples "
+          "tensors of safetensors files; what evenkeel run --dump wrote; samples "
           "that arrive while the job trains (section stream); or the program that embeds Evenkeel. evenkeel "
           "run requires it; a program that embeds Evenkeel does not."),
       path_key(
-          "The file of lengths, the file of jsonl, safetensors and numpy, a pattern that names several (such "
+          "The file of lengths, the file of jsonl and safetensors, a pattern that names several (such "
           "as 'rollouts/*.jsonl') or a list of files and patterns, the name of megatron's files without .bin "
           "and .idx, or the folder "
           "of dump, relative to the folder where the job is started; the address of a stream's buffer, such "

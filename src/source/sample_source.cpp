@@ -109,7 +109,6 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
         return with_samples(config, SftSource::open(comm, *prefix));
       return with_samples(config, IndexedSource::open(comm, config.path));
     case SourceKind::safetensors:
-    case SourceKind::numpy:
       require_path(config);
       return with_samples(config, TensorSource::open(comm, config));
     case SourceKind::dump:

@@ -51,8 +51,9 @@ class ConvertCommand : public testing::Test {
 TEST_F(ConvertCommand, goes_through_every_format_and_back_without_a_loss) {
   converted("a.jsonl", "one.jsonl");
   converted("a.jsonl", "b.safetensors");
-  converted("b.safetensors", "c.npz");
-  converted("c.npz", "back.jsonl");
+  converted("b.safetensors", "c.safetensors");
+  converted("c.safetensors", "back.jsonl");
+  expect_equal("b.safetensors", "c.safetensors");
   expect_equal("one.jsonl", "back.jsonl");
   converted("back.jsonl", "again.safetensors");
   expect_equal("b.safetensors", "again.safetensors");
@@ -103,19 +104,17 @@ TEST_F(ConvertCommand, keeps_uids_as_they_are_and_makes_none_up) {
   const std::vector<std::string> none{"", ""};
   for (const auto& uids : {texts, numbers, none}) {
     const std::string before = lines("u.jsonl", uids);
-    for (const std::string to : {"u.safetensors", "u.npz"}) {
-      made("convert " + in("u.jsonl") + " " + in(to) + " --progress off --overwrite");
-      made("convert " + in(to) + " " + in("back.jsonl") + " --progress off --overwrite");
-      EXPECT_EQ(read_text(in("back.jsonl")), before) << to;
-    }
+    made("convert " + in("u.jsonl") + " " + in("u.safetensors") + " --progress off --overwrite");
+    made("convert " + in("u.safetensors") + " " + in("back.jsonl") + " --progress off --overwrite");
+    EXPECT_EQ(read_text(in("back.jsonl")), before);
   }
   lines("mixed.jsonl", {texts[0], "", numbers[0]});
-  const ProgramResult refused = convert("mixed.jsonl", "m.npz");
+  const ProgramResult refused = convert("mixed.jsonl", "m.safetensors");
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("cannot hold the uid of sample 1: it is missing, and that of the first "
                                      "sample is a text"));
-  EXPECT_EQ(convert("mixed.jsonl", "m.npz", "--progress off --drop uid").status, 0);
-  made("convert " + in("m.npz") + " " + in("m.jsonl") + " --progress off");
+  EXPECT_EQ(convert("mixed.jsonl", "m.safetensors", "--progress off --drop uid").status, 0);
+  made("convert " + in("m.safetensors") + " " + in("m.jsonl") + " --progress off");
   EXPECT_THAT(read_text(in("m.jsonl")), testing::Not(HasSubstr("uid")));
   EXPECT_THAT(convert("u.jsonl", "u.idx").err, HasSubstr("--drop prompt_lengths"));
   EXPECT_EQ(convert("u.jsonl", "u.idx", "--progress off --drop prompt_lengths").status, 0)
@@ -129,18 +128,18 @@ TEST_F(ConvertCommand, refuses_tokens_below_0_by_the_name_of_their_file) {
       62};
   write_text(in("t.idx"), index);
   write_text(in("t.bin"), std::string("\5\0\xff\xff", 4));
-  const ProgramResult refused = convert("t.idx", "t.npz");
+  const ProgramResult refused = convert("t.idx", "t.safetensors");
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("t.bin: has -1 as token 1 of document 0"));
-  EXPECT_FALSE(std::filesystem::exists(in("t.npz")));
+  EXPECT_FALSE(std::filesystem::exists(in("t.safetensors")));
 }
 
 TEST_F(ConvertCommand, writes_parts_that_are_one_source_by_a_pattern) {
-  const ProgramResult result = convert("a.jsonl", "part.npz", "--shard-samples 17 --progress off");
+  const ProgramResult result = convert("a.jsonl", "part.safetensors", "--shard-samples 17 --progress off");
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const char* name : {"part-00000.npz", "part-00001.npz", "part-00002.npz"})
+  for (const char* name : {"part-00000.safetensors", "part-00001.safetensors", "part-00002.safetensors"})
     EXPECT_TRUE(std::filesystem::exists(in(name)));
-  converted("part-*.npz", "b.jsonl");
+  converted("part-*.safetensors", "b.jsonl");
   converted("a.jsonl", "one.jsonl");
   expect_equal("one.jsonl", "b.jsonl");
 }
@@ -153,7 +152,7 @@ TEST_F(ConvertCommand, replaces_nothing_unasked_and_leaves_nothing_behind) {
   EXPECT_EQ(read_text(in("b.safetensors")), "mine");
   converted("a.jsonl", "b.safetensors", "--overwrite");
   write_text(in("bad.jsonl"), "{\"prompt_ids\":[1],\"response_ids\":[2]}\n{\"prompt_ids\":[1]}\n");
-  EXPECT_THAT(convert("bad.jsonl", "c.npz").err, HasSubstr("bad.jsonl:2: has no response_ids"));
+  EXPECT_THAT(convert("bad.jsonl", "c.safetensors").err, HasSubstr("bad.jsonl:2: has no response_ids"));
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(scratch_.path()))
     files += entry.is_regular_file() ? 1 : 0;
@@ -164,7 +163,7 @@ TEST_F(ConvertCommand, says_how_far_it_is_and_what_it_does_not_read) {
   EXPECT_THAT(convert("a.jsonl", "b.safetensors", "--progress lines").err, HasSubstr("sample 40/40, "));
   EXPECT_THAT(convert("a.jsonl", "c.safetensors", "--progress bar").err, HasSubstr("sample 40/40, "));
   write_text(in("text.jsonl"), "{\"prompt_ids\":[1],\"response_ids\":[2],\"note\":\"a\"}\n");
-  EXPECT_THAT(convert("text.jsonl", "d.npz").err, HasSubstr("text.jsonl: not read: 'note' (text)"));
+  EXPECT_THAT(convert("text.jsonl", "d.safetensors").err, HasSubstr("text.jsonl: not read: 'note' (text)"));
 }
 
 TEST_F(ConvertCommand, is_told_what_its_names_do_not_tell) {
@@ -176,7 +175,7 @@ TEST_F(ConvertCommand, is_told_what_its_names_do_not_tell) {
   EXPECT_EQ(convert("l.csv", "m.jsonl", "--from lengths").status, 0);
   EXPECT_EQ(convert("a.jsonl", "tokens", "--to megatron --drop all").status, 0);
   EXPECT_TRUE(std::filesystem::exists(in("tokens.bin")));
-  EXPECT_THAT(mpirun_evenkeel(2, "convert " + in("a.jsonl") + " " + in("x.npz")).err,
+  EXPECT_THAT(mpirun_evenkeel(2, "convert " + in("a.jsonl") + " " + in("x.safetensors")).err,
               HasSubstr("runs on one process"));
 }
 
@@ -185,18 +184,18 @@ TEST_F(ConvertCommand, is_told_how_lines_write_fields_and_refuses_to_be_told_of_
       in("told.jsonl"),
       R"({"prompt_ids": [1], "response_ids": [2, 3], "position_ids": [[0, 1, 2], [0, 0, 1]], "v": [[4, 2]]})"
       "\n");
-  EXPECT_THAT(convert("told.jsonl", "none.npz").err, HasSubstr("read_as rows, axes or runs"));
-  made("convert " + in("told.jsonl") + " " + in("told.npz") +
+  EXPECT_THAT(convert("told.jsonl", "none.safetensors").err, HasSubstr("read_as rows, axes or runs"));
+  made("convert " + in("told.jsonl") + " " + in("told.safetensors") +
        " --read-as position_ids=axes,v=runs --progress off");
-  made("convert " + in("told.npz") + " " + in("plain.jsonl") + " --progress off");
+  made("convert " + in("told.safetensors") + " " + in("plain.jsonl") + " --progress off");
   EXPECT_THAT(read_text(in("plain.jsonl")),
               AllOf(HasSubstr(R"("position_ids":[[0,0],[1,0],[2,1]])"), HasSubstr(R"("v":[4,4])")));
   const auto refusal = [&](const std::string& from, const std::string& told) {
-    return convert(from, "none.npz", "--progress off --read-as " + told).err;
+    return convert(from, "none.safetensors", "--progress off --read-as " + told).err;
   };
   EXPECT_THAT(refusal("told.jsonl", "v=runs,position_ids=axes,w=text"),
               HasSubstr("no line has a field 'w', which should be read as text"));
-  EXPECT_THAT(refusal("told.npz", "v=runs"), HasSubstr("--read-as: says what JSON lines have"));
+  EXPECT_THAT(refusal("told.safetensors", "v=runs"), HasSubstr("--read-as: says what JSON lines have"));
   EXPECT_THAT(refusal("told.jsonl", "v"), HasSubstr("'v' is not NAME=FORMAT"));
   EXPECT_THAT(refusal("told.jsonl", "v=lists"),
               HasSubstr("'lists' is not one of rows, text, bytes, axes, runs"));

@@ -175,14 +175,14 @@ TEST(InspectCommand, takes_a_pattern_as_a_job_does) {
                                             HasSubstr("turn   int64  response_token\n")));
   write("b.jsonl", "1", "");
   EXPECT_THAT(inspect("*.jsonl").err, HasSubstr("b.jsonl:1: field 'turn' holds numbers in line 1 of"));
-  EXPECT_THAT(inspect("*.npz").err, HasSubstr("*.npz: matches no file"));
+  EXPECT_THAT(inspect("*.safetensors").err, HasSubstr("*.safetensors: matches no file"));
   write("b.jsonl", "1", R"(,"turn":[1])");
   for (const char* name : {"a", "b"}) {
     const std::string path = (scratch / name).string();
-    ASSERT_EQ(run_evenkeel("convert " + path + ".jsonl " + path + ".npz --progress off").status, 0);
+    ASSERT_EQ(run_evenkeel("convert " + path + ".jsonl " + path + ".safetensors --progress off").status, 0);
   }
-  const std::string each = inspect("*.npz").out;
-  EXPECT_THAT(each, AllOf(HasSubstr("a.npz\ntensor"), HasSubstr("b.npz\ntensor")));
+  const std::string each = inspect("*.safetensors").out;
+  EXPECT_THAT(each, AllOf(HasSubstr("a.safetensors\ntensor"), HasSubstr("b.safetensors\ntensor")));
 }
 
 TEST(InspectCommand, says_what_it_reads_where_that_takes_seconds) {

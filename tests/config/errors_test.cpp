@@ -127,7 +127,7 @@ TEST(ConfigWrongType, says_what_was_expected_and_found) {
   EXPECT_THAT(refusal("source: {kind: jsonl, path: [a, {}]}"),
               testing::HasSubstr("expected a list of files"));
   EXPECT_THAT(refusal("source: {kind: megatron, path: [a, b]}"),
-              testing::HasSubstr("is a list, and only jsonl, safetensors and numpy read several files"));
+              testing::HasSubstr("is a list, and only jsonl and safetensors read several files"));
   EXPECT_EQ(refusal("source: {kind: [jsonl]}"), "job.yaml:1: source.kind: expected a word, found a list");
   EXPECT_EQ(refusal("mesh: {order: [tp, cp]}"), "job.yaml:1: mesh.order: expected a word, found a list");
   EXPECT_EQ(refusal("profiles: [a]"), "job.yaml:1: profiles: expected a map, found a list");

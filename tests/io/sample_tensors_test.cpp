@@ -13,8 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "io/numpy/npz.hpp"
-#include "io/numpy/numpy_python.hpp"
 #include "io/safetensors/safetensors.hpp"
 #include "io/samples/sample_writer.hpp"
 #include "io/temporary_file.hpp"
@@ -26,7 +24,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::made_up_batch;
-using testing_support::numpy_python;
 using testing_support::report_of;
 using testing_support::TemporaryFile;
 
@@ -310,37 +307,24 @@ TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
       HasSubstr("source.kind dump"));
 }
 
-/// Whole content of a file that holds samples, with the opener for it.
-struct Sound {
-  std::string ending;
-  std::string bytes;
-  std::function<std::unique_ptr<const TensorFile>(const std::filesystem::path&)> open;
-};
-
-std::vector<Sound> sound_files() {
-  std::vector<Sound> files;
+/// The whole content of a file that holds samples.
+std::string sound_bytes() {
   const RaggedBatch batch =
       made_up_batch({{SampleId{0}, 3, 1, 2}, {SampleId{1}, 3, 0, 1}, {SampleId{2}, 4, 2, 0}},
                     std::vector<FieldSpec>{{"r", DType::float32, FieldKind::sample, {}},
                                            {"a", DType::int32, FieldKind::response_token, {}}});
-  for (const auto& [format, ending] :
-       {std::pair{SampleFormat::safetensors, ".safetensors"}, {SampleFormat::npz, ".npz"}}) {
-    const TemporaryFile file(ending);
-    const auto writer = make_sample_writer(format, file.path(), {});
-    writer->write(batch);
-    writer->close();
-    files.push_back({ending, file.content(), [format = format](const std::filesystem::path& path) {
-                       return format == SampleFormat::npz ? open_npz(path) : open_safetensors(path);
-                     }});
-  }
-  return files;
+  const TemporaryFile file(".safetensors");
+  const auto writer = make_sample_writer(SampleFormat::safetensors, file.path(), {});
+  writer->write(batch);
+  writer->close();
+  return file.content();
 }
 
 /// Reads a file to its end: samples, or an error of the library about this file.
-void expect_samples_or_refusal(const Sound& sound, const std::string& bytes) {
-  const TemporaryFile file(bytes, sound.ending);
+void expect_samples_or_refusal(const std::string& bytes) {
+  const TemporaryFile file(bytes, ".safetensors");
   try {
-    EXPECT_LE(read_all(SampleTensors(sound.open(file.path()))).size(), 1000);
+    EXPECT_LE(read_all(SampleTensors(open_safetensors(file.path()))).size(), 1000);
   } catch (const LimitError&) {
   } catch (const Error& error) {
     EXPECT_THAT(error.report().where, testing::StartsWith(file.path().string())) << error.what();
@@ -348,23 +332,21 @@ void expect_samples_or_refusal(const Sound& sound, const std::string& bytes) {
 }
 
 TEST(SampleTensors, of_a_file_with_any_bit_flipped_are_read_or_refused_by_name) {
-  for (const Sound& sound : sound_files()) {
-    for (std::size_t bit = 0; bit < sound.bytes.size() * 8; ++bit) {
-      std::string flipped = sound.bytes;
-      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
-      expect_samples_or_refusal(sound, flipped);
-    }
+  const std::string sound = sound_bytes();
+  for (std::size_t bit = 0; bit < sound.size() * 8; ++bit) {
+    std::string flipped = sound;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    expect_samples_or_refusal(flipped);
   }
 }
 
 TEST(SampleTensors, of_a_file_that_is_cut_off_anywhere_are_refused_by_name) {
-  for (const Sound& sound : sound_files()) {
-    for (std::size_t size = 0; size < sound.bytes.size(); ++size) {
-      const TemporaryFile file(sound.bytes.substr(0, size), sound.ending);
-      const ErrorReport report =
-          report_of<InputError>([&] { (void)read_all(SampleTensors(sound.open(file.path()))); });
-      EXPECT_THAT(report.where, testing::StartsWith(file.path().string()));
-    }
+  const std::string sound = sound_bytes();
+  for (std::size_t size = 0; size < sound.size(); ++size) {
+    const TemporaryFile file(sound.substr(0, size), ".safetensors");
+    const ErrorReport report =
+        report_of<InputError>([&] { (void)read_all(SampleTensors(open_safetensors(file.path()))); });
+    EXPECT_THAT(report.where, testing::StartsWith(file.path().string()));
   }
 }
 
@@ -418,7 +400,7 @@ TEST(SampleTensors, of_unsigned_64_bit_integers_are_int64_where_they_fit) {
       HasSubstr("element 1 (at byte 137) is 9295429630892703743; int64 holds at most 9223372036854775807"));
 }
 
-rc::Gen<RaggedBatch> any_batch() {
+rc::Gen<RaggedBatch> any_sample_batch() {
   return rc::gen::map(rc::gen::container<std::vector<std::pair<int, int>>>(
                           rc::gen::pair(rc::gen::inRange(0, 7), rc::gen::inRange(0, 7))),
                       [](const std::vector<std::pair<int, int>>& lengths) {
@@ -439,24 +421,15 @@ rc::Gen<RaggedBatch> any_batch() {
                       });
 }
 
-void round_trip(SampleFormat format, const char* ending, const RaggedBatch& batch) {
-  const TemporaryFile file(ending);
-  const auto writer = make_sample_writer(format, file.path(), {});
+RC_GTEST_PROP(SampleWriters, ragged_samples_come_back_as_they_were, ()) {
+  const RaggedBatch batch = *any_sample_batch();
+  const TemporaryFile file(".safetensors");
+  const auto writer = make_sample_writer(SampleFormat::safetensors, file.path(), {});
   writer->write(batch);
   writer->close();
-  const SampleTensors samples(format == SampleFormat::npz ? open_npz(file.path())
-                                                          : open_safetensors(file.path()));
-  const RaggedBatch read = read_all(samples);
+  const RaggedBatch read = read_all(SampleTensors(open_safetensors(file.path())));
   RC_ASSERT(std::ranges::equal(read.samples(), batch.samples()));
   RC_ASSERT(std::ranges::equal(read.fields(), batch.fields()));
-}
-
-RC_GTEST_PROP(SampleWriters, ragged_samples_come_back_as_they_were, ()) {
-  round_trip(SampleFormat::safetensors, ".safetensors", *any_batch());
-}
-
-RC_GTEST_PROP(SampleWriters, padded_samples_come_back_as_they_were, ()) {
-  round_trip(SampleFormat::npz, ".npz", *any_batch());
 }
 
 TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
@@ -478,26 +451,6 @@ TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
   EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("does not have one element a sample"));
 }
 
-TEST(SampleWriters, write_npz_files_that_numpy_reads) {
-  const auto python = numpy_python();
-  ASSERT_TRUE(python.has_value()) << "NumPy is missing";
-  const TemporaryFile file(".npz");
-  const auto writer = make_sample_writer(SampleFormat::npz, file.path(), {});
-  RaggedBatch batch({{SampleId{0}, 5, 1, 2}, {SampleId{1}, 5, 2, 0}});
-  const std::vector<std::int64_t> tokens{1, 2, 3, 4, 5};
-  std::ranges::copy(
-      tokens,
-      batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>().begin());
-  writer->write(batch);
-  writer->close();
-  const auto result = testing_support::run_command(
-      *python + " -c \"import numpy as np, zipfile; p='" + file.path().string() +
-      "'; assert zipfile.ZipFile(p).testzip() is None; z=np.load(p); print(z['input_ids'].tolist(), "
-      "z['attention_mask'].tolist(), z['responses'].tolist(), z['uid'].tolist())\"");
-  EXPECT_EQ(result.out, "[[0, 1, 2, 3], [4, 5, 0, 0]] [[0, 1, 1, 1], [1, 1, 0, 0]] [[2, 3], [0, 0]] [5, 5]\n")
-      << result.err;
-}
-
 TEST(SampleWriters, refuse_what_they_have_no_room_for_unless_it_is_dropped) {
   const RaggedBatch batch = made_up_batch(
       {{SampleId{0}, 5, 1, 2}}, std::vector<FieldSpec>{{"x", DType::bfloat16, FieldKind::token, {}}});
@@ -512,12 +465,10 @@ TEST(SampleWriters, refuse_what_they_have_no_room_for_unless_it_is_dropped) {
     return report.message + ". " + report.hint;
   };
   EXPECT_THAT(refusal(SampleFormat::jsonl, ".jsonl", {}), HasSubstr("field 'x' of bfloat16"));
-  EXPECT_THAT(refusal(SampleFormat::npz, ".npz", {}), HasSubstr("--drop x"));
   EXPECT_THAT(refusal(SampleFormat::lengths, ".csv", {"x"}), HasSubstr("--drop input_ids"));
   EXPECT_THAT(refusal(SampleFormat::megatron, ".idx", {"x"}), HasSubstr("--drop prompt_lengths"));
   EXPECT_THAT(refusal(SampleFormat::megatron, ".idx", {"x", "prompt_lengths"}), HasSubstr("--drop uid"));
   for (const auto& [format, ending] : {std::pair{SampleFormat::jsonl, ".jsonl"},
-                                       {SampleFormat::npz, ".npz"},
                                        {SampleFormat::megatron, ".idx"},
                                        {SampleFormat::lengths, ".csv"}}) {
     const TemporaryFile file(ending);

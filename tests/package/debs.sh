@@ -55,7 +55,7 @@ expect_files libevenkeel-dev '/libevenkeel\.so$' '/evenkeel/c/evenkeel\.h$' '/Ev
 expect_field evenkeel Depends openmpi-bin libc6 libyaml-cpp '!-dev'
 expect_field evenkeel Version "^$version$"
 expect_files evenkeel '^\./usr/bin/evenkeel$' '/configs/quickstart\.yaml$' '/docs/installing\.md$' '!\.(a|hpp|cmake|pc|py)$'
-expect_field libevenkeel-dev Depends libyaml-cpp-dev libzip-dev libopenmpi-dev libboost-mpi-dev '!torch'
+expect_field libevenkeel-dev Depends libyaml-cpp-dev libopenmpi-dev libboost-mpi-dev '!torch'
 expect_field libevenkeel-dev Section '^libdevel$'
 expect_files libevenkeel-dev '/evenkeel/planner\.hpp$' '/libevenkeel_service\.a$' '/EvenkeelConfig\.cmake$' \
   '/EvenkeelTargets-service\.cmake$' '/pkgconfig/evenkeel-plan\.pc$' '/pkgconfig/evenkeel-c\.pc$' '!/bin/' '!torch'

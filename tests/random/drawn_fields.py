@@ -57,8 +57,6 @@ class FieldDrawing:
             self._beside_labels("labels", "I64"),
             self.draw.choice([Field("position_ids", "token", "I64"), Field("position_ids", "token", "I64", (3,), "axes")]),
         ]
-        # NumPy's files do not tell text and bytes from rows.
-        pool = [field for field in pool if field.kind not in ("text", "bytes") or "numpy" not in self.kinds]
         if self.sharing:  # a row that predicts several tokens cannot hold one value per token
             pool = [field for field in pool if field.name != "old_log_probs"]
         if self.get("prefix.share") != "tree":
@@ -76,10 +74,8 @@ class FieldDrawing:
                     sample.values[field.name] = self._values(field, sample, number == 0)
                 self._fit_pictures(sample, number == 0)
             self._tell_segments(source)
-            if source.kind in ("safetensors", "numpy") and not any(field.is_counted for field in self.fields):
+            if source.kind == "safetensors" and not any(field.is_counted for field in self.fields):
                 source.is_padded = self.chance(0.4)
-            if source.kind == "numpy" and not source.is_padded and not self._rows_tell_kinds(source):
-                source.kind = "safetensors"
         self._draw_row_caps()
         settings = {field.name: self._settings(field) for field in self.fields}
         settings = {name: own for name, own in settings.items() if own}
@@ -96,12 +92,6 @@ class FieldDrawing:
                 most = max(len(sample.values[field.name]) for source in self.sources for sample in source.samples)
                 caps[field.name] = max(1, most) * self.draw.choice([1, 1, 2, 3])
         self.put("micro_batch.max_rows", caps)
-
-    @staticmethod
-    def _rows_tell_kinds(source: Source) -> bool:
-        """Whether there are different numbers of samples, tokens and response tokens, in files without metadata."""
-        tokens = sum(len(sample.tokens) for sample in source.samples)
-        return len({len(source.samples), tokens, sum(len(sample.response) for sample in source.samples)}) == 3
 
     def _layers(self, count: int):
         stages = self.pp * self.get("mesh.vpp", 1)

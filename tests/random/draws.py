@@ -169,7 +169,7 @@ class Drawing(FieldDrawing):
 
     def _draw_samples(self) -> None:
         one = self.chance(0.7)
-        kinds = ["jsonl", "jsonl", "safetensors", "numpy"]
+        kinds = ["jsonl", "jsonl", "safetensors", "safetensors"]
         if not (self.sharing or self.has_encoder or self.has_work or self.has_row_caps):
             kinds += ["lengths", "megatron"] if one else []
         names = [""] if one else self.draw.sample(["code", "math", "chat"], self.draw.choice([2, 2, 3]))
@@ -224,7 +224,7 @@ class Drawing(FieldDrawing):
         """What a kind of source cannot say, its samples do not have."""
         if source.kind == "megatron":
             source.samples = [Sample([], sample.tokens or [7], None) for sample in source.samples]
-        if source.kind in ("safetensors", "numpy") and not all(isinstance(s.uid, int) for s in source.samples):
+        if source.kind == "safetensors" and not all(isinstance(s.uid, int) for s in source.samples):
             for sample in source.samples:
                 sample.uid = None
         if source.kind == "lengths":
@@ -348,7 +348,7 @@ class Drawing(FieldDrawing):
 
     def _name_sources(self) -> None:
         """Where the files will be; the job is started in their folder."""
-        endings = {"jsonl": ".jsonl", "safetensors": ".safetensors", "numpy": ".npz", "lengths": ".csv", "megatron": ""}
+        endings = {"jsonl": ".jsonl", "safetensors": ".safetensors", "lengths": ".csv", "megatron": ""}
         for source in self.sources:
             own = {"kind": source.kind, "path": (source.name or "all") + endings[source.kind]}
             if source.epochs > 1:

@@ -47,10 +47,7 @@ def write_sources(job: Job, folder: pathlib.Path) -> None:
             found, metadata = tensors.ragged_tensors(source.samples, job.fields)
             if source.is_padded:
                 found, metadata = tensors.padded_tensors(source.samples, job.fields), {}
-            if source.kind == "safetensors":
-                tensors.write_safetensors(path, found, metadata)
-            else:
-                tensors.write_npz(path, found)
+            tensors.write_safetensors(path, found, metadata)
 
 
 def require_refusal(job: Job, done: subprocess.CompletedProcess, folder: pathlib.Path) -> str:

@@ -6,11 +6,9 @@ import json
 import math
 import pathlib
 import struct
-import zipfile
 
-# safetensors' name of a type: struct's letter, NumPy's description.
-TYPES = {"BOOL": ("B", "|b1"), "U8": ("B", "|u1"), "I8": ("b", "|i1"), "I16": ("h", "<i2"), "U16": ("H", "<u2"),
-         "I32": ("i", "<i4"), "U32": ("I", "<u4"), "I64": ("q", "<i8"), "F32": ("f", "<f4"), "F64": ("d", "<f8")}
+# safetensors' name of a type: array's letter.
+TYPES = {"BOOL": "B", "U8": "B", "I8": "b", "I16": "h", "U16": "H", "I32": "i", "U32": "I", "I64": "q", "F32": "f", "F64": "d"}
 
 
 class Tensor:
@@ -36,7 +34,7 @@ def read_safetensors(path: pathlib.Path) -> tuple[dict[str, Tensor], dict[str, s
     tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
-        values = array.array(TYPES[entry["dtype"]][0])
+        values = array.array(TYPES[entry["dtype"]])
         values.frombytes(content[start + begin:start + end])
         assert len(values) == math.prod(entry["shape"]), f"{path}: {name} has {len(values)} elements"
         tensors[name] = Tensor(entry["dtype"], entry["shape"], values.tolist())
@@ -44,7 +42,7 @@ def read_safetensors(path: pathlib.Path) -> tuple[dict[str, Tensor], dict[str, s
 
 
 def _bytes_of(tensor: Tensor) -> bytes:
-    return array.array(TYPES[tensor.dtype][0], tensor.values).tobytes()
+    return array.array(TYPES[tensor.dtype], tensor.values).tobytes()
 
 
 def write_safetensors(path: pathlib.Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
@@ -56,16 +54,6 @@ def write_safetensors(path: pathlib.Path, tensors: dict[str, Tensor], metadata: 
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
-
-
-def write_npz(path: pathlib.Path, tensors: dict[str, Tensor]) -> None:
-    with zipfile.ZipFile(path, "w") as file:
-        for name, tensor in tensors.items():
-            shape = "(" + "".join(f"{size}, " for size in tensor.shape) + ")"
-            text = f"{{'descr': '{TYPES[tensor.dtype][1]}', 'fortran_order': False, 'shape': {shape}}}"
-            text += " " * (-(len(text) + 11) % 64) + "\n"
-            head = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
-            file.writestr(name + ".npy", head + _bytes_of(tensor))
 
 
 def _nested(row: list, trailing: tuple[int, ...]):

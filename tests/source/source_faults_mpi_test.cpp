@@ -102,12 +102,9 @@ class SharedFormats {
     const RaggedBatch batch =
         made_up_batch({{SampleId{0}, 1, 2, 3}, {SampleId{1}, 1, 0, 2}},
                       std::vector<FieldSpec>{{"x", DType::float32, FieldKind::token, {}}});
-    for (const auto& [format, name] :
-         {std::pair{SampleFormat::safetensors, "a.safetensors"}, {SampleFormat::npz, "a.npz"}}) {
-      const auto writer = make_sample_writer(format, path / name, {});
-      writer->write(batch);
-      writer->close();
-    }
+    const auto writer = make_sample_writer(SampleFormat::safetensors, path / "a.safetensors", {});
+    writer->write(batch);
+    writer->close();
   }
 
   SharedFolder folder_;
@@ -118,8 +115,7 @@ TEST(Faults, memory_that_a_rank_lacks_while_a_source_of_another_format_is_opened
   const SharedFormats formats(world);
   for (const SourceSettings& source :
        {formats.source(SourceKind::jsonl, "*.jsonl*"),
-        formats.source(SourceKind::safetensors, "*.safetensors"), formats.source(SourceKind::numpy, "a.npz"),
-        formats.source(SourceKind::dump, "dump")}) {
+        formats.source(SourceKind::safetensors, "*.safetensors"), formats.source(SourceKind::dump, "dump")}) {
     SCOPED_TRACE(source.path);
     const std::int64_t count = open_source(world, source)->num_samples();
     expect_faults_to_be_shared(

@@ -10,7 +10,6 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/numpy/npy.hpp"
 #include "io/safetensors/safetensors.hpp"
 #include "io/samples/sample_writer.hpp"
 #include "source/files/input_files.hpp"
@@ -75,29 +74,24 @@ void expect_samples(const SampleSource& source, const RaggedBatch& expected) {
   }
 }
 
-TEST(TensorSource, reads_what_was_written_ragged_or_padded_on_every_rank) {
+TEST(TensorSource, reads_what_was_written_on_every_rank) {
   const boost::mpi::communicator world;
   const RaggedBatch batch = samples(0, 29);
   const SharedFolder folder([&](const std::filesystem::path& path) {
     write(SampleFormat::safetensors, path / "a.safetensors", batch);
-    write(SampleFormat::npz, path / "a.npz", batch);
   });
   expect_samples(*open_source(world, folder.source(SourceKind::safetensors, "a.safetensors")), batch);
-  expect_samples(*open_source(world, folder.source(SourceKind::numpy, "a.npz")), batch);
 }
 
 TEST(TensorSource, numbers_samples_on_from_file_to_file) {
   const boost::mpi::communicator world;
   const RaggedBatch batch = samples(0, 29);
   const SharedFolder folder([&](const std::filesystem::path& path) {
-    for (const auto& [number, first, end] : {std::tuple{1, 0, 3}, {2, 3, 20}, {3, 20, 29}}) {
+    for (const auto& [number, first, end] : {std::tuple{1, 0, 3}, {2, 3, 20}, {3, 20, 29}})
       write(SampleFormat::safetensors, path / (std::to_string(number) + ".safetensors"), samples(first, end));
-      write(SampleFormat::npz, path / (std::to_string(number) + ".npz"), samples(first, end));
-    }
   });
   const auto ragged = open_source(world, folder.source(SourceKind::safetensors, "*.safetensors"));
   expect_samples(*ragged, batch);
-  expect_samples(*open_source(world, folder.source(SourceKind::numpy, "?.npz")), batch);
   EXPECT_EQ(ragged->fingerprint(world), ragged->fingerprint(world));
   EXPECT_NE(
       ragged->fingerprint(world).digest,
@@ -174,24 +168,6 @@ TEST(TensorSource, has_the_fields_that_any_of_its_files_tells) {
   EXPECT_EQ(batch.at("p").rows(), 3);
 }
 
-TEST(TensorSource, takes_npy_files_for_tensors_of_their_names) {
-  const boost::mpi::communicator world;
-  const SharedFolder folder([](const std::filesystem::path& path) {
-    const std::vector<std::int32_t> tokens{0, 5, 6, 7, 8, 0};
-    const std::vector<std::int64_t> shape{2, 3};
-    write_npy(path / "input_ids.npy", DType::int32, shape, std::as_bytes(std::span(tokens)));
-    const std::array<std::uint8_t, 6> bytes{0, 1, 1, 1, 1, 0};
-    write_npy(path / "attention_mask.npy", DType::boolean, shape, std::as_bytes(std::span(bytes)));
-  });
-  const auto source = open_source(world, folder.source(SourceKind::numpy, "*.npy"));
-  ASSERT_EQ(source->num_samples(), 2);
-  EXPECT_THAT(source->read(std::vector<std::int64_t>{0, 1}).at(input_ids_field).values<std::int64_t>(),
-              testing::ElementsAre(5, 6, 7, 8));
-  EXPECT_THAT(
-      message_of([&] { (void)open_source(world, folder.source(SourceKind::numpy, "input_ids.npy")); }),
-      HasSubstr("lengths are not guessed from pad tokens"));
-}
-
 TEST(TensorSource, whose_files_have_different_fields_is_everybodys_error) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
@@ -208,12 +184,9 @@ TEST(TensorSource, that_is_damaged_or_of_other_content_on_a_rank_is_everybodys_e
   const SharedFolder folder([](const std::filesystem::path& path) {
     write(SampleFormat::safetensors, path / "a.safetensors", samples(0, 9));
     std::filesystem::resize_file(path / "a.safetensors", 100);
-    write(SampleFormat::npz, path / "a.npz", samples(0, 9));
-    std::filesystem::resize_file(path / "a.npz", 100);
   });
   EXPECT_THROW((void)open_source(world, folder.source(SourceKind::safetensors, "a.safetensors")), InputError);
-  EXPECT_THROW((void)open_source(world, folder.source(SourceKind::numpy, "a.npz")), InputError);
-  EXPECT_THROW((void)open_source(world, folder.source(SourceKind::numpy, "b.npz")), IoError);
+  EXPECT_THROW((void)open_source(world, folder.source(SourceKind::safetensors, "b.safetensors")), IoError);
   if (world.size() == 1) return;  // nobody to differ from
   const ScratchFolder mine;
   write(SampleFormat::safetensors, mine / "a.safetensors",

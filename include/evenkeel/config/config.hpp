@@ -42,7 +42,6 @@ enum class SourceKind : std::uint8_t {
   megatron,     ///< a Megatron-Core indexed dataset: path.bin and path.idx
   embedded,     ///< the embedding program pushes its samples every step
   safetensors,  ///< samples in tensors, ragged or padded: .safetensors files
-  numpy,        ///< the same: .npz files, or .npy files together
   dump,         ///< what `evenkeel run --dump` wrote to a folder
   stream,       ///< samples that arrive in a buffer while the job trains
 };
@@ -50,7 +49,7 @@ enum class SourceKind : std::uint8_t {
 struct SourceSettings {
   std::optional<SourceKind> kind;  ///< unset: open_source refuses that, a DataService needs none
   std::filesystem::path path;      ///< of sources in files: file, pattern, prefix or folder
-  /// Further files or patterns of jsonl, safetensors and numpy, read after `path`, all as one source.
+  /// Further files or patterns of jsonl and safetensors, read after `path`, all as one source.
   std::vector<std::filesystem::path> more_paths{};
   std::uint64_t seed = 1;       ///< of synthetic tokens and lengths
   std::int64_t samples = 2048;  ///< how many a synthetic source has

@@ -221,10 +221,6 @@ bool inspect_known(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".safetensors") {
     inspect_tensors(open_safetensors(path));
-  } else if (ending == ".npz") {
-    inspect_tensors(open_npz(path));
-  } else if (ending == ".npy") {
-    inspect_tensors(open_npy_files({path}));
   } else if (names_dataset_file(path)) {
     inspect_dataset(path);
   } else {
@@ -296,11 +292,10 @@ void require_table(std::filesystem::path path) {
   const std::string name = path.string();
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
   if (path.extension() == ".csv") return;
-  throw InputError(
-      name, "is of a kind that its name does not tell",
-      "There are rollouts and lengths (.jsonl, .csv; also .gz and .zst), samples and tensors "
-      "(.safetensors, .npz, .npy), Megatron datasets (.bin, .idx), reports and states (.json), and "
-      "folders of runs");
+  throw InputError(name, "is of a kind that its name does not tell",
+                   "There are rollouts and lengths (.jsonl, .csv; also .gz and .zst), samples and tensors "
+                   "(.safetensors), Megatron datasets (.bin, .idx), reports and states (.json), and "
+                   "folders of runs");
 }
 
 /// Whether a file of JSON begins with a rollout in one line, as JSON Lines do: it is not a state then.
@@ -340,17 +335,13 @@ void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
   }
 }
 
-/// What a pattern names, as a job takes it: lines as one source, .npy files as one batch, others one by one.
+/// What a pattern names, as a job takes it: lines as one source, others one by one.
 void inspect_files(const std::vector<std::filesystem::path>& paths, const InspectOptions& options) {
   const std::string pattern = options.path.string();
   note_reading(pattern, paths);
-  const bool are_lines = std::ranges::all_of(paths, names_lines);
-  const bool are_npy = std::ranges::all_of(
-      paths, [](const std::filesystem::path& path) { return path.extension() == ".npy"; });
-  if (are_lines || are_npy) {
+  if (std::ranges::all_of(paths, names_lines)) {
     std::cout << printable(pattern) << '\n' << counted(std::ssize(paths), "file") << '\n';
-    if (are_lines) inspect_files_of_lines(paths, options.told, pattern);
-    if (are_npy) inspect_tensors(open_npy_files(paths));
+    inspect_files_of_lines(paths, options.told, pattern);
     return;
   }
   for (const std::filesystem::path& path : paths) {
@@ -384,7 +375,7 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "inspect",
       "Show what is in a file: rollouts (.jsonl, also .gz and .zst), a length table (.csv, .jsonl), an "
-      "indexed dataset (.idx, .bin), tensors (.safetensors, .npz, .npy) and their samples, or a "
+      "indexed dataset (.idx, .bin), tensors (.safetensors) and their samples, or a "
       "job's state; for a buffer, by its address or its folder, what became of its samples; for an output "
       "folder of `run`: whether the run has ended, whether all its files exist, "
       "and "

@@ -11,19 +11,11 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t longest_kinds = std::size_t{1} << 20;
-
 /// What the file itself says its fields are; empty where it says nothing.
 std::string told_kinds(const TensorFile& file) {
   const std::string name(tensor_names::field_kinds);
   if (const auto found = file.metadata().find(name); found != file.metadata().end()) return found->second;
-  const auto tensor = file.find(name);
-  if (!tensor || !file.has_integers(*tensor) || file.tensors()[*tensor].shape.size() != 1) return {};
-  const std::int64_t bytes = file.tensors()[*tensor].rows();
-  if (std::cmp_greater(bytes, longest_kinds)) return {};
-  std::string text;
-  for (const std::int64_t byte : file.read_integers(*tensor, {0, bytes})) text += static_cast<char>(byte);
-  return text;
+  return {};
 }
 
 }  // namespace
@@ -114,7 +106,7 @@ void SampleTensors::add_field(std::size_t tensor) {
 bool SampleTensors::tells_something_else(std::size_t tensor) const {
   const std::array used{std::optional(tokens_), offsets_, mask_,       prompt_lengths_,
                         prompt_offsets_,        uid_,     uid_offsets_};
-  return std::ranges::count(used, std::optional(tensor)) > 0 || at(tensor).name == tensor_names::field_kinds;
+  return std::ranges::count(used, std::optional(tensor)) > 0;
 }
 
 /// The tensor that says whose the rows of a counted field are, where this is one: it is called so, and has

@@ -328,8 +328,7 @@ void SampleTensors::find_padded() {
   const auto mask = file_->find(tensor_names::attention_mask);
   if (!mask) {
     fail(tokens_, "has two dimensions, and no mask: lengths are not guessed from pad tokens",
-         "Add attention_mask of the same shape, with 0 at padding (attention_mask.npy beside a .npy file, "
-         "both named by a pattern)");
+         "Add attention_mask of the same shape, with 0 at padding");
   }
   if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; 0 and 1 are needed");
   if (at(*mask).shape != at(tokens_).shape)

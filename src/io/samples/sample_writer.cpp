@@ -230,7 +230,6 @@ std::optional<SampleFormat> format_of(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".jsonl") return SampleFormat::jsonl;
   if (ending == ".safetensors") return SampleFormat::safetensors;
-  if (ending == ".npz") return SampleFormat::npz;
   if (ending == ".csv") return SampleFormat::lengths;
   if (names_dataset_file(path)) return SampleFormat::megatron;
   return std::nullopt;
@@ -243,8 +242,6 @@ std::unique_ptr<SampleWriter> make_sample_writer(SampleFormat format, const std:
       return std::make_unique<RolloutWriter>(path, dropped);
     case SampleFormat::safetensors:
       return make_ragged_writer(path, dropped);
-    case SampleFormat::npz:
-      return make_padded_writer(path, dropped);
     case SampleFormat::megatron:
       return std::make_unique<DocumentWriter>(path, dropped, tokens);
     case SampleFormat::lengths:

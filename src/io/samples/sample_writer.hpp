@@ -18,7 +18,6 @@ namespace evenkeel {
 enum class SampleFormat : std::uint8_t {
   jsonl,        ///< rollouts, one JSON object a line
   safetensors,  ///< ragged: values and offsets
-  npz,          ///< padded: [samples, columns] with attention_mask, prompts on the left
   megatron,     ///< the two files of an indexed dataset: tokens alone
   lengths,      ///< a table of prompt and response lengths (.csv)
 };
@@ -33,8 +32,8 @@ using Dropped = std::set<std::string>;
 
 /// Writes samples to a file, batch after batch. Nothing is lost that was not dropped: a format that has no
 /// room for something refuses it. Files appear whole or not at all, on close(). Memory: 40 bytes a sample and
-/// a few MiB. safetensors and npz take the room of the file twice while they are closed, in nameless files in
-/// its folder.
+/// a few MiB. safetensors takes the room of the file twice while it is closed, in an unlinked file in its
+/// folder.
 class SampleWriter {
  public:
   SampleWriter() = default;
@@ -62,10 +61,8 @@ class SampleWriter {
 [[nodiscard]] std::vector<std::filesystem::path> files_of(SampleFormat format,
                                                           const std::filesystem::path& path);
 
-/// Writers of one format each, for make_sample_writer().
+/// The writer of safetensors, for make_sample_writer().
 [[nodiscard]] std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path,
-                                                               const Dropped& dropped);
-[[nodiscard]] std::unique_ptr<SampleWriter> make_padded_writer(const std::filesystem::path& path,
                                                                const Dropped& dropped);
 
 }  // namespace evenkeel

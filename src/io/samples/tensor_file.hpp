@@ -29,9 +29,9 @@ struct StoredTensor {
   [[nodiscard]] std::int64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
 };
 
-/// Named arrays, open for reading: a safetensors file, a .npz file, or .npy files together. Headers are read
-/// and checked when it is opened, elements when they are asked for; the files must stay as they are
-/// (InputFile). Reads are local and may come from several threads.
+/// Named arrays of a safetensors file, open for reading. Headers are read and checked when it is opened,
+/// elements when they are asked for; the file must stay as it is (InputFile). Reads are local and may come
+/// from several threads.
 class TensorFile {
  public:
   TensorFile() = default;
@@ -75,14 +75,5 @@ class TensorFile {
 [[nodiscard]] std::unique_ptr<TensorFile> open_safetensors(const std::filesystem::path& path);
 /// The same of bytes in memory, which must outlive it; errors call them `name`.
 [[nodiscard]] std::unique_ptr<TensorFile> open_safetensors(const std::string& name, std::string_view content);
-
-/// Throws as NpzFile and NpyArray do. Arrays that are stored (`numpy.savez`) are read where they are;
-/// deflated ones are decompressed into memory, all of them together at most `max_bytes`, else LimitError.
-[[nodiscard]] std::unique_ptr<TensorFile> open_npz(const std::filesystem::path& path,
-                                                   std::int64_t max_bytes = std::int64_t{1} << 30);
-
-/// The arrays of .npy files under their files' names without ".npy", in the order given. Throws as NpyArray
-/// does, and InputError where two have one name. Precondition: there is a path.
-[[nodiscard]] std::unique_ptr<TensorFile> open_npy_files(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace evenkeel

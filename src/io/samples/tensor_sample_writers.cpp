@@ -80,11 +80,11 @@ class KeptUids {
   std::optional<SpooledBytes> texts_;
 };
 
-/// Keeps all samples until they are written.
-class SpoolingWriter : public SampleWriter {
+/// Keeps all samples until they are written: values back to back, with the offsets where samples begin.
+class RaggedWriter : public SampleWriter {
  public:
-  SpoolingWriter(const std::filesystem::path& path, Dropped dropped, bool has_bfloat16)
-      : path_(path), dropped_(std::move(dropped)), has_bfloat16_(has_bfloat16), spool_(path), uids_(path) {}
+  RaggedWriter(const std::filesystem::path& path, Dropped dropped)
+      : path_(path), dropped_(std::move(dropped)), spool_(path), uids_(path) {}
 
   using SampleWriter::write;
   void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
@@ -96,7 +96,24 @@ class SpoolingWriter : public SampleWriter {
     if (keeps("uid")) uids_.add(batch.samples(), uids, dropped_.contains("all"));
   }
 
- protected:
+  void close() override {
+    std::vector<TensorStream> tensors;
+    std::vector<std::int64_t> offsets{0};
+    for (const SampleShape& sample : spool_.samples()) offsets.push_back(offsets.back() + sample.length());
+    tensors.push_back(list(names::offsets, std::move(offsets)));
+    if (keeps("prompt_lengths"))
+      tensors.push_back(a_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
+    add_uids(tensors);
+    for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
+      tensors.push_back(rows(f));
+      if (is_counted(spool_.fields()[f].kind)) tensors.push_back(offsets_of(f));
+    }
+    std::map<std::string, std::string> metadata;
+    if (!kinds().empty()) metadata[std::string(names::field_kinds)] = kinds();
+    write_safetensors(path_, tensors, metadata);
+  }
+
+ private:
   template <typename T>
   static TensorStream list(std::string_view name, std::vector<T> values) {
     const std::vector<std::int64_t> shape{std::ssize(values)};
@@ -162,26 +179,15 @@ class SpoolingWriter : public SampleWriter {
 
   [[nodiscard]] bool keeps(const char* name) const { return !dropped_.contains(name); }
 
-  std::filesystem::path path_;
-  Dropped dropped_;
-  bool has_bfloat16_;
-  SampleSpool spool_;
-  KeptUids uids_;
-
- private:
   [[nodiscard]] bool is_kept(const FieldSpec& spec) const {
     if (dropped_.contains(spec.name)) return false;
     const auto is_own = [](const std::string& name) {
       return std::ranges::count(names::reserved, std::string_view(name)) > 0;
     };
     const bool has_own_name = is_own(spec.name) || (is_counted(spec.kind) && is_own(offsets_name(spec.name)));
-    const bool has_form = spec.dtype != DType::bfloat16 || has_bfloat16_;
-    if (!has_own_name && has_form) return true;
+    if (!has_own_name) return true;
     if (dropped_.contains("all")) return false;
-    throw InputError(path_.string(),
-                     has_own_name
-                         ? "cannot hold field '" + spec.name + "', whose name is reserved there"
-                         : "cannot hold field '" + spec.name + "' of bfloat16, which NumPy does not have",
+    throw InputError(path_.string(), "cannot hold field '" + spec.name + "', whose name is reserved there",
                      "Write it in another format, or leave it out: --drop " + spec.name);
   }
 
@@ -194,136 +200,17 @@ class SpoolingWriter : public SampleWriter {
       rows += kind == FieldKind::sample ? 1 : kind == FieldKind::token ? sample.length() : sample.response;
     return rows;
   }
-};
 
-class RaggedWriter : public SpoolingWriter {
- public:
-  RaggedWriter(const std::filesystem::path& path, Dropped dropped)
-      : SpoolingWriter(path, std::move(dropped), true) {}
-
-  void close() override {
-    std::vector<TensorStream> tensors;
-    std::vector<std::int64_t> offsets{0};
-    for (const SampleShape& sample : spool_.samples()) offsets.push_back(offsets.back() + sample.length());
-    tensors.push_back(list(names::offsets, std::move(offsets)));
-    if (keeps("prompt_lengths"))
-      tensors.push_back(a_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
-    add_uids(tensors);
-    for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
-      tensors.push_back(rows(f));
-      if (is_counted(spool_.fields()[f].kind)) tensors.push_back(offsets_of(f));
-    }
-    std::map<std::string, std::string> metadata;
-    if (!kinds().empty()) metadata[std::string(names::field_kinds)] = kinds();
-    write_safetensors(path_, tensors, metadata);
-  }
-};
-
-/// [samples, columns]: prompts end, and responses begin, in one column, as in verl.
-class PaddedWriter : public SpoolingWriter {
- public:
-  PaddedWriter(const std::filesystem::path& path, Dropped dropped)
-      : SpoolingWriter(path, std::move(dropped), false) {}
-
-  void close() override {
-    if (!keeps("prompt_lengths")) {
-      throw InputError(path_.string(), "always has where prompts end", "Leave out --drop prompt_lengths");
-    }
-    for (const SampleShape& sample : spool_.samples()) {
-      prompt_width_ = std::max(prompt_width_, sample.prompt);
-      response_width_ = std::max(response_width_, sample.response);
-    }
-    std::vector<TensorStream> tensors;
-    for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
-      const FieldSpec& spec = spool_.fields()[f];
-      if (is_counted(spec.kind)) {
-        tensors.push_back(rows(f));
-        tensors.push_back(offsets_of(f));
-        continue;
-      }
-      tensors.push_back(spec.kind == FieldKind::sample ? rows(f) : padded(f));
-      if (spec.name != input_ids_field) continue;
-      tensors.push_back(mask());
-      tensors.push_back(responses(f));
-    }
-    add_uids(tensors);
-    if (const std::string text = kinds(); !text.empty())
-      tensors.push_back(list(names::field_kinds, std::vector<std::uint8_t>(text.begin(), text.end())));
-    write_npz(path_, tensors);
-  }
-
- private:
-  [[nodiscard]] std::int64_t width() const { return prompt_width_ + response_width_; }
-  [[nodiscard]] std::int64_t num_samples() const { return std::ssize(spool_.samples()); }
-
-  /// Hands rows of `columns` columns to `fill`, which gets a sample and zeros to be filled in.
-  template <typename Fill>
-  [[nodiscard]] auto by_row(std::int64_t columns, std::size_t row_bytes, Fill fill) const {
-    return [this, columns, row_bytes, fill](const TensorSink& sink) {
-      std::vector<std::byte> row(static_cast<std::size_t>(columns) * row_bytes);
-      for (std::size_t i = 0; i < spool_.samples().size(); ++i) {
-        std::ranges::fill(row, std::byte{0});
-        fill(spool_.samples()[i], std::span(row));
-        sink(row);
-      }
-    };
-  }
-
-  TensorStream mask() const {
-    return {std::string(names::attention_mask),
-            DType::uint8,
-            {num_samples(), width()},
-            by_row(width(), 1, [this](const SampleShape& sample, std::span<std::byte> row) {
-              const auto first = static_cast<std::size_t>(prompt_width_ - sample.prompt);
-              std::ranges::fill(row.subspan(first, static_cast<std::size_t>(sample.length())), std::byte{1});
-            })};
-  }
-
-  TensorStream padded(std::size_t field) {
-    const FieldSpec& spec = spool_.fields()[field];
-    const bool of_response = spec.kind == FieldKind::response_token;
-    return columns_of(field, spec.name, of_response ? FieldKind::response_token : FieldKind::token, false);
-  }
-
-  /// The tokens of the responses alone, which tell where prompts end.
-  TensorStream responses(std::size_t tokens) {
-    return columns_of(tokens, std::string(names::responses), FieldKind::response_token, true);
-  }
-
-  /// `skips_prompts`: the field has rows of them that are not asked for.
-  TensorStream columns_of(std::size_t field, std::string name, FieldKind kind, bool skips_prompts) {
-    const FieldSpec& spec = spool_.fields()[field];
-    const bool of_response = kind == FieldKind::response_token;
-    const std::int64_t columns = of_response ? response_width_ : width();
-    const std::size_t row_bytes = spec.row_bytes();
-    std::vector<std::int64_t> shape{num_samples(), columns};
-    shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
-    return {std::move(name), spec.dtype, std::move(shape), [=, this](const TensorSink& sink) {
-              std::int64_t at = 0;
-              by_row(columns, row_bytes, [&, this](const SampleShape& sample, std::span<std::byte> row) {
-                if (skips_prompts) at += sample.prompt * static_cast<std::int64_t>(row_bytes);
-                const std::int64_t rows = of_response ? sample.response : sample.length();
-                const std::int64_t first = of_response ? 0 : prompt_width_ - sample.prompt;
-                const auto part = row.subspan(static_cast<std::size_t>(first) * row_bytes,
-                                              static_cast<std::size_t>(rows) * row_bytes);
-                spool_.rows(field).read(part, at);
-                at += std::ssize(part);
-              })(sink);
-            }};
-  }
-
-  std::int64_t prompt_width_ = 0;
-  std::int64_t response_width_ = 0;
+  std::filesystem::path path_;
+  Dropped dropped_;
+  SampleSpool spool_;
+  KeptUids uids_;
 };
 
 }  // namespace
 
 std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path, const Dropped& dropped) {
   return std::make_unique<RaggedWriter>(path, dropped);
-}
-
-std::unique_ptr<SampleWriter> make_padded_writer(const std::filesystem::path& path, const Dropped& dropped) {
-  return std::make_unique<PaddedWriter>(path, dropped);
 }
 
 }  // namespace evenkeel

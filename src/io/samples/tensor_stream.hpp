@@ -29,11 +29,4 @@ struct TensorStream {
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
                        const std::map<std::string, std::string>& metadata);
 
-/// Writes a .npz file that numpy.load reads: a zip file of stored members, in this order, which may be larger
-/// than 4 GiB. Equal content gives equal files. The file appears whole or not at all (AtomicFile).
-///
-/// Throws InputError when bytes are not the shape's product times the element size, where a shape or dtype is
-/// refused as write_npy() does, and for names that are there twice. Throws IoError, and what streams throw.
-void write_npz(const std::filesystem::path& path, std::span<const TensorStream> tensors);
-
 }  // namespace evenkeel

@@ -14,28 +14,14 @@
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
-namespace {
-
 namespace fs = std::filesystem;
-
-std::unique_ptr<const TensorFile> open_numpy(const fs::path& path) {
-  if (path.extension() == ".npz") return open_npz(path);
-  throw InputError(path.string(), "is neither .npz nor .npy",
-                   "numpy.savez writes the one, numpy.save the other");
-}
-
-bool is_npy(const fs::path& path) {
-  return path.extension() == ".npy";
-}
-
-}  // namespace
 
 std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, const SourceSettings& settings) {
   auto source =
       together(comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(settings.path_text())); });
   const std::vector<fs::path> paths = files_of_source(comm, settings);
   const std::vector<const InputFile*> files = together(comm, [&] {
-    source->open_files(*settings.kind, paths);
+    source->open_files(paths);
     source->agree_on_fields();
     return source->files();
   });
@@ -44,15 +30,9 @@ std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, const
   return source;
 }
 
-void TensorSource::open_files(SourceKind kind, const std::vector<fs::path>& paths) {
-  if (kind == SourceKind::numpy && std::ranges::all_of(paths, is_npy)) {
-    files_.push_back(std::make_unique<const SampleTensors>(open_npy_files(paths)));
-  } else {
-    for (const fs::path& path : paths) {
-      files_.push_back(std::make_unique<const SampleTensors>(
-          kind == SourceKind::numpy ? open_numpy(path) : open_safetensors(path)));
-    }
-  }
+void TensorSource::open_files(const std::vector<fs::path>& paths) {
+  for (const fs::path& path : paths)
+    files_.push_back(std::make_unique<const SampleTensors>(open_safetensors(path)));
   std::int64_t samples = 0;
   for (const auto& file : files_) {
     first_samples_.push_back(samples);

@@ -13,7 +13,7 @@
 
 namespace evenkeel {
 
-/// Samples in tensors: of safetensors, .npz or .npy files, one or all that a pattern names, ragged or padded.
+/// Samples in tensors of safetensors files, one or all that a pattern names, ragged or padded.
 /// Opening makes sure that all ranks have the same bytes open and reads offsets or masks, each rank those of
 /// a share of the samples; after that a rank reads only its own share of each step. Keeps 16 bytes a sample
 /// on every rank. A sample's id is its number over all files.
@@ -43,7 +43,7 @@ class TensorSource : public SampleSource {
 
  private:
   explicit TensorSource(std::string name) : name_(std::move(name)) {}
-  void open_files(SourceKind kind, const std::vector<std::filesystem::path>& paths);
+  void open_files(const std::vector<std::filesystem::path>& paths);
   void agree_on_fields();
   [[nodiscard]] std::vector<const InputFile*> files() const;
   void gather_lengths(const Communicator& comm);

@@ -29,7 +29,6 @@ class Evenkeel(CMakePackage):
     depends_on("cli11")
     depends_on("cpp-httplib@0.11:")  # with its library: headers alone do not do
     depends_on("fmt@9:")
-    depends_on("libzip")
     depends_on("hiredis")
     depends_on("lmdb")
     depends_on("nlohmann-json")

@@ -3,6 +3,10 @@ of pyarrow, datasets of Hugging Face, and any other rows with names.
 
     evenkeel.convert.to_jsonl(datasets.load_dataset(...)["train"], "train.jsonl", tokenizer=tokenizer)
     python3 -m evenkeel.convert 'shards/*.parquet' train.jsonl
+
+NumPy's files become safetensors and back, tensor by tensor:
+
+    python3 -m evenkeel.convert batch.npz batch.safetensors
 """
 
 from __future__ import annotations
@@ -16,9 +20,10 @@ from typing import Any
 from evenkeel import _core
 from evenkeel.convert._rows import Converted, Rows
 from evenkeel.convert._sources import rows_of
+from evenkeel.convert._tensors import convert_tensors
 from evenkeel.errors import Error
 
-__all__ = ["Converted", "to_jsonl"]
+__all__ = ["Converted", "convert_tensors", "to_jsonl"]
 
 
 def to_jsonl(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import pathlib
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
-from evenkeel.convert import to_jsonl
+from evenkeel.convert import convert_tensors, to_jsonl
 from evenkeel.convert._sources import files_of
+from evenkeel.convert._tensors import ENDINGS
 from evenkeel.errors import ConfigError, Error
 
 
@@ -20,10 +22,11 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(prog="python3 -m evenkeel.convert", formatter_class=argparse.RawDescriptionHelpFormatter,
-                     description="Turn Parquet and Arrow files, and JSON lines of chats or input_ids, into JSON lines of rollouts.",
+                     description="Turn Parquet and Arrow files, and JSON lines of chats or input_ids, into JSON lines of rollouts; "
+                                 "and .npz and .npy files into .safetensors, or .safetensors into .npz.",
                      epilog="Reading Parquet and Arrow needs pyarrow. Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
-    parser.add_argument("source", metavar="IN", nargs="+", help="files or patterns: .parquet, .arrow, .feather, .ipc, .jsonl, .jsonl.gz")
-    parser.add_argument("path", metavar="OUT", help="what to write; evenkeel convert turns it into other formats")
+    parser.add_argument("source", metavar="IN", nargs="+", help="files or patterns: .parquet, .arrow, .feather, .ipc, .jsonl, .jsonl.gz; .npz, .npy, .safetensors")
+    parser.add_argument("path", metavar="OUT", help="what to write: .jsonl, which evenkeel convert turns into other formats; .safetensors or .npz for tensors")
     parser.add_argument("--mask", metavar="COLUMN", help="says which tokens carry loss; all: every token does")
     parser.add_argument("--uid", metavar="COLUMN", default="uid", help="says which rows have one prompt (uid)")
     parser.add_argument("--messages", metavar="COLUMN", default="messages", help="has chats (messages)")
@@ -46,11 +49,29 @@ def _conventions(text: str) -> dict[str, str]:
     return at
 
 
+def _convert_tensors(names: Sequence[str], target: str, given: Mapping[str, Any]) -> int:
+    if target.endswith(".npy"):
+        raise ConfigError(f"{target}: holds one array. Write .npz, which holds several")
+    for name in names:
+        if not name.endswith(ENDINGS):
+            raise ConfigError(f"{name}: does not end in {', '.join(ENDINGS)}, and {target} holds tensors. Write .jsonl, which "
+                              "evenkeel convert turns into .safetensors")
+    for option in ("mask", "tokenizer", "drop", "as_is", "at"):
+        if given[option]:
+            raise ConfigError(f"--{option.replace('_', '-')}: is for rows of datasets, and {target} holds tensors")
+    count = convert_tensors(names, pathlib.Path(target), overwrite=given["overwrite"])
+    print(f"{target}: {count:,} tensors")
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns its exit status."""
     try:
         given = vars(_parser().parse_args(arguments))
         names = [name for pattern in given.pop("source") for name in files_of(pattern)]
+        target = given.pop("path")
+        if pathlib.Path(target).suffix in ENDINGS:
+            return _convert_tensors(names, target, given)
         if given["tokenizer"] is not None:
             from transformers import AutoTokenizer
 
@@ -58,7 +79,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option in ("drop", "as_is"):
             given[option] = [name for name in given[option].split(",") if name]
         given["at"] = _conventions(given["at"])
-        target = given.pop("path")
         told = to_jsonl(names, target, **given)
     except ConfigError as error:
         print(f"evenkeel.convert: error: {error}", file=sys.stderr)

@@ -55,7 +55,7 @@ def _rows_of_file(name: str) -> Iterator[Any]:
     kind = pathlib.Path(name).suffix
     if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
         _core.raise_error("input", name, "is no .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
-                          "safetensors and NumPy files are read as they are: evenkeel convert")
+                          "evenkeel convert reads safetensors; NumPy files become safetensors first: python3 -m evenkeel.convert IN.npz OUT.safetensors")
     try:
         import pyarrow
         import pyarrow.parquet
