@@ -98,7 +98,8 @@ struct BufferBenchOptions {
   int rounds = 5;
 };
 /// Intake into LMDB over plain writes, into memory over a server that throws bodies away, of many fields over
-/// one; and the memory of a full buffer. Local; the last starts this program as `evenkeel buffer`.
+/// one; and the memory of a full buffer. Local; the last starts `evenkeel buffer`, the program beside this
+/// one.
 [[nodiscard]] Report bench_buffer(const BufferBenchOptions& options);
 
 /// One job for very many steps.

@@ -10,7 +10,7 @@
 #include "pack/pack_rows.hpp"
 
 // The primitives one by one, for work on them: what a change costs or gains. The figures that are published
-// come from `evenkeel bench`.
+// come from `evenkeel-bench`.
 
 namespace evenkeel::bench {
 namespace {

@@ -24,8 +24,8 @@ while (($#)); do
 done
 
 "$root/launch/install-packages.sh" --tests # Python, for the loops that are measured beside ours
-"$root/launch/build.sh" release evenkeel
-program="$root/build/release/bin/evenkeel"
+"$root/launch/build.sh" --with-tests release evenkeel-bench
+program="$root/build/release/bin/evenkeel-bench"
 mkdir -p "$out"
 
 measure() { # NAME COMMAND...: prints what COMMAND prints, and keeps it
@@ -36,18 +36,18 @@ measure() { # NAME COMMAND...: prints what COMMAND prints, and keeps it
   cat "$out/$name.md"
 }
 
-measure pack "$program" bench pack --python "$python"
-measure pack-warm "$program" bench pack --warm --python "$python"
-measure stream "$program" bench stream "${lengths[@]}"
-measure buffer "$program" bench buffer --folder "$out"
-measure plan "$program" bench plan --python "$python" "${lengths[@]}"
+measure pack "$program" pack --python "$python"
+measure pack-warm "$program" pack --warm --python "$python"
+measure stream "$program" stream "${lengths[@]}"
+measure buffer "$program" buffer --folder "$out"
+measure plan "$program" plan --python "$python" "${lengths[@]}"
 for ranks in 2 4 8; do
-  measure "exchange-$ranks" mpirun -n "$ranks" "$program" bench exchange
-  measure "step-$ranks" mpirun -n "$ranks" "$program" bench step --samples 4096
+  measure "exchange-$ranks" mpirun -n "$ranks" "$program" exchange
+  measure "step-$ranks" mpirun -n "$ranks" "$program" step --samples 4096
 done
 for ranks in 1 2; do
   # mpirun would bind each of so few ranks to one core, with the thread that makes steps ahead.
-  measure "prefetch-$ranks" mpirun -n "$ranks" --bind-to none "$program" bench step --prefetch 1
+  measure "prefetch-$ranks" mpirun -n "$ranks" --bind-to none "$program" step --prefetch 1
 done
-measure prefix-2 mpirun -n 2 "$program" bench prefix
-measure read-2 mpirun -n 2 "$program" bench read --folder "$out"
+measure prefix-2 mpirun -n 2 "$program" prefix
+measure read-2 mpirun -n 2 "$program" read --folder "$out"

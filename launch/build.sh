@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # launch/build.sh [--with-tests] [PRESET [TARGET...]]: configures and builds a preset (release unless given), all of it or
-# some targets, in build/PRESET. Tests and micro-benchmarks, which need packages of their own (install-packages.sh
+# some targets, in build/PRESET. Tests and benchmarks, which need packages of their own (install-packages.sh
 # --tests), belong to it with --with-tests, and where the folder has them already.
 set -euo pipefail
 

@@ -18,7 +18,10 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace evenkeel::bench {
 namespace {
 
-constexpr const char* this_program = "/proc/self/exe";
+/// The program `evenkeel` in the folder of this one.
+std::string evenkeel_program() {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "evenkeel").string();
+}
 
 std::string folder_of(pid_t process) {
   return "/proc/" + std::to_string(process) + "/";
@@ -27,8 +30,9 @@ std::string folder_of(pid_t process) {
 }  // namespace
 
 BufferProcess::BufferProcess(const std::filesystem::path& folder, std::int64_t capacity) {
-  std::vector<std::string> words{"evenkeel", "buffer",        "--listen",   "127.0.0.1:0",
-                                 "--dir",    folder.string(), "--capacity", std::to_string(capacity)};
+  const std::string program = evenkeel_program();
+  std::vector<std::string> words{program, "buffer",        "--listen",   "127.0.0.1:0",
+                                 "--dir", folder.string(), "--capacity", std::to_string(capacity)};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -38,10 +42,10 @@ BufferProcess::BufferProcess(const std::filesystem::path& folder, std::int64_t c
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  const int error = ::posix_spawn(&process_, this_program, &actions, nullptr, arguments.data(), environ);
+  const int error = ::posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
-  if (error != 0) throw system_error(this_program, "cannot be started", error);
+  if (error != 0) throw system_error(program, "cannot be started", error);
   std::string said;
   char letter = 0;
   while (!(said.find("Listening on ") != std::string::npos && said.back() == '\n')) {

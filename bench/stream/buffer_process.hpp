@@ -8,7 +8,8 @@
 
 namespace evenkeel::bench {
 
-/// `evenkeel buffer` of this program, as a process of its own, until this object goes.
+/// `evenkeel buffer`, whose program is beside this one, as a process of its own until this object is
+/// destroyed.
 class BufferProcess {
  public:
   /// In this folder, with this capacity. Returns when it listens. Throws IoError where it does not.

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kinds{
-    std::pair{"jsonl", SourceKind::jsonl},     std::pair{"safetensors", SourceKind::safetensors},
-    std::pair{"numpy", SourceKind::numpy},     std::pair{"megatron", SourceKind::megatron},
-    std::pair{"lengths", SourceKind::lengths}, std::pair{"dump", SourceKind::dump}};
+constexpr std::array kinds{std::pair{"jsonl", SourceKind::jsonl},
+                           std::pair{"safetensors", SourceKind::safetensors},
+                           std::pair{"megatron", SourceKind::megatron},
+                           std::pair{"lengths", SourceKind::lengths}, std::pair{"dump", SourceKind::dump}};
 
 }  // namespace
 
@@ -41,7 +41,6 @@ SourceKind source_kind_of(const fs::path& path, const std::string& word) {
   const std::string ending = name.extension().string();
   if (ending == ".jsonl") return SourceKind::jsonl;
   if (ending == ".safetensors") return SourceKind::safetensors;
-  if (ending == ".npz" || ending == ".npy") return SourceKind::numpy;
   if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
   throw ConfigError(path.string(), "has a name that does not imply its format",
                     ending == ".csv"

@@ -24,7 +24,7 @@ SourceKind required_kind(const SourceSettings& config) {
   throw ConfigError(
       "source.kind", "is not set, so it is unknown where samples come from",
       "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
-      "line, in source.path), safetensors or numpy (tensors of samples in source.path), megatron (an indexed "
+      "line, in source.path), safetensors (tensors of samples in source.path), megatron (an indexed "
       "dataset, source.path.bin and .idx), dump (what run --dump wrote), stream (samples that arrive while "
       "the job trains), lengths (a table of lengths in source.path, with made-up tokens) or synthetic "
       "(made-up samples)");

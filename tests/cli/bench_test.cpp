@@ -12,12 +12,20 @@ namespace evenkeel {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::mpirun_evenkeel;
 using testing_support::ProgramResult;
 using testing_support::read_text;
-using testing_support::run_evenkeel;
+using testing_support::run_command;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
+
+ProgramResult run_bench(const std::string& arguments) {
+  return run_command(std::string(EVENKEEL_BENCH) + " " + arguments);
+}
+
+ProgramResult mpirun_bench(int ranks, const std::string& arguments) {
+  return run_command(std::string(EVENKEEL_MPIRUN) + " -np " + std::to_string(ranks) + " " + EVENKEEL_BENCH +
+                     " " + arguments);
+}
 
 nlohmann::json written(const ScratchFolder& scratch) {
   return nlohmann::json::parse(read_text(scratch / "bench.json"));
@@ -36,7 +44,7 @@ void expect_machine_and_sizes(const nlohmann::json& report) {
 TEST(BenchPack, writes_every_case_with_its_spread_and_its_speed_against_memcpy) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      run_evenkeel("bench pack --sequences 9 --row-bytes 3 --cp 2 --repeat 2" + json_option(scratch));
+      run_bench("pack --sequences 9 --row-bytes 3 --cp 2 --repeat 2" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("| pack |"));
   const nlohmann::json report = written(scratch);
@@ -55,7 +63,7 @@ TEST(BenchPack, writes_every_case_with_its_spread_and_its_speed_against_memcpy) 
 TEST(BenchPack, warm_times_the_kernels_on_one_set_of_buffers) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      run_evenkeel("bench pack --warm --sequences 9 --cp 2 --repeat 2" + json_option(scratch));
+      run_bench("pack --warm --sequences 9 --cp 2 --repeat 2" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   EXPECT_EQ(report.at("sizes").at("buffer_sets"), 1);
@@ -64,7 +72,7 @@ TEST(BenchPack, warm_times_the_kernels_on_one_set_of_buffers) {
 }
 
 TEST(BenchPack, tells_why_there_is_no_comparison_with_another_language) {
-  const ProgramResult result = run_evenkeel("bench pack --sequences 2 --repeat 1 --python no-such-python");
+  const ProgramResult result = run_bench("pack --sequences 2 --repeat 1 --python no-such-python");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("'no-such-python' cannot be run"));
 }
@@ -72,9 +80,8 @@ TEST(BenchPack, tells_why_there_is_no_comparison_with_another_language) {
 TEST(BenchStream, forms_steps_and_simulates_jobs_of_made_up_and_of_read_lengths) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "prompt_length,response_length\n10,900\n20,30\n30,200\n40000,1\n");
-  const ProgramResult result =
-      run_evenkeel("bench stream --groups 4 --group-size 2 --steps 3 --repeat 1 --lengths " +
-                   (scratch / "lengths.csv").string() + json_option(scratch));
+  const ProgramResult result = run_bench("stream --groups 4 --group-size 2 --steps 3 --repeat 1 --lengths " +
+                                         (scratch / "lengths.csv").string() + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -86,9 +93,9 @@ TEST(BenchStream, forms_steps_and_simulates_jobs_of_made_up_and_of_read_lengths)
 
 TEST(BenchBuffer, measures_intake_and_a_full_buffer) {
   const ScratchFolder scratch;
-  const ProgramResult result = run_evenkeel(
-      "bench buffer --bytes 4000000 --held 4000000 --producers 2 --repeat 1 --idle 0.1 --folder " +
-      scratch.path().string() + json_option(scratch));
+  const ProgramResult result =
+      run_bench("buffer --bytes 4000000 --held 4000000 --producers 2 --repeat 1 --idle 0.1 --folder " +
+                scratch.path().string() + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -102,8 +109,8 @@ TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
   std::string lengths = "length\n200000\n";
   for (int i = 1; i <= 80; ++i) lengths += std::to_string(i * 400) + "\n";
   write_text(scratch / "lengths.csv", lengths);
-  const ProgramResult result = run_evenkeel("bench plan --max-items 600 --draws 5 --repeat 1 --lengths " +
-                                            (scratch / "lengths.csv").string() + json_option(scratch));
+  const ProgramResult result = run_bench("plan --max-items 600 --draws 5 --repeat 1 --lengths " +
+                                         (scratch / "lengths.csv").string() + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -123,7 +130,7 @@ TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
 }
 
 TEST(BenchPlan, says_first_that_a_table_of_lengths_is_not_there) {
-  const ProgramResult result = run_evenkeel("bench plan --lengths /does/not/exist.csv");
+  const ProgramResult result = run_bench("plan --lengths /does/not/exist.csv");
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.out, "");
   EXPECT_NE(result.err.find("/does/not/exist.csv"), std::string::npos) << result.err;
@@ -131,8 +138,7 @@ TEST(BenchPlan, says_first_that_a_table_of_lengths_is_not_there) {
 
 TEST(BenchPlan, compares_grids_and_placement_with_what_is_plain_and_with_what_is_possible) {
   const ScratchFolder scratch;
-  const ProgramResult result =
-      run_evenkeel("bench plan --max-items 600 --draws 1 --repeat 1" + json_option(scratch));
+  const ProgramResult result = run_bench("plan --max-items 600 --draws 1 --repeat 1" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   ASSERT_EQ(report.at("grid").size(), 3U);
@@ -149,7 +155,7 @@ TEST(BenchPlan, compares_grids_and_placement_with_what_is_plain_and_with_what_is
 TEST(BenchExchange, compares_every_path_with_memcpy_and_alltoallv) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      mpirun_evenkeel(3, "bench exchange --bytes 100000 --samples 7 --repeat 2" + json_option(scratch));
+      mpirun_bench(3, "exchange --bytes 100000 --samples 7 --repeat 2" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -162,7 +168,7 @@ TEST(BenchExchange, compares_every_path_with_memcpy_and_alltoallv) {
 TEST(BenchLayers, counts_what_narrowing_saves_and_compares_with_memcpy) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      mpirun_evenkeel(4, "bench layers --bytes 400000 --samples 4 --repeat 2" + json_option(scratch));
+      mpirun_bench(4, "layers --bytes 400000 --samples 4 --repeat 2" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -183,7 +189,7 @@ TEST(BenchLayers, counts_what_narrowing_saves_and_compares_with_memcpy) {
 TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      mpirun_evenkeel(2, "bench step --bytes 100000 --samples 8 --repeat 3" + json_option(scratch));
+      mpirun_bench(2, "step --bytes 100000 --samples 8 --repeat 3" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -201,9 +207,8 @@ TEST(BenchStep, shows_phases_that_add_up_to_the_step) {
 
 TEST(BenchRead, reads_all_of_a_file_in_every_order) {
   const ScratchFolder scratch;
-  const ProgramResult result =
-      mpirun_evenkeel(2, "bench read --bytes 1048576 --samples 8 --repeat 1 --folder " +
-                             scratch.path().string() + json_option(scratch));
+  const ProgramResult result = mpirun_bench(2, "read --bytes 1048576 --samples 8 --repeat 1 --folder " +
+                                                   scratch.path().string() + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -217,7 +222,7 @@ TEST(BenchRead, reads_all_of_a_file_in_every_order) {
 TEST(BenchPrefix, packs_and_moves_every_prefix_once_a_group) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      mpirun_evenkeel(2, "bench prefix --tokens 3000 --response 8 --repeat 1" + json_option(scratch));
+      mpirun_bench(2, "prefix --tokens 3000 --response 8 --repeat 1" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -247,7 +252,7 @@ TEST(BenchPrefix, packs_and_moves_every_prefix_once_a_group) {
 TEST(BenchPrefix, counts_the_prefixes_that_groups_above_the_cap_repeat) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      run_evenkeel("bench prefix --tokens 100 --response 4 --cap 80 --repeat 1" + json_option(scratch));
+      run_bench("prefix --tokens 100 --response 4 --cap 80 --repeat 1" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   // G 4, prefix 64: 64 + 4 * 4 = 80 just fits. G 8: two sub-groups of 4.
@@ -258,7 +263,7 @@ TEST(BenchPrefix, counts_the_prefixes_that_groups_above_the_cap_repeat) {
 TEST(BenchSoak, tells_speed_and_memory_of_ten_parts_and_goes_on_after_every_error) {
   const ScratchFolder scratch;
   const ProgramResult result =
-      mpirun_evenkeel(3, "bench soak --steps 100 --samples 12 --fail-every 10" + json_option(scratch));
+      mpirun_bench(3, "soak --steps 100 --samples 12 --fail-every 10" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   expect_machine_and_sizes(report);
@@ -272,13 +277,13 @@ TEST(BenchSoak, tells_speed_and_memory_of_ten_parts_and_goes_on_after_every_erro
 }
 
 TEST(BenchSoak, asks_for_a_step_in_each_part) {
-  EXPECT_EQ(run_evenkeel("bench soak --steps 9").status, 2);
+  EXPECT_EQ(run_bench("soak --steps 9").status, 2);
 }
 
 TEST(BenchStep, shows_what_a_trainer_waits_for_steps_that_are_made_ahead) {
   const ScratchFolder scratch;
-  const ProgramResult result = mpirun_evenkeel(
-      2, "bench step --bytes 100000 --samples 8 --repeat 3 --prefetch 2" + json_option(scratch));
+  const ProgramResult result =
+      mpirun_bench(2, "step --bytes 100000 --samples 8 --repeat 3 --prefetch 2" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
   const nlohmann::json report = written(scratch);
   ASSERT_EQ(report.at("prefetch").size(), 2U);
@@ -288,6 +293,20 @@ TEST(BenchStep, shows_what_a_trainer_waits_for_steps_that_are_made_ahead) {
     EXPECT_NEAR(row.at("compute_ms").get<double>(), 1.2 * row.at("data_ms").get<double>(), 1e-6);
     EXPECT_LE(row.at("wait_ms_median"), row.at("wait_ms_max"));
   }
+}
+
+TEST(Bench, refuses_wrong_words_with_status_2) {
+  for (const auto& [words, line] : std::vector<std::pair<std::string, std::string>>{
+           {"", "name a command: pack, plan, exchange"},
+           {"plan --cap 32kb", "--cap: '32kb' is not an integer; allowed: 1 or more"},
+           {"pack --repeat x", "--repeat: 'x' is not an integer; allowed: 1 to 2147483647"},
+           {"read --folder ''", "--folder: needs a value; it is empty"}}) {
+    const ProgramResult result = run_bench(words);
+    EXPECT_EQ(result.status, 2) << words;
+    EXPECT_THAT(result.err, HasSubstr(line));
+  }
+  EXPECT_EQ(mpirun_bench(2, "exchange --bytes none").status, 2);
+  EXPECT_THAT(run_bench("--help").out, HasSubstr("evenkeel-bench pack"));
 }
 
 }  // namespace

@@ -24,11 +24,8 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-constexpr const char* commands[] = {"",           "run",          "plan",          "synth",
-                                    "inspect",    "config",       "config schema", "config show",
-                                    "bench",      "bench pack",   "bench plan",    "bench exchange",
-                                    "bench step", "bench prefix", "bench read",    "bench layers",
-                                    "bench soak", "bench stream", "bench buffer",  "buffer"};
+constexpr const char* commands[] = {"",       "run",           "plan",        "synth", "inspect",
+                                    "config", "config schema", "config show", "feed",  "buffer"};
 
 /// Words that are wrong, and the one line that says so.
 struct WrongWords {
@@ -89,10 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
                    "--html: names the file of --json. Give each a file of its own"},
         WrongWords{"plan --lengths x.csv --json x.csv",
                    "--json: names the file of --lengths. Give each a file of its own"},
-        WrongWords{"bench plan --cap 32kb", "--cap: '32kb' is not an integer; allowed: 1 or more"},
         WrongWords{"synth --out x --prompt-max 8",
                    "--prompt-max: '8' is out of range; allowed: 16 to 1099511627776"},
-        WrongWords{"bench pack --repeat x", "--repeat: 'x' is not an integer; allowed: 1 to 2147483647"},
         WrongWords{"config import x.yaml --from verl --override a.b=1 ~c",
                    "config import: is the command python3 -m evenkeel.config_import of the Python package, "
                    "or evenkeel-import where pip installed it"},
@@ -142,8 +137,7 @@ TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command)
            {"convert a.jsonl ''", "B"},
            {"config show ''", "CONFIG"},
            {"config schema ''", "KEY"},
-           {"bench pack --json ''", "--json"},
-           {"bench read --folder ''", "--folder"}}) {
+           {"plan --lengths x.csv --json ''", "--json"}}) {
     const ProgramResult result = run_evenkeel(words);
     EXPECT_EQ(result.status, 2) << words;
     EXPECT_EQ(result.err, "evenkeel: error: " + option + why + "\n") << words;
@@ -151,7 +145,7 @@ TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command)
 }
 
 TEST(CommandLineUnderALauncher, is_told_by_the_first_rank_alone_and_nobody_hangs) {
-  for (const char* words : {"run job.yaml --stpes 4", "bench exchange --bytes none", "pln"}) {
+  for (const char* words : {"run job.yaml --stpes 4", "pln"}) {
     const ProgramResult result = mpirun_evenkeel(3, words);
     EXPECT_EQ(result.status, 2) << words;
     const std::size_t first = result.err.find("evenkeel: error");

@@ -25,7 +25,7 @@ TEST(Program, tells_its_version_and_teaches_its_use) {
   const ProgramResult help = run_evenkeel("--help");
   EXPECT_EQ(help.status, 0);
   for (const char* word :
-       {"run", "plan", "synth", "inspect", "convert", "config", "bench", "mpirun -n 8 evenkeel run"}) {
+       {"run", "plan", "synth", "inspect", "convert", "config", "mpirun -n 8 evenkeel run"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
   EXPECT_NE(run_evenkeel("").status, 0);

@@ -94,8 +94,7 @@ TEST_F(StandardOutput, that_fails_on_rank_0_fails_the_run_on_every_rank) {
 }
 
 TEST_F(StandardOutput, of_benchmarks_is_checked_too) {
-  const std::string bench =
-      "$mpirun -np 2 sh -c 'exec " EVENKEEL_PROGRAM " bench step --repeat 1 --bytes 10000 ";
+  const std::string bench = "$mpirun -np 2 sh -c 'exec " EVENKEEL_BENCH " step --repeat 1 --bytes 10000 ";
   const ProgramResult full = shell(bench + ">/dev/full'");
   EXPECT_NE(full.status, 0);
   EXPECT_THAT(full.err, HasSubstr("evenkeel: error: standard output: cannot be written: No space left"));

@@ -33,7 +33,7 @@ says 'Stopped: 0 samples received' timeout --preserve-status 2 "$program" buffer
 
 [[ "$("$program" --help)" != *mpirun* ]] || fail "--help shows commands that this program has not"
 
-for arguments in 'run job.yaml --log-level debug' 'inspect rollouts.jsonl' 'bench plan --json x'; do
+for arguments in 'run job.yaml --log-level debug' 'inspect rollouts.jsonl'; do
   status=0
   # shellcheck disable=SC2086
   told=$("$program" $arguments 2>&1) || status=$?

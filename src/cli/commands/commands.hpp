@@ -21,6 +21,5 @@ void add_inspect_command(CLI::App& app, Action& chosen);
 void add_feed_command(CLI::App& app, Action& chosen);
 void add_convert_command(CLI::App& app, Action& chosen);
 void add_config_command(CLI::App& app, Action& chosen);
-void add_bench_command(CLI::App& app, Action& chosen);
 
 }  // namespace evenkeel::cli

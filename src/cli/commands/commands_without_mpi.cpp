@@ -46,8 +46,4 @@ void add_feed_command(CLI::App& app, Action& chosen) {
   add_missing_command(app, chosen, "feed");
 }
 
-void add_bench_command(CLI::App& app, Action& chosen) {
-  add_missing_command(app, chosen, "bench");
-}
-
 }  // namespace evenkeel::cli

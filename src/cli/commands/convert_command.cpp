@@ -46,10 +46,6 @@ struct ConvertOptions {
 constexpr std::int64_t samples_at_once = 256;
 constexpr std::int64_t tokens_at_once = std::int64_t{1} << 20;
 
-constexpr std::array kinds{std::pair{"jsonl", SourceKind::jsonl},
-                           std::pair{"safetensors", SourceKind::safetensors},
-                           std::pair{"megatron", SourceKind::megatron},
-                           std::pair{"lengths", SourceKind::lengths}, std::pair{"dump", SourceKind::dump}};
 constexpr std::array formats{
     std::pair{"jsonl", SampleFormat::jsonl}, std::pair{"safetensors", SampleFormat::safetensors},
     std::pair{"megatron", SampleFormat::megatron}, std::pair{"lengths", SampleFormat::lengths}};
@@ -64,22 +60,6 @@ std::vector<std::string> words_of(const Table& table) {
 template <typename Table>
 auto meaning_of(const Table& table, const std::string& word) {
   return std::ranges::find(table, word, [](const auto& entry) { return std::string(entry.first); })->second;
-}
-
-SourceKind kind_of(const ConvertOptions& options) {
-  if (!options.from_kind.empty()) return meaning_of(kinds, options.from_kind);
-  std::error_code unknown;
-  if (fs::is_directory(options.from, unknown)) return SourceKind::dump;
-  fs::path name = options.from;
-  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
-  const std::string ending = name.extension().string();
-  if (ending == ".jsonl") return SourceKind::jsonl;
-  if (ending == ".safetensors") return SourceKind::safetensors;
-  if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
-  throw ConfigError(options.from.string(), "has a name that does not tell its format",
-                    ending == ".csv"
-                        ? "A length table has no tokens; --from lengths makes them up"
-                        : "Say it: --from " + fmt::format("{}", fmt::join(words_of(kinds), ", ")));
 }
 
 SampleFormat format_of(const ConvertOptions& options) {

@@ -9,7 +9,7 @@ namespace evenkeel {
 namespace {
 
 /// Begins a collective call, which without MPI also ends here.
-StepsAhead& called(ServiceParts& service) {
+StepsAhead& steps_called(ServiceParts& service) {
   require_ranks_of_one_group(service.maker->mesh().world());
   return *service.ahead;
 }
@@ -29,11 +29,11 @@ bool Steps::in_background() const noexcept {
 }
 
 std::optional<Step> Steps::next() {
-  return called(*service_).next();
+  return steps_called(*service_).next();
 }
 
 bool Steps::progress() {
-  return called(*service_).progress();
+  return steps_called(*service_).progress();
 }
 
 }  // namespace evenkeel

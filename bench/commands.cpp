@@ -1,3 +1,5 @@
+#include "bench/commands.hpp"
+
 #include <fmt/format.h>
 
 #include <boost/mpi/environment.hpp>
@@ -5,20 +7,26 @@
 #include <limits>
 
 #include "bench/benchmarks.hpp"
-#include "cli/commands/commands.hpp"
 #include "cli/option_values.hpp"
 #include "cli/rank_failures.hpp"
 #include "cli/terminal/standard_output.hpp"
 #include "io/files/atomic_file.hpp"
 #include "mesh/fail_together.hpp"
 
-namespace evenkeel::cli {
+namespace evenkeel::bench {
 namespace {
 
-void publish(const bench::Report& report, const std::filesystem::path& json) {
-  std::cout << bench::to_markdown(report);
+using cli::Action;
+using cli::positive_number;
+using cli::seed_number;
+using cli::StandardOutput;
+using cli::token_unit;
+using cli::whole_number;
+
+void publish(const Report& report, const std::filesystem::path& json) {
+  std::cout << to_markdown(report);
   StandardOutput::flush();
-  if (!json.empty()) write_text_file(json, bench::to_json(report).dump(2) + "\n");
+  if (!json.empty()) write_text_file(json, to_json(report).dump(2) + "\n");
 }
 
 template <class Options>
@@ -56,10 +64,10 @@ void add_tokens(CLI::App& command, const char* name, std::int64_t& number, const
   add_count(command, name, number, about)->type_name("TOKENS")->transform(token_unit());
 }
 
-void add_pack(CLI::App& bench, Action& chosen) {
-  auto* command = bench.add_subcommand("pack", "The copy kernels against memcpy and loops in PyTorch");
-  auto words = std::make_shared<BenchCommand<bench::PackOptions>>();
-  bench::PackOptions& options = words->options;
+void add_pack(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("pack", "The copy kernels against memcpy and loops in PyTorch");
+  auto words = std::make_shared<BenchCommand<PackOptions>>();
+  PackOptions& options = words->options;
   add_common_options(*command, *words);
   add_count(*command, "--sequences", options.sequences, "Sequences in the batch");
   add_count(*command, "--row-bytes", options.row_bytes, "Bytes of a token's row");
@@ -73,20 +81,19 @@ void add_pack(CLI::App& bench, Action& chosen) {
   command->add_option("--python", options.python, "Python that has torch, to compare with")
       ->type_name("PROGRAM")
       ->capture_default_str();
-  command->footer("Example:\n  evenkeel bench pack --cp 2 --json pack.json");
+  command->footer("Example:\n  evenkeel-bench pack --cp 2 --json pack.json");
   command->callback([words, &chosen] {
     chosen = [words] {
-      publish(bench::bench_pack(words->options), words->json);
+      publish(bench_pack(words->options), words->json);
       return 0;
     };
   });
 }
 
-void add_plan(CLI::App& bench, Action& chosen) {
-  auto* command =
-      bench.add_subcommand("plan", "Partitioning, refinement and capped packing: time and quality");
-  auto words = std::make_shared<BenchCommand<bench::PlanOptions>>();
-  bench::PlanOptions& options = words->options;
+void add_plan(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("plan", "Partitioning, refinement and capped packing: time and quality");
+  auto words = std::make_shared<BenchCommand<PlanOptions>>();
+  PlanOptions& options = words->options;
   add_common_options(*command, *words);
   command->add_option("--lengths", options.lengths, "Length table to draw batches of 64 samples from")
       ->type_name("FILE");
@@ -96,18 +103,18 @@ void add_plan(CLI::App& bench, Action& chosen) {
   command->add_option("--python", options.python, "Python to compare with")
       ->type_name("PROGRAM")
       ->capture_default_str();
-  command->footer("Example:\n  evenkeel bench plan --lengths lengths.csv --draws 50");
+  command->footer("Example:\n  evenkeel-bench plan --lengths lengths.csv --draws 50");
   command->callback([words, &chosen] {
     chosen = [words] {
-      publish(bench::bench_plan(words->options), words->json);
+      publish(bench_plan(words->options), words->json);
       return 0;
     };
   });
 }
 
 template <class Options>
-using CollectiveBenchmark = bench::Report (*)(const boost::mpi::communicator&, const Options&);
-using TransferBenchmark = CollectiveBenchmark<bench::TransferOptions>;
+using CollectiveBenchmark = Report (*)(const boost::mpi::communicator&, const Options&);
+using TransferBenchmark = CollectiveBenchmark<TransferOptions>;
 
 /// Steps are only made ahead by a thread where MPI lets it call.
 template <class Options>
@@ -123,39 +130,39 @@ int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const BenchCommand<
   const boost::mpi::environment environment(threads_for(words.options));
   const boost::mpi::communicator world;
   try {
-    const bench::Report report = benchmark(world, words.options);
+    const Report report = benchmark(world, words.options);
     together(world, [&] {
       if (world.rank() == 0) publish(report, words.json);
     });
     return 0;
   } catch (...) {
-    return tell_failure(world);
+    return cli::tell_failure(world);
   }
 }
 
 /// Returns the command's options, to add to.
-bench::TransferOptions& add_transfer(CLI::App& bench, Action& chosen, const char* name, const char* about,
-                                     TransferBenchmark benchmark) {
-  auto* command = bench.add_subcommand(name, about);
-  auto words = std::make_shared<BenchCommand<bench::TransferOptions>>();
-  bench::TransferOptions& options = words->options;
+TransferOptions& add_transfer(CLI::App& app, Action& chosen, const char* name, const char* about,
+                              TransferBenchmark benchmark) {
+  auto* command = app.add_subcommand(name, about);
+  auto words = std::make_shared<BenchCommand<TransferOptions>>();
+  TransferOptions& options = words->options;
   add_common_options(*command, *words);
   add_count(*command, "--bytes", options.bytes, "Bytes of samples each rank holds, roughly");
   command->add_option("--samples", options.samples, "Samples over all ranks; 64 a rank by default")
       ->type_name("COUNT")
       ->check(whole_number(1));
   add_tokens(*command, "--cap", options.cap, "Tokens of a micro-batch");
-  command->footer(std::string("Example, under mpirun:\n  mpirun -n 4 evenkeel bench ") + name);
+  command->footer(std::string("Example, under mpirun:\n  mpirun -n 4 evenkeel-bench ") + name);
   command->callback([words, benchmark, &chosen] {
     chosen = [words, benchmark] { return run_on_all_ranks(benchmark, *words); };
   });
   return options;
 }
 
-void add_prefix(CLI::App& bench, Action& chosen) {
-  auto* command = bench.add_subcommand("prefix", "Shared prefixes against repeated ones, moved and packed");
-  auto words = std::make_shared<BenchCommand<bench::PrefixOptions>>();
-  bench::PrefixOptions& options = words->options;
+void add_prefix(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("prefix", "Shared prefixes against repeated ones, moved and packed");
+  auto words = std::make_shared<BenchCommand<PrefixOptions>>();
+  PrefixOptions& options = words->options;
   add_common_options(*command, *words);
   add_tokens(*command, "--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly");
   command->add_option("--response", options.response, "Tokens of a response")
@@ -164,16 +171,16 @@ void add_prefix(CLI::App& bench, Action& chosen) {
       ->check(whole_number(4, 1 << 20))
       ->capture_default_str();
   add_tokens(*command, "--cap", options.cap, "Tokens of a micro-batch");
-  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench prefix");
+  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel-bench prefix");
   command->callback(
-      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_prefix, *words); }; });
+      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench_prefix, *words); }; });
 }
 
-void add_read(CLI::App& bench, Action& chosen) {
+void add_read(CLI::App& app, Action& chosen) {
   auto* command =
-      bench.add_subcommand("read", "Samples from a file that is not cached, in order against shuffled");
-  auto words = std::make_shared<BenchCommand<bench::ReadOptions>>();
-  bench::ReadOptions& options = words->options;
+      app.add_subcommand("read", "Samples from a file that is not cached, in order against shuffled");
+  auto words = std::make_shared<BenchCommand<ReadOptions>>();
+  ReadOptions& options = words->options;
   add_common_options(*command, *words);
   command
       ->add_option("--folder", options.folder,
@@ -181,16 +188,14 @@ void add_read(CLI::App& bench, Action& chosen) {
       ->type_name("FOLDER");
   add_count(*command, "--bytes", options.bytes, "Bytes of the file");
   add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
-  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel bench read --folder /data");
-  command->callback(
-      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_read, *words); }; });
+  command->footer("Example, under mpirun:\n  mpirun -n 2 evenkeel-bench read --folder /data");
+  command->callback([words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench_read, *words); }; });
 }
 
-void add_soak(CLI::App& bench, Action& chosen) {
-  auto* command =
-      bench.add_subcommand("soak", "Very many steps: whether their time and memory stay the same");
-  auto words = std::make_shared<BenchCommand<bench::SoakOptions>>();
-  bench::SoakOptions& options = words->options;
+void add_soak(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("soak", "Very many steps: whether their time and memory stay the same");
+  auto words = std::make_shared<BenchCommand<SoakOptions>>();
+  SoakOptions& options = words->options;
   add_json(*command, *words);
   command->add_option("--steps", options.steps, "Steps of the run")
       ->type_name("COUNT")
@@ -203,16 +208,15 @@ void add_soak(CLI::App& bench, Action& chosen) {
                    "Make a reader throw on one rank after every this many steps; never by default")
       ->type_name("STEPS")
       ->check(whole_number(1));
-  command->footer("Example, under mpirun:\n  mpirun -n 4 evenkeel bench soak --fail-every 100");
-  command->callback(
-      [words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench::bench_soak, *words); }; });
+  command->footer("Example, under mpirun:\n  mpirun -n 4 evenkeel-bench soak --fail-every 100");
+  command->callback([words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench_soak, *words); }; });
 }
 
-void add_stream(CLI::App& bench, Action& chosen) {
-  auto* command = bench.add_subcommand(
+void add_stream(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
       "stream", "Steps formed while samples arrive: their time, and that of a job that generates and trains");
-  auto words = std::make_shared<BenchCommand<bench::StreamOptions>>();
-  bench::StreamOptions& options = words->options;
+  auto words = std::make_shared<BenchCommand<StreamOptions>>();
+  StreamOptions& options = words->options;
   add_common_options(*command, *words);
   command
       ->add_option("--lengths", options.lengths,
@@ -224,20 +228,20 @@ void add_stream(CLI::App& bench, Action& chosen) {
   add_count(*command, "--steps", options.steps, "Steps of a run");
   add_count(*command, "--cap", options.cap, "Tokens of a micro-batch, at least 4096");
   add_count(*command, "--dp", options.dp, "DP ranks that steps are planned for");
-  command->footer("Example:\n  evenkeel bench stream --lengths lengths.csv --dp 32");
+  command->footer("Example:\n  evenkeel-bench stream --lengths lengths.csv --dp 32");
   command->callback([words, &chosen] {
     chosen = [words] {
-      publish(bench::bench_stream(words->options), words->json);
+      publish(bench_stream(words->options), words->json);
       return 0;
     };
   });
 }
 
-void add_buffer(CLI::App& bench, Action& chosen) {
-  auto* command = bench.add_subcommand(
+void add_buffer(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand(
       "buffer", "Samples that producers send to a buffer: until they are on the disk, and in memory");
-  auto words = std::make_shared<BenchCommand<bench::BufferBenchOptions>>();
-  bench::BufferBenchOptions& options = words->options;
+  auto words = std::make_shared<BenchCommand<BufferBenchOptions>>();
+  BufferBenchOptions& options = words->options;
   add_common_options(*command, *words);
   command
       ->add_option("--folder", options.folder,
@@ -255,10 +259,10 @@ void add_buffer(CLI::App& bench, Action& chosen) {
       ->type_name("SECONDS")
       ->check(positive_number())
       ->capture_default_str();
-  command->footer("Example:\n  evenkeel bench buffer --folder /data --held 0");
+  command->footer("Example:\n  evenkeel-bench buffer --folder /data --held 0");
   command->callback([words, &chosen] {
     chosen = [words] {
-      publish(bench::bench_buffer(words->options), words->json);
+      publish(bench_buffer(words->options), words->json);
       return 0;
     };
   });
@@ -266,31 +270,26 @@ void add_buffer(CLI::App& bench, Action& chosen) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, Action& chosen) {
-  auto* command = app.add_subcommand("bench", "Measure on this machine, as Markdown tables");
-  command->require_subcommand(1);
-  add_pack(*command, chosen);
-  add_plan(*command, chosen);
-  add_transfer(*command, chosen, "exchange",
-               "Every exchange path against MPI_Alltoallv and memcpy of the same bytes",
-               bench::bench_exchange);
-  add_transfer(*command, chosen, "layers", "A field of layers to the stages that have them, against memcpy",
-               bench::bench_layers);
-  bench::TransferOptions& step =
-      add_transfer(*command, chosen, "step", "The phases of a step, which add up to it", bench::bench_step);
-  command->get_subcommand("step")
+void add_commands(CLI::App& app, Action& chosen) {
+  add_pack(app, chosen);
+  add_plan(app, chosen);
+  add_transfer(app, chosen, "exchange",
+               "Every exchange path against MPI_Alltoallv and memcpy of the same bytes", bench_exchange);
+  add_transfer(app, chosen, "layers", "A field of layers to the stages that have them, against memcpy",
+               bench_layers);
+  TransferOptions& step =
+      add_transfer(app, chosen, "step", "The phases of a step, which add up to it", bench_step);
+  app.get_subcommand("step")
       ->add_option("--prefetch", step.prefetch,
                    "Also make this many steps ahead, and measure how long a trainer waits if its compute "
                    "takes 1.2 times as long as the data work")
       ->type_name("STEPS")
       ->check(whole_number(1, 16));
-  add_prefix(*command, chosen);
-  add_read(*command, chosen);
-  add_stream(*command, chosen);
-  add_buffer(*command, chosen);
-  add_soak(*command, chosen);
-  command->footer(
-      "Examples:\n  evenkeel bench pack\n  mpirun -n 4 evenkeel bench exchange --json exchange.json");
+  add_prefix(app, chosen);
+  add_read(app, chosen);
+  add_stream(app, chosen);
+  add_buffer(app, chosen);
+  add_soak(app, chosen);
 }
 
-}  // namespace evenkeel::cli
+}  // namespace evenkeel::bench

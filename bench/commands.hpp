@@ -1,0 +1,10 @@
+#pragma once
+
+#include "cli/commands/commands.hpp"
+
+namespace evenkeel::bench {
+
+/// Adds all benchmarks as commands of `app`; the one that the user chooses sets `chosen`.
+void add_commands(CLI::App& app, cli::Action& chosen);
+
+}  // namespace evenkeel::bench
