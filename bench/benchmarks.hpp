@@ -73,6 +73,19 @@ struct ReadOptions {
 /// 32 and 256 KiB. The report is rank 0's.
 [[nodiscard]] Report bench_read(const boost::mpi::communicator& world, const ReadOptions& options);
 
+/// A job whose samples a feeder reads, against the same one that reads its files itself.
+struct FeedOptions {
+  std::filesystem::path folder;  ///< where files and the buffer are made; empty: the one for temporary files
+  std::int64_t samples = 1024;   ///< of a step, over all ranks
+  std::int64_t steps = 20;       ///< of a run
+  std::int64_t prefetch = 1;     ///< steps made ahead, where they are
+  int rounds = 5;
+};
+/// Collective over `world`, of one node: how long trainers wait for steps and how long a step takes them,
+/// where they read a file themselves, when they need a step or ahead, and where one `evenkeel feed` reads it
+/// and sends samples to a buffer. The report is rank 0's.
+[[nodiscard]] Report bench_feed(const boost::mpi::communicator& world, const FeedOptions& options);
+
 /// Steps formed from samples that arrive while a job trains.
 struct StreamOptions {
   std::vector<std::string>

@@ -192,6 +192,20 @@ void add_read(CLI::App& app, Action& chosen) {
   command->callback([words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench_read, *words); }; });
 }
 
+void add_feed(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("feed", "How long trainers wait: reading themselves, against a feeder");
+  auto words = std::make_shared<BenchCommand<FeedOptions>>();
+  FeedOptions& options = words->options;
+  add_common_options(*command, *words);
+  command->add_option("--folder", options.folder, "Where to make files and the buffer; $TMPDIR by default")
+      ->type_name("FOLDER");
+  add_count(*command, "--samples", options.samples, "Samples of a step, over all ranks");
+  add_count(*command, "--steps", options.steps, "Steps of a run");
+  add_count(*command, "--prefetch", options.prefetch, "Steps made ahead of the trainer");
+  command->footer("Example, under mpirun:\n  mpirun -n 1 --bind-to core evenkeel-bench feed");
+  command->callback([words, &chosen] { chosen = [words] { return run_on_all_ranks(&bench_feed, *words); }; });
+}
+
 void add_soak(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand("soak", "Very many steps: whether their time and memory stay the same");
   auto words = std::make_shared<BenchCommand<SoakOptions>>();
@@ -287,6 +301,7 @@ void add_commands(CLI::App& app, Action& chosen) {
       ->check(whole_number(1, 16));
   add_prefix(app, chosen);
   add_read(app, chosen);
+  add_feed(app, chosen);
   add_stream(app, chosen);
   add_buffer(app, chosen);
   add_soak(app, chosen);

@@ -29,23 +29,33 @@ std::string folder_of(pid_t process) {
 
 }  // namespace
 
-BufferProcess::BufferProcess(const std::filesystem::path& folder, std::int64_t capacity) {
+EvenkeelProcess::EvenkeelProcess(std::vector<std::string> words, int output) {
   const std::string program = evenkeel_program();
-  std::vector<std::string> words{program, "buffer",        "--listen",   "127.0.0.1:0",
-                                 "--dir", folder.string(), "--capacity", std::to_string(capacity)};
+  words.insert(words.begin(), program);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  const int error = ::posix_spawn(&id_, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw system_error(program, "cannot be started", error);
+}
+
+EvenkeelProcess::~EvenkeelProcess() {
+  ::kill(id_, SIGTERM);
+  ::waitpid(id_, nullptr, 0);
+}
+
+BufferProcess::BufferProcess(const std::filesystem::path& folder, std::int64_t capacity) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("pipe", "cannot be made", errno);
   output_ = ends[0];
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  const int error = ::posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
+  process_.emplace(std::vector<std::string>{"buffer", "--listen", "127.0.0.1:0", "--dir", folder.string(),
+                                            "--capacity", std::to_string(capacity)},
+                   ends[1]);
   ::close(ends[1]);
-  if (error != 0) throw system_error(program, "cannot be started", error);
   std::string said;
   char letter = 0;
   while (!(said.find("Listening on ") != std::string::npos && said.back() == '\n')) {
@@ -56,15 +66,12 @@ BufferProcess::BufferProcess(const std::filesystem::path& folder, std::int64_t c
 }
 
 BufferProcess::~BufferProcess() {
-  if (process_ > 0) {
-    ::kill(process_, SIGTERM);
-    ::waitpid(process_, nullptr, 0);
-  }
+  process_.reset();
   if (output_ >= 0) ::close(output_);
 }
 
 std::int64_t BufferProcess::memory() const {
-  std::ifstream status(folder_of(process_) + "status");
+  std::ifstream status(folder_of(process_->id()) + "status");
   std::int64_t kib = 0;
   for (std::string word; status >> word;) {
     std::int64_t value = 0;
@@ -75,7 +82,7 @@ std::int64_t BufferProcess::memory() const {
 
 std::int64_t BufferProcess::processor_time() const {
   std::int64_t sum = 0;
-  for (const auto& task : std::filesystem::directory_iterator(folder_of(process_) + "task")) {
+  for (const auto& task : std::filesystem::directory_iterator(folder_of(process_->id()) + "task")) {
     std::int64_t nanoseconds = 0;
     if (std::ifstream(task.path() / "schedstat") >> nanoseconds) sum += nanoseconds;
   }

@@ -4,9 +4,28 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace evenkeel::bench {
+
+/// A command of `evenkeel`, which is in the folder of this program, as a process of its own until this object
+/// goes.
+class EvenkeelProcess {
+ public:
+  /// Starts it with these words; what it prints to standard output goes to the file descriptor `output`.
+  /// Throws IoError.
+  EvenkeelProcess(std::vector<std::string> words, int output);
+  ~EvenkeelProcess();
+  EvenkeelProcess(const EvenkeelProcess&) = delete;
+  EvenkeelProcess& operator=(const EvenkeelProcess&) = delete;
+
+  [[nodiscard]] pid_t id() const noexcept { return id_; }
+
+ private:
+  pid_t id_ = 0;
+};
 
 /// `evenkeel buffer`, whose program is beside this one, as a process of its own until this object is
 /// destroyed.
@@ -25,7 +44,7 @@ class BufferProcess {
   [[nodiscard]] std::int64_t processor_time() const;
 
  private:
-  pid_t process_ = 0;
+  std::optional<EvenkeelProcess> process_;
   int output_ = -1;
   int port_ = 0;
 };
