@@ -28,6 +28,7 @@ class Settings:
     groups: int  # of a step
     max_staleness: int | None
     on_stale: str
+    deadline: int | None  # of groups, in seconds
     ticket_deadline: int
     state_every: int
     look_ahead: int
@@ -51,7 +52,8 @@ def draw_settings(draw):
     group_size = draw.randint(1, 3)
     max_staleness, on_stale = draw.choice([(None, 'wait'), (1, 'wait'), (2, 'wait'), (2, 'drop'), (2, 'mask')])
     return Settings(draw.choice(['lmdb', 'lmdb', 'lmdb', 'memory']), group_size, draw.randint(1, group_size), draw.randint(1, 3),
-                    max_staleness, on_stale, draw.choice([1, 600]), draw.randint(1, 3), draw.choice([0, 0, 2]))
+                    max_staleness, on_stale, draw.choice([None, None, 1]), draw.choice([1, 600]), draw.randint(1, 3),
+                    draw.choice([0, 0, 2]))
 
 
 class Draws:
@@ -100,7 +102,8 @@ class Draws:
     def _send(self):
         keys = self._new_samples(self._draw.randint(1, 3 * self.settings.group_size))
         return Event('send', {'keys': keys, 'behind': [self._draw.choice([0, 0, 1, 2, 4]) for _ in keys],
-                              'holder': f'worker-{self._draw.randint(0, 2)}', 'repeats': self._draw.choice([0, 0, 1])})
+                              'holder': f'worker-{self._draw.randint(0, 2)}', 'repeats': self._draw.choice([0, 0, 1]),
+                              'packing': self._draw.choice(['', '', 'gzip'])})
 
     def _send_again(self):
         return Event('send_again', {'share': self._draw.random(), 'seed': self._draw.randrange(1 << 30),

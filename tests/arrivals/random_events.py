@@ -7,6 +7,7 @@ the sums of the buffer must be right. At the end every sample that was accepted 
 buffer tells, and the job ends with status 0."""
 import argparse
 import concurrent.futures
+import gzip
 import json
 import os
 import pathlib
@@ -86,7 +87,8 @@ class Play:
         settings = self._settings
         rules = {'group_size': settings.group_size, 'min_group': settings.min_group, 'on_stale': settings.on_stale,
                  'ticket_deadline': settings.ticket_deadline}
-        return {**rules, 'max_staleness': settings.max_staleness} if settings.max_staleness is not None else rules
+        optional = {'max_staleness': settings.max_staleness, 'deadline': settings.deadline}
+        return {**rules, **{name: value for name, value in optional.items() if value is not None}}
 
     def _start_buffer(self, **changed):
         options = ['--store', 'memory'] if self._settings.store == 'memory' else ['--dir', str(self._folder / 'kept')]
@@ -114,8 +116,8 @@ class Play:
         config = self._folder / 'job.yaml'
         config.write_text(json.dumps({
             'source': {'kind': 'stream', 'path': f'http://{self._address}'}, 'micro_batch': {'max_tokens': MOST_TOKENS},
-            'batch': {'global_batch': self._settings.group_size * self._settings.groups},
-            'stream': {'patience': LIMIT, 'look_ahead': self._settings.look_ahead}, 'watchdog': {'seconds': 30}}), encoding='utf-8')
+            'batch': {'global_batch': self._settings.group_size * self._settings.groups}, 'watchdog': {'seconds': 30},
+            'stream': {'patience': LIMIT, 'look_ahead': self._settings.look_ahead}}), encoding='utf-8')
         return config
 
     def _begin_job(self, ranks):
@@ -124,7 +126,7 @@ class Play:
         self._runs.append(run)
         (self._folder / 'job.log').unlink(missing_ok=True)
         self._job = self._start('job', self._command(
-            ranks, self._config(), '--state', self._folder / 'state', '--state-every', str(self._settings.state_every), '--resume',
+            ranks, self._config(), '--resume', '--state', self._folder / 'state', '--state-every', str(self._settings.state_every),
             '--dump', run.dump))
 
     def start_job(self, ranks):
@@ -168,13 +170,14 @@ class Play:
 
     # Events of producers.
 
-    def send(self, keys, behind, holder, repeats):
+    def send(self, keys, behind, holder, repeats, packing):
         for key, versions in zip(keys, behind):
             version = max(0, self._version - versions)
             self._lines.setdefault(key, json.dumps({**self._draws.samples[key], 'version': version}) + '\n')
-        body = ''.join(self._lines[key] for key in keys)
+        body = ''.join(self._lines[key] for key in keys).encode()
+        headers = {'Evenkeel-Holder': holder, 'Content-Encoding': packing or 'identity'}
         for again in range(1 + repeats):
-            code, answer = self._post('samples', body.encode(), {'Evenkeel-Holder': holder})
+            code, answer = self._post('samples', gzip.compress(body) if packing else body, headers)
             require(code == 200, 'samples are refused:', answer)
             fresh = sum(answer.get(word, 0) for word in ('accepted', 'stale', 'dropped'))
             expected = (0, len(keys)) if again else (len(keys), 0)
@@ -223,10 +226,10 @@ class Play:
     def lose_tickets(self, groups, holder, key):
         """The answer is lost; the same request gets the same tickets, unless these have expired."""
         body = json.dumps({'groups': groups}).encode()
+        head = (f'POST /v1/tickets HTTP/1.1\r\nHost: buffer\r\nEvenkeel-Holder: {holder}\r\nIdempotency-Key: {key}\r\n'
+                f'Content-Length: {len(body)}\r\n\r\n')
         with socket.create_connection(self._address.split(':')) as lost:
-            lost.sendall(b'POST /v1/tickets HTTP/1.1\r\nHost: buffer\r\nEvenkeel-Holder: ' + holder.encode() +
-                         b'\r\nIdempotency-Key: ' + key.encode() + b'\r\nContent-Length: ' + str(len(body)).encode() + b'\r\n\r\n' +
-                         body)
+            lost.sendall(head.encode() + body)
         before = self._status()
         granted = [self._tickets(groups, holder, key) for _ in range(3)]
         after = self._status()
@@ -409,15 +412,16 @@ class Play:
 
     def _require_accounts(self, samples):
         settings = self._settings
-        rules = Rules(settings.group_size, settings.min_group, settings.groups, settings.max_staleness, settings.on_stale == 'mask')
+        masks_stale = settings.on_stale == 'mask'
+        rules = Rules(settings.group_size, settings.min_group, settings.groups, settings.max_staleness, masks_stale)
         account = Accountant(self._draws.samples, rules).account(self._runs)
         require(not account.errors, *account.errors[:5])
         require((samples['trained'], samples['formed'], samples['waiting']) == (account.trained, 0, 0), account.trained,
                 'samples are in steps, and the buffer says', samples)
         dropped = samples['dropped']
         require(dropped['filtered'] == 0 and (settings.max_staleness is not None or dropped['stale'] == 0), samples)
-        if settings.max_staleness is not None and settings.on_stale != 'mask':
-            return
+        if settings.deadline or (settings.max_staleness is not None and settings.on_stale != 'mask'):
+            return  # groups may have been closed or dropped at any time
         trained = {key for run in self._runs for key in account.keys}
         for group in range(len(self._draws.samples) // settings.group_size):
             keys = set(self._keys_of(group))
