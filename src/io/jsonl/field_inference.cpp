@@ -181,8 +181,10 @@ void Survey::walk_leaf(const element& value, std::size_t depth) {
   leaf_depth = depth;
   switch (value.type()) {
     case element_type::INT64:
+      has_wide_integers |= !is_exact_in_float32(value.get_int64().value_unsafe());
+      return add(DType::int64);
     case element_type::UINT64:
-      has_wide_integers = has_wide_integers || is_wide_integer(value);
+      has_wide_integers |= !is_exact_in_float32(value.get_uint64().value_unsafe());
       return add(DType::int64);
     case element_type::DOUBLE:
       return add(DType::float32);

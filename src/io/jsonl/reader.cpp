@@ -49,11 +49,12 @@ bool read_element(const element& value, std::int64_t& out) {
   return !value.get(out);
 }
 bool read_element(const element& value, float& out) {
-  if (is_wide_integer(value)) return false;
+  constexpr double most_exact = 1 << std::numeric_limits<float>::digits;  // as all integers below it are
   double number = 0;
   if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
     return false;
   }
+  if (std::abs(number) > most_exact && is_wide_integer(value)) return false;
   out = static_cast<float>(number);
   return true;
 }

@@ -30,7 +30,9 @@ void append(JsonlSchema& schema, FieldView field);
 /// Whether float32 holds an integer of this magnitude exactly.
 [[nodiscard]] constexpr bool is_exact_in_float32(std::uint64_t magnitude) noexcept {
   constexpr int significant_bits = std::numeric_limits<float>::digits;
-  return magnitude == 0 || std::bit_width(magnitude >> std::countr_zero(magnitude)) <= significant_bits;
+  constexpr std::uint64_t most_exact = std::uint64_t{1} << significant_bits;  // as all integers below it are
+  return magnitude <= most_exact ||
+         std::bit_width(magnitude >> std::countr_zero(magnitude)) <= significant_bits;
 }
 [[nodiscard]] constexpr bool is_exact_in_float32(std::int64_t value) noexcept {
   const auto bits = static_cast<std::uint64_t>(value);
