@@ -100,11 +100,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(CommandLineThatLacksSomething, is_told_with_the_name_of_what_is_wrong_and_where_to_read_on) {
   for (const auto& [words, name, see] : std::vector<std::array<std::string, 3>>{
            {"", "subcommand", "evenkeel --help"},
-           {"bench", "subcommand", "evenkeel bench --help"},
+           {"config", "subcommand", "evenkeel config --help"},
            {"run", "CONFIG", "evenkeel run --help"},
            {"run job.yaml --steps", "--steps", "evenkeel run --help"},
            {"run job.yaml --dump a --dump b", "--dump", "evenkeel run --help"},
-           {"run job.yaml --log-all-ranks=3", "--log-all-ranks", "evenkeel run --help"}}) {
+           {"run job.yaml --log-all-ranks=3", "log-all-ranks", "evenkeel run --help"}}) {
     const ProgramResult result = run_evenkeel(words);
     EXPECT_EQ(result.status, 2) << words;
     EXPECT_THAT(result.err,
