@@ -297,7 +297,7 @@ TEST(BenchStep, shows_what_a_trainer_waits_for_steps_that_are_made_ahead) {
 
 TEST(Bench, refuses_wrong_words_with_status_2) {
   for (const auto& [words, line] : std::vector<std::pair<std::string, std::string>>{
-           {"", "name a command: pack, plan, exchange"},
+           {"", "See: evenkeel-bench --help"},
            {"plan --cap 32kb", "--cap: '32kb' is not an integer; allowed: 1 or more"},
            {"pack --repeat x", "--repeat: 'x' is not an integer; allowed: 1 to 2147483647"},
            {"read --folder ''", "--folder: needs a value; it is empty"}}) {
