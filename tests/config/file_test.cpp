@@ -393,7 +393,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 103u);
+  EXPECT_EQ(keys, 102u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
