@@ -130,7 +130,8 @@ TEST_F(ForeignSteps, of_streams_are_read_by_all_and_go_on_from_a_state) {
   ServiceState same = expected.state();
   stream.describe(same);
   EXPECT_EQ(to_text(reached), to_text(same));
-  DataService service(foreign_, config, reached, foreign);
+  DataService service(foreign_, config, reached);
+  service.require_same_sources(foreign);
   const Step next = service.step(foreign.read(2));
   EXPECT_EQ(next.index, 2);
   expect_equal(next, expected.step(stream.read(2)));

@@ -168,8 +168,8 @@ TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them)
     }
     return "it went on";
   };
-  const auto make_ahead = [&](const ServiceState& from, ChangedJob changed = ChangedJob::refused) {
-    DataService service(world, config, from, changed);
+  const auto make_ahead = [&](const ServiceState& from, ChangedJob accepts = ChangedJob::refused) {
+    DataService service(world, config, from, accepts);
     const Steps steps = service.steps(stream);
   };
   const auto bring = [&](const ServiceState& from) {

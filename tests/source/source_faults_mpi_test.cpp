@@ -138,7 +138,8 @@ TEST(Faults, memory_that_a_rank_lacks_while_sources_are_mixed_or_a_job_goes_on_i
     SampleStream stream(world, config);
     ServiceState state = together(world, [&] { return state_of_new_job(config); });  // local
     stream.describe(state);
-    const DataService service(world, config, state, stream);
+    DataService service(world, config, state);
+    service.require_same_sources(stream);
     return stream.num_samples();
   };
   const std::int64_t samples = go_on();
