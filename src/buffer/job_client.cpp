@@ -291,7 +291,7 @@ std::string JobClient::status() {
 
 BufferRules JobClient::rules() {
   return connection_->of_json(status(), [](const json& in) {
-    return BufferRules{in.at("group_size"), in.at("version")};
+    return BufferRules{in.at("group_size"), in.at("version"), in.at("capacity")};
   });
 }
 

@@ -35,7 +35,8 @@ struct JobBegun {
 /// What a producer needs to know of a buffer.
 struct BufferRules {
   std::int64_t group_size = 1;
-  std::int64_t version = 0;  ///< of the policy
+  std::int64_t version = 0;   ///< of the policy
+  std::int64_t capacity = 0;  ///< in bytes
 };
 
 /// What became of the samples of a request.

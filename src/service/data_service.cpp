@@ -38,7 +38,7 @@ StepMaker& called(ServiceParts& parts) {
 /// Throws unless steps can be made ahead now. On replicated data.
 void require_free_for_steps(const ServiceParts& parts) {
   if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
-  if (parts.ahead)
+  if (parts.makes_ahead)
     throw InputError("service", "already makes steps ahead, and has one position",
                      "Destroy these Steps first");
   if (parts.has_made_steps)
@@ -49,7 +49,7 @@ void require_free_for_steps(const ServiceParts& parts) {
 /// Throws unless the trainer can bring samples. On replicated data.
 void require_free_for_samples(const ServiceParts& parts) {
   if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
-  if (parts.ahead || parts.ended)
+  if (parts.ahead)
     throw InputError("service", "makes steps ahead, and has one position",
                      "Use another service for samples that the trainer brings");
 }
@@ -57,8 +57,8 @@ void require_free_for_samples(const ServiceParts& parts) {
 }  // namespace
 
 ServiceState ServiceParts::state() const {
-  if (!ahead && !ended) return maker->state();
-  ServiceState state = ahead ? ahead->state() : *ended;
+  if (!ahead) return maker->state();
+  ServiceState state = ahead->state();
   for (const auto& [profile, cost] : maker->state().costs)
     if (profile != profile_ahead) state.costs.insert_or_assign(profile, cost);
   return state;
@@ -105,6 +105,7 @@ Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string
                 }));
   parts_->ahead.emplace(maker.mesh().world(), maker.config(),
                         StepsWanted{num_steps, std::move(read), std::move(profile)}, from);
+  parts_->makes_ahead = true;
   return Steps(*parts_);
 }
 

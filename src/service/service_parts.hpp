@@ -15,11 +15,11 @@ namespace evenkeel {
 struct ServiceParts {
   std::optional<StepMaker> maker;         // of later passes, and of steps that the trainer makes itself
   std::optional<ServiceState> unchecked;  // the state to resume from, until its sources were compared
-  std::optional<ServiceState> ended;      // of steps made ahead that have ended: where, and their costs
   std::string profile_ahead;              // of the latest steps made ahead
   bool has_made_steps = false;            // of samples that the trainer brought
   const RaggedBatch no_fields;
-  std::optional<StepsAhead> ahead;  // while there are Steps
+  std::optional<StepsAhead> ahead;  // the latest, which keeps its position when its Steps end
+  bool makes_ahead = false;         // there are Steps
 
   [[nodiscard]] ServiceState state() const;
 };

@@ -119,11 +119,12 @@ TEST(CFaults, of_putting_results_are_shared_by_collecting_them) {
 }
 
 TEST(CFaults, of_streams_are_shared) {
-  const Held<evenkeel_service> service = c_service(
+  const char* const job =
       "source: {kind: synthetic, samples: 12}\n"
       "batch: {global_batch: 4}\n"
       "exchange: {prefetch: 0}\n"
-      "micro_batch: {max_tokens: 65536}\n");
+      "micro_batch: {max_tokens: 65536}\n";
+  Held<evenkeel_service> service = c_service(job);
   expect_faults_to_be_shared([&] {
     evenkeel_stream* stream = nullptr;
     const evenkeel_status status = evenkeel_stream_create(service.get(), nullptr, 0, &stream);
@@ -138,6 +139,7 @@ TEST(CFaults, of_streams_are_shared) {
     {
       const FailingNew::Paused paused;
       stream.reset();
+      service = c_service(job);  // the same one would continue after the step before
       stream = made<evenkeel_stream>(open);
     }
     evenkeel_step* step = nullptr;

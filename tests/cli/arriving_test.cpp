@@ -70,8 +70,8 @@ TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample)
   EXPECT_THAT(told.err, HasSubstr("samples that arrive, no end known"));
   // Of version 0 are all: two steps' are fresh enough, and the last group is dropped.
   EXPECT_THAT(told.out,
-              AllOf(HasSubstr("10: 8 trained, 0 in steps, 0 waiting, 2\n"),
-                    HasSubstr("dropped (2 stale); 1 duplicate\n"), HasSubstr("4 by 0, 4 by 1 version\n")));
+              AllOf(HasSubstr("10: 8 trained, 0 in steps, 0 waiting, 2 dropped (2 stale); 1 duplicate\n"),
+                    HasSubstr("4 by 0, 4 by 1 version\n")));
   const auto arrivals = nlohmann::json::parse(read_text(report + "/report.json")).at("arrivals");
   EXPECT_EQ(arrivals.at("trained"), 8);
   EXPECT_EQ(arrivals.at("dropped").at("stale"), 2);

@@ -78,13 +78,12 @@ TEST_F(Feed, sends_what_a_job_would_read_from_the_same_files) {
   ASSERT_EQ(sent.status, 0) << sent.err;
   EXPECT_THAT(sent.out, HasSubstr("sent 40 samples, "));
   EXPECT_THAT(sent.out, HasSubstr("; 40 new, 0 duplicates, 0 stale\n"));
-  write_text(scratch_ / "job.yaml",
-             "source: {kind: stream, path: '" + door_->url() + "'}\nbatch: {global_batch: 8}\n");
+  write_text(scratch_ / "job.yaml", "source: {kind: stream, path: '" + door_->url() +
+                                        "'}\nbatch: {global_batch: 8}\nstream: {patience: 60}\n");
   ASSERT_EQ(mpirun_evenkeel(2, "run " + in("job.yaml") + " --dump " + in("fed")).status, 0);
-  ASSERT_EQ(mpirun_evenkeel(2, "run " + in("job.yaml") + " --set source.kind=jsonl --set source.path=" +
-                                   in("a.jsonl") + " --dump " + in("read"))
-                .status,
-            0);
+  write_text(scratch_ / "file.yaml",
+             "source: {kind: jsonl, path: " + in("a.jsonl") + "}\nbatch: {global_batch: 8}\n");
+  ASSERT_EQ(mpirun_evenkeel(2, "run " + in("file.yaml") + " --dump " + in("read")).status, 0);
   convert_dump("fed", "uid,index,version", "fed.jsonl");
   convert_dump("read", "uid", "read.jsonl");
   EXPECT_TRUE(read_text(in("fed.jsonl")) == read_text(in("read.jsonl")));
@@ -112,7 +111,8 @@ TEST_F(Feed, filters_samples_and_reads_every_kind_of_source) {
   open(1);
   EXPECT_THAT(feed(in("b.safetensors")).out, HasSubstr("sent 40 samples"));
   write_text(scratch_ / "job.yaml", "sources: {short: {kind: jsonl, path: " + in("a.jsonl") +
-                                        "}, made: {kind: synthetic, samples: 8}}\nmesh: {tp: 2}\n"
+                                        "}, again: {kind: safetensors, path: " + in("b.safetensors") +
+                                        "}}\nmesh: {tp: 2}\n"
                                         "batch: {max_length: 50, too_long: drop, epochs: 2}\n");
   const ProgramResult filtered = feed("--config " + in("job.yaml"));
   EXPECT_EQ(filtered.status, 0) << filtered.err;
@@ -124,8 +124,9 @@ TEST_F(Feed, waits_for_room_in_a_full_buffer_and_loses_nothing) {
   open(1, 1 << 20);
   expect_refused(in("large.jsonl") + " --patience 1", HasSubstr("full"));
   auto feeder = std::async(std::launch::async, [&] { return feed(in("large.jsonl") + " --end"); });
-  write_text(scratch_ / "job.yaml", "source: {kind: stream, path: '" + door_->url() +
-                                        "'}\nbatch: {global_batch: 20}\nmicro_batch: {max_tokens: 64k}\n");
+  write_text(scratch_ / "job.yaml",
+             "source: {kind: stream, path: '" + door_->url() +
+                 "'}\nbatch: {global_batch: 20}\nmicro_batch: {max_tokens: 64k}\nstream: {patience: 60}\n");
   const ProgramResult job = mpirun_evenkeel(2, "run " + in("job.yaml") + " --state " + in("state"));
   EXPECT_EQ(job.status, 0) << job.err;
   EXPECT_EQ(feeder.get().status, 0);
@@ -133,13 +134,14 @@ TEST_F(Feed, waits_for_room_in_a_full_buffer_and_loses_nothing) {
 }
 
 TEST_F(Feed, refuses_what_cannot_have_a_key_or_depends_on_the_job) {
+  write_text(scratch_ / "stream.yaml", "source: {kind: stream, path: '" + door_->url() + "'}\n");
   open(2);
   expect_refused(in("a.jsonl"), AllOf(HasSubstr("is one more of its group"), HasSubstr("have 2")));
   write_text(scratch_ / "no_uid.jsonl", "{\"prompt_ids\": [1], \"response_ids\": [2]}\n");
   expect_refused(in("no_uid.jsonl"), AllOf(HasSubstr("has no uid"), HasSubstr("--group-size 1")));
   expect_refused(in("a.jsonl") + " --set batch.too_long=drop", HasSubstr("batch.max_length"));
   expect_refused("", HasSubstr("has nothing to read"));
-  expect_refused("--set source.kind=stream --config /dev/null", HasSubstr("Name the files to read"));
+  expect_refused("--config " + in("stream.yaml"), HasSubstr("Name the files to read"));
 }
 
 }  // namespace

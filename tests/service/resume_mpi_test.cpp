@@ -6,6 +6,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "service/equal_steps.hpp"
+#include "service/step_record.hpp"
 #include "support/service_ahead.hpp"
 
 namespace evenkeel::resume_test {
@@ -221,16 +222,21 @@ TEST(Resume, keeps_the_costs_measured_in_first_and_in_later_passes) {
     DataService service(world, config);
     SampleStream stream(world, config);
     Steps steps = service.steps(stream);
-    for (int i = 0; i < 6; ++i) {
+    const auto report = [&](const Step& step, double seconds_per_token) {
+      for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
+        const auto tokens = static_cast<double>(step.record->plan.micro_batches[m].tokens);
+        service.report_time(step, m, 1e-3 + seconds_per_token * tokens + 1e-9 * tokens * tokens);
+      }
+    };
+    for (int i = 0; i < 20; ++i) {
       std::optional<Step> step = steps.next();
       ASSERT_TRUE(step.has_value());
-      for (std::size_t m = 0; m < step->micro_batches.size(); ++m) service.report_time(*step, m, 1e-3);
-      const Step update = service.step(std::move(*step), "update");
-      for (std::size_t m = 0; m < update.micro_batches.size(); ++m) service.report_time(update, m, 2e-3);
+      report(*step, 1e-6);
+      report(service.step(std::move(*step), "update"), 2e-6);
     }
     reached = service.state();
   }
-  EXPECT_EQ(reached.next_step, 6);
+  EXPECT_EQ(reached.next_step, 20);
   ASSERT_TRUE(reached.costs.contains(""));
   ASSERT_TRUE(reached.costs.contains("update"));
   EXPECT_GT(reached.costs.at("update").observations, 0);

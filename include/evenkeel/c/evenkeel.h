@@ -436,7 +436,7 @@ EVENKEEL_API void evenkeel_service_destroy(evenkeel_service* service);
  * service has one stream at a time, and makes no steps of samples that the trainer brings besides. */
 typedef struct evenkeel_stream evenkeel_stream;
 
-/* Opens the sources of the service's configuration, from where the service resumes. `profiles` are the passes
+/* Opens the sources of the service's configuration, at the service's position. `profiles` are the passes
  * that will be made over each step (all except the first by evenkeel_service_step_again), whose caps say what
  * is too long; NULL and 0: one pass with the job's own settings. Collective. CONFIG, INPUT and IO for sources
  * that cannot be read, and CONFIG that lists how they differ from those of the state that the service resumes

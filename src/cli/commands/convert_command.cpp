@@ -65,7 +65,7 @@ auto meaning_of(const Table& table, const std::string& word) {
 SampleFormat format_of(const ConvertOptions& options) {
   if (!options.to_kind.empty()) return meaning_of(formats, options.to_kind);
   if (const auto format = evenkeel::format_of(options.to)) return *format;
-  throw ConfigError(options.to.string(), "has a name that does not tell its format",
+  throw ConfigError(options.to.string(), "has a name that does not imply its format",
                     "End it in .jsonl, .safetensors, .idx or .csv, or say --to " +
                         fmt::format("{}", fmt::join(words_of(formats), ", ")));
 }

@@ -20,8 +20,8 @@ Steps::Steps(Steps&& other) noexcept : service_(std::exchange(other.service_, nu
 
 Steps::~Steps() {
   if (service_ == nullptr) return;
-  service_->ended = service_->ahead->state();
-  service_->ahead.reset();
+  service_->ahead->stop();
+  service_->makes_ahead = false;
 }
 
 bool Steps::in_background() const noexcept {

@@ -97,6 +97,13 @@ bool StepsAhead::progress() {
   return true;
 }
 
+void StepsAhead::stop() noexcept {
+  const Waiting waiting("its thread that makes steps", WaitFor::thread);
+  thread_ = {};
+  while (!ready_->empty()) static_cast<void>(ready_->pop());
+  read_ = nullptr;  // with what the trainer keeps alive through it
+}
+
 StepsAhead::Made StepsAhead::take() {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   std::unique_lock lock(ready_->mutex);

@@ -40,6 +40,8 @@ class StepsAhead {
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
   [[nodiscard]] std::optional<Step> next();
   bool progress();
+  /// Makes no more steps, and drops those that nobody took. Waits for the other ranks.
+  void stop() noexcept;
 
  private:
   /// Samples have ended before it.

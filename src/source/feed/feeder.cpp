@@ -11,7 +11,9 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t bytes_of_request = 4 << 20;
+constexpr std::int64_t most_bytes_of_request = 4 << 20;
+constexpr std::int64_t requests_in_buffer =
+    16;  // at least, so that a buffer with some room takes the next one
 
 std::string name_of_sample(std::int64_t number) {
   return "sample " + std::to_string(number) + " of the feeder";
@@ -42,6 +44,7 @@ Feeder::Feeder(const FeedSettings& settings)
     : settings_(settings), client_(settings.url, settings.token, settings.ca) {
   const BufferRules rules = until_answered([&] { return client_.rules(); });
   group_size_ = rules.group_size;
+  bytes_of_request_ = std::min(most_bytes_of_request, rules.capacity / requests_in_buffer);
   version_ = rules.version;
 }
 
@@ -56,7 +59,7 @@ void Feeder::send(RaggedBatch samples) {
   for (std::int64_t first = 0; first < samples.size();) {
     std::int64_t last = first;
     std::int64_t bytes = 0;
-    while (last < samples.size() && (last == first || bytes < bytes_of_request))
+    while (last < samples.size() && (last == first || bytes < bytes_of_request_))
       bytes += bytes_of_sample(samples, last++);
     const auto names =
         std::span(uids).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));

@@ -66,6 +66,7 @@ class Feeder {
   FeedSettings settings_;
   JobClient client_;
   std::int64_t group_size_ = 1;
+  std::int64_t bytes_of_request_ = 0;
   std::int64_t version_ = 0;                                    // the latest that the buffer knows
   std::int64_t next_ = 0;                                       // number of the next sample
   std::unordered_map<std::uint64_t, std::int64_t> in_group_{};  // samples so far
