@@ -63,8 +63,8 @@ class RankGroup {
   RankGroup& operator=(const RankGroup&) = default;
 };
 
-/// A group that is not connected by MPI, such as a process group of torch.distributed. Everything except data
-/// ranks works over one; plans and bytes are the same as with MPI.
+/// A group that is not connected by MPI, such as a process group of torch.distributed. Plans and bytes
+/// are the same as with MPI.
 class ForeignRanks : public RankGroup {
  public:
   /// Sends bytes from each rank to each rank, contiguous in the order of ranks. `out_bytes[r]` are for rank

@@ -1,10 +1,7 @@
 #include <fmt/format.h>
-#include <mpi.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/mpi/communicator.hpp>
-#include <boost/mpi/environment.hpp>
 #include <filesystem>
 #include <future>
 #include <iostream>
@@ -26,6 +23,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/source/sample_stream.hpp"
+#include "mesh/one_process.hpp"
 #include "report/reported_source.hpp"
 #include "source/arriving/waiting_note.hpp"
 #include "source/feed/feeder.hpp"
@@ -107,12 +105,10 @@ int feed(FeedOptions options) {
   const Config config = loaded([&] { return config_of(options); });
   if (!options.token_file.empty()) options.to.token = read_token(options.token_file);
   if (options.to.name.empty()) options.to.name = default_name(config);
-  // Feeders know nothing of each other, even if one launcher starts several of them.
-  const boost::mpi::environment environment(boost::mpi::threading::single, false);
-  const boost::mpi::communicator self(MPI_COMM_SELF, boost::mpi::comm_attach);
   set_up_logging(0, false, "info");
   send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
-  SampleStream stream(self, config);
+  // Without MPI: feeders know nothing of each other, and a rank of a job may start one.
+  SampleStream stream(OneProcess::make(), config);
   warn_of_what_is_left_out(stream);
   Feeder feeder(options.to);
   send_all(stream, feeder, options.progress);
