@@ -1,6 +1,7 @@
 #include "bench/stream/buffer_process.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,25 @@ std::string evenkeel_program() {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "evenkeel").string();
 }
 
+/// While it exists, this thread may run on all cores, and so may processes that it starts: mpirun binds ranks
+/// to one core.
+class AllCores {
+ public:
+  AllCores() {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int core = 0; core < static_cast<int>(::sysconf(_SC_NPROCESSORS_CONF)); ++core) CPU_SET(core, &all);
+    ::sched_setaffinity(0, sizeof all, &all);
+  }
+  AllCores(const AllCores&) = delete;
+  AllCores& operator=(const AllCores&) = delete;
+  ~AllCores() { ::sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
+
 std::string folder_of(pid_t process) {
   return "/proc/" + std::to_string(process) + "/";
 }
@@ -38,6 +58,7 @@ EvenkeelProcess::EvenkeelProcess(std::vector<std::string> words, int output) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  const AllCores for_children;
   const int error = ::posix_spawn(&id_, program.c_str(), &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw system_error(program, "cannot be started", error);
