@@ -134,8 +134,8 @@ TEST_F(Feed, waits_for_room_in_a_full_buffer_and_loses_nothing) {
 }
 
 TEST_F(Feed, refuses_what_cannot_have_a_key_or_depends_on_the_job) {
-  write_text(scratch_ / "stream.yaml", "source: {kind: stream, path: '" + door_->url() + "'}\n");
   open(2);
+  write_text(scratch_ / "stream.yaml", "source: {kind: stream, path: '" + door_->url() + "'}\n");
   expect_refused(in("a.jsonl"), AllOf(HasSubstr("is one more of its group"), HasSubstr("have 2")));
   write_text(scratch_ / "no_uid.jsonl", "{\"prompt_ids\": [1], \"response_ids\": [2]}\n");
   expect_refused(in("no_uid.jsonl"), AllOf(HasSubstr("has no uid"), HasSubstr("--group-size 1")));
