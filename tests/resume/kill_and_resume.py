@@ -150,7 +150,6 @@ class Killer:
     def __init__(self, job: subprocess.Popen, mesh: Mesh, kind: str, state: pathlib.Path, draw: random.Random,
                  usual: float):
         self._job = job
-        self._writer = mesh.data  # of the state: the first rank that trains
         self._state = state
         self._draw = draw
         self._usual = usual
@@ -166,7 +165,7 @@ class Killer:
         ranks = ranks_of(self._job)
         if not ranks or self._job.poll() is not None:
             return False
-        writer = ranks[min(self._writer, len(ranks) - 1)]
+        writer = ranks[0]  # of the state
         try:
             os.kill(writer if self._only_writer else self._draw.choice(ranks), signal.SIGKILL)
         except ProcessLookupError:
