@@ -215,7 +215,9 @@ class Plan:
                     if rank == -1 and name == "STOP":
                         continue  # a launcher that is stopped is suspended with its job
                     expected = (Expected.ENDED if rank == -1 else Expected.STUCK if name == "STOP" else Expected.GONE)
-                    first = self._usual / 4  # before a rank has begun with MPI, mpirun does not tell which one it was
+                    # Before a rank has begun with MPI, mpirun does not report which one ended; and a signal to mpirun
+                    # itself while it starts ends it with its session folder left behind.
+                    first = self._usual / (2 if rank == -1 else 4)
                     last = self._usual / (2 if name == "STOP" else 1)  # well before the others have ended
                     self.add(f"SIG{name} at any time{', to mpirun' if rank == -1 else ''}", job, expected,
                              signal=signal.Signals[f"SIG{name}"], rank=rank, after=self._draw.uniform(first, last))
