@@ -34,7 +34,7 @@ void check(const Partition& parts, const PlacementInput& input) {
   if (!input.speeds.empty()) require_as_many("speeds", input.speeds.size(), parts.size());
   if (!input.node_of_rank.empty()) require_as_many("node_of_rank", input.node_of_rank.size(), world);
   for (const WorldRank owner : input.owners) require_in_range("owners", owner.value(), 0, world);
-  for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, -1, parts.size());
+  for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, 0, parts.size());
   // A node's number is a place in a table, so that absurd ones are refused.
   for (const int node : input.node_of_rank) require_in_range("node_of_rank", node, 0, world);
   require_in_range("own_weight", input.own_weight, 0, std::int64_t{1} << 20);
@@ -93,7 +93,7 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
       const std::size_t owner = input.owners[piece].index();
       const int own = input.dp_of_rank[owner];
       if (num_nodes > 0) on_node[static_cast<std::size_t>(input.node_of_rank[owner])] += bytes;
-      if (own >= 0) values.at(part, own) += bytes * own_weight;
+      values.at(part, own) += bytes * own_weight;
     };
     if (input.first_pieces.empty()) {
       for (const Item item : parts[part]) add_piece(static_cast<std::size_t>(item));
@@ -152,8 +152,7 @@ void require_whole_pieces(const PlacementInput& input) {
 std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {
   std::vector<std::vector<int>> nodes(static_cast<std::size_t>(dp));
   for (std::size_t rank = 0; rank < input.node_of_rank.size(); ++rank) {
-    if (input.dp_of_rank[rank] >= 0)
-      nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
+    nodes[static_cast<std::size_t>(input.dp_of_rank[rank])].push_back(input.node_of_rank[rank]);
   }
   for (std::vector<int>& of_rank : nodes) {
     std::ranges::sort(of_rank);

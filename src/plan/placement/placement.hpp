@@ -15,7 +15,7 @@ namespace evenkeel {
 struct PlacementInput {
   std::span<const WorldRank> owners;       ///< who holds each piece
   std::span<const std::int64_t> bytes;     ///< what each piece weighs when it moves (or its tokens)
-  std::span<const int> dp_of_rank;         ///< the DP rank each world rank belongs to; -1: none
+  std::span<const int> dp_of_rank;         ///< the DP rank each world rank belongs to
   std::span<const int> node_of_rank = {};  ///< the node of each world rank; empty: not known
   /// Of each DP rank; empty: all alike. A part is made for a speed and goes to a rank of that speed only.
   std::span<const std::int64_t> speeds = {};

@@ -100,13 +100,15 @@ TEST(PlaceParts, stays_as_it_is_where_nothing_is_gained) {
 }
 
 TEST(PlaceParts, prefers_the_node_where_no_rank_of_its_own_holds_anything) {
-  // The owner, rank 4, is in no DP rank; DP rank 1 sits on its node.
-  PlacedJob job{ranks({4, 0}), {8, 0}, {0, 0, 1, 1, -1}, {0, 0, 1, 1, 1}};
-  const Partition parts{Groups{{0}, {1}}};
-  EXPECT_THAT(place_parts(parts, job.input()).to_vectors(), ElementsAre(ElementsAre(1), ElementsAre(0)));
+  // Rank 1 holds parts 0 and 1. It gets the larger one, and rank 2, on its node, the other.
+  const PlacedJob job{ranks({1, 1, 0}), {9, 8, 0}, {0, 1, 2}, {0, 1, 1}};
+  const Partition parts{Groups{{0}, {1}, {2}}};
+  EXPECT_THAT(place_parts(parts, job.input()).to_vectors(),
+              ElementsAre(ElementsAre(2), ElementsAre(0), ElementsAre(1)));
   PlacementInput blind = job.input();
   blind.node_weight = 0;
-  EXPECT_EQ(place_parts(parts, blind), parts);
+  EXPECT_THAT(place_parts(parts, blind).to_vectors(),
+              ElementsAre(ElementsAre(1), ElementsAre(0), ElementsAre(2)));
 }
 
 TEST(PlaceParts, bytes_of_its_own_are_worth_more_than_those_on_its_node) {
