@@ -310,10 +310,6 @@ void PlainStream::open(const Config& config, std::span<const std::string> profil
   parts_->open_all(config, profiles);
 }
 
-void PlainStream::end_at(std::int64_t most_steps) noexcept {
-  parts_->steps = std::min(parts_->steps, most_steps);
-}
-
 const std::vector<StreamSource>& PlainStream::sources() const noexcept {
   return parts_->told;
 }

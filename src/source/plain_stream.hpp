@@ -18,7 +18,6 @@ class PlainStream final : public ReadingStream {
   PlainStream(const Communicator& readers, const Config& config);
   ~PlainStream() override;
   void open(const Config& config, std::span<const std::string> profiles) override;
-  void end_at(std::int64_t most_steps) noexcept override;
 
   [[nodiscard]] const std::vector<StreamSource>& sources() const noexcept override;
   [[nodiscard]] std::int64_t num_samples() const noexcept override;

@@ -24,8 +24,6 @@ class ReadingStream {
 
   /// Collective, once, when all readers have the memory of this object.
   virtual void open(const Config& config, std::span<const std::string> profiles) = 0;
-  /// Ends the stream after this many steps, if it does not end before.
-  virtual void end_at(std::int64_t most_steps) noexcept = 0;
 
   [[nodiscard]] virtual const std::vector<StreamSource>& sources() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t num_samples() const noexcept = 0;

@@ -17,11 +17,10 @@ std::unique_ptr<ReadingStream> make_stream(const Communicator& comm, const Confi
 }  // namespace
 
 SampleStream::SampleStream(const Communicator& comm, const Config& config,
-                           std::span<const std::string> profiles, std::int64_t most_steps) {
+                           std::span<const std::string> profiles) {
   require_ranks_of_one_group(comm);
   stream_ = together(comm, [&] { return make_stream(comm, config); });
   stream_->open(config, profiles);
-  stream_->end_at(most_steps);
 }
 
 SampleStream::SampleStream(SampleStream&&) noexcept = default;

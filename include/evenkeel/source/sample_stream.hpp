@@ -39,15 +39,14 @@ struct StreamSource {
 /// pieces of a split sample share it. Groups of different sources are different groups.
 class SampleStream {
  public:
+  /// The number of steps of a stream that ends at an unknown time.
   static constexpr std::int64_t all_steps = std::numeric_limits<std::int64_t>::max();
 
   /// Collective over `comm`: opens the sources. `profiles` are the passes that will be made over each step,
-  /// whose caps say what is too long; none: one pass with the job's own settings. The stream ends after at
-  /// most `most_steps`. Throws the same error on every rank, as open_source() and BatchSchedule do;
-  /// ConfigError if filtered samples could still exceed a cap; InputError if a filter leaves nothing of a
-  /// source.
-  SampleStream(const Communicator& comm, const Config& config, std::span<const std::string> profiles = {},
-               std::int64_t most_steps = all_steps);
+  /// whose caps say what is too long; none: one pass with the job's own settings. Throws the same error on
+  /// every rank, as open_source() and BatchSchedule do; ConfigError if filtered samples could still exceed a
+  /// cap; InputError if a filter leaves nothing of a source.
+  SampleStream(const Communicator& comm, const Config& config, std::span<const std::string> profiles = {});
   SampleStream(SampleStream&&) noexcept;
   SampleStream& operator=(SampleStream&&) noexcept;
   ~SampleStream();
@@ -55,7 +54,7 @@ class SampleStream {
   [[nodiscard]] const std::vector<StreamSource>& sources() const noexcept;
   /// The number of samples in one epoch of the job; 0 of a stream that samples arrive in.
   [[nodiscard]] std::int64_t num_samples() const noexcept;
-  /// `most_steps` where nobody knows when samples cease to arrive.
+  /// all_steps if nobody knows when samples cease to arrive.
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
   /// What this rank brings to a step: an equal, contiguous share of its samples. Local; called by one thread

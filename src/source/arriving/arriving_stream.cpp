@@ -147,7 +147,6 @@ struct ArrivingStream::Parts {
   Config config;
   int reader = 0;
   int num_readers = 1;
-  std::int64_t most_steps = SampleStream::all_steps;
   std::vector<StreamSource> told;
   std::unique_ptr<OwnBuffer> own;  // on the first rank that reads, where the job has one
   OpenedBuffer opened;
@@ -293,16 +292,12 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
   parts.choose_rules();
 }
 
-void ArrivingStream::end_at(std::int64_t most_steps) noexcept {
-  parts_->most_steps = std::min(parts_->most_steps, most_steps);
-}
-
 const std::vector<StreamSource>& ArrivingStream::sources() const noexcept {
   return parts_->told;
 }
 
 std::int64_t ArrivingStream::num_steps() const noexcept {
-  return parts_->most_steps;
+  return SampleStream::all_steps;
 }
 
 RaggedBatch ArrivingStream::read(std::int64_t step) {
