@@ -29,13 +29,14 @@ std::unique_ptr<ServiceParts> make_parts(const Communicator& world) {
   return together(world, [] { return std::make_unique<ServiceParts>(); });
 }
 
-/// Begins a collective call, which without MPI also ends here.
+/// Begins every collective call: throws MpiError if MPI is not running.
 StepMaker& called(ServiceParts& parts) {
   require_ranks_of_one_group(parts.maker->mesh().world());
   return *parts.maker;
 }
 
-/// Throws unless steps can be made ahead now. On replicated data.
+/// Throws ConfigError if sources were not compared, and InputError if this service cannot make steps ahead
+/// now. All ranks have the same `parts`.
 void require_free_for_steps(const ServiceParts& parts) {
   if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
   if (parts.makes_ahead)
@@ -46,10 +47,11 @@ void require_free_for_steps(const ServiceParts& parts) {
                      "Use another service for steps made ahead");
 }
 
-/// Throws unless the trainer can bring samples. On replicated data.
+/// Throws ConfigError if sources were not compared, and InputError if this service makes steps ahead. All
+/// ranks have the same `parts`.
 void require_free_for_samples(const ServiceParts& parts) {
   if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
-  if (parts.ahead)
+  if (parts.ahead || parts.position)
     throw InputError("service", "makes steps ahead, and has one position",
                      "Use another service for samples that the trainer brings");
 }
@@ -57,10 +59,10 @@ void require_free_for_samples(const ServiceParts& parts) {
 }  // namespace
 
 ServiceState ServiceParts::state() const {
-  if (!ahead) return maker->state();
+  if (!ahead) return position.value_or(maker->state());
   ServiceState state = ahead->state();
   for (const auto& [profile, cost] : maker->state().costs)
-    if (profile != profile_ahead) state.costs.insert_or_assign(profile, cost);
+    if (profile != ahead->profile()) state.costs.insert_or_assign(profile, cost);
   return state;
 }
 
@@ -101,7 +103,7 @@ Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string
   fail_together(maker.mesh().world(), try_on_replicated_data([&] {
                   require_free_for_steps(*parts_);
                   from = parts_->state();
-                  parts_->profile_ahead = profile;
+                  if (parts_->ahead) parts_->position = from;  // stays if no new steps can be made
                 }));
   parts_->ahead.emplace(maker.mesh().world(), maker.config(),
                         StepsWanted{num_steps, std::move(read), std::move(profile)}, from);

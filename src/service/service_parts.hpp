@@ -10,16 +10,16 @@
 
 namespace evenkeel {
 
-/// What a DataService shares with its Steps. All ranks take this memory before any of them communicates about
+/// State shared by a DataService and its Steps. Allocated on all ranks before any of them communicates about
 /// the service.
 struct ServiceParts {
-  std::optional<StepMaker> maker;         // of later passes, and of steps that the trainer makes itself
+  std::optional<StepMaker> maker;         // makes later passes, and steps of samples that the trainer brings
   std::optional<ServiceState> unchecked;  // the state to resume from, until its sources were compared
-  std::string profile_ahead;              // of the latest steps made ahead
-  bool has_made_steps = false;            // of samples that the trainer brought
+  bool has_made_steps = false;            // from samples that the trainer brought
   const RaggedBatch no_fields;
-  std::optional<StepsAhead> ahead;  // the latest, which keeps its position when its Steps end
-  bool makes_ahead = false;         // there are Steps
+  std::optional<ServiceState> position;  // where the Steps before `ahead` ended
+  std::optional<StepsAhead> ahead;       // the latest; keeps its position when its Steps end
+  bool makes_ahead = false;              // Steps exist
 
   [[nodiscard]] ServiceState state() const;
 };

@@ -259,6 +259,9 @@ TEST(Resume, has_one_position_of_steps_made_ahead_or_of_samples_that_the_trainer
   }
   EXPECT_EQ(service.state().next_step, 1);
   EXPECT_THROW((void)service.step(RaggedBatch()), InputError);
+  const auto read = [&](std::int64_t step) { return stream.read(step); };
+  EXPECT_THROW((void)service.steps(read, -1), InputError);
+  EXPECT_EQ(service.state().next_step, 1) << "steps that cannot be made leave the position as it is";
   EXPECT_EQ(service.steps(stream).next()->index, 1);
   DataService bringing(world, config);
   (void)bringing.step(stream.read(0));

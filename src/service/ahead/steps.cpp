@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-/// Begins a collective call, which without MPI also ends here.
+/// Begins every collective call: throws MpiError if MPI is not running.
 StepsAhead& steps_called(ServiceParts& service) {
   require_ranks_of_one_group(service.maker->mesh().world());
   return *service.ahead;

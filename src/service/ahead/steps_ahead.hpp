@@ -37,6 +37,7 @@ class StepsAhead {
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
   [[nodiscard]] ServiceState state() const;
+  [[nodiscard]] const std::string& profile() const noexcept { return profile_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
   [[nodiscard]] std::optional<Step> next();
   bool progress();

@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// What errors call the state that a service resumes from.
+/// The name, in errors, of the state that a service resumes from.
 inline constexpr std::string_view state_to_resume_from = "the state to resume from";
 
 /// Collective over `comm`: throws ConfigError on every rank unless all bring the same state, and a service of
