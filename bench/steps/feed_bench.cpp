@@ -100,8 +100,8 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Of all steps that count: what the slowest trainer waited, what the step took, and processor seconds of a
-/// trainer's process a step.
+/// Measurements of the steps after the warm-up: how long the slowest trainer waited, how long the step took,
+/// and processor seconds of a trainer's process a step.
 struct Times {
   std::vector<double> waits;
   std::vector<double> steps;

@@ -2,12 +2,14 @@
 
 // Everything for a trainer that embeds Evenkeel and uses MPI. Link Evenkeel::service.
 //
-//   Config a job's settings: its mesh, caps, costs (load_config and parse_config read YAML)
+//   Config        a job's settings: its mesh, caps, costs (load_config and parse_config read YAML)
 //   RaggedBatch   the samples that a rank brings
-//   DataService   makes steps from them, collective over the job's ranks: now, or ahead of the trainer
-//   (Steps) Step          what a rank gets: micro-batches, each with its tensors and their weights in the
-//   loss StepResults   what it computed, to be returned to the samples' ranks Error         what goes wrong,
-//   the same on every rank Watchdog      ends a job whose ranks would wait for each other forever
+//   DataService   makes steps from them, collective over the job's ranks
+//   Steps         the steps that a service makes ahead of the trainer
+//   Step          what a rank gets: micro-batches, each with its tensors and their weights in the loss
+//   StepResults   what it computed, to be returned to the samples' ranks
+//   Error         what goes wrong, the same on every rank
+//   Watchdog      ends a job whose ranks would wait for each other forever
 //
 // Without MPI, evenkeel/planner.hpp plans from lengths alone.
 

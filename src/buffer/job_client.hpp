@@ -32,18 +32,19 @@ struct JobBegun {
   ToldFormats formats;   ///< how its samples' lines write fields
 };
 
-/// What a producer needs to know of a buffer.
+/// Rules of a buffer that a producer must know.
 struct BufferRules {
   std::int64_t group_size = 1;
   std::int64_t version = 0;   ///< of the policy
   std::int64_t capacity = 0;  ///< in bytes
 };
 
-/// What became of the samples of a request.
+/// Numbers of samples of a request, by outcome.
 struct Receipt {
   std::int64_t accepted = 0;
   std::int64_t duplicates = 0;
   std::int64_t stale = 0;
+  std::int64_t dropped = 0;  ///< their group was aborted, or is in a step already
   std::int64_t version = 0;  ///< of the policy
 };
 

@@ -124,7 +124,7 @@ void merge_bases(YAML::Node map, const Place& place) {
   for (const auto& entry : map) {
     if (!entry.first.IsScalar()) continue;
     own.insert(entry.first.Scalar());
-    // A quoted merge key is a key like others.
+    // A quoted "<<" is an ordinary key, not a merge key.
     if (entry.first.Scalar() != merge_key || entry.first.Tag() != "?") continue;
     merge_keys.push_back(entry.first);
     if (entry.second.IsSequence()) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -77,7 +78,7 @@ TEST_F(Feed, sends_what_a_job_would_read_from_the_same_files) {
   const ProgramResult sent = feed(in("a.jsonl") + " --end");
   ASSERT_EQ(sent.status, 0) << sent.err;
   EXPECT_THAT(sent.out, HasSubstr("sent 40 samples, "));
-  EXPECT_THAT(sent.out, HasSubstr("; 40 new, 0 duplicates, 0 stale\n"));
+  EXPECT_THAT(sent.out, HasSubstr("; 40 new, 0 duplicates, 0 stale, 0 dropped\n"));
   write_text(scratch_ / "job.yaml", "source: {kind: stream, path: '" + door_->url() +
                                         "'}\nbatch: {global_batch: 8}\nstream: {patience: 60}\n");
   ASSERT_EQ(mpirun_evenkeel(2, "run " + in("job.yaml") + " --dump " + in("fed")).status, 0);
@@ -93,8 +94,8 @@ TEST_F(Feed, sends_the_same_keys_when_it_is_started_again) {
   for (const std::int64_t group_size : {1, 4}) {
     open(group_size);
     const std::string what = in("a.jsonl") + " --set batch.shuffle=true";
-    EXPECT_THAT(feed(what).out, HasSubstr("; 40 new, 0 duplicates, 0 stale\n"));
-    EXPECT_THAT(feed(what).out, HasSubstr("; 0 new, 40 duplicates, 0 stale\n"));
+    EXPECT_THAT(feed(what).out, HasSubstr("; 40 new, 0 duplicates, 0 stale, 0 dropped\n"));
+    EXPECT_THAT(feed(what).out, HasSubstr("; 0 new, 40 duplicates, 0 stale, 0 dropped\n"));
     EXPECT_EQ(buffer_->status().stream.ready_groups, 40 / group_size);
   }
 }
@@ -141,6 +142,9 @@ TEST_F(Feed, refuses_what_cannot_have_a_key_or_depends_on_the_job) {
   expect_refused(in("no_uid.jsonl"), AllOf(HasSubstr("has no uid"), HasSubstr("--group-size 1")));
   expect_refused(in("a.jsonl") + " --set batch.too_long=drop", HasSubstr("batch.max_length"));
   expect_refused("", HasSubstr("has nothing to read"));
+  std::filesystem::create_directory(scratch_ / "dump");
+  expect_refused(in("dump") + " --set fields.values.at=token",
+                 AllOf(HasSubstr("fields.values.at"), HasSubstr("move them once more")));
   expect_refused("--config " + in("stream.yaml"), HasSubstr("Name the files to read"));
 }
 

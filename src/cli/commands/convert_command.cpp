@@ -213,12 +213,7 @@ void add_convert_command(CLI::App& app, Action& chosen) {
       ->type_name("COUNT")
       ->check(whole_number(1));
   command->add_flag("--overwrite", options->overwrite, "Replace B if it exists");
-  command
-      ->add_option_function<std::string>(
-          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
-          "auto (a bar on a terminal, else lines), bar, lines or off")
-      ->type_name("STYLE")
-      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  add_progress_option(*command, options->progress);
   command->footer(
       "Examples:\n"
       "  evenkeel convert rollouts.jsonl rollouts.safetensors\n"

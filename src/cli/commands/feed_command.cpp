@@ -114,9 +114,10 @@ int feed(FeedOptions options) {
   send_all(stream, feeder, options.progress);
   if (options.ends) feeder.end();
   const FeedFigures& sent = feeder.figures();
-  std::cout << fmt::format("{}: sent {}, {}; {} new, {} duplicates, {} stale\n", printable(options.to.url),
-                           counted(sent.samples, "sample"), counted(sent.tokens, "token"),
-                           sent.samples - sent.duplicates - sent.stale, sent.duplicates, sent.stale);
+  std::cout << fmt::format("{}: sent {}, {}; {} new, {} duplicates, {} stale, {} dropped\n",
+                           printable(options.to.url), counted(sent.samples(), "sample"),
+                           counted(sent.tokens, "token"), sent.accepted, sent.duplicates, sent.stale,
+                           sent.dropped);
   return 0;
 }
 
@@ -172,12 +173,7 @@ void add_feed_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<FeedOptions>();
   add_source_options(*command, options);
   add_buffer_options(*command, options);
-  command
-      ->add_option_function<std::string>(
-          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
-          "auto (a bar on a terminal, else lines), bar, lines or off")
-      ->type_name("STYLE")
-      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  add_progress_option(*command, options->progress);
   command->footer(
       "A feeder that is started again sends the same samples under the same keys, and the buffer takes each\n"
       "of them once.\n"

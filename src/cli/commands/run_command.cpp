@@ -197,12 +197,7 @@ void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
 }
 
 void add_telling_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
-  command
-      .add_option_function<std::string>(
-          "--progress", [options](const std::string& word) { options->progress = progress_style_of(word); },
-          "auto (a bar on a terminal, else lines), bar, lines or off")
-      ->type_name("STYLE")
-      ->transform(one_of({"auto", "bar", "lines", "off"}));
+  add_progress_option(command, options->progress);
   command.add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
       ->type_name("LEVEL")
       ->transform(one_of({"trace", "debug", "info", "warning", "error", "off"}));

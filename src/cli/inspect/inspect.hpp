@@ -7,27 +7,28 @@
 
 namespace evenkeel::cli {
 
-/// Whether this is the address of a buffer's door, or a folder that a buffer keeps samples in.
+/// Returns whether this is the address of a buffer, or a folder in which a buffer keeps samples.
 [[nodiscard]] bool is_buffer(const std::string& place);
 
-/// What is in a buffer and what became of its samples, in words. `token`: that its door asks for. Throws
-/// IoError if it cannot be reached, or if the folder is in use: then its door tells.
+/// Describes the content of a buffer and the outcomes of its samples. `token` is the one that the buffer's
+/// server asks for. Throws IoError if the server cannot be reached, or if the folder is in use: ask its
+/// server then.
 [[nodiscard]] std::string explain_buffer(const std::string& place, const std::string& token);
 
-/// What a person wants to know of a run's output folder: whose it is, whether the run is over, how many steps
-/// and files there are, and whether some are missing. Throws InputError when no run wrote to the folder.
+/// Describes a run's output folder: the run that owns it, whether the run is over, the numbers of steps and
+/// files, and missing files. Throws InputError if no run wrote to the folder.
 [[nodiscard]] std::string describe_run_folder(const std::filesystem::path& folder);
 
-/// The report of a run that is over, as it stands in the folder; empty where there is none.
+/// Returns the text of the report in the folder of a run that is over; empty if there is no report.
 [[nodiscard]] std::string report_text_in(const std::filesystem::path& folder);
 
-/// Whether a folder holds a job's state.
+/// Returns whether a folder holds a job's state.
 [[nodiscard]] bool has_state(const std::filesystem::path& folder);
 
-/// What a job's state says, in words. Throws InputError for a file that is none, IoError.
+/// Describes a job's state. Throws InputError for a file that is not a state, and IoError.
 [[nodiscard]] std::string explain_state(const std::filesystem::path& file);
 
-/// The same of the folder of --state.
+/// Describes the state in the folder of --state. Throws likewise.
 [[nodiscard]] std::string explain_state_in(const std::filesystem::path& folder);
 
 /// Returns the mean, quantiles and a histogram of some lengths, for people. `lengths` need not be sorted.

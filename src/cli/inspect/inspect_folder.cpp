@@ -193,7 +193,7 @@ std::string told(const PackedShape& shape) {
                      shape.cp > 1 ? fmt::format(", cp {}", shape.cp) : "");
 }
 
-/// The settings that are not what they are where nobody says anything.
+/// Returns the settings that differ from their defaults.
 std::vector<ConfigSetting> changed_settings(const ServiceState& state) {
   const std::vector<ConfigSetting> defaults = list_settings(Config{});
   std::vector<ConfigSetting> changed;

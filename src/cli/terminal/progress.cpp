@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <map>
 
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
+#include "cli/option_values.hpp"
 #include "cli/terminal/terminal.hpp"
 
 namespace evenkeel::cli {
@@ -25,10 +27,17 @@ std::string duration_text(double seconds) {
 
 }  // namespace
 
-ProgressStyle progress_style_of(std::string_view word) {
-  if (word == "bar") return ProgressStyle::bar;
-  if (word == "lines") return ProgressStyle::lines;
-  return word == "off" ? ProgressStyle::off : ProgressStyle::automatic;
+void add_progress_option(CLI::App& command, ProgressStyle& style) {
+  const std::map<std::string, ProgressStyle> styles{{"auto", ProgressStyle::automatic},
+                                                    {"bar", ProgressStyle::bar},
+                                                    {"lines", ProgressStyle::lines},
+                                                    {"off", ProgressStyle::off}};
+  command
+      .add_option_function<std::string>(
+          "--progress", [&style, styles](const std::string& word) { style = styles.at(word); },
+          "auto (a bar on a terminal, else lines), bar, lines or off")
+      ->type_name("STYLE")
+      ->transform(one_of({"auto", "bar", "lines", "off"}));
 }
 
 Progress::Progress(ProgressStyle style, std::optional<std::int64_t> steps, std::string unit)

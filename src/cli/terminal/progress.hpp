@@ -1,5 +1,6 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -8,7 +9,8 @@
 
 namespace evenkeel::cli {
 
-/// Sends log lines, tagged with the rank, to stderr: rank 0's, or every rank's. To be called once.
+/// Sends log lines to stderr, tagged with the rank: only those of rank 0, or those of all ranks. Call it
+/// once.
 void set_up_logging(int rank, bool all_ranks, const std::string& level);
 
 enum class ProgressStyle : std::uint8_t {
@@ -18,8 +20,8 @@ enum class ProgressStyle : std::uint8_t {
   off,
 };
 
-/// The style that a word of --progress means: bar, lines or off; any other is automatic.
-[[nodiscard]] ProgressStyle progress_style_of(std::string_view word);
+/// Adds --progress, which sets `style`. `style` must outlive the command.
+void add_progress_option(CLI::App& command, ProgressStyle& style);
 
 /// Shows how far a run is: steps done, tokens a second, time left.
 class Progress {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <list>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
@@ -14,7 +15,7 @@
 namespace evenkeel {
 namespace {
 
-/// Collects the tensors of a file, and keeps those values that are not in the batch.
+/// Collects the tensors of a file, and owns those that are not in the batch.
 class Tensors {
  public:
   void add(std::string_view name, DType dtype, std::vector<std::int64_t> shape,

@@ -12,8 +12,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t most_bytes_of_request = 4 << 20;
-constexpr std::int64_t requests_in_buffer =
-    16;  // at least, so that a buffer with some room takes the next one
+// A request takes at most this part of a buffer, so that one with some room takes the next request.
+constexpr std::int64_t requests_in_buffer = 16;
 
 std::string name_of_sample(std::int64_t number) {
   return "sample " + std::to_string(number) + " of the feeder";
@@ -63,7 +63,7 @@ void Feeder::send(RaggedBatch samples) {
       bytes += bytes_of_sample(samples, last++);
     const auto names =
         std::span(uids).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-    send_body(ragged_body(samples, first, last, names), last - first);
+    send_body(ragged_body(samples, first, last, names));
     first = last;
   }
   figures_.tokens += samples.num_tokens();
@@ -109,13 +109,32 @@ void Feeder::set_versions(RaggedBatch& samples) const {
   std::ranges::fill(add_integers(samples, "version"), settings_.version.value_or(version_));
 }
 
-void Feeder::send_body(const std::string& body, std::int64_t samples) {
+void Feeder::send_body(const std::string& body) {
   const Receipt receipt = until_answered([&] { return client_.send(body, SampleForm::tensors, ""); });
   version_ = std::max(version_, receipt.version);
-  figures_.samples += samples;
+  figures_.accepted += receipt.accepted;
   figures_.duplicates += receipt.duplicates;
   figures_.stale += receipt.stale;
+  figures_.dropped += receipt.dropped;
 }
+
+namespace {
+
+/// A dump has values at the rows that predict their tokens, and a job moves what comes from its buffer.
+void require_conventions_of_dumps(const Config& job) {
+  const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
+  if (job.source.kind != SourceKind::dump && std::ranges::none_of(job.sources, is_dump)) return;
+  for (const auto& [name, field] : job.fields) {
+    if (field.at != RowConvention::token) continue;
+    throw ConfigError(
+        "fields." + name + ".at",
+        "is token, and a dump has values at the rows that predict their tokens: the job would move "
+        "them once more",
+        "Set it to next, for the feeder and the job");
+  }
+}
+
+}  // namespace
 
 Config config_of_feeder(const Config& job) {
   if (job.sources.empty() && job.source.kind == SourceKind::stream)
@@ -127,6 +146,7 @@ Config config_of_feeder(const Config& job) {
   if (job.filter.too_long != TooLong::error && !job.filter.max_length)
     throw ConfigError("batch.max_length", "is auto, which depends on the job's caps and mesh",
                       "Set it to a number of tokens");
+  require_conventions_of_dumps(job);
   Config config;
   config.source = job.source;
   config.sources = job.sources;

@@ -17,18 +17,22 @@ struct FeedSettings {
   std::string url;
   std::string token;
   std::filesystem::path ca;
-  std::optional<double>
-      patience;      ///< seconds to retry while the buffer is full or not there; nullopt: forever
+  /// Seconds to retry while the buffer is full or cannot be reached; nullopt: forever.
+  std::optional<double> patience;
   std::string name;  ///< begins the uid of each group
-  std::optional<std::int64_t> version;  ///< of samples without one; nullopt: the latest that the buffer knows
+  /// The version of samples that do not have one; nullopt: the latest that the buffer knows.
+  std::optional<std::int64_t> version;
 };
 
-/// What became of the samples that were sent.
+/// Numbers of samples that were sent, by outcome.
 struct FeedFigures {
-  std::int64_t samples = 0;
+  std::int64_t accepted = 0;
   std::int64_t duplicates = 0;  ///< the buffer had them already
   std::int64_t stale = 0;       ///< too old, and dropped
-  std::int64_t tokens = 0;
+  std::int64_t dropped = 0;     ///< their group was aborted, or is in a step already
+  std::int64_t tokens = 0;      ///< of all of them
+
+  [[nodiscard]] std::int64_t samples() const noexcept { return accepted + duplicates + stale + dropped; }
 };
 
 /// Sends samples to a buffer, in the order in which a SampleStream returns them. The key of a sample (uid and
@@ -37,7 +41,9 @@ struct FeedFigures {
 ///
 /// - groups of one sample: uid "NAME:N" for sample N of the stream, index 0
 /// - larger groups: uid "NAME:GROUP", where GROUP is the sample's uid (an integer, or a hash of a text). The
-///   index is the sample's field `index`, or else counts the samples of the group.
+///   index counts the samples of the group.
+///
+/// A field `index` of the samples is their index, whatever the groups.
 ///
 /// Memory: one number for each group, if groups have several samples. Not thread-safe.
 class Feeder {
@@ -59,7 +65,7 @@ class Feeder {
   [[nodiscard]] std::vector<std::string> name_samples(RaggedBatch& samples);
   [[nodiscard]] std::int64_t count_in_group(const SampleShape& sample);
   void set_versions(RaggedBatch& samples) const;
-  void send_body(const std::string& body, std::int64_t samples);
+  void send_body(const std::string& body);
   template <typename Call>
   auto until_answered(Call&& call);
 
