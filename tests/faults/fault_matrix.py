@@ -215,9 +215,7 @@ class Plan:
                     if rank == -1 and name == "STOP":
                         continue  # a launcher that is stopped is suspended with its job
                     expected = (Expected.ENDED if rank == -1 else Expected.STUCK if name == "STOP" else Expected.GONE)
-                    # Before a rank has begun with MPI, mpirun does not report which one ended; and a signal to mpirun
-                    # itself while it starts ends it with its session folder left behind.
-                    first = self._usual / (2 if rank == -1 else 4)
+                    first = self._usual / 4  # about when the ranks have begun with MPI
                     last = self._usual / (2 if name == "STOP" else 1)  # well before the others have ended
                     self.add(f"SIG{name} at any time{', to mpirun' if rank == -1 else ''}", job, expected,
                              signal=signal.Signals[f"SIG{name}"], rank=rank, after=self._draw.uniform(first, last))

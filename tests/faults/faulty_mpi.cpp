@@ -1,17 +1,19 @@
-// A library between a program and MPI, for LD_PRELOAD: it lets one rank suffer a fault at a call of MPI, or
-// disturbs the order of things without harm. Its settings are variables of the environment:
+// A library between a program and MPI, for LD_PRELOAD: it makes one rank suffer a fault at a call of MPI, or
+// disturbs the order of events without harm. Its settings are environment variables:
 //
-//   FAULT           what happens, a word of `suffer` or `disturb` below; or `record`: nothing does
-//   FAULT_RANK      on which rank of MPI_COMM_WORLD
-//   FAULT_CALL      at which call of MPI, such as MPI_Allreduce
-//   FAULT_PHASE     of those that are made in this phase of the program, in the words of base/activity;
-//   empty: in any FAULT_NTH       at the how manieth of these, from 1 FAULT_NUMBER    milliseconds, MiB or a
-//   seed, as the fault needs FAULT_FOLDER    where the files `suffered`, or with `record` calls.RANK, are
-//   written FAULT_ACTIVITY  address of evenkeel::activities() in the program's file, in hexadecimal, as nm
-//   tells it
+// - FAULT: what happens, a word of `suffer` or `disturb` below; `record` only counts calls
+// - FAULT_RANK: the rank of MPI_COMM_WORLD that suffers it
+// - FAULT_CALL: the call of MPI, such as MPI_Allreduce
+// - FAULT_PHASE: the program's phase, in the words of base/activity; empty: any phase
+// - FAULT_NTH: which of these calls, from 1
+// - FAULT_NUMBER: milliseconds, MiB or a seed, depending on the fault
+// - FAULT_FOLDER: the folder for the files `begun.RANK` (written at a rank's first call of MPI), `suffered`,
+// and
+//   with `record` calls.RANK
+// - FAULT_ACTIVITY: the address of evenkeel::activities() in the program's file, in hexadecimal, from nm
 //
 // An error does what MPI would do: it calls the communicator's error handler, then the call returns its code.
-// What MPI was asked for has not been done then, so that other ranks wait for this one.
+// The requested operation has not been done then, so other ranks wait for this one.
 
 #include <fcntl.h>
 #include <link.h>
@@ -184,6 +186,7 @@ class Faults {
 
   /// What comes before a call; not MPI_SUCCESS: instead of it.
   int before(const char* call, MPI_Comm comm) {
+    if (rank_ >= 0 && !has_begun_.exchange(true)) std::ofstream(folder_ + "/begun." + std::to_string(rank_));
     if (fault_.empty()) return MPI_SUCCESS;
     disturb(call);
     const std::string phase = records_ || is_at(call) ? phase_of_thread() : "";
@@ -230,6 +233,7 @@ class Faults {
   const bool is_here_ = rank_ >= 0 && rank_ == number("FAULT_RANK", -1);
   const bool records_ = rank_ >= 0 && fault_ == "record";
   std::atomic<long> met_{0};
+  std::atomic<bool> has_begun_{false};
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, long> calls_;
 };

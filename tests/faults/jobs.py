@@ -279,7 +279,7 @@ class Runner:
             started = subprocess.Popen(self._command(job, fault, out), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                        stderr=errors, env=self._environment(job, fault, folder), start_new_session=True)
         if fault.signal:
-            self._send(fault, started, processes, out)
+            self._send(fault, job.ranks, started, processes, folder)
         status, launcher_waits, too_late, stacks = self._wait(started, processes, begin, folder / "err")
         seconds = time.monotonic() - begin
         left = self._left(processes, folder, shared_before)
@@ -324,14 +324,19 @@ class Runner:
             environment["OMPI_MCA_mca_base_env_list"] = ";".join([*given, TAG])
         return environment
 
-    def _send(self, fault: Fault, started: subprocess.Popen, processes: Processes, out: pathlib.Path) -> None:
-        """After the time; not before there is somebody. A rank is stopped only while a watchdog sees it: not before the job
-        writes, and not when it has reported, since soon nobody watches any more."""
+    def _send(self, fault: Fault, ranks: int, started: subprocess.Popen, processes: Processes, folder: pathlib.Path) -> None:
+        """Sends the signal after the time, and not before the ranks have begun with MPI: while they are starting, a signal
+        may end mpirun itself. A rank is stopped only while a watchdog sees it: not before the job writes, and not after the
+        report, since soon nobody watches anymore."""
         time.sleep(fault.after)
+        out = folder / "out"
+        awaited = [folder / f"begun.{rank}" for rank in range(ranks)]
+        if fault.signal == signal.SIGSTOP:
+            awaited.append(out / "dump" / "evenkeel-run.json")
         while started.poll() is None:
             if fault.signal == signal.SIGSTOP and (out / "report" / "report.json").exists():
                 return
-            ready = fault.signal != signal.SIGSTOP or (out / "dump" / "evenkeel-run.json").exists()
+            ready = all(file.exists() for file in awaited)
             chosen = [started.pid] if fault.rank < 0 else processes.rank(fault.rank)
             if chosen and ready:
                 for pid in chosen:
