@@ -52,24 +52,6 @@ std::string_view name_of(DType dtype) noexcept {
   return "unknown dtype";
 }
 
-std::string_view name_of(FieldKind kind) noexcept {
-  switch (kind) {
-    case FieldKind::token:
-      return "token";
-    case FieldKind::response_token:
-      return "response_token";
-    case FieldKind::sample:
-      return "sample";
-    case FieldKind::rows:
-      return "rows";
-    case FieldKind::text:
-      return "text";
-    case FieldKind::bytes:
-      return "bytes";
-  }
-  return "unknown kind";
-}
-
 std::int64_t FieldSpec::row_elements() const {
   const std::string where = "field '" + name + "'";
   if (std::ranges::any_of(trailing, [](std::int64_t dimension) { return dimension < 0; }))

@@ -28,6 +28,22 @@ void require_room(const SampleShape& sample, std::int64_t tokens_before) {
                        " tokens of samples before it the batch has 2^63 tokens or more");
 }
 
+/// Returns where the rows of sample `index` begin; for `index` = size(), the number of rows.
+std::int64_t first_row(const RaggedBatch& batch, FieldKind kind, std::int64_t index) noexcept {
+  EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
+  switch (rule_of(kind).rows_per) {
+    case RowsPer::token:
+      return batch.token_offsets()[static_cast<std::size_t>(index)];
+    case RowsPer::response_token:
+      return batch.response_offsets()[static_cast<std::size_t>(index)];
+    case RowsPer::sample:
+      return index;
+    case RowsPer::own_count:
+      break;
+  }
+  return 0;
+}
+
 }  // namespace
 
 RaggedBatch::RaggedBatch(std::vector<SampleShape> samples) : samples_(std::move(samples)) {
@@ -44,38 +60,11 @@ RaggedBatch::RaggedBatch(std::vector<SampleShape> samples) : samples_(std::move(
 }
 
 std::int64_t RaggedBatch::rows_of(FieldKind kind) const noexcept {
-  EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
-  switch (kind) {
-    case FieldKind::token:
-      return token_offsets_.back();
-    case FieldKind::response_token:
-      return response_offsets_.back();
-    case FieldKind::sample:
-      return size();
-    case FieldKind::rows:
-    case FieldKind::text:
-    case FieldKind::bytes:
-      break;
-  }
-  return 0;
+  return first_row(*this, kind, size());
 }
 
 RowRange RaggedBatch::rows_of(FieldKind kind, std::int64_t index) const noexcept {
-  EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
-  const auto i = static_cast<std::size_t>(index);
-  switch (kind) {
-    case FieldKind::token:
-      return {token_offsets_[i], token_offsets_[i + 1]};
-    case FieldKind::response_token:
-      return {response_offsets_[i], response_offsets_[i + 1]};
-    case FieldKind::sample:
-      return {index, index + 1};
-    case FieldKind::rows:
-    case FieldKind::text:
-    case FieldKind::bytes:
-      break;
-  }
-  return {};
+  return {first_row(*this, kind, index), first_row(*this, kind, index + 1)};
 }
 
 void RaggedBatch::require_rows_of_samples(const Column& field) const {

@@ -76,8 +76,8 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
 }  // namespace
 
 std::vector<std::int64_t> sums_of_samples(const RaggedBatch& batch, const Column& field) {
-  const FieldKind kind = field.spec().kind;
-  if (kind == FieldKind::text || kind == FieldKind::bytes) throw_no_numbers(field, name_of(kind));
+  const FieldRule& rule = field.spec().rule();
+  if (!rule.has_numbers()) throw_no_numbers(field, rule.name);
   switch (field.spec().dtype) {
     case DType::boolean:
       return sums<bool>(batch, field);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -149,12 +152,98 @@ enum class FieldKind : std::uint8_t {
   bytes,           ///< every byte of a sample's opaque value
 };
 
-[[nodiscard]] std::string_view name_of(FieldKind kind) noexcept;
+/// Determines how many rows a sample has.
+enum class RowsPer : std::uint8_t {
+  token,           ///< one row per token
+  response_token,  ///< one row per response token
+  sample,          ///< one row
+  own_count,       ///< a number of its own, independent of its lengths
+};
 
-/// Whether each sample has its own number of rows of the field, independent of its lengths: a **counted**
-/// field. Its rows stay together, uncut, wherever the sample goes.
-[[nodiscard]] constexpr bool is_counted(FieldKind kind) noexcept {
-  return kind == FieldKind::rows || kind == FieldKind::text || kind == FieldKind::bytes;
+/// Content of one sample's rows.
+enum class ValueForm : std::uint8_t { numbers, text, bytes };
+
+/// The properties of a field kind. Code asks for a property instead of comparing kinds, so a new kind needs
+/// only an entry in `field_rules`.
+struct FieldRule {
+  FieldKind kind;
+  std::string_view
+      name;  ///< in files, configurations, error messages and Python; in C, EVENKEEL_ and the name
+  std::int32_t c_value;  ///< EVENKEEL_TOKEN and so on
+  RowsPer rows_per;
+  ValueForm form = ValueForm::numbers;
+  bool is_cut_by_ranges = false;  ///< a field of token ranges may assign the rows to tokens (`cut_by`)
+
+  [[nodiscard]] constexpr bool is_per_token() const noexcept { return rows_per == RowsPer::token; }
+  [[nodiscard]] constexpr bool is_per_response_token() const noexcept {
+    return rows_per == RowsPer::response_token;
+  }
+  [[nodiscard]] constexpr bool is_per_sample() const noexcept { return rows_per == RowsPer::sample; }
+  /// Whether each sample has its own number of rows: a **counted** field. Its rows stay together wherever the
+  /// sample goes, unless they are cut by ranges.
+  [[nodiscard]] constexpr bool is_counted() const noexcept { return rows_per == RowsPer::own_count; }
+  /// Whether a member of a CP group gets only the rows of its own tokens. Otherwise, every member gets all.
+  [[nodiscard]] constexpr bool is_cut() const noexcept { return is_per_token() || is_per_response_token(); }
+  [[nodiscard]] constexpr bool has_numbers() const noexcept { return form == ValueForm::numbers; }
+  [[nodiscard]] constexpr bool is_text() const noexcept { return form == ValueForm::text; }
+  [[nodiscard]] constexpr bool is_bytes() const noexcept { return form == ValueForm::bytes; }
+
+  /// Returns the number of rows of a sample with these lengths; `own_count` matters only for counted kinds.
+  [[nodiscard]] constexpr std::int64_t rows_of(std::int64_t prompt, std::int64_t response,
+                                               std::int64_t own_count = 0) const noexcept {
+    switch (rows_per) {
+      case RowsPer::token:
+        return prompt + response;
+      case RowsPer::response_token:
+        return response;
+      case RowsPer::sample:
+        return 1;
+      case RowsPer::own_count:
+        break;
+    }
+    return own_count;
+  }
+};
+
+/// All kinds, in the order of FieldKind. C values start at 1, so a zeroed structure has no kind.
+inline constexpr std::array field_rules{
+    FieldRule{FieldKind::token, "token", 1, RowsPer::token},
+    FieldRule{FieldKind::response_token, "response_token", 2, RowsPer::response_token},
+    FieldRule{FieldKind::sample, "sample", 3, RowsPer::sample},
+    FieldRule{FieldKind::rows, "rows", 4, RowsPer::own_count, ValueForm::numbers, true},
+    FieldRule{FieldKind::text, "text", 5, RowsPer::own_count, ValueForm::text},
+    FieldRule{FieldKind::bytes, "bytes", 6, RowsPer::own_count, ValueForm::bytes},
+};
+
+namespace detail {
+/// The table that the functions below use: `field_rules`, unless a test replaces it to add a kind.
+inline constinit std::span<const FieldRule> rules_in_use{field_rules};
+}  // namespace detail
+
+[[nodiscard]] inline std::span<const FieldRule> all_field_rules() noexcept {
+  return detail::rules_in_use;
+}
+
+/// Returns the rule of a kind. Precondition: the kind is in the table.
+[[nodiscard]] inline const FieldRule& rule_of(FieldKind kind) noexcept {
+  const auto at = static_cast<std::size_t>(kind);
+  EVENKEEL_PRECONDITION(cheap, at < detail::rules_in_use.size(), at);
+  return detail::rules_in_use[at];
+}
+
+/// Returns the rule with this name, or null.
+[[nodiscard]] inline const FieldRule* find_rule(std::string_view name) noexcept {
+  const auto rules = all_field_rules();
+  const auto found = std::ranges::find(rules, name, &FieldRule::name);
+  return found == rules.end() ? nullptr : &*found;
+}
+
+[[nodiscard]] inline std::string_view name_of(FieldKind kind) noexcept {
+  return rule_of(kind).name;
+}
+
+[[nodiscard]] inline bool is_counted(FieldKind kind) noexcept {
+  return rule_of(kind).is_counted();
 }
 
 /// The name of a counted field's offsets, beside its rows in dumps and other files.
@@ -170,6 +259,7 @@ struct FieldSpec {
   FieldKind kind = FieldKind::token;
   std::vector<std::int64_t> trailing;
 
+  [[nodiscard]] const FieldRule& rule() const noexcept { return rule_of(kind); }
   /// Elements of one row; 0 if a trailing dimension is 0. Throws InputError if a dimension is negative or a
   /// row has 2^63 bytes or more.
   [[nodiscard]] std::int64_t row_elements() const;
