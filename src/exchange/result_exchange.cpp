@@ -24,9 +24,9 @@ TransferFrame frame_of(const ResultTransfer& step) {
   return {step.table, step.assignment, step.settings.cp.layout};
 }
 
-// A sample's own rows are the same on all members of its group; the first one sends them.
+// All members of a group have the same rows of a kind that is not cut; the first member sends them.
 bool sends_field(FieldKind kind, CpRank member) noexcept {
-  return (kind != FieldKind::sample && !is_counted(kind)) || member == CpRank{0};
+  return rule_of(kind).is_cut() || member == CpRank{0};
 }
 
 const Column* find(const MicroBatchResults& results, const std::string& name) {
@@ -65,8 +65,8 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
 // Rows of a column of this kind, or the samples that it has rows of.
 std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
                          DataPlace place) {
-  if (kind == FieldKind::sample || is_counted(kind)) return num_samples(plan);
-  if (kind == FieldKind::response_token && step.assignment.shared())
+  if (!rule_of(kind).is_cut()) return num_samples(plan);
+  if (rule_of(kind).is_per_response_token() && step.assignment.shared())
     return num_predictions(plan, frame_of(step), plan.context.rank_of(place));
   return local_rows(plan, step);
 }

@@ -7,7 +7,7 @@ namespace evenkeel {
 Column pad_field(const RaggedBatch& batch, std::string_view name, std::int64_t seq,
                  std::span<const std::byte> pad_row) {
   const Column& field = batch.at(name);
-  if (field.spec().kind == FieldKind::sample) {
+  if (field.spec().rule().is_per_sample()) {
     throw InputError("field '" + std::string(name) + "'", "has one row a sample; there is nothing to pad");
   }
   std::vector<std::int64_t> lengths;

@@ -25,7 +25,7 @@ std::string list_of(std::span<const std::string_view> names) {
 
 /// Whether the field has one value per token, or per response token.
 bool is_beside_labels(const FieldSpec& spec) {
-  return (spec.kind == FieldKind::token || spec.kind == FieldKind::response_token) && spec.trailing.empty();
+  return spec.rule().is_cut() && spec.trailing.empty();
 }
 
 /// The form that the field needs and does not have, or nullopt.
@@ -44,7 +44,7 @@ std::optional<std::string_view> missing_form(const FieldSpec& spec) {
   }
   if (spec.name == position_ids_field) {
     const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;
-    return unless(spec.kind == FieldKind::token && is_position && spec.row_elements() > 0,
+    return unless(spec.rule().is_per_token() && is_position && spec.row_elements() > 0,
                   "one int32 or int64 a token, or several");
   }
   return std::nullopt;

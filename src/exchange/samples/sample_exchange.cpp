@@ -57,7 +57,7 @@ class Consumer {
   /// Append the places of the rows of one segment or sample, in the order in which the owner sends them.
   void add_segment(SegmentId segment, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (fields_[f].moved_as != FieldKind::token) continue;
+      if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
       const std::int64_t before = blocks.bytes();
       side_.add_segment(segment, columns_[f], blocks, views_[f]);
       if (fields_[f].with_halo) side_.add_halo(segment, halos_, blocks);
@@ -66,7 +66,7 @@ class Consumer {
   }
   void add_sample(EntryId entry, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (fields_[f].moved_as == FieldKind::token) continue;
+      if (rule_of(fields_[f].moved_as).is_per_token()) continue;
       const std::int64_t before = blocks.bytes();
       side_.add_sample(entry, columns_[f], fields_[f].moved_as, blocks, views_[f]);
       received_[f] += blocks.bytes() - before;
@@ -141,7 +141,7 @@ class Sender {
   /// Preconditions: this rank owns what is sent, and so has its fields.
   void add_segment(SegmentId segment, CpRank rank, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (fields_[f].moved_as != FieldKind::token) continue;
+      if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
       EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
       side_.add_segment(segment, rank, *sources_[f], blocks, views_[f]);
       if (fields_[f].with_halo) side_.add_halo(segment, rank, *sources_[f], blocks);
@@ -149,7 +149,7 @@ class Sender {
   }
   void add_sample(EntryId entry, CpRank rank, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (fields_[f].moved_as == FieldKind::token) continue;
+      if (rule_of(fields_[f].moved_as).is_per_token()) continue;
       EVENKEEL_PRECONDITION(cheap, sources_[f] != nullptr, fields_[f].spec.name);
       if (tokens_[f] != nullptr) {
         side_.add_rows_of_tokens(entry, rank, *sources_[f], *tokens_[f], blocks);

@@ -53,7 +53,7 @@ Column filled_for(const StepTransfer& step, const FieldTransfer& field, const Co
   const bool is_labels = spec.name == labels_field;
   const std::int64_t experts = step.fields[field.source].spread_pads;
   const bool every_row_comes = spec.kind == field.moved_as;
-  const bool has_rows_of_padding = m.shape && spec.kind != FieldKind::token;
+  const bool has_rows_of_padding = m.shape && !spec.rule().is_per_token();
   if (!every_row_comes || m.has_filler() || has_rows_of_padding) {
     if (is_labels) {
       std::ranges::fill(column.values<std::int64_t>(), derived.label_pad);
@@ -61,7 +61,7 @@ Column filled_for(const StepTransfer& step, const FieldTransfer& field, const Co
       std::ranges::fill(column.bytes(), std::byte{0});
     }
     if (experts > 0) spread_pads(column, m, experts);
-  } else if (spec.kind == FieldKind::token) {
+  } else if (spec.rule().is_per_token()) {
     std::vector<std::byte> pad_row(column.row_bytes());
     if (is_labels) std::ranges::copy(std::as_bytes(std::span(&derived.label_pad, 1)), pad_row.begin());
     fill_pad_rows(m.layout, m.cp_rank, pad_row, column.bytes());

@@ -22,7 +22,7 @@ namespace {
 /// Of a segment, which has one row a token for all its samples. What rows say of the next token moves sample
 /// by sample.
 bool stands_once(FieldKind kind, std::string_view name) noexcept {
-  return kind == FieldKind::token && name != input_ids_field && name != labels_field &&
+  return rule_of(kind).is_per_token() && name != input_ids_field && name != labels_field &&
          name != loss_mask_field;
 }
 

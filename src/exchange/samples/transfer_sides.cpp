@@ -48,7 +48,7 @@ void RaggedSide::add_halo(SegmentId segment, CpRank rank, const Column& column, 
 void RaggedSide::add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks,
                             const RowView& view) const {
   const FieldKind kind = column.spec().kind;
-  if (kind == FieldKind::sample || is_counted(kind)) {
+  if (!rule_of(kind).is_cut()) {
     const RowRange rows = batch_.rows_of(column, frame_.table[entry].owner_index);
     add(column, rows.begin, rows.size(), view, blocks);
     return;
@@ -152,7 +152,7 @@ void PackedSide::add_sample(EntryId entry, std::span<const Column* const> column
                             BlockList& blocks, const RowView& view) const {
   const SampleSlot& slot = sample_slots_.at(entry);
   const Column& column = *columns[slot.micro_batch];
-  if (kind == FieldKind::sample) {
+  if (rule_of(kind).is_per_sample()) {
     add(column, slot.row, 1, view, blocks);
     return;
   }
@@ -161,7 +161,7 @@ void PackedSide::add_sample(EntryId entry, std::span<const Column* const> column
     add(column, rows.begin, rows.size(), view, blocks);
     return;
   }
-  if (kind == FieldKind::response_token && frame_.assignment.shared()) {
+  if (rule_of(kind).is_per_response_token() && frame_.assignment.shared()) {
     add_predictions(slot, entry, column, blocks, view);
     return;
   }

@@ -11,11 +11,11 @@ constexpr std::string_view cu_seqlens_part = "cu_seqlens";
 constexpr std::string_view cu_seqlens_padded_part = "cu_seqlens_padded";
 
 bool stays_on_host(const ColumnToCome& column) {
-  return column.spec.kind == FieldKind::text || column.spec.kind == FieldKind::bytes;
+  return !column.spec.rule().has_numbers();
 }
 
 bool has_offsets(const ColumnToCome& column) {
-  return column.spec.kind == FieldKind::rows && !column.samples.are_in_common();
+  return is_counted(column.spec.kind) && column.spec.rule().has_numbers() && !column.samples.are_in_common();
 }
 
 }  // namespace

@@ -44,8 +44,9 @@ bool PackedMicroBatch::has_filler() const noexcept {
 
 std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {
   EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
-  if (kind == FieldKind::sample) return static_cast<std::int64_t>(samples.size());
-  return shared && kind == FieldKind::response_token ? shared->predictions() : layout.local_rows();
+  const FieldRule& rule = rule_of(kind);
+  if (rule.is_per_sample()) return static_cast<std::int64_t>(samples.size());
+  return shared && rule.is_per_response_token() ? shared->predictions() : layout.local_rows();
 }
 
 std::int64_t PackedMicroBatch::num_tokens() const noexcept {
