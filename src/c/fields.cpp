@@ -13,29 +13,34 @@
 namespace evenkeel::c {
 namespace {
 
-// Their numbers of C are one more, so that a structure of zeros says nothing.
+// C values are offset by 1 so that 0 means unset.
 constexpr std::array dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
                             DType::float16, DType::bfloat16, DType::float32, DType::float64,
                             DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
-constexpr std::array kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample,
-                           FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
 
 static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == 8 &&
               EVENKEEL_UINT32 == dtypes.size());
-static_assert(EVENKEEL_TOKEN == 1 && EVENKEEL_SAMPLE == 3 && EVENKEEL_BYTES == kinds.size());
 // Ranges are handed out as pairs.
 static_assert(sizeof(RowRange) == 2 * sizeof(std::int64_t) && std::is_standard_layout_v<RowRange>);
 
-template <typename Value, std::size_t Count>
-Value value_of(const std::array<Value, Count>& values, std::int32_t number, const std::string& where) {
-  if (number >= 1 && number <= static_cast<std::int32_t>(Count))
-    return values[static_cast<std::size_t>(number) - 1];
-  throw WrongArgument(where, std::to_string(number) + " is none of 1 to " + std::to_string(Count));
+[[noreturn]] void refuse_number(std::int32_t number, std::size_t most, const std::string& where) {
+  throw WrongArgument(where, std::to_string(number) + " is none of 1 to " + std::to_string(most));
 }
 
-template <typename Value, std::size_t Count>
-std::int32_t number_of(const std::array<Value, Count>& values, Value value) noexcept {
-  return static_cast<std::int32_t>(std::ranges::find(values, value) - values.begin()) + 1;
+DType dtype_of_number(std::int32_t number, const std::string& where) {
+  if (number < 1 || number > std::ssize(dtypes)) refuse_number(number, dtypes.size(), where);
+  return dtypes[static_cast<std::size_t>(number) - 1];
+}
+
+std::int32_t number_of(DType dtype) noexcept {
+  return static_cast<std::int32_t>(std::ranges::find(dtypes, dtype) - dtypes.begin()) + 1;
+}
+
+FieldKind kind_of_number(std::int32_t number, const std::string& where) {
+  const auto rules = all_field_rules();
+  const auto found = std::ranges::find(rules, number, &FieldRule::c_value);
+  if (found == rules.end()) refuse_number(number, rules.size(), where);
+  return found->kind;
 }
 
 std::string names_of(std::span<const Column> fields) {
@@ -77,8 +82,8 @@ GivenField given(const evenkeel_field* field) {
   GivenField result;
   FieldSpec& spec = result.spec;
   spec.name = field->name;
-  spec.dtype = value_of(dtypes, field->dtype, where + ", dtype");
-  spec.kind = value_of(kinds, field->kind, where + ", kind");
+  spec.dtype = dtype_of_number(field->dtype, where + ", dtype");
+  spec.kind = kind_of_number(field->kind, where + ", kind");
   require_list(field->trailing, field->num_trailing, "field->trailing");
   spec.trailing.assign(field->trailing, field->trailing + field->num_trailing);
   const std::size_t row_bytes = spec.row_bytes();
@@ -100,8 +105,8 @@ evenkeel_field view_of(const Column& column) {
   const FieldSpec& spec = column.spec();
   evenkeel_field view{};
   view.name = spec.name.c_str();
-  view.dtype = number_of(dtypes, spec.dtype);
-  view.kind = number_of(kinds, spec.kind);
+  view.dtype = number_of(spec.dtype);
+  view.kind = spec.rule().c_value;
   view.rows = column.rows();
   view.num_trailing = std::ssize(spec.trailing);
   view.trailing = spec.trailing.data();
