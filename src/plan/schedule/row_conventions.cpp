@@ -28,10 +28,6 @@ std::optional<RowConvention> convention_of(const NamedFields& fields, std::strin
   return found == fields.end() ? std::nullopt : found->second.at;
 }
 
-bool is_of_predictions(FieldKind kind) {
-  return kind == FieldKind::token || kind == FieldKind::response_token;
-}
-
 /// The same rows as a field of this name and kind.
 Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
   FieldSpec spec = column.spec();
@@ -45,7 +41,7 @@ Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
 void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) {
   const std::string where = "field '" + spec.name + "'";
   if (!at) {
-    if (!is_of_labels(spec.name) || spec.kind != FieldKind::token) return;
+    if (!is_of_labels(spec.name) || !spec.rule().is_per_token()) return;
     throw InputError(where,
                      "has one value per token, and it is not configured whether a token's value is at the "
                      "token or at the row that predicts it",
@@ -100,7 +96,7 @@ Column of_responses(const RaggedBatch& batch, const Column& from) {
 /// token.
 void take_for_responses(const RaggedBatch& batch, Column& column) {
   const bool has_prompts = batch.rows_of(FieldKind::response_token) != batch.rows_of(FieldKind::token);
-  if (column.spec().kind != FieldKind::token || has_prompts) return;
+  if (!column.spec().rule().is_per_token() || has_prompts) return;
   column = with_spec(column, column.spec().name, FieldKind::response_token);
 }
 
@@ -110,7 +106,7 @@ std::optional<std::int64_t> row_at(const RaggedBatch& batch, FieldKind kind, std
                                    std::int64_t predicting) {
   const RowRange rows = batch.rows_of(kind, i);
   const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
-  const std::int64_t row = kind == FieldKind::token ? predicting : predicting + 1 - sample.prompt;
+  const std::int64_t row = rule_of(kind).is_per_token() ? predicting : predicting + 1 - sample.prompt;
   return 0 <= row && row < rows.size() ? std::optional(rows.begin + row) : std::nullopt;
 }
 
@@ -180,7 +176,7 @@ RowConvention row_convention_of(std::string_view word) {
 Column* find_loss_mask(RaggedBatch& batch) {
   Column* const mask = batch.find(loss_mask_field);
   Column* const other = batch.find(response_mask_field);
-  if (other == nullptr || !is_of_predictions(other->spec().kind)) return mask;
+  if (other == nullptr || !other->spec().rule().is_cut()) return mask;
   if (mask == nullptr) return other;
   throw InputError("field 'response_mask'",
                    "is there beside 'loss_mask', and both say which tokens carry loss", "Leave one out");
@@ -192,7 +188,7 @@ NamedFields fields_of_dumps(NamedFields fields, const RaggedBatch& batch) {
     if (!is_of_labels(spec.name) && !convention_of(fields, spec.name)) continue;
     std::optional<RowConvention>& at = fields[spec.name].at;
     at.reset();
-    if (spec.kind == FieldKind::token) at = RowConvention::next;
+    if (spec.rule().is_per_token()) at = RowConvention::next;
   }
   return fields;
 }
@@ -224,10 +220,10 @@ void place_values(RaggedBatch& batch, const NamedFields& fields, bool shared) {
   apply_row_conventions(batch, fields, shared);
   name_loss_mask(batch);
   const Column* const mask = std::as_const(batch).find(loss_mask_field);
-  if (mask != nullptr && mask->spec().kind == FieldKind::token) {
+  if (mask != nullptr && mask->spec().rule().is_per_token()) {
     if (shared) require_loss_of_responses(batch, *mask);
     const Column* const labels = std::as_const(batch).find(labels_field);
-    const bool has_last_labels = labels != nullptr && labels->spec().kind == FieldKind::token;
+    const bool has_last_labels = labels != nullptr && labels->spec().rule().is_per_token();
     if (shared || !has_last_labels) require_no_loss_of_last_rows(batch, *mask);
   }
   mask_ignored_labels(batch);

@@ -16,7 +16,7 @@ namespace {
 RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind, bool shared) {
   const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
   RowRange rows = batch.rows_of(kind, i);
-  const bool of_responses = kind == FieldKind::response_token;
+  const bool of_responses = rule_of(kind).is_per_response_token();
   if (of_responses && sample.prompt == 0 && !rows.empty()) ++rows.begin;
   if (of_responses || !shared || rows.empty()) return rows;
   return {rows.begin + std::clamp<std::int64_t>(sample.prompt - 1, 0, rows.size() - 1), rows.end - 1};
@@ -28,7 +28,7 @@ std::vector<SampleSummary> counted_lengths(const RaggedBatch& batch, bool shared
   lengths.reserve(batch.samples().size());
   for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1, 0});
   const Column* mask = batch.find(loss_mask_field);
-  if (mask == nullptr || mask->spec().kind == FieldKind::sample) return lengths;
+  if (mask == nullptr || mask->spec().rule().is_per_sample()) return lengths;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     lengths[static_cast<std::size_t>(i)].loss_tokens =
         count_set(*mask, rows_with_loss(batch, i, mask->spec().kind, shared));

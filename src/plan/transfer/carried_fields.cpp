@@ -67,7 +67,7 @@ void require_routes(const FieldSpec& spec, std::int64_t experts) {
                      why + ", and its pads are to be spread over " + std::to_string(experts) + " experts",
                      hint);
   };
-  if (spec.kind != FieldKind::token) refuse("has one row a " + std::string(name_of(spec.kind)));
+  if (!spec.rule().is_per_token()) refuse("has one row a " + std::string(name_of(spec.kind)));
   if (!is_integer(spec.dtype)) refuse("has elements of " + std::string(name_of(spec.dtype)));
   if (!range_of(spec.dtype).contains({0, experts - 1}))
     refuse("has elements of " + std::string(name_of(spec.dtype)) + ", which cannot number them");
@@ -81,7 +81,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   const std::string hint =
       "Bring [first token, after the last] of each row as a field with that name, or set fields." +
       cut.name() + ".cut_by: null";
-  if (cut.spec.kind != FieldKind::rows) {
+  if (!cut.spec.rule().is_cut_by_ranges) {
     throw InputError(where,
                      "has one value a " + std::string(name_of(cut.spec.kind)) + ", and cut_by is for rows",
                      "Set fields." + cut.name() + ".cut_by: null");

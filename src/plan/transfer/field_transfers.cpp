@@ -10,7 +10,7 @@ namespace evenkeel {
 namespace {
 
 bool tells_of_next_token(const FieldSpec& field) {
-  return field.kind == FieldKind::token && (field.name == labels_field || field.name == loss_mask_field);
+  return field.rule().is_per_token() && (field.name == labels_field || field.name == loss_mask_field);
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
     spec.dtype = fields[f].handed_out;
     const FieldKind kind = spec.kind;
     if (!shared) {
-      if (kind == FieldKind::response_token) spec.kind = FieldKind::token;  // it stands beside its label
+      if (rule_of(kind).is_per_response_token()) spec.kind = FieldKind::token;  // it stands beside its label
       moved.push_back({std::move(spec), f, kind, 0});
       continue;
     }

@@ -62,8 +62,7 @@ std::vector<RowRange> TokensOfRows::with_tokens_of(std::span<const RowRange> run
 }
 
 bool has_form_of_ranges(const FieldSpec& spec) {
-  return spec.kind == FieldKind::rows && spec.dtype == DType::int64 &&
-         spec.trailing == std::vector<std::int64_t>{2};
+  return spec == FieldSpec{spec.name, DType::int64, FieldKind::rows, {2}};
 }
 
 TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample) {

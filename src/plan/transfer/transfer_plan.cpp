@@ -79,15 +79,13 @@ std::span<const GroupsOfPlaces::Membership> GroupsOfPlaces::of(DataPlace place) 
 
 RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut) {
   EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
-  switch (kind) {
-    case FieldKind::token:
+  switch (rule_of(kind).rows_per) {
+    case RowsPer::token:
       return token_moves(cut);
-    case FieldKind::response_token:
+    case RowsPer::response_token:
       return response_moves(cut);
-    case FieldKind::sample:
-    case FieldKind::rows:
-    case FieldKind::text:
-    case FieldKind::bytes:
+    case RowsPer::sample:
+    case RowsPer::own_count:
       break;
   }
   RowCopies one_row;

@@ -12,8 +12,7 @@ namespace evenkeel {
 namespace {
 
 void require_integers_of_tokens(const FieldSpec& field) {
-  const bool is_of_tokens = field.kind == FieldKind::token || field.kind == FieldKind::response_token;
-  if (is_of_tokens && is_integer(field.dtype) && field.trailing.empty()) return;
+  if (field.rule().is_cut() && is_integer(field.dtype) && field.trailing.empty()) return;
   throw InputError("field '" + field.name + "'",
                    "says which tree samples make, with prefix.share: tree, and is not one integer a token or "
                    "a response token",
