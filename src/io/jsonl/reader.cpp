@@ -68,24 +68,24 @@ class RowReader {
 
   /// How many rows a value of a counted field has.
   [[nodiscard]] std::int64_t count(const element& value) const {
-    if (spec_.kind == FieldKind::rows) {
+    if (spec_.rule().has_numbers()) {
       array list;
       if (value.get(list)) fail("is " + text_of(value) + "; a list of rows is needed");
       return count_of(list);
     }
     std::string_view text;
     if (value.get(text)) fail("is " + text_of(value) + "; a text is needed");
-    if (spec_.kind == FieldKind::text) return std::ssize(text);
+    if (spec_.rule().is_text()) return std::ssize(text);
     const std::optional<std::size_t> bytes = bytes_in_base64(text);
     if (!bytes) fail("is no base64");
     return static_cast<std::int64_t>(*bytes);
   }
 
   void read(const element& value, std::int64_t rows, std::byte* out) const {
-    if (spec_.kind == FieldKind::text || spec_.kind == FieldKind::bytes) {
+    if (!spec_.rule().has_numbers()) {
       const std::string_view text = value.get_string().value_unsafe();
       const std::span<std::byte> bytes(out, static_cast<std::size_t>(rows));
-      if (spec_.kind == FieldKind::bytes) return decode_base64(text, bytes);
+      if (spec_.rule().is_bytes()) return decode_base64(text, bytes);
       std::ranges::copy(std::as_bytes(std::span(text)), bytes.begin());
       return;
     }
@@ -105,7 +105,7 @@ class RowReader {
     T* out = reinterpret_cast<T*>(bytes);
     if (told_ == LineFormat::axes) return read_axes(value, rows, out);
     if (told_ == LineFormat::runs) return read_runs(value, rows, out);
-    if (spec_.kind == FieldKind::sample) return read_row(value, spec_.trailing, out);
+    if (spec_.rule().is_per_sample()) return read_row(value, spec_.trailing, out);
     read_list(value, rows, "rows; the sample needs", spec_.trailing, out);
   }
 
@@ -228,7 +228,7 @@ class GrowingColumn {
 };
 
 FieldSpec readable(const FieldSpec& spec) {
-  if (spec.kind == FieldKind::text || spec.kind == FieldKind::bytes) return spec;
+  if (!spec.rule().has_numbers()) return spec;
   if (spec.dtype == DType::boolean || spec.dtype == DType::int64 || spec.dtype == DType::float32) return spec;
   throw InputError("field '" + spec.name + "'", "cannot be read as " + std::string(name_of(spec.dtype)) +
                                                     "; JSON Lines have bool, int64 and float32");
@@ -277,19 +277,15 @@ class BatchBuilder {
       line.fail("has no field '" + spec.name + "', which other samples have");
     }
     const RowReader reader(line, spec, told_as(spec.name));
-    const std::int64_t rows =
-        is_counted(spec.kind) ? reader.count(field->second) : rows_of(spec.kind, shapes_.back());
+    const SampleShape& shape = shapes_.back();
+    const std::int64_t rows = is_counted(spec.kind) ? reader.count(field->second)
+                                                    : spec.rule().rows_of(shape.prompt, shape.response);
     reader.read(field->second, rows, column.extend(rows, share()));
   }
 
   [[nodiscard]] std::optional<LineFormat> told_as(std::string_view name) const {
     const auto found = told_.find(name);
     return found == told_.end() ? std::nullopt : std::optional(found->second);
-  }
-
-  static std::int64_t rows_of(FieldKind kind, const SampleShape& shape) {
-    if (kind == FieldKind::sample) return 1;
-    return kind == FieldKind::token ? shape.length() : shape.response;
   }
 
   const ToldFormats& told_;

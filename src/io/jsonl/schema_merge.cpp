@@ -47,8 +47,7 @@ Claim kind_claim(const FieldView& field) {
 /// Puts what both say about the kind into `merged`.
 void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   const auto can_be = [](const FieldView& field, FieldKind kind) {
-    return field.spec.kind == kind ||
-           (field.kind_open && (kind == FieldKind::token || kind == FieldKind::response_token));
+    return field.spec.kind == kind || (field.kind_open && rule_of(kind).is_cut());
   };
   const FieldKind kind = a.kind_open ? b.spec.kind : a.spec.kind;
   if (!can_be(a, kind) || !can_be(b, kind)) {

@@ -94,17 +94,17 @@ template <typename T>
 void append_rows(std::string& text, const Column& column, RowRange rows) {
   const FieldSpec& spec = column.spec();
   const T* next = column.values<T>().data() + rows.begin * spec.row_elements();
-  if (spec.kind == FieldKind::sample) return append_nested(text, Dimensions(spec.trailing), next);
+  if (spec.rule().is_per_sample()) return append_nested(text, Dimensions(spec.trailing), next);
   append_list(text, rows.size(), Dimensions(spec.trailing), next);
 }
 
 void append_value(std::string& text, const Column& column, RowRange rows) {
-  if (column.spec().kind == FieldKind::text) {
+  if (column.spec().rule().is_text()) {
     const std::string_view value(reinterpret_cast<const char*>(column.row(rows.begin)),
                                  static_cast<std::size_t>(rows.size()));
     return append_text(text, value);
   }
-  if (column.spec().kind == FieldKind::bytes) {
+  if (column.spec().rule().is_bytes()) {
     text += '"' + encode_base64({column.row(rows.begin), column.row(rows.end)}) + '"';
     return;
   }

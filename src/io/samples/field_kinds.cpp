@@ -22,10 +22,7 @@ FieldKinds parsed_kinds(const std::string& text) {
   for (const auto [name, value] : *json.object()) {
     std::string_view word;
     if (value.get(word)) continue;
-    for (const FieldKind kind : {FieldKind::token, FieldKind::response_token, FieldKind::sample,
-                                 FieldKind::rows, FieldKind::text, FieldKind::bytes}) {
-      if (word == name_of(kind)) kinds.emplace(name, kind);
-    }
+    if (const FieldRule* const rule = find_rule(word)) kinds.emplace(name, rule->kind);
   }
   return kinds;
 }

@@ -61,10 +61,12 @@ void SampleTensors::add_field(std::size_t tensor) {
   }
   std::vector<FieldKind> kinds = kinds_that_fit(stored);
   if (const auto told = told_.find(stored.name); told != told_.end()) {
+    const FieldRule& rule = rule_of(told->second);
+    const auto has_its_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
     // In a padded file a field of samples may happen to be as wide as they are.
-    const bool fits = std::ranges::count(kinds, told->second) > 0 ||
-                      (is_padded() && told->second == FieldKind::sample && !stored.shape.empty() &&
-                       stored.rows() == num_samples_);
+    const bool fits =
+        std::ranges::any_of(kinds, has_its_rows) ||
+        (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);
     if (!fits)
       fail(tensor, "does not have the shape of a " + std::string(name_of(told->second)) +
                        " field, which the file says it is");
@@ -93,7 +95,7 @@ void SampleTensors::add_field(std::size_t tensor) {
   }
   if (tokens_or_responses) undecided_.push_back(stored.name);
   const FieldKind kind = kinds.front();
-  const std::size_t taken = is_padded() && kind != FieldKind::sample ? 2 : 1;
+  const std::size_t taken = is_padded() && !rule_of(kind).is_per_sample() ? 2 : 1;
   FieldSpec spec{stored.name,
                  *stored.dtype,
                  kind,

@@ -135,7 +135,7 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
 bool SampleTensors::has_rows(std::size_t field) const noexcept {
   const std::vector<std::int64_t>& shape = at(fields_[field].tensor).shape;
   const FieldKind kind = fields_[field].kind;
-  const bool has_columns = is_padded() && (kind == FieldKind::token || kind == FieldKind::response_token);
+  const bool has_columns = is_padded() && rule_of(kind).is_cut();
   return shape[0] > 0 && (!has_columns || shape[1] > 0);
 }
 
@@ -154,8 +154,8 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
 /// The rows of a sample in a tensor.
 RowRange SampleTensors::rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
                                 const TensorPlace& place) const {
-  if (is_padded() || kind == FieldKind::sample) return {sample, sample + 1};
-  if (kind == FieldKind::response_token) return {place.response, place.response + lengths.response};
+  if (is_padded() || rule_of(kind).is_per_sample()) return {sample, sample + 1};
+  if (rule_of(kind).is_per_response_token()) return {place.response, place.response + lengths.response};
   return {place.token, place.token + lengths.prompt + lengths.response};
 }
 
@@ -212,9 +212,9 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
   std::vector<std::byte> row;
   const auto read_field = [&](std::size_t tensor, FieldKind kind, std::size_t row_bytes, std::int64_t wide,
                               std::span<std::byte> to) {
-    if (!is_padded() || kind == FieldKind::sample)
+    if (!is_padded() || rule_of(kind).is_per_sample())
       return read_ragged(tensor, kind, sample, lengths, place, to);
-    const bool of_response = kind == FieldKind::response_token;
+    const bool of_response = rule_of(kind).is_per_response_token();
     row.resize(static_cast<std::size_t>(wide) * row_bytes);
     file_->read_rows(tensor, {sample, sample + 1}, row);
     std::byte* next = to.data();

@@ -47,7 +47,7 @@ RaggedBatch with_fields(const RaggedBatch& batch, const auto& is_asked_for) {
 void require_the_same_from_json(const Column& column, const std::filesystem::path& path) {
   const FieldSpec& spec = column.spec();
   const std::string field = "field '" + spec.name + "'";
-  if (spec.kind == FieldKind::sample && !spec.trailing.empty())
+  if (spec.rule().is_per_sample() && !spec.trailing.empty())
     refuse(path, "cannot hold " + field + ": a list has one row a token or a response token", spec.name);
   if (!spec.trailing.empty() && spec.row_elements() == 0)
     refuse(path, "cannot hold " + field + ": its rows have no elements, so their shape would be lost",
@@ -77,7 +77,7 @@ class RolloutWriter : public SampleWriter {
     const bool any_room = dropped_.contains("all");
     RaggedBatch kept = with_fields(batch, [&](const FieldSpec& spec) {
       if (dropped_.contains(spec.name)) return false;
-      const bool has_form = !(spec.kind == FieldKind::sample && !spec.trailing.empty()) &&
+      const bool has_form = !(spec.rule().is_per_sample() && !spec.trailing.empty()) &&
                             (spec.trailing.empty() || spec.row_elements() > 0) &&
                             spec.dtype != DType::float16 && spec.dtype != DType::bfloat16;
       return has_form || !any_room;

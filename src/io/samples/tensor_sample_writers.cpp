@@ -192,12 +192,11 @@ class RaggedWriter : public SampleWriter {
   }
 
   [[nodiscard]] std::int64_t rows_in_all(std::size_t field) const {
-    const FieldKind kind = spool_.fields()[field].kind;
+    const FieldRule& rule = spool_.fields()[field].rule();
     std::int64_t rows = 0;
     for (const std::int64_t count : spool_.counts(field)) rows += count;
-    if (is_counted(kind)) return rows;
-    for (const SampleShape& sample : spool_.samples())
-      rows += kind == FieldKind::sample ? 1 : kind == FieldKind::token ? sample.length() : sample.response;
+    if (rule.is_counted()) return rows;
+    for (const SampleShape& sample : spool_.samples()) rows += rule.rows_of(sample.prompt, sample.response);
     return rows;
   }
 
