@@ -30,7 +30,7 @@ bool has_rows_to_place(const JsonlSchema& schema, const FieldSpec& spec, const A
   if (acceptance.at.contains(spec.name)) return true;
   const bool is_of_labels =
       spec.name == labels_field || spec.name == loss_mask_field || spec.name == response_mask_field;
-  return is_of_labels && (spec.kind == FieldKind::token || schema.kind_open.contains(spec.name));
+  return is_of_labels && (spec.rule().is_per_token() || schema.kind_open.contains(spec.name));
 }
 
 /// The fault of `check`, with the field that it names. The caller knows which sample it is.
@@ -104,8 +104,7 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
                      fault->hint.empty() ? "Leave the field out, or rename it" : fault->hint);
   }
   const auto mask = std::ranges::find(schema.fields, response_mask_field, &FieldSpec::name);
-  const bool is_loss_mask = mask != schema.fields.end() &&
-                            (mask->kind == FieldKind::token || mask->kind == FieldKind::response_token);
+  const bool is_loss_mask = mask != schema.fields.end() && mask->rule().is_cut();
   if (is_loss_mask && is_field_of(schema, loss_mask_field))
     throw InputError(place, "has 'response_mask' beside 'loss_mask', and both say which tokens carry loss",
                      "Leave one out");

@@ -24,7 +24,7 @@ std::optional<std::span<const std::int64_t>> integers_of(const RaggedBatch& batc
   const Column* const column = batch.find(name);
   if (column == nullptr) return std::nullopt;
   const FieldSpec& spec = column->spec();
-  if (spec.kind != FieldKind::sample || spec.dtype != DType::int64 || !spec.trailing.empty()) {
+  if (!spec.rule().is_per_sample() || spec.dtype != DType::int64 || !spec.trailing.empty()) {
     throw InputError("body:1", "field '" + name + "' is not one integer a sample",
                      "Send an integer, such as \"" + name + "\": 0");
   }
@@ -187,7 +187,7 @@ bool ReceivedSamples::outline_lines(const ToldFormats& told) {
   if (!outlines || outlines->samples.size() > most_samples) return false;
   const bool are_integers = std::ranges::all_of(outlines->schema.fields, [&](const FieldSpec& field) {
     if (std::ranges::count(watched, field.name) == 0) return true;
-    return field.dtype == DType::int64 && (field.name == "versions" || field.kind == FieldKind::sample);
+    return field.dtype == DType::int64 && (field.name == "versions" || field.rule().is_per_sample());
   });
   if (!are_integers || !has_fields(outlines->schema, told_by_users(told))) return false;
   std::vector<ReceivedSample> samples;

@@ -37,14 +37,18 @@ class IntegerField {
   }
 
   [[nodiscard]] bool is_there() const noexcept { return tensor_.has_value(); }
-  [[nodiscard]] bool is_one_a_sample() const noexcept { return are_integers_ && kind_ == FieldKind::sample; }
-  [[nodiscard]] bool is_one_a_token() const noexcept { return are_integers_ && kind_ != FieldKind::sample; }
+  [[nodiscard]] bool is_one_a_sample() const noexcept {
+    return are_integers_ && rule_of(kind_).is_per_sample();
+  }
+  [[nodiscard]] bool is_one_a_token() const noexcept {
+    return are_integers_ && !rule_of(kind_).is_per_sample();
+  }
   [[nodiscard]] std::vector<std::int64_t> all() const {
     return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
   }
   /// The rows of a sample.
   [[nodiscard]] RowRange rows_of(const TensorSample& lengths, const TensorPlace& place) const noexcept {
-    if (kind_ == FieldKind::response_token) return {place.response, place.response + lengths.response};
+    if (rule_of(kind_).is_per_response_token()) return {place.response, place.response + lengths.response};
     return {place.token, place.token + lengths.prompt + lengths.response};
   }
 
@@ -147,10 +151,9 @@ class BodyMaker {
     out.emplace_back(rows_[0]);
     for (std::size_t f = 0; f < tensors_.fields().size(); ++f) {
       const FieldSpec& field = tensors_.fields()[f];
-      std::int64_t rows = 1;
-      if (is_counted(field.kind)) rows = tensors_.counted_rows(f, sample);
-      if (field.kind == FieldKind::token) rows = lengths.prompt + lengths.response;
-      if (field.kind == FieldKind::response_token) rows = lengths.response;
+      const std::int64_t rows = is_counted(field.kind)
+                                    ? tensors_.counted_rows(f, sample)
+                                    : field.rule().rows_of(lengths.prompt, lengths.response);
       num_rows_[f] = rows;
       rows_[f + 1].resize(static_cast<std::size_t>(rows) * field.row_bytes());
       out.emplace_back(rows_[f + 1]);
@@ -300,11 +303,8 @@ JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& m
     const std::string& name = mine.name;
     const bool is_open = joined.kind_open.contains(name);
     const bool comes_open = more.kind_open.contains(name);
-    const auto is_of_tokens = [](FieldKind kind) {
-      return kind == FieldKind::token || kind == FieldKind::response_token;
-    };
-    const bool can_agree = field.kind == mine.kind ||
-                           ((is_open || comes_open) && is_of_tokens(field.kind) && is_of_tokens(mine.kind));
+    const bool can_agree =
+        field.kind == mine.kind || ((is_open || comes_open) && field.rule().is_cut() && mine.rule().is_cut());
     if (!can_agree)
       refuse(name, "is a " + std::string(name_of(mine.kind)) + " field",
              "is a " + std::string(name_of(field.kind)) + " field");

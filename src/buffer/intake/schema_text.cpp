@@ -12,9 +12,6 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::array all_kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample,
-                               FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
-
 constexpr const char* tensors_word = "safetensors";
 
 constexpr std::array all_formats{LineFormat::rows, LineFormat::text, LineFormat::bytes, LineFormat::axes,
@@ -25,6 +22,11 @@ Value one_of(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
   if (found == all.end()) throw InputError("fields", "have the unknown word " + name);
   return *found;
+}
+
+FieldKind kind_of(const std::string& name) {
+  if (const FieldRule* const rule = find_rule(name)) return rule->kind;
+  throw InputError("fields", "have the unknown word " + name);
 }
 
 std::vector<std::int64_t> extents_of(const nlohmann::json& list) {
@@ -59,7 +61,7 @@ JsonlSchema schema_of(const std::string& text) {
     schema.empty = in.at("empty");
     for (const nlohmann::json& field : in.at("fields")) {
       const FieldSpec spec{field.at("name"), one_of<DType>(all_dtypes, field.at("dtype")),
-                           one_of<FieldKind>(all_kinds, field.at("kind")), extents_of(field.at("trailing"))};
+                           kind_of(field.at("kind")), extents_of(field.at("trailing"))};
       if (field.at("kind_open").get<bool>()) schema.kind_open.insert(spec.name);
       if (field.at("element_open").get<bool>()) schema.element_open.insert(spec.name);
       if (field.value("wide_integers", false)) schema.wide_integers.emplace(spec.name, 0);

@@ -78,7 +78,7 @@ void require_fields(const OpenSample& sample, const JsonlSchema& schema) {
   const std::vector<FieldSpec>& fields = sample.tensors.fields();
   const bool are_same = std::ranges::equal(fields, schema.fields, [](const FieldSpec& a, const FieldSpec& b) {
     return a.name == b.name && is_counted(a.kind) == is_counted(b.kind) &&
-           (a.kind == FieldKind::sample) == (b.kind == FieldKind::sample);
+           a.rule().is_per_sample() == b.rule().is_per_sample();
   });
   if (!are_same) throw InputError(sample.tensors.file().path(), "has other fields than the stream");
 }
