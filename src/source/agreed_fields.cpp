@@ -35,8 +35,7 @@ bool same_elements(const FieldSpec& a, const FieldSpec& b) {
 }
 
 bool can_be(const SourceField& field, FieldKind kind) {
-  return field.spec.kind == kind ||
-         (field.is_kind_open && (kind == FieldKind::token || kind == FieldKind::response_token));
+  return field.spec.kind == kind || (field.is_kind_open && rule_of(kind).is_cut());
 }
 
 [[noreturn]] void refuse(const std::string& part, const std::string& field, const std::string& what,

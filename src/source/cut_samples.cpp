@@ -57,19 +57,18 @@ RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, 
   const auto from_begin = [&](std::int64_t begin, std::int64_t end) {
     return RowRange{all.begin + begin, all.begin + end};
   };
-  switch (column.spec().kind) {
-    case FieldKind::token:
+  const FieldRule& rule = column.spec().rule();
+  if (rule.is_cut_by_ranges) return rows_of_tokens(from, column, cut, by);
+  switch (rule.rows_per) {
+    case RowsPer::token:
       return from_begin(cut.tokens.begin, cut.tokens.end);
-    case FieldKind::response_token: {
+    case RowsPer::response_token: {
       const std::int64_t prompt = sample_of(from, cut).prompt;
       return from_begin(std::max<std::int64_t>(cut.tokens.begin - prompt, 0),
                         std::max<std::int64_t>(cut.tokens.end - prompt, 0));
     }
-    case FieldKind::rows:
-      return rows_of_tokens(from, column, cut, by);
-    case FieldKind::sample:
-    case FieldKind::text:
-    case FieldKind::bytes:
+    case RowsPer::sample:
+    case RowsPer::own_count:
       break;
   }
   return all;
@@ -101,8 +100,8 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   const FieldKind kind = segments->spec().kind;
   Cut before = cut;
   before.tokens = {0, cut.tokens.begin};
-  if (kind == FieldKind::token) return hash_of_rows(from, *segments, before);
-  if (kind != FieldKind::response_token) return 0;  // planning refuses it
+  if (rule_of(kind).is_per_token()) return hash_of_rows(from, *segments, before);
+  if (!rule_of(kind).is_per_response_token()) return 0;  // planning refuses it
   const std::uint64_t responses = hash_of_rows(from, *segments, before);
   before.tokens.end = std::min(before.tokens.end, sample_of(from, cut).prompt);
   return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);
@@ -111,14 +110,14 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
 /// Whether a batch has labels of one value per token, such that the last row of a piece has one, too.
 bool has_labels_of_tokens(const RaggedBatch& from) {
   const Column* const labels = from.find(labels_field);
-  return labels != nullptr && labels->spec().kind == FieldKind::token;
+  return labels != nullptr && labels->spec().rule().is_per_token();
 }
 
 /// Clears the loss mask at the last row of a piece, whose token is not in the piece.
 void clear_beyond(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec, std::span<std::byte> rows) {
   const bool ends_early = cut.tokens.end < sample_of(from, cut).length();
   const bool is_mask = spec.name == loss_mask_field || spec.name == response_mask_field;
-  if (!ends_early || rows.empty() || !is_mask || spec.kind != FieldKind::token) return;
+  if (!ends_early || rows.empty() || !is_mask || !spec.rule().is_per_token()) return;
   if (!has_labels_of_tokens(from)) std::ranges::fill(rows.last(spec.row_bytes()), std::byte{0});
 }
 
@@ -135,7 +134,7 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
   if (cut == 0) return;
   for (const SourceField& brought : fields) {
     const FieldSpec& field = brought.spec;
-    if (field.kind != FieldKind::rows) continue;
+    if (!field.rule().is_cut_by_ranges) continue;
     const std::string is_cut = "has a field '" + field.name + "' of rows, and batch.too_long cuts " +
                                number_of(cut, "sample") + " of it: ";
     const std::string keep = ", keep samples whole (batch.too_long: drop), or leave the field out";

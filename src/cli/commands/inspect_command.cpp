@@ -155,10 +155,8 @@ void inspect_samples(const SampleTensors& samples) {
     std::vector<std::size_t> ends{static_cast<std::size_t>(tokens) * sizeof(std::int64_t)};
     for (std::size_t f = 0; f < samples.fields().size(); ++f) {
       const FieldSpec& field = samples.fields()[f];
-      const std::int64_t rows = is_counted(field.kind)                    ? samples.counted_rows(f, i)
-                                : field.kind == FieldKind::sample         ? 1
-                                : field.kind == FieldKind::response_token ? sample.response
-                                                                          : tokens;
+      const std::int64_t rows = is_counted(field.kind) ? samples.counted_rows(f, i)
+                                                       : field.rule().rows_of(sample.prompt, sample.response);
       ends.push_back(ends.back() + static_cast<std::size_t>(rows) * field.row_bytes());
     }
     bytes.resize(ends.back());

@@ -30,9 +30,7 @@ namespace {
 /// Token fields of padded micro-batches are [sequences, rows of each on this rank, ...].
 TensorView shaped_view(const Column& column, const PackedMicroBatch& micro_batch) {
   TensorView view = view_of(column);
-  if (micro_batch.padded_length == 0 || column.spec().kind == FieldKind::sample ||
-      is_counted(column.spec().kind))
-    return view;
+  if (micro_batch.padded_length == 0 || !column.spec().rule().is_cut()) return view;
   const std::vector<std::int64_t>& trailing = column.spec().trailing;
   view.shape = {micro_batch.layout.size(), micro_batch.padded_length / micro_batch.layout.cp().size};
   view.shape.insert(view.shape.end(), trailing.begin(), trailing.end());

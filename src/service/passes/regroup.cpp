@@ -47,7 +47,7 @@ bool hold_the_same(std::span<const PackedMicroBatch> from, const std::unordered_
 
 RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std::int64_t sequence) {
   if (is_counted(column.spec().kind)) return column.samples()[sequence];
-  if (column.spec().kind == FieldKind::sample) return {sequence, sequence + 1};
+  if (column.spec().rule().is_per_sample()) return {sequence, sequence + 1};
   return micro_batch.layout.local_range(sequence);
 }
 
@@ -95,7 +95,7 @@ std::vector<ColumnToCome> columns_of(std::span<const PackedMicroBatch> from,
     if (is_counted(spec.kind)) {
       columns.push_back(counted_column(from, spec, places, to, plan));
     } else {
-      columns.push_back({spec, spec.kind == FieldKind::sample ? to.layout.size() : to.layout.local_rows()});
+      columns.push_back({spec, spec.rule().is_per_sample() ? to.layout.size() : to.layout.local_rows()});
     }
   }
   return columns;

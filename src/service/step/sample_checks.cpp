@@ -41,7 +41,7 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
     throw InputError(name_of(spec),
                      "is " + description_of(spec) + "; " + kind + " is of single uint8 values");
   }
-  if (spec.kind != FieldKind::text) return;
+  if (!spec.rule().is_text()) return;
   for (std::int64_t i = 0; i < column.samples().size() && i < batch.size(); ++i) {
     const RowRange rows = column.samples()[i];
     const std::string_view text(reinterpret_cast<const char*>(column.row(rows.begin)),
@@ -64,7 +64,7 @@ void require_valid_field(const RaggedBatch& batch, const Column& column) {
                                         std::to_string(column.row_bytes()) + " bytes; a row has at most " +
                                         std::to_string(max_row_bytes));
   }
-  if (spec.kind == FieldKind::text || spec.kind == FieldKind::bytes) require_bytes(batch, column);
+  if (!spec.rule().has_numbers()) require_bytes(batch, column);
   batch.require_rows_of_samples(column);
 }
 

@@ -175,13 +175,11 @@ class SchemaReader {
     spec.name = text(object, "name");
     const std::string kind = text(object, "kind");
     const std::string dtype = text(object, "dtype");
-    constexpr std::array kinds{FieldKind::token, FieldKind::response_token, FieldKind::sample,
-                               FieldKind::rows,  FieldKind::text,           FieldKind::bytes};
-    const auto* const of_kind = std::ranges::find(kinds, kind, [](FieldKind k) { return name_of(k); });
+    const FieldRule* const rule = find_rule(kind);
     const auto* const of_dtype = std::ranges::find(all_dtypes, dtype, [](DType d) { return name_of(d); });
-    if (of_kind == kinds.end() || of_dtype == all_dtypes.end())
+    if (rule == nullptr || of_dtype == all_dtypes.end())
       fail("a field '" + spec.name + "' of an unknown kind or dtype");
-    spec.kind = *of_kind;
+    spec.kind = rule->kind;
     spec.dtype = *of_dtype;
     spec.trailing = integers(list(object, "trailing"), "trailing");
     if (!object["cut_by"].error()) field.cut_by = text(object, "cut_by");

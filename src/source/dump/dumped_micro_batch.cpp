@@ -154,7 +154,7 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
     std::vector<std::int64_t> shape;
     if (is_counted(spec.kind)) {
       shape = {stored.rows()};
-    } else if (spec.kind == FieldKind::sample) {
+    } else if (spec.rule().is_per_sample()) {
       shape = {sequences};
     } else if (is_padded_) {
       shape = {sequences, rows_ / sequences};
@@ -274,8 +274,8 @@ void DumpedMicroBatch::read_tokens(const DumpedSample& sample, std::span<std::by
 
 void DumpedMicroBatch::read_stage(const FieldSpec& spec, const Source& source, const Source::Stage& stage,
                                   const DumpedSample& sample, std::span<std::byte> out) const {
-  if (spec.kind == FieldKind::token) return read_token_rows(spec.name, stage, sample, out);
-  if (spec.kind == FieldKind::response_token) {
+  if (spec.rule().is_per_token()) return read_token_rows(spec.name, stage, sample, out);
+  if (spec.rule().is_per_response_token()) {
     // Response token t stands in row t - 1 of the sample, where it is predicted; the first one of a sample
     // without a prompt stands nowhere.
     std::vector<std::byte> rows(static_cast<std::size_t>(sample.tokens) * stage.row_bytes);
