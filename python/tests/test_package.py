@@ -1,5 +1,6 @@
 """What the package promises to those who import it."""
 
+import inspect
 import pathlib
 import subprocess
 import sys
@@ -26,6 +27,15 @@ def test_numpy_2_is_refused_where_its_arrays_would_be_misread():
 def test_everything_named_is_there_and_documented():
     for name in evenkeel.__all__:
         assert getattr(evenkeel, name).__doc__, name
+
+
+def test_every_field_kind_is_a_parameter_of_samples_and_documented():
+    kinds = [name for name, _, _ in evenkeel._core.field_rules]
+    assert len(set(kinds)) == len(kinds)
+    parameters = [name for name in inspect.signature(evenkeel.Samples).parameters if name in kinds]
+    assert parameters == kinds
+    for kind in kinds:
+        assert f"``{kind}``" in evenkeel.Samples.__doc__, kind
 
 
 def test_importing_it_imports_neither_torch_nor_mpi_nor_omegaconf():

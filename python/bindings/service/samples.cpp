@@ -19,12 +19,6 @@ namespace evenkeel::python {
 namespace py = pybind11;
 namespace {
 
-constexpr std::array kinds{Word<FieldKind>{FieldKind::token, "token"},
-                           Word<FieldKind>{FieldKind::response_token, "response_token"},
-                           Word<FieldKind>{FieldKind::sample, "sample"},
-                           Word<FieldKind>{FieldKind::rows, "rows"},
-                           Word<FieldKind>{FieldKind::text, "text"},
-                           Word<FieldKind>{FieldKind::bytes, "bytes"}};
 constexpr std::array dtypes{Word<DType>{DType::boolean, "bool"},    Word<DType>{DType::uint8, "uint8"},
                             Word<DType>{DType::int8, "int8"},       Word<DType>{DType::int16, "int16"},
                             Word<DType>{DType::uint16, "uint16"},   Word<DType>{DType::int32, "int32"},
@@ -32,6 +26,14 @@ constexpr std::array dtypes{Word<DType>{DType::boolean, "bool"},    Word<DType>{
                             Word<DType>{DType::float16, "float16"}, Word<DType>{DType::bfloat16, "bfloat16"},
                             Word<DType>{DType::float32, "float32"}, Word<DType>{DType::float64, "float64"}};
 static_assert(dtypes.size() == all_dtypes.size());
+
+FieldKind kind_of(const std::string& word, const std::string& where) {
+  if (const FieldRule* const rule = find_rule(word)) return rule->kind;
+  std::string known;
+  for (const FieldRule& rule : all_field_rules())
+    known += (known.empty() ? "" : ", ") + std::string(rule.name);
+  throw InputError(where, "is '" + word + "'; it can be " + known);
+}
 
 // NumPy's name of it: of as many bytes, where it has none.
 std::string numpy_name(DType dtype) {
@@ -132,7 +134,7 @@ py::tuple description_of(Column& column) {
   const FieldSpec& spec = column.spec();
   py::object places = py::none();
   if (is_counted(spec.kind)) places = places_of(column.samples());
-  return py::make_tuple(spec.name, word_of(dtypes, spec.dtype), word_of(kinds, spec.kind), std::move(places),
+  return py::make_tuple(spec.name, word_of(dtypes, spec.dtype), name_of(spec.kind), std::move(places),
                         rows_of(column));
 }
 
@@ -141,8 +143,7 @@ std::vector<std::int64_t> counts_of(const std::string& name, FieldKind kind, con
   const std::string where = "field '" + name + "'";
   if (counts.is_none()) {
     throw InputError(
-        where,
-        "is of " + std::string(word_of(kinds, kind)) + ", for which each sample has its own number of rows",
+        where, "is of " + std::string(name_of(kind)) + ", for which each sample has its own number of rows",
         "Pass one value a sample, or rows with offsets");
   }
   std::vector<std::int64_t> numbers = integers_of(counts, where);
@@ -158,7 +159,7 @@ FieldSpec spec_of(const std::string& name, const std::string& dtype, const std::
                   const py::array& rows) {
   FieldSpec spec{name,
                  value_of(dtypes, dtype, "dtype of field '" + name + "'"),
-                 value_of(kinds, kind, "kind of field '" + name + "'"),
+                 kind_of(kind, "kind of field '" + name + "'"),
                  {}};
   for (py::ssize_t d = 1; d < rows.ndim(); ++d) spec.trailing.push_back(rows.shape(d));
   if (rows.ndim() == 0) throw InputError("field '" + name + "'", "is a single number; rows are needed");

@@ -95,7 +95,8 @@ py::list packed_fields(const HeldMicroBatch& self) {
   py::list fields;
   for (Column& column : tensors.fields) {
     py::tuple description = description_of(column);
-    if (column.spec().kind == FieldKind::rows && !column.samples().are_in_common())
+    if (is_counted(column.spec().kind) && column.spec().rule().has_numbers() &&
+        !column.samples().are_in_common())
       description[3] = in_arena(tensors.arena, offsets_name(column.spec().name), column.samples().offsets());
     fields.append(std::move(description));
   }

@@ -13,6 +13,7 @@ Array = npt.NDArray[Any]
 
 __version__: str
 pybind11_version: tuple[int, int]
+field_rules: tuple[tuple[str, str, str], ...]  # name, rows_per and form of each kind
 _drop_in: Any  # what the modules of evenkeel.drop_in call
 
 class Partition:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, KeysView, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,25 @@ from evenkeel.errors import Error, MissingFieldError
 # What tensors of dtypes have that torch knows from 2.3 on only: the same numbers, copied.
 WIDER = {"uint16": "int32", "uint32": "int64"}
 _ALIGNMENT = 256  # of what stands in an arena, and of its size: MicroBatchArena::alignment
+
+
+class FieldRule(NamedTuple):
+    """The properties of a field kind; batch/field.hpp has their meaning."""
+
+    name: str
+    rows_per: str
+    form: str
+
+    @property
+    def is_counted(self) -> bool:
+        return self.rows_per == "own_count"
+
+    @property
+    def is_cut(self) -> bool:
+        return self.rows_per in ("token", "response_token")
+
+
+RULES = {name: FieldRule(name, rows_per, form) for name, rows_per, form in _core.field_rules}
 
 
 class WithFields:
@@ -92,13 +111,14 @@ def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors
     Places are offsets [samples + 1] or, where equal values lie once, ranges [samples, 2]."""
     if places is None:
         return handed_out(rows, dtype, tensors)
-    if kind == "rows":
+    form = RULES[kind].form
+    if form == "numbers":
         if tensors and places.ndim == 2:
             rows, places = _of_these_alone(rows, places)
         return handed_out(rows, dtype, tensors), handed_out(places, "int64", tensors)
     ranges = places if places.ndim == 2 else np.stack([places[:-1], places[1:]], 1)
     values = [rows[begin:end].tobytes() for begin, end in ranges.tolist()]
-    return [value.decode() for value in values] if kind == "text" else values
+    return [value.decode() for value in values] if form == "text" else values
 
 
 def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tuple[Any, npt.NDArray[np.int64]]:
@@ -112,15 +132,16 @@ def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tu
 def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     """Rows of all samples back to back and how many each has, of what users hand in: for ``rows`` one tensor a sample, or
     (rows, offsets); for ``text`` one str a sample, for ``bytes`` one bytes a sample."""
-    if kind == "rows":
+    form = RULES[kind].form
+    if form == "numbers":
         return _counted_rows(name, values)
-    wanted = str if kind == "text" else bytes
+    wanted = str if form == "text" else bytes
     values = list(values)
     for value in values:
         if not isinstance(value, wanted):
             _core.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is needed")
     try:
-        parts = [value.encode() if kind == "text" else value for value in values]
+        parts = [value.encode() if form == "text" else value for value in values]
     except UnicodeEncodeError as error:
         _core.raise_error("input", f"field {name!r}", f"has a str that has no UTF-8: {error}")
     return np.frombuffer(b"".join(parts), np.uint8), [len(part) for part in parts]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import _core
+from evenkeel._fields import RULES
 from evenkeel.service import DataService
 from evenkeel.steps import MicroBatch, Step
 
@@ -115,7 +116,7 @@ class DataIterator:
         tensors = micro_batch._as_tensors() if self._device is None else micro_batch.to(self._device)
         for name, kind in fields.items():
             rows = tensors[name]
-            batch["tokens" if name == "input_ids" else name] = rows.unsqueeze(0) if kind in ("token", "response_token") else rows
+            batch["tokens" if name == "input_ids" else name] = rows.unsqueeze(0) if RULES[kind].is_cut else rows
         batch["packed_seq_params"] = micro_batch._packed_seq_params(tensors)
         return batch
 

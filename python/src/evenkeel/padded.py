@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenkeel import _arrays, _core
 from evenkeel._conventions import CONVENTIONS, LOSS_MASK, OF_INPUTS, WITHOUT_LOSS, require_conventions
+from evenkeel._fields import RULES
 from evenkeel.samples import Samples, built_by
 
 __all__ = ["results_like", "samples_of"]
@@ -105,11 +106,12 @@ def results_like(
     require_conventions({} if at is None else {name: at})
     rows = samples[name]
     kind = samples.kinds()[name]
-    if kind == "sample":
+    rows_per = RULES[kind].rows_per
+    if rows_per == "sample":
         return rows
-    if kind == "token":
+    if rows_per == "token":
         where = _attention(tensors)
-    elif kind == "response_token":
+    elif rows_per == "response_token":
         where = _Places.of(tensors, response_mask, None).columns(at)
     else:
         _core.raise_error("input", f"field {name!r}", f"is of {kind}, which has no padded form")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _core
-from evenkeel._fields import WithFields, counted, dtype_word, joined
+from evenkeel._fields import RULES, WithFields, counted, dtype_word, joined
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -17,9 +17,6 @@ else:
     from evenkeel._ranks import extension as _service
 
 __all__ = ["Samples"]
-
-COUNTED = ("rows", "text", "bytes")
-KINDS = ("token", "response_token", "sample", *COUNTED)
 
 
 class Samples(WithFields):
@@ -63,7 +60,7 @@ class Samples(WithFields):
     ) -> None:
         def build() -> _service.Samples:
             core = _service.Samples(ids, groups, prompt_lengths, response_lengths)
-            for kind, fields in zip(KINDS, (token, response_token, sample, rows, text, bytes)):
+            for kind, fields in zip(RULES, (token, response_token, sample, rows, text, bytes)):
                 for name, values in (fields or {}).items():
                     _add(core, name, kind, values)
             for name, values in (axes or {}).items():
@@ -104,10 +101,10 @@ class Samples(WithFields):
     def rows_of(self, name: str) -> list[Any]:
         """A field sample by sample, as views; text and bytes are one value a sample."""
         rows = self[name]
-        kind = self.kinds()[name]
-        if kind in ("text", "bytes"):
+        rule = RULES[self.kinds()[name]]
+        if rule.form != "numbers":
             return list(rows)
-        if kind == "rows":
+        if rule.is_counted:
             rows, offsets = rows
             bounds = [int(at) for at in offsets]
             return [rows[begin:end] for begin, end in zip(bounds, bounds[1:])]
@@ -115,7 +112,7 @@ class Samples(WithFields):
             "token": self.prompt_lengths + self.response_lengths,
             "response_token": self.response_lengths,
             "sample": np.ones(len(self), np.int64),
-        }[kind]
+        }[rule.rows_per]
         ends = np.cumsum(counts)
         return [rows[end - count : end] for end, count in zip(ends.tolist(), counts.tolist())]
 
@@ -161,7 +158,7 @@ class _NotBuilt:
 
 def _add(core: _service.Samples, name: str, kind: str, rows: Any) -> None:
     counts = None
-    if kind in COUNTED:
+    if RULES[kind].is_counted:
         rows, counts = counted(kind, name, rows)
     elif isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
         rows = joined(rows, name)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evenkeel import _arrays, _core, routes
 from evenkeel._core import PackedLayout, PackedTreeLayout
-from evenkeel._fields import WithFields, counted, dtype_word, handed_out, on_device, raise_as_ours
+from evenkeel._fields import RULES, WithFields, counted, dtype_word, handed_out, on_device, raise_as_ours
 
 if TYPE_CHECKING:
     from evenkeel import _service
@@ -313,7 +313,7 @@ class MicroBatch(WithFields):
 
         def bring() -> tuple[str, npt.NDArray[Any], list[int] | None]:
             try:
-                own, counts = counted(kind, name, rows) if kind in ("rows", "text", "bytes") else (rows, None)
+                own, counts = counted(kind, name, rows) if kind in RULES and RULES[kind].is_counted else (rows, None)
                 values = _arrays.Rows(own, name)
                 return dtype_word(values), values.array, counts
             except Exception as error:
