@@ -1,6 +1,8 @@
 #include <mpi.h>
 
+#include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
+#include <memory>
 #include <string>
 
 #include "base/activity.hpp"
@@ -9,7 +11,6 @@
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/mpi_call.hpp"
-#include "mesh/new_communicator.hpp"
 
 namespace evenkeel {
 namespace {
@@ -36,13 +37,32 @@ class ValueType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// Collective over `comm`: memory for a communicator, which a rank may lack, and then the call that makes it.
+/// A communicator made in two steps: first allocate its memory, which may fail on one rank, then call MPI,
+/// which needs all ranks and nothing else.
+class NewCommunicator : public boost::mpi::communicator {
+ public:
+  NewCommunicator() { comm_ptr = boost::shared_ptr<MPI_Comm>(new MPI_Comm(MPI_COMM_NULL), free); }
+
+  /// Where MPI stores the communicator; it is freed with the last copy of this.
+  [[nodiscard]] MPI_Comm* place() noexcept { return comm_ptr.get(); }
+
+ private:
+  static void free(MPI_Comm* comm) noexcept {
+    const std::unique_ptr<MPI_Comm> handle(comm);
+    int finalized = 0;
+    if (*handle == MPI_COMM_NULL || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+    MPI_Comm_free(handle.get());
+  }
+};
+
+/// Collective over `comm`: allocates a communicator on all ranks, then makes the call.
 template <typename Call>
 Communicator make(const boost::mpi::communicator& comm, const char* name, Call&& call) {
   NewCommunicator made = together(comm, [] { return NewCommunicator(); });
   const Waiting waiting(name);
   check_mpi(call(made.place()), name);
-  if (*made.place() != MPI_COMM_NULL) made.return_errors();
+  if (*made.place() != MPI_COMM_NULL)
+    check_mpi(MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return Communicator(made);
 }
 

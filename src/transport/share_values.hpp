@@ -1,6 +1,9 @@
 #pragma once
 
+#include <boost/archive/binary_iarchive.hpp>
+#include <boost/archive/binary_oarchive.hpp>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,14 +11,32 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
-#include "transport/archive_bytes.hpp"
-#include "transport/broadcast_bytes.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 
-// Values of any serializable type, as what ranks tell each other to agree on something. What takes memory on
-// a rank goes through its `work`, so that no rank leaves alone while others wait for it.
+/// The bytes of a value of any serializable type. Ranks of one job, which run the same program, can read
+/// them.
+template <typename T>
+[[nodiscard]] std::string to_archive(const T& value) {
+  std::ostringstream stream;
+  boost::archive::binary_oarchive(stream, boost::archive::no_header) << value;
+  return std::move(stream).str();
+}
+
+/// Reads a value from the bytes of to_archive().
+template <typename T>
+void from_archive(std::string bytes, T& value) {
+  std::istringstream stream(std::move(bytes));
+  boost::archive::binary_iarchive(stream, boost::archive::no_header) >> value;
+}
+
+// Allocations go through a rank's `work`, so that no rank leaves alone while others wait for it.
+
+/// Collective over `comm`: sends the bytes of rank `root` to all others, in pieces through memory that is
+/// there already, so that a rank which cannot keep them takes part all the same: its error goes to its
+/// `work`, to be agreed on afterwards. A root whose work has failed sends nothing. One MPI_Bcast per 4 KiB.
+void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work);
 
 /// Collective over `comm`: the values of all ranks, on every rank. When a rank's work has failed, all throw
 /// its error. What goes wrong on a rank after that goes to its `work`, to be agreed on afterwards. `what`

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "plan/plan_serialization.hpp"
-#include "transport/archive_bytes.hpp"
+#include "transport/share_values.hpp"
 #include "transport/shared/shared_offer.hpp"
 
 namespace evenkeel {

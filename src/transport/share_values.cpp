@@ -1,4 +1,4 @@
-#include "transport/broadcast_bytes.hpp"
+#include "transport/share_values.hpp"
 
 #include <algorithm>
 #include <array>

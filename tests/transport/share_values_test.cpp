@@ -1,4 +1,4 @@
-#include "transport/archive_bytes.hpp"
+#include "transport/share_values.hpp"
 
 #include <gtest/gtest.h>
 
