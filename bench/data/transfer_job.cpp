@@ -109,9 +109,8 @@ double TransferJob::seconds_to_plan() {
   return seconds_of([&] {
     const auto [table, fields] = gather_lengths(world_, summaries_of(mine_), fields_of(mine_), std::nullopt);
     GuardedWork work;
-    StepAssignment assignment;
     const StepProblem problem{table, settings};
-    assign_together(node_, 0, problem, assignment, work);
+    const StepAssignment assignment = assign_together(node_, 0, problem, work);
     RankPeers peers(world_, work);
     (void)plan_dp_ranks(problem, assignment, {&rank, 1}, peers);
     work.agree(world_);

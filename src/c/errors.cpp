@@ -2,16 +2,6 @@
 
 using evenkeel::c::last_error;
 
-namespace {
-
-constexpr const char* without_texts = "out of memory, also for the text of an error";
-
-const char* text_of(const std::string& text, const char* otherwise) noexcept {
-  return last_error().has_texts ? text.c_str() : otherwise;
-}
-
-}  // namespace
-
 const char* evenkeel_status_name(evenkeel_status status) {
   switch (status) {
     case EVENKEEL_OK:
@@ -42,19 +32,19 @@ const char* evenkeel_status_name(evenkeel_status status) {
 }
 
 const char* evenkeel_last_error_message(void) {
-  return text_of(last_error().line, without_texts);
+  return last_error().line.c_str();
 }
 
 const char* evenkeel_last_error_where(void) {
-  return text_of(last_error().report.where, "");
+  return last_error().report.where.c_str();
 }
 
 const char* evenkeel_last_error_what(void) {
-  return text_of(last_error().report.message, without_texts);
+  return last_error().report.message.c_str();
 }
 
 const char* evenkeel_last_error_hint(void) {
-  return text_of(last_error().report.hint, "");
+  return last_error().report.hint.c_str();
 }
 
 int32_t evenkeel_last_error_rank(void) {

@@ -83,14 +83,9 @@ void require_list(const void* first, std::int64_t count, const char* name) {
 
 evenkeel_status note_current_exception() noexcept {
   const evenkeel_status status = status_of_current_exception();
-  try {
-    LastError kept = {report_of_current_exception(status), {}, true};
-    kept.line = to_string(kept.report);
-    last_error() = std::move(kept);
-  } catch (...) {
-    last_error().report.rank = -1;
-    last_error().has_texts = false;
-  }
+  ErrorReport report = report_of_current_exception(status);
+  std::string line = to_string(report);
+  last_error() = {std::move(report), std::move(line)};
   return status;
 }
 

@@ -27,11 +27,10 @@ void require_list(const void* first, std::int64_t count, const char* name);
 struct LastError {
   ErrorReport report;
   std::string line;
-  bool has_texts = true;  ///< else there was no memory for them
 };
 [[nodiscard]] LastError& last_error() noexcept;
 
-/// Notes the exception being handled as the thread's last error. Never throws, also where memory has run out.
+/// Keeps the exception being handled as the thread's last error.
 evenkeel_status note_current_exception() noexcept;
 
 /// The barrier that no exception crosses: runs what a function does, and makes a status of what it throws.

@@ -2,9 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,11 +60,7 @@ struct evenkeel_stream {
   std::shared_ptr<evenkeel::DataService> service;  // makes later passes over the steps
   evenkeel::Communicator trainers;
   std::optional<evenkeel::SampleStream> samples;
-  /// Handles for the steps that are being made, by step. Their memory is taken where samples are read, which
-  /// is where a rank that lacks it can tell the others.
-  std::map<std::int64_t, std::unique_ptr<evenkeel_step>> handles;
-  std::mutex of_handles;
-  std::optional<evenkeel::Steps> steps;  // the last, and first to go: its thread uses what is above
+  std::optional<evenkeel::Steps> steps;  // last, since its thread uses the members above
 };
 
 namespace evenkeel::c {

@@ -132,16 +132,13 @@ evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_
   return guarded([&] {
     if (step != nullptr) *step = nullptr;
     require(service, "service");
-    std::unique_ptr<evenkeel_step> made;
     const auto read = [&] {
       require(step, "step");
       require(samples, "samples");
-      made = std::make_unique<evenkeel_step>();
       return lent(*samples);
     };
-    Step next = service->service->step(DataService::Reader(std::ref(read)), text_or_empty(profile));
-    made->step = std::move(next);
-    *step = made.release();
+    Step made = service->service->step(DataService::Reader(std::ref(read)), text_or_empty(profile));
+    *step = new evenkeel_step{std::move(made), {}};
   });
 }
 

@@ -12,28 +12,10 @@
 namespace evenkeel::c {
 namespace {
 
-// Any thread.
-RaggedBatch read(evenkeel_stream& stream, std::int64_t step) {
-  {
-    auto handle = std::make_unique<evenkeel_step>();
-    const std::lock_guard lock(stream.of_handles);
-    stream.handles.insert_or_assign(step, std::move(handle));
-  }
-  return stream.samples->read(step);
-}
-
-// The handle of a step that was made; those of steps before, which failed, go.
-std::unique_ptr<evenkeel_step> take_handle(evenkeel_stream& stream, std::int64_t step) {
-  const std::lock_guard lock(stream.of_handles);
-  auto taken = stream.handles.extract(step);
-  stream.handles.erase(stream.handles.begin(), stream.handles.lower_bound(step));
-  return std::move(taken.mapped());
-}
-
 // Collective.
 void make_steps(std::string profile, evenkeel_stream& stream) {
   stream.service->require_same_sources(*stream.samples);
-  const auto reader = [&stream](std::int64_t step) { return read(stream, step); };
+  const auto reader = [&stream](std::int64_t step) { return stream.samples->read(step); };
   stream.steps.emplace(stream.service->steps(reader, stream.samples->num_steps(), std::move(profile)));
 }
 
@@ -74,11 +56,8 @@ evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** st
     if (step != nullptr) *step = nullptr;
     require(stream, "stream");
     std::optional<Step> next = stream->steps->next();
-    if (!next) return require(step, "step");
-    std::unique_ptr<evenkeel_step> made = take_handle(*stream, next->index);
     require(step, "step");
-    made->step = *std::move(next);
-    *step = made.release();
+    if (next) *step = new evenkeel_step{*std::move(next), {}};
   });
 }
 

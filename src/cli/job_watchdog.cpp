@@ -51,7 +51,7 @@ void JobWatchdog::meet(const boost::mpi::communicator& world) {
 
 void JobWatchdog::settle(const Config& config) {
   const auto seconds = static_cast<double>(config.watchdog.seconds);
-  if (seconds > 0 && failure_) throw_in_any_case(*failure_);
+  if (seconds > 0 && failure_) throw_error(*failure_);
   if (watchdog_) watchdog_->set_seconds(seconds);
 }
 

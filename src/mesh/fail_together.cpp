@@ -1,11 +1,12 @@
 #include "mesh/fail_together.hpp"
 
 #include <cxxabi.h>
-#include <algorithm>
 #include <array>
 #include <boost/core/demangle.hpp>
 #include <boost/mpi/exception.hpp>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <span>
@@ -19,18 +20,6 @@ namespace {
 
 // Reports with this rank travel as those of every rank.
 constexpr int every_rank = -2;
-
-ErrorReport out_of_memory() noexcept {
-  ErrorReport report;
-  report.kind = ErrorKind::limit;
-  report.message.assign("out of memory");  // short enough for a string that takes no memory
-  try {
-    report.hint = "Use a smaller global batch or more ranks";
-  } catch (const std::bad_alloc&) {
-    // Then without.
-  }
-  return report;
-}
 
 std::string what_was_thrown() {
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -46,36 +35,13 @@ ErrorReport describe_current_exception() {
   } catch (const boost::mpi::exception& error) {
     return {ErrorKind::mpi, error.routine(), error.what(), "", -1};
   } catch (const std::bad_alloc&) {
-    return out_of_memory();
+    return {ErrorKind::limit, "", "out of memory", "Use a smaller global batch or more ranks", -1};
   } catch (const std::exception& error) {
     return {ErrorKind::input, "", error.what(), "", -1};
   } catch (...) {
     return {ErrorKind::input, "", what_was_thrown(), "", -1};
   }
 }
-
-/// An error of each kind that can be thrown when there is no memory to make one.
-class SpareErrors {
- public:
-  SpareErrors() {
-    for (std::size_t kind = 1; kind < spares_.size(); ++kind) {
-      try {
-        throw_error(
-            {static_cast<ErrorKind>(kind), "", "out of memory, also for the text of an error", "", -1});
-      } catch (...) {
-        spares_[kind] = std::current_exception();
-      }
-    }
-  }
-  [[noreturn]] void rethrow(ErrorKind kind) const {
-    std::rethrow_exception(spares_[static_cast<std::size_t>(kind)]);
-  }
-
- private:
-  std::array<std::exception_ptr, static_cast<std::size_t>(ErrorKind::end) + 1> spares_;
-};
-
-const SpareErrors spare_errors;  // made while there is memory
 
 /// What travels of a report before its texts.
 struct ReportHeader {
@@ -84,39 +50,27 @@ struct ReportHeader {
   std::array<std::int64_t, 3> sizes{};  // of where, message and hint
 };
 
-// `own` is the root's text. In pieces through memory that is there, so that a rank that cannot keep the text
-// takes part all the same.
+// `own` is the root's text; null elsewhere.
 std::string broadcast_text(const Communicator& comm, const std::string* own, std::int64_t size, int root) {
-  std::array<char, 4096> piece;
-  std::string text;
-  bool is_kept = true;
-  for (std::int64_t done = 0; done < size;) {
-    const auto bytes = static_cast<std::size_t>(std::min(size - done, std::ssize(piece)));
-    if (own != nullptr) own->copy(piece.data(), bytes, static_cast<std::size_t>(done));
-    comm.broadcast(std::as_writable_bytes(std::span(piece).first(bytes)), root);
-    is_kept = is_kept && !try_locally([&] { text.append(piece.data(), bytes); });
-    done += static_cast<std::int64_t>(bytes);
-  }
+  std::string text = own == nullptr ? std::string(static_cast<std::size_t>(size), ' ') : *own;
+  comm.broadcast(std::as_writable_bytes(std::span(text)), root);
   return text;
 }
 
 }  // namespace
 
-void throw_in_any_case(const ErrorReport& report) {
-  try {
-    throw_error(report);
-  } catch (const std::bad_alloc&) {
-    spare_errors.rethrow(report.kind);
-  }
+void end_out_of_memory() {
+  std::fputs(
+      "evenkeel: error: out of memory in a collective call, in which other ranks wait for this one; the "
+      "process "
+      "ends. Use fewer or shorter samples, a smaller batch or more ranks\n",
+      stderr);
+  std::_Exit(EXIT_FAILURE);
 }
 
 ErrorReport report_current_exception() noexcept {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
-  try {
-    return describe_current_exception();
-  } catch (...) {
-    return out_of_memory();  // what else keeps a text from being copied
-  }
+  return describe_current_exception();
 }
 
 ErrorReport report_current_exception_of_all() noexcept {
@@ -154,7 +108,7 @@ void fail_with_report_of(const Communicator& comm, int first, const std::optiona
   report.where = broadcast_text(comm, own[0], header.sizes[0], first);
   report.message = broadcast_text(comm, own[1], header.sizes[1], first);
   report.hint = broadcast_text(comm, own[2], header.sizes[2], first);
-  throw_in_any_case(report);
+  throw_error(report);
 }
 
 }  // namespace evenkeel

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -9,9 +10,8 @@
 
 namespace evenkeel {
 
-/// Runs `work` and returns the report of whatever it threw, or nothing. Local; throws nothing itself, even
-/// where memory has run out. Exceptions that are not Evenkeel's (out of memory, the standard library's, any
-/// other type) are reported by their text or type.
+/// Runs `work` and returns the report of its exception, or null. Local; throws nothing. Exceptions that are
+/// not Evenkeel's are reported by their text or type, std::bad_alloc as a LimitError "out of memory".
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_locally(Work&& work) noexcept;
 
@@ -27,17 +27,13 @@ template <typename Work>
 
 /// Collective over `comm`: when any rank brings a report, every rank throws it, the lowest such rank's, as
 /// the typed error of its kind. One small all-reduce when nobody does. Whatever may fail on one rank alone
-/// goes through this before the next collective call, so that no rank waits for one that has left. Needs no
-/// memory to tell or to be told: a rank without any throws the same type, with less text if need be.
+/// goes through this before the next collective call, so that no rank waits for one that has left.
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine);
 
 /// Whether the report is of an MpiError that no other rank has: what fail_together() throws names a rank.
 [[nodiscard]] inline bool is_alone(const ErrorReport& report) noexcept {
   return report.kind == ErrorKind::mpi && report.rank < 0;
 }
-
-/// throw_error() of a report that all ranks have, also where there is no memory for it: then with less text.
-[[noreturn]] void throw_in_any_case(const ErrorReport& report);
 
 /// Collective over `comm`, for ranks that have found out already that some rank failed, and which one: all
 /// throw what rank `first`, and maybe others, brings.
@@ -65,8 +61,7 @@ class GuardedWork {
   GuardedWork() = default;
   /// Beginning with an error from elsewhere, maybe.
   explicit GuardedWork(const std::optional<ErrorReport>& error) noexcept { add(error); }
-  /// Going on from there. Copies take memory, and where there is none say that instead.
-  GuardedWork(const GuardedWork& before) noexcept : is_left_out_(before.is_left_out_) { add(before.error_); }
+  GuardedWork(const GuardedWork&) = default;
   GuardedWork& operator=(const GuardedWork&) = delete;
   ~GuardedWork() = default;
 
@@ -89,7 +84,7 @@ class GuardedWork {
   }
   /// An error from elsewhere. The first one stays.
   void add(const std::optional<ErrorReport>& error) noexcept {
-    if (error && !error_) error_ = try_locally([&] { throw_error(*error); });
+    if (!error_) error_ = error;
   }
 
   /// Leaves out what follows, since the work of another rank has failed, which will tell.
@@ -105,6 +100,20 @@ class GuardedWork {
   std::optional<ErrorReport> error_;
   bool is_left_out_ = false;
 };
+
+/// Prints that memory ran out in a collective call, and ends the process.
+[[noreturn]] void end_out_of_memory();
+
+/// Runs `work`, in which ranks wait for each other, and ends the process if an allocation outside of guarded
+/// work fails there: the other ranks would wait for this one. See "Out of memory" in docs/design.md.
+template <typename Work>
+std::invoke_result_t<Work> end_if_out_of_memory(Work&& work) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (const std::bad_alloc&) {
+    end_out_of_memory();
+  }
+}
 
 /// The report of the exception being handled. Precondition: called inside a catch block.
 [[nodiscard]] ErrorReport report_current_exception() noexcept;
@@ -124,7 +133,7 @@ std::optional<ErrorReport> try_locally(Work&& work) noexcept {
 template <typename Work>
 std::optional<ErrorReport> try_with_others(Work&& work) {
   std::optional<ErrorReport> error = try_locally(std::forward<Work>(work));
-  if (error && is_alone(*error)) throw_in_any_case(*error);
+  if (error && is_alone(*error)) throw_error(*error);
   return error;
 }
 

@@ -102,10 +102,6 @@ void Mesh::connect_groups() {
   const int places = sizes.dp * sizes.cp;
   const int place = data_place().value();
   const int line = here_.pp * sizes.tp + here_.tp;
-  // Memory first, which a rank may lack: nobody leaves between two splits.
-  together(world_, [&] {
-    contexts_.reserve(static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(places))));
-  });
   for (int size = 1; size <= places; size *= 2) {
     const int group = place / size;
     const bool is_whole = (group + 1) * size <= places;

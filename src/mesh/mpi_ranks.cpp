@@ -37,14 +37,13 @@ class ValueType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// A communicator made in two steps: first allocate its memory, which may fail on one rank, then call MPI,
-/// which needs all ranks and nothing else.
+/// A communicator for a call to MPI to fill in.
 class NewCommunicator : public boost::mpi::communicator {
  public:
   NewCommunicator() { comm_ptr = boost::shared_ptr<MPI_Comm>(new MPI_Comm(MPI_COMM_NULL), free); }
 
   /// Where MPI stores the communicator; it is freed with the last copy of this.
-  [[nodiscard]] MPI_Comm* place() noexcept { return comm_ptr.get(); }
+  [[nodiscard]] MPI_Comm* place() const noexcept { return comm_ptr.get(); }
 
  private:
   static void free(MPI_Comm* comm) noexcept {
@@ -55,10 +54,10 @@ class NewCommunicator : public boost::mpi::communicator {
   }
 };
 
-/// Collective over `comm`: allocates a communicator on all ranks, then makes the call.
+/// Collective: the communicator that `call` of MPI, named `name`, makes.
 template <typename Call>
-Communicator make(const boost::mpi::communicator& comm, const char* name, Call&& call) {
-  NewCommunicator made = together(comm, [] { return NewCommunicator(); });
+Communicator make(const char* name, Call&& call) {
+  const NewCommunicator made;
   const Waiting waiting(name);
   check_mpi(call(made.place()), name);
   if (*made.place() != MPI_COMM_NULL)
@@ -97,17 +96,17 @@ void MpiRanks::all_reduce(std::span<std::int64_t> values, Extreme which) const {
 }
 
 Communicator MpiRanks::duplicate() const {
-  return make(comm_, "MPI_Comm_dup", [&](MPI_Comm* place) { return MPI_Comm_dup(comm_, place); });
+  return make("MPI_Comm_dup", [&](MPI_Comm* place) { return MPI_Comm_dup(comm_, place); });
 }
 
 Communicator MpiRanks::split(int color, int key) const {
-  return make(comm_, "MPI_Comm_split", [&](MPI_Comm* place) {
+  return make("MPI_Comm_split", [&](MPI_Comm* place) {
     return MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, place);
   });
 }
 
 Communicator MpiRanks::split_by_node() const {
-  return make(comm_, "MPI_Comm_split_type", [&](MPI_Comm* place) {
+  return make("MPI_Comm_split_type", [&](MPI_Comm* place) {
     return MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, place);
   });
 }

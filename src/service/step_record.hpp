@@ -20,14 +20,12 @@
 namespace evenkeel {
 
 /// The samples of a step: the same in every pass over them, with the fields that were added so far.
-/// Replicated, but for `mine`.
+/// Replicated, except for `left_out`.
 struct StepSamples {
   LengthTable table;
   std::vector<CarriedField> fields;  ///< what samples bring, as it travels, added fields last
   std::vector<SharedGroup> trees;    ///< with prefix trees: what samples have in common
   std::int64_t left_out = 0;         ///< samples of this rank that batch.without_loss dropped
-  /// With profiles: what this rank brought and added, to be assigned anew. Columns are borrowed.
-  std::shared_ptr<const RaggedBatch> mine;
 };
 
 /// Where a step comes from, so that one is not taken for another: equal on all ranks, and on copies of it.
@@ -37,9 +35,11 @@ struct StepOrigin {
   std::uint64_t cut = 0;      ///< hash of how samples are cut for the ranks of its mesh
 };
 
-/// What a Step keeps for those who report on it, bring its results home or pass over it again.
+/// What a Step keeps for reports, for returning its results and for later passes.
 struct StepRecord {
   std::shared_ptr<const StepSamples> samples;
+  /// With profiles: what this rank brought and added, to be assigned again. Columns are borrowed. Else null.
+  std::shared_ptr<const RaggedBatch> mine;
   StepAssignment assignment;  ///< who gets which samples, and what they share, replicated
   DpRankPlan plan;            ///< of this rank's DP rank
   /// With micro_batch.shapes: those of this step, for all passes over it; its plan has one each. Replicated.

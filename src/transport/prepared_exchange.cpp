@@ -24,7 +24,7 @@ NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (comm.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::of(comm);
   if (!memory.obstacle()) return memory.any_neighbours() ? &memory : nullptr;
-  if (path == ExchangePath::shared_memory) throw_in_any_case(*memory.obstacle());
+  if (path == ExchangePath::shared_memory) throw_error(*memory.obstacle());
   return nullptr;
 }
 

@@ -14,7 +14,6 @@
 
 #include "c/failures.hpp"
 #include "c/held.hpp"
-#include "support/failing_new.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
 
@@ -23,7 +22,6 @@ extern "C" int evenkeel_header_in_c(void);
 namespace evenkeel::test {
 namespace {
 
-using testing_support::FailingNew;
 using testing_support::made_up_batch;
 using testing_support::made_up_fields;
 using testing_support::made_up_shape;
@@ -295,42 +293,6 @@ TEST(CLocal, a_service_needs_mpi_to_run) {
   EXPECT_EQ(evenkeel_service_create(MPI_COMM_WORLD, config.get(), &service), EVENKEEL_ERROR_MPI);
   EXPECT_EQ(evenkeel_service_create(MPI_COMM_WORLD, nullptr, &service), EVENKEEL_ERROR_MPI);
   EXPECT_EQ(service, nullptr);
-}
-
-TEST(CLocal, memory_that_lacks_is_a_status_with_a_text_whichever_allocation_fails) {
-  const std::int64_t one = 1;
-  const std::array<std::int64_t, 2> values{1, 2};
-  const evenkeel_field field{"a_name_that_takes_memory",
-                             EVENKEEL_INT64,
-                             EVENKEEL_TOKEN,
-                             2,
-                             0,
-                             nullptr,
-                             values.data(),
-                             0,
-                             0,
-                             nullptr,
-                             nullptr};
-  evenkeel_samples* samples = nullptr;
-  const auto make = [&] {
-    const evenkeel_status created = evenkeel_samples_create(1, &one, nullptr, &one, &one, &samples);
-    return created == EVENKEEL_OK ? evenkeel_samples_add(samples, &field) : created;
-  };
-  FailingNew::arm(-1);
-  EXPECT_EQ(make(), EVENKEEL_OK);
-  const std::int64_t count = FailingNew::disarm();
-  evenkeel_samples_destroy(samples);
-  ASSERT_GT(count, 3);
-  for (std::int64_t number = 0; number < count; ++number) {
-    for (const auto reach : {FailingNew::Reach::one, FailingNew::Reach::rest}) {
-      FailingNew::arm(number, reach);
-      const evenkeel_status status = make();
-      FailingNew::disarm();
-      EXPECT_EQ(status, EVENKEEL_ERROR_OUT_OF_MEMORY) << number;
-      EXPECT_TRUE(last_error_has("out of memory"));
-      evenkeel_samples_destroy(samples);
-    }
-  }
 }
 
 }  // namespace

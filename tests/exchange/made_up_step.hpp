@@ -46,6 +46,17 @@ inline int made_up_owner(std::int64_t id, int ranks) {
   return static_cast<int>(id * id % ranks);
 }
 
+/// Moves the samples of a step; ranks have no work of their own on the result.
+inline ExchangedSamples exchange_samples(const Mesh& mesh, const StepTransfer& transfer,
+                                         const DerivedFieldSettings& derived,
+                                         const TransportSettings& options, GuardedWork& work) {
+  ExchangedSamples made;
+  evenkeel::SampleExchange exchange(mesh, transfer, derived, options, work);
+  made = exchange.run();
+  exchange.end();
+  return made;
+}
+
 /// A step over one mesh with made-up samples, from the gathered lengths to the packed micro-batches.
 struct MadeUpStep {
   MadeUpStep(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra,
@@ -82,10 +93,9 @@ struct MadeUpStep {
     const std::vector<CarriedField> carried = carried_fields(
         fields, {named, ranges.agree(mesh.world(), fields), grid.sizes().pp, 1, sends_messages});
     GuardedWork work;
-    ExchangedSamples made = exchange_samples(
-        {}, mesh,
-        {table, assignment, carried, mine, micro_batches, settings, table.row_counts(), shares_equal(named)},
-        {pad_token, label_pad}, options, work);
+    const StepTransfer transfer{
+        table, assignment, carried, mine, micro_batches, settings, table.row_counts(), shares_equal(named)};
+    ExchangedSamples made = exchange_samples(mesh, transfer, {pad_token, label_pad}, options, work);
     packed = std::move(made.micro_batches);
     volume = made.moved.volume;
   }

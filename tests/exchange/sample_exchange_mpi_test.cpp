@@ -264,7 +264,7 @@ TEST(SampleExchangeStep, a_step_without_samples_gives_every_rank_one_empty_micro
       settings};
   GuardedWork work;
   const std::vector<PackedMicroBatch> packed =
-      exchange_samples({}, mesh, transfer, {pad_token, label_pad}, {}, work).micro_batches;
+      exchange_samples(mesh, transfer, {pad_token, label_pad}, {}, work).micro_batches;
   ASSERT_EQ(packed.size(), 1U);
   EXPECT_TRUE(packed[0].empty());
   EXPECT_EQ(packed[0].num_tokens(), 0);

@@ -25,8 +25,7 @@ PlanSettings settings_with_cap(std::int64_t max_tokens) {
 StepAssignment assigned_together(const boost::mpi::communicator& node, const LengthTable& table,
                                  const PlanSettings& settings, std::int64_t step) {
   GuardedWork work;
-  StepAssignment assignment;
-  assign_together(node, 0, {table, settings, step}, assignment, work);
+  StepAssignment assignment = assign_together(node, 0, {table, settings, step}, work);
   work.agree(node);
   return assignment;
 }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/mpi/collectives.hpp>
+#include <cstdlib>
+#include <new>
 #include <set>
 
 namespace evenkeel {
@@ -79,6 +81,12 @@ TEST(FailTogether, errors_of_the_standard_library_are_carried_by_their_text) {
                           if (world.rank() == 0) throw std::bad_alloc();
                         }),
                LimitError);
+}
+
+TEST(EndIfOutOfMemory, ends_the_process_with_a_message) {
+  EXPECT_EQ(end_if_out_of_memory([] { return 7; }), 7);
+  EXPECT_EXIT(end_if_out_of_memory([] { throw std::bad_alloc(); }), testing::ExitedWithCode(EXIT_FAILURE),
+              "evenkeel: error: out of memory in a collective call");
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ inline choose_shapes(mesh) {
   work()
 }
 
-/* StepMaker::carried, and the columns that travel. The all-reduce takes no memory; what travels does. */
+/* carried: how fields travel. */
 inline agree_on_ranges(mesh) {
   look_up(NARROWS);
   if
@@ -183,7 +183,7 @@ inline agree_among_peers(mesh) {
   fi
 }
 
-/* exchange_samples. */
+/* SampleExchange. */
 inline exchange_samples(mesh) {
   work();
   agree_among_peers(mesh);
@@ -219,9 +219,9 @@ inline first_pass(mesh, key) {
   work();
   gather_times(mesh);
   gather_trees(mesh);
+  agree_on_ranges(mesh);
   plan(mesh);
   choose_shapes(mesh);
-  agree_on_ranges(mesh);
   require_shared_rows(mesh);
   exchange_samples(mesh)
 }
@@ -279,10 +279,8 @@ inline collect_on(mesh, key, moves) {
   fi
 }
 
-/* MpiRanks::split: memory first, which a rank may lack. */
+/* MpiRanks::split. */
 inline split(mesh) {
-  work();
-  agree(EVERYONE(mesh));
   meet(EVERYONE(mesh), SPLIT, false, 0)
 }
 

@@ -9,7 +9,7 @@ WAITS = re.compile(
     r"MPI_(?:Bcast|Barrier|(?:All)?[Gg]atherv?|(?:All)?[Rr]educe|Alltoall[vw]?|Scatterv?|Recv|Send|Wait(?:all|any|some)?|Probe"
     r"|Comm_(?:dup|split|split_type|create|create_group))\("
     r"|boost::mpi::(?:broadcast|all_gather|gather|reduce|all_reduce|scatter|all_to_all)\(|\bworld\.barrier\(\)")
-TOLD = re.compile(r"\bWaiting \w+\(|return make\(comm_")  # MpiRanks' make() tells for those that call it
+TOLD = re.compile(r'\bWaiting \w+\(|return make\("')  # MpiRanks' make() tells for those that call it
 
 
 def functions_of(text):

@@ -126,8 +126,8 @@ class DataService {
   /// reports_results() is true need to put any. A step may be collected any number of times, in any order,
   /// and by another service with the same mesh and configuration. Throws InputError on every rank if results
   /// are missing or have wrong rows anywhere; if ranks collect different steps, with what each collects, or a
-  /// step that was moved from; and LimitError if a rank is out of memory. The service and its steps remain
-  /// usable.
+  /// step that was moved from; and LimitError if a rank is out of memory for samples or tensors. The service
+  /// and its steps remain usable.
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
 
   /// Gathers the results of all ranks' samples on rank `root` of mesh().world(), ordered by sample id; an

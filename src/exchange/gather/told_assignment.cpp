@@ -25,15 +25,10 @@ class UnitsMessage {
   UnitsMessage(std::int64_t num_entries, const PlanSettings& settings)
       : dp_(static_cast<std::size_t>(settings.dp)),
         num_shares_(dp_ * static_cast<std::size_t>(settings.mini_batches.count)),
-        words_(size(num_entries, settings)) {}
-
-  /// In words.
-  [[nodiscard]] static std::size_t size(std::int64_t num_entries, const PlanSettings& settings) noexcept {
-    return 1 + static_cast<std::size_t>(settings.dp) * static_cast<std::size_t>(settings.mini_batches.count) +
-           static_cast<std::size_t>(num_entries);
-  }
+        words_(1 + num_shares_ + static_cast<std::size_t>(num_entries)) {}
 
   [[nodiscard]] std::vector<std::int32_t>& words() noexcept { return words_; }
+  [[nodiscard]] bool is_told() const noexcept { return words_.front() == word_told; }
 
   // Units are no more than the entries of a table, and those fit an int: see gather_lengths.
   void write(std::span<const IdGroups<UnitId>> mini_batches) {
@@ -68,22 +63,6 @@ class UnitsMessage {
   std::vector<std::int32_t> words_;
 };
 
-// The message of `size` words of rank `teller` for all. A rank that has no memory for it takes part all the
-// same. Returns whether it was told.
-bool broadcast_words(const Communicator& comm, int teller, std::span<std::int32_t> words, std::size_t size) {
-  std::array<std::int32_t, 16384> scrap;
-  scrap.front() = 0;
-  std::int32_t first_word = 0;
-  for (std::size_t done = 0; done < size;) {
-    const std::size_t count = std::min(size - done, scrap.size());
-    std::int32_t* const piece = words.empty() ? scrap.data() : words.data() + done;
-    comm.broadcast(std::as_writable_bytes(std::span(piece, count)), teller);
-    if (done == 0) first_word = *piece;
-    done += count;
-  }
-  return first_word == word_told;
-}
-
 }  // namespace
 
 std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm, int teller,
@@ -101,38 +80,32 @@ std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm,
   return StrategyChoice{is_grid == 1 ? Strategy::grid : Strategy::hierarchical, hierarchical_end, grid_end};
 }
 
-void assign_together(const Communicator& comm, int teller, const StepProblem& problem,
-                     StepAssignment& assignment, GuardedWork& work) {
+StepAssignment assign_together(const Communicator& comm, int teller, const StepProblem& problem,
+                               GuardedWork& work) {
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
+  StepAssignment assignment;
   work.on_replicated_data([&] { settings.validate(); });
   if (comm.size() == 1 || !is_worth_telling(table, settings)) {
     work.on_replicated_data([&] { assignment = assign_step(problem); });
-    return;
+    return assignment;
   }
-  std::optional<UnitsMessage> message;
-  work([&] { message.emplace(table.size(), settings); });
+  UnitsMessage message(table.size(), settings);
   std::vector<IdGroups<UnitId>> units;
-  const bool tells = comm.rank() == teller;
-  if (tells && message) {
-    const auto error = try_locally([&] {
-      units = assign_units(problem);
-      message->write(units);
-    });
-    if (error) message->words().front() = 0;
-  }
-  const bool is_told =
-      broadcast_words(comm, teller, message ? std::span(message->words()) : std::span<std::int32_t>(),
-                      UnitsMessage::size(table.size(), settings));
+  const bool tells = comm.rank() == teller && !work.failed();
+  // An error of the teller is every rank's, since the input is equal: all find it in assign_step below.
+  if (tells && try_locally([&] { message.write(units = assign_units(problem)); }))
+    message = {table.size(), settings};
+  comm.broadcast(std::as_writable_bytes(std::span(message.words())), teller);
   work.on_replicated_data([&] {
-    // What fails on the one that tells fails on every rank: the input is equal.
-    if (!is_told) {
+    if (!message.is_told()) {
       assignment = assign_step(problem);
       return;
     }
-    if (!tells) units = message->read();
+    if (!tells) units = message.read();
     assignment = assign_step_by_units(problem, std::move(units));
   });
+  return assignment;
 }
 
 }  // namespace evenkeel

@@ -259,7 +259,8 @@ bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, 
   return is_derived && brought(input_ids_field);
 }
 
-/// One rank's part of an exchange of samples: first all that takes memory, then all that communicates.
+/// One rank's part of an exchange of samples: the constructor takes the memory that the data needs, then
+/// run() communicates.
 class RunningExchange {
  public:
   /// Collective, and throws only what all ranks throw.
@@ -428,35 +429,22 @@ class RunningExchange {
 
 }  // namespace running_exchange
 
-struct SampleExchange::Memory {
-  std::optional<running_exchange::RunningExchange> running;
-};
+SampleExchange::SampleExchange(const Mesh& mesh, const StepTransfer& step,
+                               const DerivedFieldSettings& derived, const TransportSettings& options,
+                               GuardedWork& work) {
+  end_returned_loans();
+  running_ = std::make_unique<running_exchange::RunningExchange>(mesh, step, derived, options, work);
+}
 
-SampleExchange::SampleExchange() : memory_(std::make_unique<Memory>()) {}
-SampleExchange::SampleExchange(SampleExchange&&) noexcept = default;
-SampleExchange& SampleExchange::operator=(SampleExchange&&) noexcept = default;
 SampleExchange::~SampleExchange() = default;
 
-ExchangedSamples SampleExchange::run(const Mesh& mesh, const StepTransfer& step,
-                                     const DerivedFieldSettings& derived, const TransportSettings& options,
-                                     GuardedWork& work) {
-  end_returned_loans();
-  return memory_->running.emplace(mesh, step, derived, options, work).run();
+ExchangedSamples SampleExchange::run() {
+  return running_->run();
 }
 
 void SampleExchange::end() {
-  memory_->running->end();
-  memory_->running.reset();
-}
-
-ExchangedSamples exchange_samples(SampleExchange exchange, const Mesh& mesh, const StepTransfer& step,
-                                  const DerivedFieldSettings& derived, const TransportSettings& options,
-                                  GuardedWork& work) {
-  ExchangedSamples made;
-  SampleExchange running = std::move(exchange);  // may be writing into what was made until it goes
-  made = running.run(mesh, step, derived, options, work);
-  running.end();
-  return made;
+  running_->end();
+  running_.reset();
 }
 
 }  // namespace evenkeel

@@ -51,6 +51,10 @@ struct ExchangedSamples {
 void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
                            const DerivedFieldSettings& derived, PackedMicroBatch& micro_batch);
 
+namespace running_exchange {
+class RunningExchange;
+}
+
 /// An exchange: every owner sends each place (dp, cp) only the rows that it holds, out of its columns
 /// straight into the consumer's packed tensors, each field only to the pipeline stages that need it; nobody
 /// ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node receives, and the
@@ -70,29 +74,23 @@ void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const Mic
 /// alone.
 class SampleExchange {
  public:
-  /// Takes its memory, which a rank may lack before all ranks begin.
-  SampleExchange();
-  SampleExchange(SampleExchange&&) noexcept;
-  SampleExchange& operator=(SampleExchange&&) noexcept;
+  /// Collective over mesh.world(): up to the first agreement, on what has gone wrong in `work` so far. All
+  /// arguments must outlive this.
+  SampleExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldSettings& derived,
+                 const TransportSettings& options, GuardedWork& work);
+  SampleExchange(const SampleExchange&) = delete;
+  SampleExchange& operator=(const SampleExchange&) = delete;
   ~SampleExchange();
 
-  /// Collective over mesh.world(), once: up to the first agreement on `work`, and all that travels. What
-  /// goes wrong after that goes to `work`, for end(). All that is named must stay until then.
-  [[nodiscard]] ExchangedSamples run(const Mesh& mesh, const StepTransfer& step,
-                                     const DerivedFieldSettings& derived, const TransportSettings& options,
-                                     GuardedWork& work);
-  /// Collective: the last agreement. Where it throws, what was made must outlive this. Until then the columns
-  /// of `mine` stay as they are, since others may be reading them.
+  /// Collective, once: moves the samples. Errors go to `work`, for end(). The result must outlive this, since
+  /// other ranks may be writing into it until end() returns or throws.
+  [[nodiscard]] ExchangedSamples run();
+  /// Collective: the last agreement. Until then the columns of `mine` must stay as they are, since others may
+  /// be reading them.
   void end();
 
  private:
-  struct Memory;
-  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<running_exchange::RunningExchange> running_;
 };
-
-/// The same at once, for ranks that have no work of their own on what was made.
-[[nodiscard]] ExchangedSamples exchange_samples(SampleExchange exchange, const Mesh& mesh,
-                                                const StepTransfer& step, const DerivedFieldSettings& derived,
-                                                const TransportSettings& options, GuardedWork& work);
 
 }  // namespace evenkeel

@@ -46,9 +46,6 @@ StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsWan
                   shapes_ = maker_.shapes();
                   require_not_negative(steps_, depth_);
                   static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
-                  const std::int64_t most =
-                      std::clamp<std::int64_t>(depth_, 1, std::max<std::int64_t>(steps_, 1));
-                  ready_ = std::make_unique<Handover>(static_cast<std::size_t>(most));
                 }));
   if (depth_ > 0 && maker_.mesh().world().allows_threads()) start_thread();
 }
@@ -76,7 +73,7 @@ std::optional<Step> StepsAhead::next() {
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
   Step step = std::get<Step>(std::move(made));
-  if (const auto cost = saved_cost(step.record->cost)) cost_ = cost;
+  if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
   shapes_ = step.record->shapes;
   // What it took beyond making the step was spent on waking up, by no phase of it.
   step.waited = std::min(stopwatch.lap(), step.seconds.total());
@@ -86,7 +83,6 @@ std::optional<Step> StepsAhead::next() {
 ServiceState StepsAhead::state() const {
   ServiceState state = maker_.state_at(taken_);
   state.costs = costs_;
-  if (cost_) state.costs[profile_] = *cost_;
   if (shapes_) state.shapes = *shapes_;
   return state;
 }
@@ -100,16 +96,17 @@ bool StepsAhead::progress() {
 void StepsAhead::stop() noexcept {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   thread_ = {};
-  while (!ready_->empty()) static_cast<void>(ready_->pop());
+  ready_->made.clear();
   read_ = nullptr;  // with what the trainer keeps alive through it
 }
 
 StepsAhead::Made StepsAhead::take() {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   std::unique_lock lock(ready_->mutex);
-  ready_->changed.wait(lock, [&] { return !ready_->empty() || ready_->end; });
-  if (ready_->empty()) std::rethrow_exception(ready_->end);
-  Made made = ready_->pop();
+  ready_->changed.wait(lock, [&] { return !ready_->made.empty() || ready_->end; });
+  if (ready_->made.empty()) std::rethrow_exception(ready_->end);
+  Made made = std::move(ready_->made.front());
+  ready_->made.pop_front();
   lock.unlock();
   ready_->changed.notify_all();
   return made;
@@ -150,7 +147,7 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
   {
     const std::lock_guard lock(ready_->mutex);
     ready_->end = end;
-    if (!end) ready_->push(std::move(made));
+    if (!end) ready_->made.push_back(std::move(made));
   }
   ready_->changed.notify_all();
 }

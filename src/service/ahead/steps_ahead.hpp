@@ -2,7 +2,9 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,7 +12,6 @@
 #include <stop_token>
 #include <string>
 #include <thread>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -50,23 +51,12 @@ class StepsAhead {
   /// A step, or the error that all ranks throw in its place.
   using Made = std::variant<std::exception_ptr, Step, NoMore>;
 
-  /// Steps between who makes them and the trainer. All their memory is taken before the first is made.
+  /// Steps on their way from the thread that makes them to the trainer.
   struct Handover {
-    explicit Handover(std::size_t most) : places(most) {}
-
-    [[nodiscard]] bool empty() const noexcept { return count == 0; }
-    void push(Made made) noexcept { places[(first + count++) % places.size()] = std::move(made); }
-    [[nodiscard]] Made pop() noexcept {
-      --count;
-      return std::move(places[std::exchange(first, (first + 1) % places.size())]);
-    }
-
     std::mutex mutex;
     std::condition_variable_any changed;
-    std::vector<Made> places;  // a ring
-    std::size_t first = 0;
-    std::size_t count = 0;
-    std::exception_ptr end;  // why no more steps are made, when it is not that all are
+    std::deque<Made> made;
+    std::exception_ptr end;  // why no more steps are made before all are
     bool has_begun = false;  // all ranks have a thread
   };
 
@@ -78,14 +68,14 @@ class StepsAhead {
   void require_all_go_on(const std::stop_token& stop);
   /// Whether next() or progress() makes a step, on the trainer's thread. The same on all ranks.
   [[nodiscard]] bool makes_in_next() const noexcept {
-    return !in_background() && ready_->empty() && can_make();
+    return !in_background() && ready_->made.empty() && can_make();
   }
   [[nodiscard]] bool makes_in_progress() const noexcept {
     return !in_background() && can_make() && !is_full();
   }
   [[nodiscard]] bool can_make() const noexcept { return !ready_->end && !no_more_ && made_ < steps_; }
   [[nodiscard]] Made make_next();
-  [[nodiscard]] bool is_full() const noexcept { return static_cast<std::int64_t>(ready_->count) >= depth_; }
+  [[nodiscard]] bool is_full() const noexcept { return std::ssize(ready_->made) >= depth_; }
 
   StepMaker maker_;
   Steps::Reader read_;
@@ -96,13 +86,11 @@ class StepsAhead {
   std::int64_t taken_;      // the next one that the trainer takes
   bool no_more_ = false;    // samples have ended: of whoever makes steps
   bool has_ended_ = false;  // the trainer was told
-  // As the step had them that the trainer took last; that of its own profile lies apart, so that taking a
-  // step takes no memory.
+  // As of the last step that the trainer took.
   std::map<std::string, SavedCost> costs_;
-  std::optional<SavedCost> cost_;
-  std::shared_ptr<const std::vector<PackedShape>> shapes_;  // the same
+  std::shared_ptr<const std::vector<PackedShape>> shapes_;
 
-  std::unique_ptr<Handover> ready_;
+  std::unique_ptr<Handover> ready_ = std::make_unique<Handover>();
   std::jthread thread_;  // last, so that it has ended before what it uses goes
 };
 

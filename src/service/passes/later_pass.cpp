@@ -29,9 +29,9 @@ bool cut_alike(const StepAssignment& one, const StepAssignment& other, const Pla
 }
 
 // Ranks have equal configurations, so all throw or none does.
-void require_kept(const StepSamples& samples, std::int64_t step) {
-  if (samples.mine) return;
-  throw InputError("step " + std::to_string(step), "has no samples to assign again",
+void require_kept(const Step& before) {
+  if (before.record->mine) return;
+  throw InputError("step " + std::to_string(before.index), "has no samples to assign again",
                    "Use a step of a service with profiles: only these keep their samples");
 }
 
@@ -101,19 +101,22 @@ void require_cut_by_what_is_there(const StepSamples& samples, const AddedFields&
   }
 }
 
-// What this rank brings with fields that it adds. Columns are lent already: their bytes are not copied.
-RaggedBatch with_added(const RaggedBatch& mine, const AddedFields& added) {
-  if (mine.size() == 0) return {};
+// This rank's kept samples with the fields that it adds; null if none were kept. Columns are lent already:
+// their bytes are not copied.
+std::shared_ptr<const RaggedBatch> with_added(const std::shared_ptr<const RaggedBatch>& kept,
+                                              const AddedFields& added) {
+  if (!kept || kept->size() == 0) return kept;
+  const RaggedBatch& mine = *kept;
   RaggedBatch all({mine.samples().begin(), mine.samples().end()});
   all.set_contexts({mine.contexts().begin(), mine.contexts().end()});
   for (const Column& column : mine.fields())
     if (!added.has(column.spec().name)) all.add_field(column);
   for (const Column& column : added.mine.fields()) static_cast<void>(all.add_field(column).lend());
-  return all;
+  return std::make_shared<const RaggedBatch>(std::move(all));
 }
 
-// A step's samples with fields that came up since, in the place of those of their names: what they bring from
-// now on, where they are sent again.
+// A step's samples with added fields, which replace those of the same names: what samples bring when they are
+// sent again.
 std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const AddedFields& added) {
   auto all = std::make_shared<StepSamples>(samples);
   std::erase_if(all->fields, [&](const CarriedField& field) { return added.has(field.name()); });
@@ -130,7 +133,6 @@ std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const 
   for (const FieldSums& of_field : samples.table.field_sums())
     if (!added.has(of_field.field)) sums.push_back(of_field);
   all->table.set_field_sums(std::move(sums));
-  if (samples.mine) all->mine = std::make_shared<const RaggedBatch>(with_added(*samples.mine, added));
   return all;
 }
 
@@ -148,9 +150,8 @@ Left take_left(const StepContext& context, Step& before, const Planned& planned,
   const std::vector<CarriedField> sent_before = fields_under(before.profile, planned.samples().fields);
   Left left;
   left.stays = cut_alike(before.record->assignment, planned.assignment, context.plan_settings(before.profile),
-                         planned.settings()) &&
-               context.derived(before.profile) == planned.gathered.pass.derived &&
-               has_all(sent_before, fields);
+                         planned.settings) &&
+               context.derived(before.profile) == planned.pass().derived && has_all(sent_before, fields);
   left.stays_together = left.stays && planned.plan == plan_before;
   if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
     throw InputError(name_of(before),
@@ -170,11 +171,12 @@ Left take_left(const StepContext& context, Step& before, const Planned& planned,
 std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<PackedMicroBatch> from,
                                         std::span<const MicroBatchPlan> from_plan,
                                         std::span<const CarriedField> fields, const Planned& planned) {
-  const BegunPass& pass = planned.gathered.pass;
+  const DerivedFieldSettings& derived = planned.pass().derived;
+  const RaggedBatch nothing_sent;
   const std::vector<FieldSpec> brought = handed_out_fields(fields);
   const std::vector<MicroBatchPlan>& plans = planned.plan.micro_batches;
   const StepTransfer transfer =
-      transfer_of(context, planned, fields, pass.no_samples, planned.samples().table.row_counts());
+      transfer_of(context, planned, fields, nothing_sent, planned.samples().table.row_counts());
   std::vector<PackedMicroBatch> micro_batches;
   for (const MicroBatchPlan& plan : plans)
     micro_batches.push_back(lay_out_rows(context.mesh, transfer, plan));
@@ -182,11 +184,11 @@ std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<Pa
   for (std::size_t i = 0; i < plans.size(); ++i) {
     PackedMicroBatch& m = micro_batches[i];
     const MicroBatchPlan& plan = plans[i];
-    add_uncounted_columns(context.mesh, transfer, plan, pass.derived, m);
+    add_uncounted_columns(context.mesh, transfer, plan, derived, m);
     // Only filler and padding have nothing to copy their rows from. They get no fields that others have not:
     // an earlier pass may have added them, for the last pipeline stage alone.
     if (plan.tokens > 0 && !plan.shape) continue;
-    complete_fields(m, brought, no_halo(m, pass.derived), pass.derived);
+    complete_fields(m, brought, no_halo(m, derived), derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
   }
   regroup(from, from_plan, micro_batches, plans);
@@ -194,18 +196,20 @@ std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<Pa
 }
 
 // Collective: has the samples sent again by this plan.
-ExchangedSamples send_again(const StepContext& context, std::int64_t step, Planned& planned,
+ExchangedSamples send_again(const StepContext& context, const Step& before, const Planned& planned,
                             std::span<const CarriedField> fields, GuardedWork& work) {
   const StepSamples& samples = planned.samples();
-  BegunPass& pass = planned.gathered.pass;
-  work.on_replicated_data([&] { require_kept(samples, step); });
-  const RaggedBatch& mine = samples.mine ? *samples.mine : pass.no_samples;
+  require_kept(before);
+  const RaggedBatch& mine = *before.record->mine;
   require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
-  return exchange_samples(std::move(pass.exchange), context.mesh, transfer, pass.derived, context.transport(),
-                          work);
+  ExchangedSamples made;
+  SampleExchange exchange(context.mesh, transfer, planned.pass().derived, context.transport(), work);
+  made = exchange.run();
+  exchange.end();
+  return made;
 }
 
 }  // namespace
@@ -221,7 +225,7 @@ ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& plan
   if (shared)
     left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
   if (left.stays_together) return {std::move(left.tensors), {}};
-  if (!left.stays || shared) return send_again(context, before.index, planned, fields, work);
+  if (!left.stays || shared) return send_again(context, before, planned, fields, work);
   ExchangedSamples stayed;
   work([&] {
     stayed.micro_batches =
@@ -231,15 +235,16 @@ ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& plan
   return stayed;
 }
 
-Exchanged add_fields(const StepContext& context, Planned planned, ExchangedSamples passed, Added added,
-                     GuardedWork& work) {
-  BegunPass& pass = planned.gathered.pass;
+Exchanged add_fields(const StepContext& context, const Step& before, Planned planned, ExchangedSamples passed,
+                     Added added, GuardedWork& work) {
+  Pass& pass = planned.gathered.pass;
   std::vector<MicroBatch> micro_batches;
   ExchangedSamples columns;
+  std::shared_ptr<const RaggedBatch> mine = before.record->mine;
   const auto own_work = [&] {
     pass.seconds.exchange += pass.stopwatch.lap();
     replace_fields(passed.micro_batches, columns.micro_batches, added.fields);
-    micro_batches = weighed(context, planned, std::move(passed.micro_batches));
+    micro_batches = with_loss_weights(context, planned, std::move(passed.micro_batches));
     pass.seconds.pack += pass.stopwatch.lap();
   };
   if (added.fields.empty()) {
@@ -258,19 +263,16 @@ Exchanged add_fields(const StepContext& context, Planned planned, ExchangedSampl
     StepTransfer transfer = transfer_of(context, planned, now, added.mine, row_counts);
     const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
     transfer.row_cuts = cuts;
-    std::shared_ptr<const StepSamples> samples;
-    SampleExchange exchange = std::move(added.exchange);  // may be writing into columns until it goes
-    columns = exchange.run(context.mesh, transfer, pass.derived, context.transport(), work);
+    SampleExchange exchange(context.mesh, transfer, pass.derived, context.transport(), work);
+    columns = exchange.run();
     work(own_work);
-    work([&] {
-      samples = with_added(planned.samples(), all_added);
-      passed.moved += columns.moved;
-    });
+    work([&] { mine = with_added(mine, all_added); });  // copies columns
     exchange.end();
-    planned.gathered.samples = std::move(samples);
+    passed.moved += columns.moved;
+    planned.gathered.samples = with_added(planned.samples(), all_added);
   }
   pass.seconds.exchange += pass.stopwatch.lap();  // the wait for the last rank
-  return {std::move(planned), std::move(micro_batches), std::move(passed.moved)};
+  return {std::move(planned), std::move(micro_batches), std::move(passed.moved), std::move(mine)};
 }
 
 }  // namespace evenkeel

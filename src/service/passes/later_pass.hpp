@@ -9,16 +9,16 @@
 
 namespace evenkeel {
 
-// The third stage of a pass that is not a step's first one, in two parts.
+// The third stage of a later pass over a step, in two parts.
 
-/// Collective over everyone: what the pass before left on this rank, put together anew where micro-batches
-/// differ; where samples go to other ranks, they are sent again. Takes the tensors out of `before`. What goes
-/// wrong goes to `work`, or is thrown on all ranks; so below.
+/// Collective over everyone: the tensors that the pass before left on this rank, regrouped if micro-batches
+/// differ. If samples go to other ranks, they are sent again. Takes the tensors out of `before`. Errors go to
+/// `work`, or are thrown on all ranks; so below.
 [[nodiscard]] ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& planned,
                                        GuardedWork& work);
 
-/// Collective over everyone: sends the fields that came up since, and has the micro-batches weighed.
-[[nodiscard]] Exchanged add_fields(const StepContext& context, Planned planned, ExchangedSamples passed,
-                                   Added added, GuardedWork& work);
+/// Collective over everyone: sends the added fields, and computes the weights of micro-batches in the loss.
+[[nodiscard]] Exchanged add_fields(const StepContext& context, const Step& before, Planned planned,
+                                   ExchangedSamples passed, Added added, GuardedWork& work);
 
 }  // namespace evenkeel

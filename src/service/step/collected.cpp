@@ -1,5 +1,6 @@
 #include "service/step/collected.hpp"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,7 +48,10 @@ RaggedBatch bring_home(const StepContext& context, const Step& step, const StepR
     work.add(results.error());
     work([&] { require_whole_results(context.config, results); });
   }
-  const StepRecord& record = step.record ? *step.record : *context.no_record;
+  // A rank whose step was moved from takes part until all ranks agree on the error.
+  StepRecord none;
+  none.samples = std::make_shared<const StepSamples>();
+  const StepRecord& record = step.record ? *step.record : none;
   const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches, settings};
   return return_results(context.mesh, transfer, results.micro_batches(), context.transport(), std::move(call),
                         work.error());

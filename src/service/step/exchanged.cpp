@@ -17,11 +17,12 @@
 namespace evenkeel {
 namespace {
 
-// With profiles, for passes that assign them anew: those that add fields to them share these columns.
-void keep_samples(const Config& config, StepSamples& samples, RaggedBatch& mine) {
-  if (config.profiles.empty()) return;
+// With profiles: takes this rank's samples, which later passes assign again; those that add fields share
+// these columns. Null without profiles.
+std::shared_ptr<const RaggedBatch> keep_samples(const Config& config, RaggedBatch& mine) {
+  if (config.profiles.empty()) return nullptr;
   for (Column& column : mine.fields()) static_cast<void>(column.lend());
-  samples.mine = std::make_shared<const RaggedBatch>(std::move(mine));
+  return std::make_shared<const RaggedBatch>(std::move(mine));
 }
 
 // Tokens ahead, and how many have loss, follow from lengths alone.
@@ -48,31 +49,19 @@ void require_derived_padding_mask(std::span<const CarriedField> fields) {
 
 }  // namespace
 
-std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                  OwnRanges& ranges, GuardedWork& work) {
-  const Config& config = context.config;
-  auto& of_all = ranges.agree(context.world(), fields);
-  std::vector<CarriedField> carried;
-  work.on_replicated_data([&] {
-    carried = carried_fields(
-        fields, {config.fields, of_all, config.mesh.pp, config.mesh.vpp, context.sends_messages});
-  });
-  return carried;
-}
-
 std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedField> fields,
                                GuardedWork& work) {
   std::vector<CarriedField> sent;
   work.on_replicated_data([&] {
-    sent = fields_under(planned.gathered.pass.profile, fields);
-    const DerivedFieldSettings& derived = planned.gathered.pass.derived;
+    sent = fields_under(planned.pass().profile, fields);
+    const DerivedFieldSettings& derived = planned.pass().derived;
     if (derived.predict_ahead > 0) require_derived_labels(sent);
     if (derived.padding_mask) require_derived_padding_mask(sent);
   });
   return sent;
 }
 
-// They are compared by one plan, which all ranks have once none has failed.
+// Agrees on errors first: the comparison needs identical plans.
 void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          const GuardedWork& work) {
@@ -85,7 +74,7 @@ StepTransfer transfer_of(const StepContext& context, const Planned& planned,
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          std::span<const RowCounts> row_counts) {
   return {planned.samples().table,    planned.assignment, fields,     mine,
-          planned.plan.micro_batches, planned.settings(), row_counts, shares_equal(context.config.fields)};
+          planned.plan.micro_batches, planned.settings,   row_counts, shares_equal(context.config.fields)};
 }
 
 std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& transfer,
@@ -95,16 +84,16 @@ std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& tr
   return gather_row_cuts(context.world(), transfer);
 }
 
-std::vector<MicroBatch> weighed(const StepContext& context, const Planned& planned,
-                                std::vector<PackedMicroBatch> tensors) {
+std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Planned& planned,
+                                          std::vector<PackedMicroBatch> tensors) {
   const std::vector<MicroBatchPlan>& plans = planned.plan.micro_batches;
-  const LossSettings settings = context.config.profile(planned.gathered.pass.profile).loss;
+  const LossSettings settings = context.config.profile(planned.pass().profile).loss;
   const auto losses_ahead = [&](std::int64_t ahead) {
-    return loss_weights(planned.samples().table, planned.assignment, plans, settings, planned.settings().dp,
+    return loss_weights(planned.samples().table, planned.assignment, plans, settings, planned.settings.dp,
                         ahead);
   };
   std::vector<MicroBatchLoss> losses = losses_ahead(0);
-  for (std::int64_t ahead = 1; ahead <= planned.gathered.pass.derived.predict_ahead; ++ahead) {
+  for (std::int64_t ahead = 1; ahead <= planned.pass().derived.predict_ahead; ++ahead) {
     std::vector<MicroBatchLoss> of_depth = losses_ahead(ahead);
     for (std::size_t m = 0; m < losses.size(); ++m)
       losses[m].token_weights_ahead.push_back(std::move(of_depth[m].token_weights));
@@ -120,57 +109,58 @@ std::vector<MicroBatch> weighed(const StepContext& context, const Planned& plann
   return micro_batches;
 }
 
-Exchanged exchange_pass(const StepContext& context, Planned planned, Brought brought, GuardedWork& work) {
+Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch mine, GuardedWork& work) {
   Phase::becomes("exchange");
-  BegunPass& pass = planned.gathered.pass;
-  brought.samples->fields = carried(context, brought.fields, brought.ranges, work);
-  require_shared_rows(context, planned, have_shared_rows(brought.fields), brought.samples->fields,
-                      brought.mine, work);
-  const std::vector<CarriedField> fields = sent(planned, brought.samples->fields, work);
-  StepTransfer transfer =
-      transfer_of(context, planned, fields, brought.mine, brought.samples->table.row_counts());
+  Pass& pass = planned.gathered.pass;
+  const StepSamples& samples = planned.samples();
+  require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
+  const std::vector<CarriedField> fields = sent(planned, samples.fields, work);
+  StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
   ExchangedSamples made;
   std::vector<MicroBatch> micro_batches;
-  SampleExchange exchange = std::move(pass.exchange);  // may be writing into the others until it goes
-  made = exchange.run(context.mesh, transfer, pass.derived, context.transport(), work);
+  std::shared_ptr<const RaggedBatch> kept;
+  SampleExchange exchange(context.mesh, transfer, pass.derived, context.transport(), work);
+  made = exchange.run();
   work([&] {
     pass.seconds.exchange = pass.stopwatch.lap();
-    micro_batches = weighed(context, planned, std::move(made.micro_batches));
-    keep_samples(context.config, *brought.samples, brought.mine);
+    micro_batches = with_loss_weights(context, planned, std::move(made.micro_batches));
+    kept = keep_samples(context.config, mine);
     pass.seconds.pack = pass.stopwatch.lap();
   });
   exchange.end();
   pass.seconds.exchange += pass.stopwatch.lap();  // the wait for the last rank
-  return {std::move(planned), std::move(micro_batches), std::move(made.moved)};
+  return {std::move(planned), std::move(micro_batches), std::move(made.moved), std::move(kept)};
 }
 
-Step finish(Exchanged exchanged) noexcept {
+Step finish(Exchanged exchanged) {
   Planned& planned = exchanged.planned;
   Gathered& gathered = planned.gathered;
-  const std::shared_ptr<StepRecord> record = std::move(gathered.pass.record);
+  const LengthTable& table = planned.samples().table;
   Step step;
   step.index = gathered.index;
   step.profile = std::move(gathered.pass.profile);
   step.micro_batches = std::move(exchanged.micro_batches);
-  step.num_samples = gathered.samples->table.size();
-  step.num_tokens = gathered.samples->table.num_tokens();
-  for (const LengthEntry& entry : gathered.samples->table.entries())
-    step.num_loss_tokens += loss_tokens_of(entry);
+  step.num_samples = table.size();
+  step.num_tokens = table.num_tokens();
+  for (const LengthEntry& entry : table.entries()) step.num_loss_tokens += loss_tokens_of(entry);
   step.volume = exchanged.moved.volume;
   step.seconds = gathered.pass.seconds;
   step.waited = step.seconds.total();
-  record->samples = std::move(gathered.samples);
-  record->assignment = std::move(planned.assignment);
-  record->plan = std::move(planned.plan);
-  record->shapes = std::move(planned.shapes);
-  record->cost = std::move(gathered.cost);
-  record->origin = gathered.origin;
-  record->bytes_to = std::move(exchanged.moved.bytes_to);
-  record->volumes = std::move(exchanged.moved.volumes);
-  record->made_at = std::chrono::steady_clock::now();
-  step.record = record;
+  step.record = std::make_shared<const StepRecord>(StepRecord{
+      .samples = std::move(gathered.samples),
+      .mine = std::move(exchanged.mine),
+      .assignment = std::move(planned.assignment),
+      .plan = std::move(planned.plan),
+      .shapes = std::move(planned.shapes),
+      .strategy = planned.strategy,
+      .cost = std::move(gathered.cost),
+      .origin = gathered.origin,
+      .made_at = std::chrono::steady_clock::now(),
+      .bytes_to = std::move(exchanged.moved.bytes_to),
+      .volumes = std::move(exchanged.moved.volumes),
+  });
   return step;
 }
 

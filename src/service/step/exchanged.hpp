@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -12,44 +13,42 @@
 
 namespace evenkeel {
 
-/// The third stage of every pass: this rank's micro-batches, with what they weigh in the loss.
+/// The third stage of every pass: this rank's micro-batches with their weights in the loss.
 struct Exchanged {
   Planned planned;
   std::vector<MicroBatch> micro_batches;
   ExchangeFigures moved;
+  std::shared_ptr<const RaggedBatch> mine;  // this rank's own samples, for passes that assign them again
 };
 
-/// Collective over everyone: sends the samples of a first pass to who was planned to get them. All ranks
-/// throw what went wrong on any of them, or nobody does.
-[[nodiscard]] Exchanged exchange_pass(const StepContext& context, Planned planned, Brought brought,
+/// Collective over everyone: sends the samples of a first pass, `mine` on this rank, to the ranks that they
+/// are planned for. All ranks throw the error of any of them, or nobody throws.
+[[nodiscard]] Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch mine,
                                       GuardedWork& work);
 
-/// The last stage: the step. Takes no memory.
-[[nodiscard]] Step finish(Exchanged exchanged) noexcept;
+/// The last stage: the step.
+[[nodiscard]] Step finish(Exchanged exchanged);
 
-// What later passes do, too.
+// Steps of an exchange that later passes share.
 
-/// Collective where integers are narrowed: what travels of agreed fields. What goes wrong goes to `work`.
-[[nodiscard]] std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                                OwnRanges& ranges, GuardedWork& work);
 /// Local: those of the fields that this pass is sent; equal on all ranks.
 [[nodiscard]] std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedField> fields,
                                              GuardedWork& work);
-/// Collective where samples share prefixes and fields have shared rows, of which all ranks say alike whether
-/// they do, also one that has failed: throws on all ranks where such rows differ.
+/// Collective if samples share prefixes and `are_shared`, which is equal on all ranks: throws on all ranks if
+/// rows that should be shared differ.
 void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          const GuardedWork& work);
-/// What travels by this plan; refers to its arguments.
+/// The transfer of this plan; refers to its arguments.
 [[nodiscard]] StepTransfer transfer_of(const StepContext& context, const Planned& planned,
                                        std::span<const CarriedField> fields, const RaggedBatch& mine,
                                        std::span<const RowCounts> row_counts);
-/// Collective over everyone: how rows are cut that are cut with their samples' tokens; without effect where
-/// none are. All have one plan by which to cut them once none has failed: throws what went wrong on any.
+/// Collective over everyone: the cuts of rows that are cut with their samples' tokens; empty if no field has
+/// such rows. Throws the error of any rank first, since the cuts need a plan on all of them.
 [[nodiscard]] std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& transfer,
                                             const GuardedWork& work);
-/// Local: the micro-batches of this plan, with what they weigh in the loss.
-[[nodiscard]] std::vector<MicroBatch> weighed(const StepContext& context, const Planned& planned,
-                                              std::vector<PackedMicroBatch> tensors);
+/// Local: the micro-batches of this plan with their weights in the loss.
+[[nodiscard]] std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Planned& planned,
+                                                        std::vector<PackedMicroBatch> tensors);
 
 }  // namespace evenkeel

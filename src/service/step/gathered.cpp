@@ -1,6 +1,7 @@
 #include "service/step/gathered.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -37,78 +38,84 @@ void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWo
   });
 }
 
-}  // namespace
-
-std::optional<BegunPass> begin_pass(const StepContext& context, std::string_view profile, GuardedWork& work) {
-  std::optional<BegunPass> pass;
-  work.on_replicated_data([&] {
-    pass.emplace();
-    pass->record = std::make_shared<StepRecord>();
-    pass->settings = context.plan_settings(profile);
-    pass->derived = context.derived(profile);
-    pass->cut = context.cut_hash(pass->settings);
-    pass->profile = profile;
-  });
-  return pass;
+// On replicated data.
+Pass begin_pass(const StepContext& context, std::string_view profile) {
+  PlanSettings settings = context.plan_settings(profile);
+  const std::uint64_t cut = context.cut_hash(settings);
+  return {std::string(profile), std::move(settings), context.derived(profile), cut, {}, {}};
 }
 
-std::pair<Gathered, Brought> gather_brought(const StepContext& context,
-                                            const std::function<RaggedBatch()>& read,
-                                            std::string_view profile, std::int64_t index, GuardedWork& work) {
+}  // namespace
+
+std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
+                                  OwnRanges& ranges, GuardedWork& work) {
+  const Config& config = context.config;
+  auto& of_all = ranges.agree(context.world(), fields);
+  std::vector<CarriedField> carried;
+  work.on_replicated_data([&] {
+    carried = carried_fields(
+        fields, {config.fields, of_all, config.mesh.pp, config.mesh.vpp, context.sends_messages});
+  });
+  return carried;
+}
+
+std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
+                                                const std::function<RaggedBatch()>& read,
+                                                std::string_view profile, std::int64_t index,
+                                                GuardedWork& work) {
   const Config& config = context.config;
   const bool shares_prefixes = config.prefix != PrefixSharing::none;
   Stopwatch stopwatch;
-  std::optional<RaggedBatch> mine;
-  std::int64_t left_out = 0;
+  RaggedBatch mine;
+  StepSamples samples;
   work([&] {
     mine = read();
-    prepare_samples(*mine, fields_as_read(config, *mine), shares_prefixes);
-    left_out = apply_filter(config.filter, shares_prefixes, *mine);
+    prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
+    samples.left_out = apply_filter(config.filter, shares_prefixes, mine);
   });
   const double read_seconds = stopwatch.lap();
   Phase::becomes("gather lengths");
-  std::optional<BegunPass> pass = begin_pass(context, profile, work);
-  std::shared_ptr<StepSamples> samples;
+  Gathered gathered;
   std::vector<SampleSummary> summaries;
   std::optional<std::vector<FieldSpec>> fields;
   OwnRanges ranges;
   CallKey call;
+  work.on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
   work([&] {
-    samples = std::make_shared<StepSamples>();
-    samples->left_out = left_out;
-    ranges = OwnRanges(*mine, config.fields, context.sends_messages);
-    summaries = shares_prefixes ? summaries_for_sharing(*mine) : summaries_of(*mine);
-    fields = fields_of(*mine);
+    ranges = OwnRanges(mine, config.fields, context.sends_messages);
+    summaries = shares_prefixes ? summaries_for_sharing(mine) : summaries_of(mine);
+    fields = fields_of(mine);
     call.text = "makes step " + std::to_string(index) + under_profile(profile);
     call.words.front() = fnv1a_64(call.text);
   });
   GatheredLengths lengths = gather_lengths(context.world(), summaries, std::move(fields), work.error(), call);
   // Nobody has failed so far.
-  samples->table = std::move(lengths.table);
-  samples->table.set_row_counts(
-      gather_row_counts(context.world(), samples->table, lengths.fields, *mine, config.fields));
-  samples->table.set_field_sums(
-      gather_field_sums(context.world(), samples->table, lengths.fields, context.cost_fields, *mine));
-  Gathered gathered{*std::move(pass), index, {}, {}, samples};
-  work([&] { add_tokens_if_empty(lengths.fields); });
+  samples.table = std::move(lengths.table);
+  samples.table.set_row_counts(
+      gather_row_counts(context.world(), samples.table, lengths.fields, mine, config.fields));
+  samples.table.set_field_sums(
+      gather_field_sums(context.world(), samples.table, lengths.fields, context.cost_fields, mine));
+  add_tokens_if_empty(lengths.fields);
+  gathered.index = index;
   use_measured_cost(context, gathered, work);
   if (config.prefix == PrefixSharing::trees)
-    samples->trees = gather_prefix_trees(context.world(), samples->table, *mine,
-                                         gathered.pass.settings.predict_ahead, context.transport());
+    samples.trees = gather_prefix_trees(context.world(), samples.table, mine,
+                                        gathered.pass.settings.predict_ahead, context.transport());
+  samples.fields = carried(context, lengths.fields, ranges, work);
+  gathered.samples = std::make_shared<const StepSamples>(std::move(samples));
   gathered.pass.seconds.read = read_seconds;
   gathered.pass.seconds.gather = gathered.pass.stopwatch.lap();
-  return {std::move(gathered),
-          Brought{std::move(samples), std::move(lengths.fields), std::move(ranges), *std::move(mine)}};
+  return {std::move(gathered), std::move(mine)};
 }
 
 std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& before,
                                         std::string_view profile, const RaggedBatch& mine,
                                         GuardedWork& work) {
-  work([&] { require_made(before); });
-  std::optional<BegunPass> pass = begin_pass(context, profile, work);
-  std::optional<SampleExchange> exchange;
+  Gathered gathered;
   FieldsBrought brought;
   OwnRanges ranges;
+  work([&] { require_made(before); });
+  work.on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
   work([&] {
     const LengthTable& table = before.record->table();
     brought.call = context.key_of("passes over", before, under_profile(profile));
@@ -117,13 +124,13 @@ std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& 
     require_addable(table, context.config.fields, self, owned, mine);
     if (owned > 0) brought.fields = specs_of(mine.fields());
     ranges = OwnRanges(mine, context.config.fields, context.sends_messages);
-    exchange.emplace();
   });
   std::vector<FieldSpec> fields = agree_on_fields(context.world(), std::move(brought), work.error());
   // Nobody has failed so far.
-  Gathered gathered{*std::move(pass), before.index, {}, {}, before.record->samples};
+  gathered.index = before.index;
+  gathered.samples = before.record->samples;
   use_measured_cost(context, gathered, work);
-  return {std::move(gathered), Added{std::move(fields), std::move(ranges), mine, *std::move(exchange)}};
+  return {std::move(gathered), Added{std::move(fields), std::move(ranges), mine}};
 }
 
 }  // namespace evenkeel

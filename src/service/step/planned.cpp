@@ -42,28 +42,26 @@ constexpr int planner_of_node = 0;
 }  // namespace
 
 std::optional<StrategyChoice> decide_strategy(const StepContext& context, const StepProblem& problem,
-                                              PlanSettings& settings, GuardedWork& work) {
-  if (!is_strategy_open(settings)) return std::nullopt;
-  const std::optional<StrategyChoice> choice =
-      choose_strategy_together(context.mesh.node(), planner_of_node, problem, work);
-  if (choice) settings.balance.strategy = choice->strategy;
-  return choice;
+                                              GuardedWork& work) {
+  if (!is_strategy_open(problem.settings)) return std::nullopt;
+  return choose_strategy_together(context.mesh.node(), planner_of_node, problem, work);
 }
 
-void assign(const StepContext& context, const StepProblem& problem, StepAssignment& assignment,
-            GuardedWork& work) {
-  assign_together(context.mesh.node(), planner_of_node, problem, assignment, work);
+StepAssignment assign(const StepContext& context, const StepProblem& problem, GuardedWork& work) {
+  return assign_together(context.mesh.node(), planner_of_node, problem, work);
 }
 
 Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& work) {
   Phase::becomes("plan");
-  StepRecord& memory = *gathered.pass.record;
-  Planned planned{std::move(gathered), std::move(memory.assignment), std::move(memory.plan), nullptr};
-  const StepProblem problem{planned.samples().table, planned.settings(), planned.gathered.index,
+  Planned planned;
+  planned.gathered = std::move(gathered);
+  Pass& pass = planned.gathered.pass;
+  planned.settings = pass.settings;
+  const StepProblem problem{planned.samples().table, planned.settings, planned.gathered.index,
                             planned.samples().trees};
-  BegunPass& pass = planned.gathered.pass;
-  pass.record->strategy = decide_strategy(context, problem, pass.settings, work);
-  assign(context, problem, planned.assignment, work);
+  planned.strategy = decide_strategy(context, problem, work);
+  if (planned.strategy) planned.settings.balance.strategy = planned.strategy->strategy;
+  planned.assignment = assign(context, problem, work);
   plan_own(context, problem, planned, work);
   pass.seconds.plan = pass.stopwatch.lap() - pass.seconds.agree;
   return planned;

@@ -65,9 +65,9 @@ bool holds_all(const LengthTable& table, const PlanSettings& settings) {
 // The passes whose needs shapes are chosen from: this one, and those that later passes of the step may be.
 std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& planned) {
   std::vector<PlannedPass> passes;
-  passes.push_back({planned.settings(), {}, {}});
+  passes.push_back({planned.settings, {}, {}});
   for (const std::string& profile : context.planned_profiles) {
-    if (profile == planned.gathered.pass.profile) continue;
+    if (profile == planned.pass().profile) continue;
     PlanSettings settings = context.plan_settings(profile);
     if (holds_all(planned.samples().table, settings)) passes.push_back({std::move(settings), {}, {}});
   }
@@ -82,13 +82,13 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   const DpRank here{mesh.here().dp};
   std::vector<PlannedPass> passes;
   work.on_replicated_data([&] { passes = passes_of(context, planned); });
-  work(
-      [&] { passes.front().needed = needs_of(table, here, planned.plan.micro_batches, planned.settings()); });
+  work([&] { passes.front().needed = needs_of(table, here, planned.plan.micro_batches, planned.settings); });
   work.agree(mesh.world());
   for (PlannedPass& pass : std::span(passes).subspan(1)) {
     const StepProblem problem{table, pass.settings, planned.gathered.index, planned.samples().trees};
-    decide_strategy(context, problem, pass.settings, work);
-    assign(context, problem, pass.assignment, work);
+    if (const auto choice = decide_strategy(context, problem, work))
+      pass.settings.balance.strategy = choice->strategy;
+    pass.assignment = assign(context, problem, work);
     const std::array own{here};
     RankPeers peers(mesh.along(Axis::dp), work);
     const StepPlan plan = plan_dp_ranks(problem, pass.assignment, own, peers);
@@ -116,12 +116,12 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
 Planned with_shapes(Planned planned, const ChosenShapes& of_step, const ChosenShapes& so_far,
                     GuardedWork& work) {
   planned.shapes = of_step;
-  if (!planned.settings().micro_batch.shapes) return planned;
+  if (!planned.settings.micro_batch.shapes) return planned;
   if (!planned.shapes) planned.shapes = so_far;
   work([&] {
     for (MicroBatchPlan& plan : planned.plan.micro_batches) {
-      const PackedShape needed = needed_shape(planned.samples().table, plan, planned.settings());
-      plan.shape = smallest_shape(needed, *planned.shapes, planned.settings());
+      const PackedShape needed = needed_shape(planned.samples().table, plan, planned.settings);
+      plan.shape = smallest_shape(needed, *planned.shapes, planned.settings);
     }
   });
   return planned;
@@ -131,7 +131,7 @@ Planned choose_shapes(const StepContext& context, Planned planned, const ChosenS
                       GuardedWork& work) {
   if (!so_far) return planned;
   planned.shapes = so_far;
-  const bool is_full = std::ssize(*so_far) >= *planned.settings().micro_batch.shapes;
+  const bool is_full = std::ssize(*so_far) >= *planned.settings.micro_batch.shapes;
   if (!is_full && may_add_shapes(planned.gathered.index)) add_shapes(context, planned, work);
   const ChosenShapes chosen = planned.shapes;
   planned = with_shapes(std::move(planned), chosen, so_far, work);

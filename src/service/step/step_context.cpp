@@ -75,9 +75,6 @@ StepContext::StepContext(const Communicator& ranks, const Config& config_of_job,
                   dp_of_rank = dp_of_ranks(mesh.grid());
                   find_cost_fields();
                   times = std::make_unique<TimeReports>(config, mesh.grid().sizes(), from);
-                  auto nothing = std::make_unique<StepRecord>();
-                  nothing->samples = std::make_shared<const StepSamples>();
-                  no_record = std::move(nothing);
                   plan_settings({}).validate();
                   for (const auto& entry : config.profiles) plan_settings(entry.first).validate();
                   config.require_valid_fields();

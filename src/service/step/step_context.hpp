@@ -45,12 +45,11 @@ struct StepContext {
   Config config;
   std::vector<int> dp_of_rank;  // where samples are, for their placement
   std::unique_ptr<TimeReports> times;
-  std::unique_ptr<const StepRecord> no_record;  // in place of what a step that was moved from has not
-  std::vector<std::string> planned_profiles;    // what shapes are chosen for, beside a step's first pass
-  std::set<std::string> cost_fields;            // by which passes of any profile are balanced
-  ChosenShapes first_shapes;                    // before the first step
-  std::uint64_t number = 0;                     // of the service, by which its steps are known
-  bool sends_messages = true;                   // in exchanges; equal on all ranks
+  std::vector<std::string> planned_profiles;  // what shapes are chosen for, beside a step's first pass
+  std::set<std::string> cost_fields;          // by which passes of any profile are balanced
+  ChosenShapes first_shapes;                  // before the first step
+  std::uint64_t number = 0;                   // of the service, by which its steps are known
+  bool sends_messages = true;                 // in exchanges; equal on all ranks
 
  private:
   void find_cost_fields();

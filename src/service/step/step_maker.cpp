@@ -54,37 +54,42 @@ void StepMaker::number(Gathered& gathered) {
 }
 
 Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
-  const Phase phase("read samples", next_step_);
-  GuardedWork work;
-  auto [gathered, brought] = gather_brought(context_, read, profile, next_step_, work);
-  number(gathered);
-  Planned planned = plan_pass(context_, std::move(gathered), work);
-  planned = choose_shapes(context_, std::move(planned), shapes_, work);
-  Step step = finish(exchange_pass(context_, std::move(planned), std::move(brought), work));
-  ++next_step_;
-  shapes_ = step.record->shapes;
-  return step;
+  return end_if_out_of_memory([&] {
+    const Phase phase("read samples", next_step_);
+    GuardedWork work;
+    auto [gathered, mine] = gather_brought(context_, read, profile, next_step_, work);
+    number(gathered);
+    Planned planned = plan_pass(context_, std::move(gathered), work);
+    planned = choose_shapes(context_, std::move(planned), shapes_, work);
+    Step step = finish(exchange_pass(context_, std::move(planned), std::move(mine), work));
+    ++next_step_;
+    shapes_ = step.record->shapes;
+    return step;
+  });
 }
 
 Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
                            const GuardedWork& error) {
-  const Phase phase("agree on fields", before.index);
-  GuardedWork work(error);
-  auto [gathered, fields] = gather_added(context_, before, profile, added, work);
-  number(gathered);
-  Planned planned = plan_pass(context_, std::move(gathered), work);
-  planned = with_shapes(std::move(planned), before.record->shapes, shapes_, work);
-  ExchangedSamples passed = pass_on(context_, before, planned, work);
-  return finish(add_fields(context_, std::move(planned), std::move(passed), std::move(fields), work));
+  return end_if_out_of_memory([&] {
+    const Phase phase("agree on fields", before.index);
+    GuardedWork work(error);
+    auto [gathered, fields] = gather_added(context_, before, profile, added, work);
+    number(gathered);
+    Planned planned = plan_pass(context_, std::move(gathered), work);
+    planned = with_shapes(std::move(planned), before.record->shapes, shapes_, work);
+    ExchangedSamples passed = pass_on(context_, before, planned, work);
+    return finish(
+        add_fields(context_, before, std::move(planned), std::move(passed), std::move(fields), work));
+  });
 }
 
 RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, const GuardedWork& error) const {
-  return evenkeel::collect(context_, step, results, error);
+  return end_if_out_of_memory([&] { return evenkeel::collect(context_, step, results, error); });
 }
 
 RaggedBatch StepMaker::collect_on(const Step& step, const StepResults& results, int root,
                                   const GuardedWork& error) const {
-  return evenkeel::collect_on(context_, step, results, root, error);
+  return end_if_out_of_memory([&] { return evenkeel::collect_on(context_, step, results, root, error); });
 }
 
 }  // namespace evenkeel

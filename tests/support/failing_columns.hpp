@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory_resource>
+#include <mutex>
+#include <new>
+
+#include "evenkeel/batch/field.hpp"
+
+namespace evenkeel::testing_support {
+
+/// Column memory whose allocations fail on request: takes the place of the process's column_memory() while it
+/// exists. The threads of the process share one count. Blocks may outlive it.
+class FailingColumns {
+ public:
+  enum class Reach : std::uint8_t {
+    one,   ///< that one allocation
+    rest,  ///< all from that one on
+  };
+
+  /// While it exists, no allocation is counted, and none fails.
+  class Paused {
+   public:
+    Paused() { is_paused = true; }
+    Paused(const Paused&) = delete;
+    Paused& operator=(const Paused&) = delete;
+    ~Paused() { is_paused = false; }
+  };
+
+  FailingColumns() : memory_(memory_over(*column_memory())), before_(set_column_memory(memory_)) {}
+  FailingColumns(const FailingColumns&) = delete;
+  FailingColumns& operator=(const FailingColumns&) = delete;
+  ~FailingColumns() { set_column_memory(*before_); }
+
+  /// Counts from here on; allocation number `fails` (0-based) throws std::bad_alloc, or none below 0.
+  void arm(std::int64_t fails, Reach reach = Reach::one) {
+    const std::lock_guard lock(memory_.mutex);
+    memory_.next = 0;
+    memory_.fails = fails;
+    memory_.reach = reach;
+    memory_.is_armed = true;
+  }
+  /// No further allocation fails. Returns how many there were since arm().
+  std::int64_t disarm() {
+    const std::lock_guard lock(memory_.mutex);
+    memory_.is_armed = false;
+    return memory_.next;
+  }
+
+ private:
+  class Memory final : public std::pmr::memory_resource {
+   public:
+    explicit Memory(std::pmr::memory_resource& upstream) : upstream_(upstream) {}
+
+    std::mutex mutex;
+    std::int64_t next = 0;
+    std::int64_t fails = -1;
+    Reach reach = Reach::one;
+    bool is_armed = false;
+
+   private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+      if (fails_now()) throw std::bad_alloc();
+      return upstream_.allocate(bytes, alignment);
+    }
+    void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
+      upstream_.deallocate(block, bytes, alignment);
+    }
+    [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+      return this == &other;
+    }
+    bool fails_now() {
+      const std::lock_guard lock(mutex);
+      if (!is_armed || is_paused) return false;
+      const std::int64_t number = next++;
+      return fails >= 0 && (number == fails || (reach == Reach::rest && number > fails));
+    }
+
+    std::pmr::memory_resource& upstream_;
+  };
+
+  /// The same one for the same memory, and for the rest of the process, since columns are given back to it.
+  static Memory& memory_over(std::pmr::memory_resource& upstream) {
+    static std::map<std::pmr::memory_resource*, Memory> all;
+    return all.try_emplace(&upstream, upstream).first->second;
+  }
+
+  inline static std::atomic<bool> is_paused{false};
+
+  Memory& memory_;
+  std::pmr::memory_resource* before_;
+};
+
+}  // namespace evenkeel::testing_support
