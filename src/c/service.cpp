@@ -138,7 +138,7 @@ evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_
       return lent(*samples);
     };
     Step made = service->service->step(DataService::Reader(std::ref(read)), text_or_empty(profile));
-    *step = new evenkeel_step{std::move(made), {}};
+    *step = end_if_out_of_memory([&] { return new evenkeel_step{std::move(made), {}}; });
   });
 }
 

@@ -57,7 +57,7 @@ evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** st
     require(stream, "stream");
     std::optional<Step> next = stream->steps->next();
     require(step, "step");
-    if (next) *step = new evenkeel_step{*std::move(next), {}};
+    if (next) *step = end_if_out_of_memory([&] { return new evenkeel_step{*std::move(next), {}}; });
   });
 }
 

@@ -67,14 +67,14 @@ ServiceState ServiceParts::state() const {
 }
 
 DataService::DataService(const Communicator& world, const Config& config) : parts_(make_parts(world)) {
-  parts_->maker.emplace(world, config);
+  end_if_out_of_memory([&] { parts_->maker.emplace(world, config); });
 }
 
 DataService::DataService(const Communicator& world, const Config& config, const ServiceState& from,
                          ChangedJob changed)
     : parts_(make_parts(world)) {
   require_resumable(world, config, from, changed);
-  parts_->maker.emplace(world, config, from);
+  end_if_out_of_memory([&] { parts_->maker.emplace(world, config, from); });
   if (changed == ChangedJob::refused && !from.sources.empty())
     fail_together(world, try_on_replicated_data([&] { parts_->unchecked = from; }));
 }
@@ -105,8 +105,10 @@ Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string
                   from = parts_->state();
                   if (parts_->ahead) parts_->position = from;  // stays if no new steps can be made
                 }));
-  parts_->ahead.emplace(maker.mesh().world(), maker.config(),
-                        StepsWanted{num_steps, std::move(read), std::move(profile)}, from);
+  end_if_out_of_memory([&] {
+    parts_->ahead.emplace(maker.mesh().world(), maker.config(),
+                          StepsWanted{num_steps, std::move(read), std::move(profile)}, from);
+  });
   parts_->makes_ahead = true;
   return Steps(*parts_);
 }

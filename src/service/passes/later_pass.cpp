@@ -251,7 +251,7 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     work(own_work);
     work.agree(context.world());
   } else {
-    const std::vector<CarriedField> travelling = carried(context, added.fields, added.ranges, work);
+    const std::vector<CarriedField> travelling = carried(context, added.fields, added.ranges);
     require_shared_rows(context, planned, have_shared_rows(added.fields), travelling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);

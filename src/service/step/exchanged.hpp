@@ -26,10 +26,10 @@ struct Exchanged {
 [[nodiscard]] Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch mine,
                                       GuardedWork& work);
 
-/// The last stage: the step.
+/// The last stage: makes the step, with the record that later passes, results and reports need. Local.
 [[nodiscard]] Step finish(Exchanged exchanged);
 
-// Steps of an exchange that later passes share.
+// Parts of an exchange that later passes use, too.
 
 /// Local: those of the fields that this pass is sent; equal on all ranks.
 [[nodiscard]] std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedField> fields,
@@ -39,7 +39,7 @@ struct Exchanged {
 void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          const GuardedWork& work);
-/// The transfer of this plan; refers to its arguments.
+/// Local: the transfer that this plan asks for. It refers to the arguments, which must outlive it.
 [[nodiscard]] StepTransfer transfer_of(const StepContext& context, const Planned& planned,
                                        std::span<const CarriedField> fields, const RaggedBatch& mine,
                                        std::span<const RowCounts> row_counts);

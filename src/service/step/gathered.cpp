@@ -48,15 +48,10 @@ Pass begin_pass(const StepContext& context, std::string_view profile) {
 }  // namespace
 
 std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                  OwnRanges& ranges, GuardedWork& work) {
+                                  OwnRanges& ranges) {
   const Config& config = context.config;
-  auto& of_all = ranges.agree(context.world(), fields);
-  std::vector<CarriedField> carried;
-  work.on_replicated_data([&] {
-    carried = carried_fields(
-        fields, {config.fields, of_all, config.mesh.pp, config.mesh.vpp, context.sends_messages});
-  });
-  return carried;
+  return carried_fields(fields, {config.fields, ranges.agree(context.world(), fields), config.mesh.pp,
+                                 config.mesh.vpp, context.sends_messages});
 }
 
 std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
@@ -101,7 +96,7 @@ std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
   if (config.prefix == PrefixSharing::trees)
     samples.trees = gather_prefix_trees(context.world(), samples.table, mine,
                                         gathered.pass.settings.predict_ahead, context.transport());
-  samples.fields = carried(context, lengths.fields, ranges, work);
+  samples.fields = carried(context, lengths.fields, ranges);
   gathered.samples = std::make_shared<const StepSamples>(std::move(samples));
   gathered.pass.seconds.read = read_seconds;
   gathered.pass.seconds.gather = gathered.pass.stopwatch.lap();

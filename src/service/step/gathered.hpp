@@ -19,7 +19,7 @@
 
 namespace evenkeel {
 
-/// How a pass is planned and packed, and how long its stages took so far.
+/// The settings of a pass, and the seconds that its stages took so far.
 struct Pass {
   std::string profile;
   PlanSettings settings;  // the strategy may still be open
@@ -38,8 +38,9 @@ struct Gathered {
   std::shared_ptr<const StepSamples> samples;
 };
 
-/// Collective over everyone: gathers the samples of step `index`, and returns this rank's own beside them,
-/// which `read` brings. All ranks throw, or nobody does. Later errors of this rank go to `work`; so below.
+/// Collective over everyone: reads this rank's samples of step `index` with `read`, and gathers what all
+/// ranks must know of everyone's. Returns this rank's samples, too. All ranks throw, or nobody does. Later
+/// errors of this rank go to `work`; so below.
 [[nodiscard]] std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
                                                               const std::function<RaggedBatch()>& read,
                                                               std::string_view profile, std::int64_t index,
@@ -52,14 +53,15 @@ struct Added {
   const RaggedBatch& mine;  // of this rank's samples; the caller's
 };
 
-/// Collective over everyone: the same for another pass over the samples of `before`, to which the fields of
-/// `mine` are added.
+/// Collective over everyone: the same for another pass over the samples of `before`. The fields of `mine` are
+/// added to them.
 [[nodiscard]] std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& before,
                                                       std::string_view profile, const RaggedBatch& mine,
                                                       GuardedWork& work);
 
-/// Collective where integers are narrowed: how agreed fields travel. Errors go to `work`.
+/// Collective if integers are narrowed: how agreed fields travel. The input is replicated, so all ranks throw
+/// the same error, or nobody throws.
 [[nodiscard]] std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                                OwnRanges& ranges, GuardedWork& work);
+                                                OwnRanges& ranges);
 
 }  // namespace evenkeel

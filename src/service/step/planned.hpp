@@ -35,8 +35,8 @@ struct Planned {
 [[nodiscard]] Planned with_shapes(Planned planned, const ChosenShapes& of_step, const ChosenShapes& so_far,
                                   GuardedWork& work);
 
-/// Collective: the strategy that ends first for this problem; null if its settings name one already, or no
-/// plan can be made.
+/// Collective: chooses the strategy whose plan finishes first. Null if the settings already name one, or if
+/// no plan can be made.
 [[nodiscard]] std::optional<StrategyChoice> decide_strategy(const StepContext& context,
                                                             const StepProblem& problem, GuardedWork& work);
 
