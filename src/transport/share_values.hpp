@@ -33,9 +33,9 @@ void from_archive(std::string bytes, T& value) {
 
 // Allocations go through a rank's `work`, so that no rank leaves alone while others wait for it.
 
-/// Collective over `comm`: sends the bytes of rank `root` to all others, in pieces through memory that is
-/// there already, so that a rank which cannot keep them takes part all the same: its error goes to its
-/// `work`, to be agreed on afterwards. A root whose work has failed sends nothing. One MPI_Bcast per 4 KiB.
+/// Collective over `comm`: sends the bytes of rank `root` to all others, in pieces of fixed size. A rank that
+/// cannot store them still receives all pieces, and its error goes to `work`, which the caller must agree on.
+/// A root whose work has failed sends nothing. One MPI_Bcast per 4 KiB.
 void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work);
 
 /// Collective over `comm`: the values of all ranks, on every rank. When a rank's work has failed, all throw

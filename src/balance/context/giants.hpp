@@ -28,8 +28,8 @@ class Giants {
   void add(std::span<const Place> places) { giants_.emplace_back(places.begin(), places.end()); }
 
   /// Whether each can have a level and a block of it such that none takes longer than `limit` alone, no rank
-  /// is busy with them for longer than `busy`, and all together take no more than `area`. Returns true, too,
-  /// if the search would take too long.
+  /// is busy with them for longer than `busy`, and all together take no more than `area`. Also returns
+  /// true if the search would take too long.
   [[nodiscard]] bool fit(Cost limit, Cost busy, Cost area) const;
 
   /// The least that those from `from` on can take together, each within `limit` alone.

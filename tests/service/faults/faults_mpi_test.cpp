@@ -248,7 +248,7 @@ TEST(Faults, memory_that_a_rank_lacks_where_passes_are_sent_other_fields_is_ever
     SCOPED_TRACE(each.name);
     each.config.fields["image_patches"].profiles = {"again"};
     DataService service(world, each.config);
-    // All is sent again, since the first pass was not sent all fields.
+    // The second pass sends all samples again, since the first pass was not sent all fields.
     const Step first = service.step(mine);
     const Step expected = service.step(first, "again");
     expect_faults_to_be_shared(

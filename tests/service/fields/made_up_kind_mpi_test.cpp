@@ -14,6 +14,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/source/sample_source.hpp"
 #include "io/samples/sample_writer.hpp"
+#include "service/steps_in_all_modes.hpp"
 #include "source/shared_folder.hpp"
 #include "support/made_up_batch.hpp"
 
@@ -27,7 +28,7 @@ using testing_support::made_up_shape;
 constexpr std::string_view field_name = "novelty";
 constexpr FieldKind made_up_kind{field_rules.size()};
 
-/// The table of rules with one more kind, in use while the object lives.
+/// Adds one kind to the rules in use, for the lifetime of the object.
 class TableWithMadeUpKind {
  public:
   TableWithMadeUpKind(RowsPer rows_per, ValueForm form) {
@@ -52,20 +53,14 @@ RaggedBatch samples_with(const FieldSpec& field) {
   return made_up_batch(std::move(shapes), std::array{field});
 }
 
-std::vector<Config> configs_for(int ranks) {
-  std::vector<Config> configs;
-  for (const auto& [tp, cp, pp] : {std::tuple{1, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 1}, {1, 2, 2}}) {
-    if (ranks % (tp * cp * pp) != 0) continue;
-    Config config;
-    config.mesh.tp = tp;
-    config.mesh.cp = cp;
-    config.mesh.pp = pp;
-    config.micro_batch.max_tokens = 300;
-    configs.push_back(config);
-    config.micro_batch.mode = MicroBatchMode::padded;
-    config.micro_batch.length_round = 8;
-    configs.push_back(config);
-  }
+/// All modes together, and padded micro-batches.
+std::vector<Config> configs_on(int ranks) {
+  std::vector<Config> configs = test::configs_for(ranks);
+  Config& padded = configs.emplace_back();
+  padded.mesh.cp = ranks % 2 == 0 ? 2 : 1;
+  padded.micro_batch.max_tokens = 400;
+  padded.micro_batch.mode = MicroBatchMode::padded;
+  padded.micro_batch.length_round = 8;
   return configs;
 }
 
@@ -101,7 +96,7 @@ void expect_round_trip(const FieldSpec& field) {
   for (std::int64_t p = world.rank(); p < source->num_samples(); p += world.size()) positions.push_back(p);
   RaggedBatch mine = source->read(positions);
   ASSERT_EQ(mine.at(field_name).spec(), field);
-  for (const Config& config : configs_for(world.size())) {
+  for (const Config& config : configs_on(world.size())) {
     DataService service(world, config);
     const Step step = service.step(mine);
     const RaggedBatch back = service.collect(step, echo(step));
