@@ -124,13 +124,14 @@ def has_right_status(cell: Cell, end: End) -> bool:
             return end.status is not None and end.status > 128
         case Expected.STUCK if launcher_may_fail(cell):
             return end.status != 0
-    return end.status == 1
+    return end.status == 1 or (launcher_may_fail(cell) and end.launcher_failed)
 
 
 def launcher_may_fail(cell: Cell) -> bool:
-    """Open MPI 4.1's waits for its own daemon behind a broken link; and it crashes or waits, now and then, when ranks end
-    that wait for another one in MPI_Finalize."""
-    return cell.fault.what == "cut" or (cell.expected == Expected.STUCK and cell.fault.call == "MPI_Finalize")
+    """Open MPI 4.1's launcher waits for its own daemon behind a broken link. It also crashes (in PMIx_server_finalize) or
+    waits, now and then, when a rank aborts the job in MPI_Finalize, or ranks end that wait there for another one."""
+    return cell.fault.what == "cut" or (cell.expected in (Expected.STUCK, Expected.REFUSED, Expected.TOLD) and
+                                        cell.fault.call == "MPI_Finalize")
 
 
 def judge(cell: Cell, end: End) -> dict[str, bool]:

@@ -82,6 +82,11 @@ class End:
         return re.findall(r"noticed that process rank \d+ with PID \d+ on node \S+ exited on\s+signal \d+", self.said)
 
     @property
+    def launcher_failed(self) -> bool:
+        """Whether the launcher itself crashed, or waited when all ranks had ended."""
+        return self.launcher_waits or (self.status is not None and self.status < 0)
+
+    @property
     def is_fatal_to_mpi(self) -> bool:
         """MPI tells, and ends the process: on MPI_COMM_SELF it has its own way with errors. Open MPI 4.1's launcher loses
         what it should tell now and then, and says so."""
@@ -91,8 +96,8 @@ class End:
 
     @property
     def crashed_in_mpi(self) -> bool:
-        """As Open MPI 4.1 may where it lacks memory: the innermost frame is its own."""
-        return re.search(r"\[ 1\] \S*(libmpi|openmpi|libopen|libpmix)\S*\(", self.said) is not None
+        """Whether a rank crashed in Open MPI 4.1, which may happen if memory runs out: the innermost frame is its own."""
+        return not self.launcher_failed and re.search(r"\[ 1\] \S*(libmpi|openmpi|libopen|libpmix)\S*\(", self.said) is not None
 
 
 def send(pid: int, number: int) -> None:
@@ -280,7 +285,7 @@ class Runner:
                                        stderr=errors, env=self._environment(job, fault, folder), start_new_session=True)
         if fault.signal:
             self._send(fault, job.ranks, started, processes, folder)
-        status, launcher_waits, too_late, stacks = self._wait(started, processes, begin, folder / "err")
+        status, launcher_waits, too_late, stacks = self._wait(started, processes, begin, folder)
         seconds = time.monotonic() - begin
         left = self._left(processes, folder, shared_before)
         processes.end()
@@ -346,7 +351,7 @@ class Runner:
 
     @staticmethod
     def _wait(started: subprocess.Popen, processes: Processes, begin: float,
-              said: pathlib.Path) -> tuple[int | None, bool, bool, str]:
+              folder: pathlib.Path) -> tuple[int | None, bool, bool, str]:
         """The status; whether the launcher waited on when all ranks had ended, and was killed; whether a rank was stopped
         when the others had ended well, so that nobody was left to miss it; where a job hung."""
         had_ranks, with_ranks, moving, too_late = False, 0.0, time.monotonic(), False
@@ -357,12 +362,15 @@ class Runner:
                 now = time.monotonic()
             if any(rank >= 0 for rank in processes.all().values()):
                 had_ranks, with_ranks = True, now
+            elif not had_ranks and (folder / "begun.0").exists():
+                had_ranks, with_ranks = True, now  # they have come and gone
             if not processes.are_stopped():
                 moving = now
             if had_ranks and now - with_ranks > PATIENCE:
                 processes.end()
                 return started.wait(), True, too_late, ""
-            if now - moving > PATIENCE and "evenkeel: error: " not in said.read_text(encoding="utf-8", errors="replace"):
+            said = (folder / "err").read_text(encoding="utf-8", errors="replace")
+            if now - moving > PATIENCE and "evenkeel: error: " not in said:
                 too_late, moving = True, now
                 processes.send_to_ranks(signal.SIGCONT)
             if now - begin > LIMIT:
