@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -17,32 +18,51 @@ using Groups = std::vector<std::size_t>;
 /// How much a search may do, in pairs of groups that it passes: some milliseconds.
 constexpr std::int64_t most_work = 100'000;
 
-/// How many groups, those of the oldest versions first, must be in this step so that all can be in time.
-std::int64_t number_in_a_hurry(const FormerProblem& problem) {
-  if (!problem.stream.max_staleness) return 0;
+/// The oldest version in the group that is not stale yet; null if all of its samples are stale, as they may
+/// be with OnStale::mask. Waiting does not make those worse.
+std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, const FormerProblem& problem) {
+  std::optional<std::int64_t> oldest;
+  for (const WaitingSample& sample : group.samples) {
+    if (problem.stream.is_stale(sample.version, problem.version)) continue;
+    oldest = std::min(oldest.value_or(sample.version), sample.version);
+  }
+  return oldest;
+}
+
+/// A group that waits and will be stale some day.
+struct AgingGroup {
+  std::int64_t version = 0;
+  std::size_t position = 0;  // among the groups that wait
+};
+
+/// Returns how many of the groups with the oldest versions must be in this step so that all can be trained
+/// before they are stale. `waiting` are versions of groups that wait.
+std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProblem& problem) {
   std::vector<std::int64_t> versions(problem.coming.begin(), problem.coming.end());
-  for (const WaitingGroup& group : problem.waiting) versions.push_back(group.version());
+  std::erase_if(versions, [&](std::int64_t v) { return problem.stream.is_stale(v, problem.version); });
+  for (const AgingGroup& group : waiting) versions.push_back(group.version);
   std::ranges::sort(versions);
   std::int64_t most = 0;
   for (std::size_t i = 0; i < versions.size(); ++i) {
     // Steps that come before the last one that may have it.
-    const std::int64_t later =
-        std::max<std::int64_t>(0, versions[i] + *problem.stream.max_staleness - problem.version);
+    const std::int64_t later = versions[i] + *problem.stream.max_staleness - problem.version;
     most = std::max(most, static_cast<std::int64_t>(i) + 1 - later * problem.groups);
   }
-  return std::min(most, problem.groups);
+  return std::min({most, problem.groups, std::ssize(waiting)});
 }
 
-/// Those of the oldest versions, in the order of their turns.
-Groups in_a_hurry(const FormerProblem& problem) {
-  const auto number = std::min(static_cast<std::size_t>(number_in_a_hurry(problem)), problem.waiting.size());
-  if (number == 0) return {};
-  std::vector<std::int64_t> versions;
-  for (const WaitingGroup& group : problem.waiting) versions.push_back(group.version());
-  Groups groups(problem.waiting.size());
-  std::iota(groups.begin(), groups.end(), std::size_t{0});
-  std::ranges::stable_sort(groups, {}, [&](std::size_t g) { return versions[g]; });
-  groups.resize(number);
+/// Groups that would go stale if they waited, in the order of their turns.
+Groups urgent_groups(const FormerProblem& problem) {
+  if (!problem.stream.max_staleness) return {};
+  std::vector<AgingGroup> aging;
+  for (std::size_t g = 0; g < problem.waiting.size(); ++g) {
+    if (const auto version = oldest_fresh_version(problem.waiting[g], problem))
+      aging.push_back({*version, g});
+  }
+  std::ranges::stable_sort(aging, {}, &AgingGroup::version);
+  aging.resize(static_cast<std::size_t>(count_urgent(aging, problem)));
+  Groups groups;
+  for (const AgingGroup& group : aging) groups.push_back(group.position);
   std::ranges::sort(groups);
   return groups;
 }
@@ -230,8 +250,8 @@ class Window {
 Groups choose(const FormerProblem& problem) {
   const auto of_step = static_cast<std::size_t>(problem.groups);
   const std::size_t all = problem.waiting.size();
-  // Who must be in the next step: hurried ones first, then who was passed over long enough, by turn.
-  Groups pinned = in_a_hurry(problem);
+  // Groups that must be in the next step: urgent ones first, then those passed over long enough, by turn.
+  Groups pinned = urgent_groups(problem);
   std::vector<bool> is_pinned(all);
   for (const std::size_t group : pinned) is_pinned[group] = true;
   const std::int64_t most_passed = (problem.stream.look_ahead - 1) * problem.groups;

@@ -516,7 +516,9 @@ std::vector<std::int64_t> Ledger::coming() const {
   std::vector<std::int64_t> versions;
   for (const auto& [first, key] : open_) {
     std::int64_t oldest = totals_.version;
-    for (const WaitingSample& sample : groups_.at(key).samples) oldest = std::min(oldest, sample.version);
+    for (const WaitingSample& sample : groups_.at(key).samples) {
+      if (!settings_.is_stale(sample.version, totals_.version)) oldest = std::min(oldest, sample.version);
+    }
     versions.push_back(oldest);
   }
   if (!settings_.limits_tickets()) return versions;

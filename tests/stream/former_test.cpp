@@ -102,6 +102,41 @@ TEST(Former, what_would_go_stale_comes_first_oldest_versions_first) {
   EXPECT_EQ(numbers(form_step({groups, Numbers{3}, 0, 4, 2, false, stream, plan})), (Numbers{0, 4}));
 }
 
+StreamSettings masking(std::int64_t max_staleness, std::int64_t look_ahead) {
+  StreamSettings stream = looking_ahead(look_ahead);
+  stream.max_staleness = max_staleness;
+  stream.on_stale = OnStale::mask;
+  return stream;
+}
+
+TEST(Former, groups_that_are_stale_already_wait_for_companions_like_others) {
+  const StreamSettings stream = masking(1, 1);
+  const PlanSettings plan = on_ranks(2);
+  const auto groups = waiting({90, 10, 90, 10});
+  EXPECT_EQ(numbers(form_step({groups, {}, 0, 5, 2, false, stream, plan})), (Numbers{0, 2}));
+  EXPECT_EQ(numbers(form_step({groups, Numbers{0, 0}, 0, 5, 2, false, stream, plan})), (Numbers{0, 2}))
+      << "nor do stale groups that are still expected hurry anyone";
+}
+
+TEST(Former, groups_that_are_stale_already_give_way_to_those_that_can_be_in_time) {
+  const StreamSettings stream = masking(1, 0);
+  const PlanSettings plan = on_ranks(2);
+  auto groups = waiting({10, 10, 10, 10});
+  for (const std::size_t fresh : {2, 3}) groups[fresh].samples[0].version = 4;
+  EXPECT_EQ(numbers(form_step({groups, {}, 0, 5, 2, false, stream, plan})), (Numbers{2, 3}));
+}
+
+TEST(Former, a_group_with_a_stale_sample_is_as_urgent_as_the_oldest_of_the_others) {
+  const StreamSettings stream = masking(1, 0);
+  const PlanSettings plan = on_ranks(2);
+  auto groups = waiting({10, 10, 10});
+  for (WaitingGroup& group : groups) group.samples[0].version = 5;
+  groups[2].samples = {{2, 0, 0, 10, 0, 0}, {3, 1, 0, 10, 4, 0}};
+  EXPECT_EQ(numbers(form_step({groups, {}, 0, 5, 1, false, stream, plan})), (Numbers{2}));
+  groups[2].samples[1].version = 5;
+  EXPECT_EQ(numbers(form_step({groups, {}, 0, 5, 1, false, stream, plan})), (Numbers{0}));
+}
+
 TEST(Former, lists_stale_samples_of_a_step_to_be_masked) {
   StreamSettings stream;
   stream.max_staleness = 1;

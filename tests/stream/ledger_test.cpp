@@ -411,6 +411,18 @@ TEST(Ledger, tickets_that_are_not_limited_are_not_waited_for) {
   }
 }
 
+TEST(Ledger, expects_a_group_whose_samples_are_stale_as_one_that_begins_now) {
+  StreamSettings settings = groups_of(3);
+  settings.max_staleness = 1;
+  settings.on_stale = OnStale::mask;
+  Keeper keeper(settings);
+  keeper.tell(sample(1, 0, 0));
+  keeper.tell(VersionPublished{5});
+  EXPECT_EQ(keeper.ledger.coming(), std::vector<std::int64_t>{5});
+  keeper.tell(sample(1, 1, 4));
+  EXPECT_EQ(keeper.ledger.coming(), std::vector<std::int64_t>{4});
+}
+
 TEST(Ledger, counts_samples_by_versions_behind_in_a_bounded_list) {
   Keeper keeper(groups_of(1));
   for (std::int64_t i = 0; i < 100; ++i) keeper.tell(sample(i, 0, 1'700'000'000'000'000'000 + i * 1'000'000));
