@@ -487,7 +487,7 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
     step = ledger_->step_of(uid);
     stream::GroupAborted aborted{uid, index, reason};
     if (!ledger_->knows_group(uid)) {
-      const std::int64_t cost = store_->cost_of(std::ssize(text_of_event({0, aborted})));
+      const std::int64_t cost = store_->cost_of_event(std::ssize(text_of_event({0, aborted})));
       require_room(change, cost);
       change.cost += cost;
     }

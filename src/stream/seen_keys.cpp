@@ -45,20 +45,30 @@ std::uint64_t SeenKeys::bits_of(const GroupKey& slot) const noexcept {
   return recent == recent_.end() ? 0 : recent->second;
 }
 
-SeenSlot SeenKeys::set(const GroupKey& slot, std::uint64_t bits) {
+/// The slot's bits, which are 0 if it is new.
+std::uint64_t& SeenKeys::bits_at(const GroupKey& slot) {
   const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
-  if (found != sorted_.end() && found->slot == slot) {
-    found->bits |= bits;
-    return *found;
-  }
-  const SeenSlot set{slot, recent_[slot] |= bits};
-  if (recent_.size() > std::max(most_recent, sorted_.size() / 16)) {
-    const auto old = std::ssize(sorted_);
-    for (const auto& [key, value] : recent_) sorted_.push_back({key, value});
-    recent_.clear();
-    std::ranges::inplace_merge(sorted_, sorted_.begin() + old, {}, &SeenSlot::slot);
-  }
-  return set;
+  return found != sorted_.end() && found->slot == slot ? found->bits : recent_[slot];
+}
+
+/// Moves the new slots among the sorted ones if they are many.
+void SeenKeys::merge_recent() {
+  if (recent_.size() <= std::max(most_recent, sorted_.size() / 16)) return;
+  const auto old = std::ssize(sorted_);
+  for (const auto& [key, value] : recent_) sorted_.push_back({key, value});
+  recent_.clear();
+  std::ranges::inplace_merge(sorted_, sorted_.begin() + old, {}, &SeenSlot::slot);
+}
+
+SeenSlot SeenKeys::add_bits(const GroupKey& slot, std::uint64_t bits) {
+  const SeenSlot changed{slot, bits_at(slot) |= bits};
+  merge_recent();
+  return changed;
+}
+
+void SeenKeys::put(const SeenSlot& slot) {
+  bits_at(slot.slot) = slot.bits;
+  merge_recent();
 }
 
 std::optional<std::uint32_t> SeenKeys::content(const GroupKey& group, std::int64_t index) const noexcept {
@@ -85,12 +95,12 @@ std::vector<std::int64_t> SeenKeys::indexes(const GroupKey& group, std::int64_t 
 }
 
 std::array<SeenSlot, 2> SeenKeys::add(const GroupKey& group, std::int64_t index, std::uint32_t content) {
-  return {set(slot_of(group, index / indexes_of_slot), bit_of(index)),
-          set(content_slot_of(group, index), std::uint64_t{content} << content_shift(index))};
+  return {add_bits(slot_of(group, index / indexes_of_slot), bit_of(index)),
+          add_bits(content_slot_of(group, index), std::uint64_t{content} << content_shift(index))};
 }
 
 SeenSlot SeenKeys::end(const GroupKey& group) {
-  return set(group, over_bit);
+  return add_bits(group, over_bit);
 }
 
 std::int64_t SeenKeys::bytes() const noexcept {

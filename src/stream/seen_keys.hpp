@@ -45,13 +45,17 @@ class SeenKeys {
   /// Both return the slots that they changed, as they are then. Precondition: add() has not had that sample.
   std::array<SeenSlot, 2> add(const GroupKey& group, std::int64_t index, std::uint32_t content);
   SeenSlot end(const GroupKey& group);
+  /// Replaces a slot, as somebody else's SeenKeys have changed it.
+  void put(const SeenSlot& slot);
 
   [[nodiscard]] std::int64_t bytes() const noexcept;
   [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< by slot
 
  private:
   [[nodiscard]] std::uint64_t bits_of(const GroupKey& slot) const noexcept;
-  SeenSlot set(const GroupKey& slot, std::uint64_t bits);
+  SeenSlot add_bits(const GroupKey& slot, std::uint64_t bits);
+  [[nodiscard]] std::uint64_t& bits_at(const GroupKey& slot);
+  void merge_recent();
 
   std::vector<SeenSlot> sorted_;
   std::map<GroupKey, std::uint64_t> recent_;  ///< slots that are not in sorted_

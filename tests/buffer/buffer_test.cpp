@@ -226,7 +226,9 @@ TEST(Buffer, in_memory_counts_the_records_of_samples_toward_its_capacity) {
   EXPECT_LE(buffer.status().used, capacity);
   buffer.form(step_of(buffer, 0, static_cast<std::size_t>(taken)));
   buffer.trained(0);
-  EXPECT_LT(buffer.status().used, capacity / 10) << "only the step is kept";
+  const std::int64_t keys = taken * 2 * 2 * std::int64_t{sizeof(stream::SeenSlot)};
+  EXPECT_LT(buffer.status().used, keys + capacity / 10) << "only the step and keys are kept";
+  EXPECT_GT(buffer.status().used, keys);
 }
 
 TEST(Buffer, refuses_what_could_never_have_room) {
@@ -343,6 +345,9 @@ class StoreThatGoes : public Store {
   [[nodiscard]] std::int64_t capacity() const noexcept override { return store_->capacity(); }
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
     return store_->cost_of(bytes);
+  }
+  [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
+    return store_->cost_of_event(bytes);
   }
   [[nodiscard]] std::string risk() const override { return store_->risk(); }
   [[nodiscard]] std::string name() const override { return store_->name(); }

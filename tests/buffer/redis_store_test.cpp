@@ -160,8 +160,8 @@ TEST_F(RedisBuffer, leaves_alone_what_it_does_not_know) {
   redis_->call({"SET", bodies_key, "years of work"});
   EXPECT_THAT(refusal(), HasSubstr("no buffer's"));
   redis_->call({"DEL", bodies_key});
-  redis_->call({"HSET", "evenkeel:{test}:about", "format", "evenkeel-buffer 3"});
-  EXPECT_THAT(refusal(), HasSubstr("'evenkeel-buffer 3'; this program reads and writes 'evenkeel-buffer 2'"));
+  redis_->call({"HSET", "evenkeel:{test}:about", "format", "evenkeel-buffer 4"});
+  EXPECT_THAT(refusal(), HasSubstr("'evenkeel-buffer 4'; this program reads and writes 'evenkeel-buffer 3'"));
 }
 
 TEST_F(RedisBuffer, is_refused_where_redis_would_throw_samples_away) {
@@ -208,9 +208,23 @@ TEST_F(RedisBuffer, without_memory_is_full_and_takes_what_makes_room) {
   StoreChange trained;
   for (std::int64_t old = 1; old <= number; ++old) trained.erased.push_back(old);
   store->commit(trained);
-  EXPECT_EQ(store->used(), 0);
+  EXPECT_EQ(store->used(), store->cost_of_event(std::ssize(small.events[0].second)));
   store->commit(with_body(number + 2, body));
   EXPECT_EQ(sample_in(*store, number + 2), body);
+}
+
+TEST_F(RedisBuffer, counts_as_much_for_a_sample_as_it_asks_room_for) {
+  use();
+  const auto store = open();
+  std::int64_t number = 0;
+  for (const std::int64_t bytes : {0, 1, 150, 1200, 5000}) {
+    const std::string body(static_cast<std::size_t>(2 * bytes), 'x');
+    StoreChange change = with_body(++number, body);
+    change.events[0].second = std::string(static_cast<std::size_t>(bytes), 'e');
+    const std::int64_t before = store->used();
+    store->commit(change);
+    EXPECT_EQ(store->used() - before, store->cost_of(2 * bytes) + store->cost_of_event(bytes));
+  }
 }
 
 TEST_F(RedisBuffer, counts_what_redis_uses) {
@@ -225,6 +239,11 @@ TEST_F(RedisBuffer, counts_what_redis_uses) {
   };
   const auto before = memory();
   std::int64_t number = 0;
+  const auto expect_near = [&](std::int64_t counted) {
+    const auto taken = memory() - before;
+    EXPECT_LE(taken, counted * 21 / 20);
+    EXPECT_GE(taken, counted * 9 / 10);
+  };
   for (int size = 1; size < 300'000; size = size * 9 / 8 + 1) {
     const std::string body(static_cast<std::size_t>(size), 'x');
     for (int i = 0; i < 3; ++i) {
@@ -233,9 +252,23 @@ TEST_F(RedisBuffer, counts_what_redis_uses) {
       store->commit(change);
     }
   }
-  const auto taken = memory() - before;
-  EXPECT_LE(taken, store->used() * 21 / 20);
-  EXPECT_GE(taken, store->used() * 9 / 10);
+  // Without the room that events keep for keys.
+  const auto used = [&] { return store->used() - number * (store->cost_of_event(0) - store->cost_of(0)); };
+  expect_near(used());
+  for (int size = 1; size < 1400; ++size) {
+    StoreChange event;
+    event.events.emplace_back(++number, std::string(static_cast<std::size_t>(size), 'e'));
+    store->commit(event);
+  }
+  expect_near(used());
+  while (number > 0) {
+    StoreChange over;
+    over.erased.push_back(number--);
+    for (const std::uint64_t slot : {1, 2, 3, 4})
+      over.seen.push_back({{static_cast<std::uint64_t>(number), slot}, slot});
+    store->commit(over);
+  }
+  expect_near(used());
 }
 
 TEST_F(RedisBuffer, tells_that_redis_has_lost_commits) {

@@ -133,6 +133,32 @@ TEST_P(AnyStore, refuses_what_has_no_room_and_goes_on_once_there_is_some) {
   }
 }
 
+TEST_P(AnyStore, counts_events_and_what_samples_leave_when_they_are_over) {
+  const auto store = open();
+  constexpr std::int64_t samples = 1000;
+  const std::string event(500, 'e');
+  StoreChange come;
+  StoreChange over;
+  for (std::int64_t number = 1; number <= samples; ++number) {
+    come.events.emplace_back(number, event);
+    over.erased.push_back(number);
+    const auto group = static_cast<std::uint64_t>(number) * 1'000'003;
+    for (const std::uint64_t slot : {1, 2}) over.seen.push_back({{group, slot}, slot});
+  }
+  store->commit(come);
+  const std::int64_t waiting = store->used();
+  EXPECT_GE(waiting, samples * std::ssize(event));
+  EXPECT_LE(waiting, samples * store->cost_of_event(std::ssize(event)) * 21 / 20);
+  store->commit(over);
+  EXPECT_GE(store->used(), samples * 2 * 24) << "keys are kept for good";
+  EXPECT_LE(store->used(), samples * store->cost_of_event(0));
+  const std::int64_t left = store->used();
+  StoreChange again;
+  again.seen = over.seen;
+  store->commit(again);
+  EXPECT_EQ(store->used(), left);
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, AnyStore, testing::Values(Kind::memory, Kind::lmdb, Kind::redis),
                          [](const auto& of) {
                            return of.param == Kind::memory ? "memory"

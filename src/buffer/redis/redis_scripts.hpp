@@ -6,10 +6,13 @@
 /// seen, notes; ARGV[1] is the lease's value. Lists are texts: each item's length in 4 bytes, and the item.
 namespace evenkeel::redis_scripts {
 
-/// What a body takes of Redis's memory: jemalloc has sizes of at least an eighth of their power of two, and a
-/// sample has an event, and places in two tables.
-inline constexpr std::int64_t fixed_cost = 448;
+/// What a record takes of Redis's memory, beside its bytes: its key, and a place in a table. jemalloc has
+/// sizes of at least an eighth of their power of two.
+inline constexpr std::int64_t fixed_cost = 128;
 inline constexpr std::int64_t string_overhead = 10;
+/// What a slot of seen keys takes. A sample needs two at most once it is over; its event keeps room for them.
+inline constexpr std::int64_t slot_cost = 100;
+inline constexpr std::int64_t slots_of_event = 2;
 
 [[nodiscard]] constexpr std::int64_t cost_of_record(std::int64_t bytes) noexcept {
   const std::int64_t size = bytes + string_overhead;
@@ -53,26 +56,36 @@ end
 local function cost(bytes)
   local size, step = bytes + 10, 16
   while step * 8 < size do step = step * 2 end
-  return math.ceil(size / step) * step + 448
+  return math.ceil(size / step) * step + 128
 end
+local slot_cost = 100
+local function cost_of_event(bytes) return cost(bytes) + 2 * slot_cost end
 local numbers, used = items(ARGV[8]), 0
 if #numbers == 0 then redis.call('HDEL', KEYS[3], '') end
 for i, number in ipairs(numbers) do
   redis.call('HSET', KEYS[3], number, ARGV[8 + i])
   used = used + cost(#ARGV[8 + i])
 end
+local function erase(key, number, cost_of)
+  local bytes = redis.call('HSTRLEN', key, number)
+  if bytes == 0 then return end
+  redis.call('HDEL', key, number)
+  used = used - cost_of(bytes)
+end
 for _, number in ipairs(items(ARGV[4])) do
-  local bytes = redis.call('HSTRLEN', KEYS[3], number)
-  if bytes > 0 then
-    redis.call('HDEL', KEYS[3], number)
-    used = used - cost(bytes)
+  erase(KEYS[3], number, cost)
+  erase(KEYS[4], number, cost_of_event)
+end
+local function put(key, list, cost_of)
+  local pairs_of = items(list)
+  for i = 1, #pairs_of, 2 do
+    local is_new = redis.call('HSET', key, pairs_of[i], pairs_of[i + 1])
+    used = used + is_new * cost_of(#pairs_of[i + 1])
   end
-  redis.call('HDEL', KEYS[4], number)
 end
-for part = 4, 6 do
-  local pairs_of = items(ARGV[part + 1])
-  for i = 1, #pairs_of, 2 do redis.call('HSET', KEYS[part], pairs_of[i], pairs_of[i + 1]) end
-end
+put(KEYS[4], ARGV[5], cost_of_event)
+put(KEYS[5], ARGV[6], function() return slot_cost end)
+put(KEYS[6], ARGV[7], function() return 0 end)
 redis.call('HINCRBY', KEYS[2], 'commits', 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return redis.call('HINCRBY', KEYS[2], 'used', used)

@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr const char* store_format = "evenkeel-buffer 2";
+constexpr const char* store_format = "evenkeel-buffer 3";
 constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
 constexpr int least_version = 6;
 constexpr std::size_t most_idle = 16;  // connections that wait for the next who reads a body
@@ -149,6 +149,9 @@ class RedisStore : public Store {
   [[nodiscard]] std::int64_t capacity() const noexcept override { return settings_.capacity; }
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
     return redis_scripts::cost_of_record(bytes + static_cast<std::int64_t>(record_overhead));
+  }
+  [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
+    return cost_of(bytes) + redis_scripts::slots_of_event * redis_scripts::slot_cost;
   }
   [[nodiscard]] std::string risk() const override {
     const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include "buffer/store/record.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
+#include "stream/seen_keys.hpp"
 
 namespace evenkeel {
 namespace {
@@ -20,9 +21,9 @@ class MemoryStore : public Store {
     std::int64_t used = used_;
     for (const std::int64_t number : change.erased) used -= cost_at(number);
     for (const StoreChange::Record& body : change.bodies) used += cost_of(std::ssize(body.bytes));
-    for (const auto& [number, event] : change.events) used += cost_of(std::ssize(event));
-    if (!change.bodies.empty() && used > capacity_) {
-      throw LimitError(memory_name, "has no room: " + std::to_string(used) + " bytes of " +
+    for (const auto& [number, event] : change.events) used += cost_of_event(std::ssize(event));
+    if (!change.bodies.empty() && used + bytes_of_keys() > capacity_) {
+      throw LimitError(memory_name, "has no room: " + std::to_string(used + bytes_of_keys()) + " bytes of " +
                                         std::to_string(capacity_) + " would be used");
     }
     used_ = used;
@@ -32,7 +33,7 @@ class MemoryStore : public Store {
     }
     for (const StoreChange::Record& body : change.bodies) bodies_.emplace(body.number, body.bytes);
     for (const auto& [number, event] : change.events) events_.emplace(number, event);
-    for (const stream::SeenSlot& slot : change.seen) seen_[slot.slot] = slot.bits;
+    for (const stream::SeenSlot& slot : change.seen) seen_.put(slot);
     for (const auto& [name, value] : change.notes) notes_[name] = value;
   }
 
@@ -52,9 +53,7 @@ class MemoryStore : public Store {
 
   [[nodiscard]] std::vector<stream::SeenSlot> seen() const override {
     const std::shared_lock lock(mutex_);
-    std::vector<stream::SeenSlot> slots;
-    for (const auto& [slot, bits] : seen_) slots.push_back({slot, bits});
-    return slots;
+    return seen_.slots();
   }
 
   [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
@@ -66,35 +65,38 @@ class MemoryStore : public Store {
 
   [[nodiscard]] std::int64_t used() const override {
     const std::shared_lock lock(mutex_);
-    return used_;
+    return used_ + bytes_of_keys();
   }
   [[nodiscard]] std::int64_t capacity() const noexcept override { return capacity_; }
-  [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
-    constexpr std::int64_t of_node = 128;  // of the map and the heap
-    return bytes + of_node;
-  }
+  [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override { return bytes + of_node; }
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
-    return cost_of(bytes);
+    return cost_of(bytes) + of_keys;
   }
   [[nodiscard]] std::string risk() const override { return "all is lost when this process ends"; }
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
+  static constexpr std::int64_t of_node = 128;   // of a map and the heap
+  static constexpr std::int64_t times_kept = 2;  // slots of seen keys: here and by the ledger
+  // A sample that is over leaves two slots at most: its event keeps room for them.
+  static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
+
+  [[nodiscard]] std::int64_t bytes_of_keys() const noexcept { return times_kept * seen_.bytes(); }
+
   /// Returns the cost of the event with this number and of its body, if it has one.
   [[nodiscard]] std::int64_t cost_at(std::int64_t number) const {
-    std::int64_t cost = 0;
-    for (const auto* const kept : {&bodies_, &events_})
-      if (const auto found = kept->find(number); found != kept->end())
-        cost += cost_of(std::ssize(found->second));
-    return cost;
+    const auto body = bodies_.find(number);
+    const auto event = events_.find(number);
+    return (body == bodies_.end() ? 0 : cost_of(std::ssize(body->second))) +
+           (event == events_.end() ? 0 : cost_of_event(std::ssize(event->second)));
   }
 
   const std::int64_t capacity_;
   mutable std::shared_mutex mutex_;
-  std::int64_t used_ = 0;
+  std::int64_t used_ = 0;  // by bodies and events
   std::map<std::int64_t, std::string> bodies_;
   std::map<std::int64_t, std::string> events_;
-  std::map<stream::GroupKey, std::uint64_t> seen_;
+  stream::SeenKeys seen_;
   std::map<std::string, std::string> notes_;
 };
 

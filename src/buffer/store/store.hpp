@@ -59,12 +59,13 @@ class Store {
   /// None if there is no such note. Throws likewise.
   [[nodiscard]] virtual std::optional<std::string> note(const std::string& name) const = 0;
 
-  /// What is used of the capacity: a body takes cost_of() its bytes.
+  /// What is used of the capacity: a body takes cost_of() its bytes, an event cost_of_event(), and what was
+  /// seen a part of the latter that stays when the event is erased.
   [[nodiscard]] virtual std::int64_t used() const = 0;
   [[nodiscard]] virtual std::int64_t capacity() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
   /// Most bytes of the capacity that a sample's event of this size and its key among the seen ones take.
-  [[nodiscard]] virtual std::int64_t cost_of_event(std::int64_t /*bytes*/) const noexcept { return 0; }
+  [[nodiscard]] virtual std::int64_t cost_of_event(std::int64_t bytes) const noexcept = 0;
   /// What may be lost of that which was committed, and when. Empty: nothing, however this process ends.
   [[nodiscard]] virtual std::string risk() const = 0;
   /// What logs and errors call it.
