@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -37,6 +39,7 @@ class Heard {
               const std::lock_guard lock(mutex_);
               ++told_;
               lines_ = report.ranks.size();
+              never_heard_ = lines_ - std::ranges::count(report.ranks, true, &WatchedRank::is_heard);
             },
             [this](const WatchdogReport& report) {
               const std::lock_guard lock(mutex_);
@@ -56,6 +59,7 @@ class Heard {
   /// Once the watchdog has gone.
   [[nodiscard]] std::size_t told() const { return told_; }
   [[nodiscard]] std::size_t lines() const { return lines_; }
+  [[nodiscard]] std::size_t never_heard() const { return never_heard_; }
   [[nodiscard]] const std::string& message() const { return message_; }
 
  private:
@@ -63,6 +67,7 @@ class Heard {
   std::condition_variable changed_;
   std::size_t told_ = 0;
   std::size_t lines_ = 0;
+  std::size_t never_heard_ = 0;
   bool has_ended_ = false;
   std::string message_;
 };
@@ -111,7 +116,25 @@ TEST(Watchdog, misses_a_rank_that_is_stopped_as_soon_as_it_is_watched) {
     }
     EXPECT_THAT(heard.message(), StartsWith("rank " + std::to_string(away) + " (host"));
     EXPECT_THAT(heard.message(), HasSubstr("sent no heartbeat"));
+    EXPECT_EQ(boost::mpi::all_reduce(world, heard.told(), std::plus<>()), 1U) << "one rank tells";
+    EXPECT_EQ(heard.lines(), heard.told() * static_cast<std::size_t>(world.size())) << "of all ranks";
+    EXPECT_EQ(heard.never_heard(), 0U);
   }
+}
+
+TEST(Watchdog, misses_a_rank_0_whose_watchdog_has_ended) {
+  const boost::mpi::communicator world;
+  const Communicator group(world);
+  Heard heard;
+  auto watchdog = std::make_unique<Watchdog>(world, heard.settings());
+  if (world.rank() == 0) {
+    watchdog.reset();
+    std::this_thread::sleep_for(longer);
+  }
+  group.barrier();
+  if (world.rank() == 0) return;
+  heard.wait();
+  EXPECT_THAT(heard.message(), AllOf(HasSubstr("others wait for rank 0 (host"), HasSubstr("has ended")));
 }
 
 TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_computes_for_long) {

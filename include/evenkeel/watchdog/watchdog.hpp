@@ -63,18 +63,19 @@ struct OneRank {
 };
 
 /// Finds out that a job cannot continue, and why, if its ranks would otherwise wait for each other forever. A
-/// thread in each process sends heartbeats, with what the process does, to two ranks (on different nodes if
-/// possible), by UDP and never through MPI. A job cannot continue if
+/// thread in each process sends heartbeats, with what the process does, to rank 0, which answers, by UDP and
+/// never through MPI. Rank 0 judges, or the lowest rank whose watchdog has not ended; the others judge only
+/// whether that one is silent. A job cannot continue if
 ///
 /// - a rank that was heard before is silent: it is stopped, or its machine or its link is down;
 /// - no rank makes progress while some rank waits for others: one stays in its own code, has left, or is in
 ///   another collective call.
 ///
-/// A rank makes progress when any phase of its work begins or ends; while it uses processor time (at least
-/// one hundredth) outside of waits for other ranks; while bytes are read or written; and while it waits for a
-/// disk. So a slow job is never ended. Work that shows none of these, such as a thread that sleeps until a
-/// device is done, needs `tell_progress()` now and then, or more `seconds`. A rank that computes endlessly is
-/// not detected. Time in which the whole job is suspended does not count.
+/// A rank makes progress when any phase of its work begins or ends; while a thread uses processor time (at
+/// least one hundredth) outside of waits for other ranks; while bytes are read or written; and while it waits
+/// for a disk. So a slow job is never ended. Work that shows none of these, such as a thread that sleeps
+/// until a device is done, needs `tell_progress()` now and then, or more `seconds`. A rank that computes
+/// endlessly is not detected. Time in which the whole job is suspended does not count.
 ///
 /// Before ranks have met, they do not know of each other. To be watched from the beginning, each starts a
 /// watchdog alone, and then they meet. Until all have met, a rank that has not come is missed if the ranks
@@ -109,8 +110,8 @@ class Watchdog {
   static void tell_progress() noexcept;
 
  private:
-  class Parts;
-  std::unique_ptr<Parts> parts_;
+  class Runner;
+  std::unique_ptr<Runner> runner_;
 };
 
 }  // namespace evenkeel

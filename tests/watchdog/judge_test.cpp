@@ -1,13 +1,13 @@
-#include "watchdog/verdict.hpp"
+#include "watchdog/judge.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
-
-#include "watchdog/rank_table.hpp"
 
 namespace evenkeel {
 namespace {
@@ -19,30 +19,49 @@ using Kind = Verdict::Kind;
 
 constexpr double patience = 45;
 
-// Ranks as they are seen, `still` for so many seconds.
-RankSigns waiting(double still) {
-  return {.is_heard = true, .silent = 1, .still = still, .waits = true};
+// A rank that was heard.
+RankState heard(double silent, double still) {
+  RankState state;
+  state.is_heard = true;
+  state.silent = silent;
+  state.still = still;
+  return state;
 }
-RankSigns away(double still) {
-  return {.is_heard = true, .silent = 1, .still = still, .stays_away = true};
+RankState waiting(double still) {
+  RankState state = heard(1, still);
+  state.waits = true;
+  return state;
 }
-RankSigns silent(double seconds) {
-  return {.is_heard = true, .silent = seconds, .still = seconds, .waits = true};
+RankState away(double still) {
+  RankState state = heard(1, still);
+  state.stays_away = true;
+  return state;
 }
-RankSigns ended() {
-  return {.is_heard = true, .has_ended = true, .silent = 1000, .still = 1000};
+RankState silent(double seconds) {
+  RankState state = heard(seconds, seconds);
+  state.waits = true;
+  return state;
 }
-RankSigns ending(double still) {
-  return {.is_heard = true, .silent = 1, .still = still, .waits = true, .is_ending = true};
+RankState ended() {
+  RankState state = heard(1000, 1000);
+  state.has_ended = true;
+  return state;
 }
-RankSigns awaiting_producers(double still) {
-  return {.is_heard = true, .silent = 1, .still = still, .awaits_producers = true};
+RankState ending(double still) {
+  RankState state = waiting(still);
+  state.is_ending = true;
+  return state;
 }
-const RankSigns never_heard{};
+RankState awaiting_producers(double still) {
+  RankState state = heard(1, still);
+  state.awaits_producers = true;
+  return state;
+}
+const RankState never_heard{};
 
 struct Case {
   std::string name;
-  std::vector<RankSigns> ranks;
+  std::vector<RankState> ranks;
   Kind kind;
   std::vector<int> blamed;
 
@@ -132,14 +151,18 @@ TEST(Verdict, ranks_are_named_in_ranges) {
   EXPECT_EQ(named(std::vector{0, 1, 2, 5, 7, 8, 9}), "ranks 0-2, 5, 7-9");
 }
 
-WatchedRank watched(int rank, const std::string& host, const WatchedThread& thread) {
-  return {rank, host, {thread}, 50, 51, true, false};
+RankState watched(int rank, const std::string& host, const WatchedThread& thread) {
+  RankState state = heard(50, 51);
+  state.rank = rank;
+  state.host = host;
+  state.threads = {thread};
+  return state;
 }
 
-const std::vector<WatchedRank> four{watched(0, "n1", {"gather lengths", 3, "other ranks in MPI_Allreduce"}),
-                                    watched(1, "n1", {"gather lengths", 3, "other ranks in MPI_Allreduce"}),
-                                    watched(2, "n2", {"read samples", 3, ""}),
-                                    watched(3, "n2", {"gather lengths", 3, "other ranks in MPI_Allreduce"})};
+const std::vector<RankState> four{watched(0, "n1", {"gather lengths", 3, "other ranks in MPI_Allreduce"}),
+                                  watched(1, "n1", {"gather lengths", 3, "other ranks in MPI_Allreduce"}),
+                                  watched(2, "n2", {"read samples", 3, ""}),
+                                  watched(3, "n2", {"gather lengths", 3, "other ranks in MPI_Allreduce"})};
 
 TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
   EXPECT_EQ(message_of({Kind::silent, {2}}, four, 60),
@@ -154,13 +177,14 @@ TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
 }
 
 TEST(Message, of_ranks_that_have_not_come_says_where_to) {
-  std::vector<WatchedRank> ranks = four;
-  ranks[2] = {2, "", {}, 0, 0, false, false};
+  std::vector<RankState> ranks = four;
+  ranks[2] = never_heard;
   EXPECT_EQ(
       message_of({Kind::missing, {2}}, ranks, 60),
       "rank 2 has not come where the watchdogs meet, and others have waited for 51.0 seconds: it is stopped, "
       "or its machine or its link is down. The job ends (watchdog.seconds: 60)");
-  ranks[3] = {3, "n2", {}, 0, 0, false, false};
+  ranks[3] = never_heard;
+  ranks[3].host = "n2";
   EXPECT_THAT(
       message_of({Kind::missing, {2, 3}}, ranks, 60),
       AllOf(HasSubstr("ranks 2, 3 (host n2) have not come"), HasSubstr("at least one of them is stopped")));
@@ -174,17 +198,6 @@ TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
             "job ends (watchdog.seconds: 60)");
 }
 
-TEST(Message, of_a_rank_that_hears_nobody_any_more_names_those_it_should_hear) {
-  EXPECT_EQ(message_of_silence(4, std::vector{0}, 60),
-            "rank 4 hears rank 0 no more, where the watchdogs meet: it is stopped, or its machine or this "
-            "one's link is "
-            "down. The job ends (watchdog.seconds: 60)");
-  EXPECT_EQ(message_of_silence(4, std::vector{0, 2}, 60),
-            "rank 4 hears neither rank 0 nor rank 2 any more: they are stopped, or their machines or this "
-            "one's link are "
-            "down. The job ends (watchdog.seconds: 60)");
-}
-
 TEST(Message, of_several_ranks_names_their_hosts_once) {
   EXPECT_THAT(message_of({Kind::silent, {0, 2, 3}}, four, 60),
               AllOf(HasSubstr("ranks 0, 2, 3 (hosts n1, n2) have"), HasSubstr("the first last seen in")));
@@ -195,7 +208,7 @@ TEST(Message, of_ranks_in_different_calls_blames_none) {
 }
 
 TEST(Report, has_a_line_for_ranks_that_are_alike) {
-  const std::string text = WatchdogReport{"why", four}.text();
+  const std::string text = WatchdogReport{"why", {four.begin(), four.end()}}.text();
   EXPECT_EQ(text,
             "why\n"
             "rank  host  step  phase           waits for                     heard s ago  moved s ago\n"
@@ -204,48 +217,46 @@ TEST(Report, has_a_line_for_ranks_that_are_alike) {
             "3     n2       3  gather lengths  other ranks in MPI_Allreduce         50.0         51.0");
 }
 
-SignOfLife sign(std::uint64_t progress, const char* phase, const char* wait, WaitFor whom) {
+std::string sign(std::uint64_t progress, const char* phase, const char* wait, WaitFor whom) {
   std::array<ThreadActivity, most_told_threads> threads{};
   threads[0] = {phase, 4, wait, whom};
-  return sign_of(progress, threads);
+  return sign_of(progress, "n1", threads);
 }
 
-TEST(RankTable, silence_counts_from_the_last_sign_and_stillness_from_the_last_progress) {
-  RankTable table({"a", "b"});
-  table.hears(1, sign(7, "plan", nullptr, WaitFor::nobody), 1);
-  table.hears(1, sign(8, "plan", nullptr, WaitFor::nobody), 2);
-  table.hears(1, sign(8, "plan", nullptr, WaitFor::nobody), 5);
-  const RankSigns seen = table.signs(9).at(1);
-  EXPECT_EQ(seen.silent, 4);
-  EXPECT_EQ(seen.still, 7);
-  EXPECT_FALSE(table.signs(9).at(0).is_heard);
+TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_progress) {
+  RankState state;
+  state.hear(sign(7, "plan", nullptr, WaitFor::nobody), 1);
+  state.hear(sign(8, "plan", nullptr, WaitFor::nobody), 2);
+  state.hear(sign(8, "plan", nullptr, WaitFor::nobody), 5);
+  state.age(9);
+  EXPECT_TRUE(state.is_heard);
+  EXPECT_EQ(state.silent, 4);
+  EXPECT_EQ(state.still, 7);
 }
 
-TEST(RankTable, knows_who_waits_for_ranks_and_who_stays_away) {
-  RankTable table({"a", "b", "c"});
-  table.hears(0, sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
-  table.hears(1, sign(1, "plan", nullptr, WaitFor::nobody), 0);
-  table.hears(2, sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
-  const std::vector<RankSigns> seen = table.signs(0);
-  EXPECT_TRUE(seen[0].waits && !seen[0].stays_away);
-  EXPECT_TRUE(!seen[1].waits && seen[1].stays_away);
-  EXPECT_TRUE(!seen[2].waits && !seen[2].stays_away);
-  EXPECT_EQ(table.ranks(0)[0].threads.at(0), (WatchedThread{"plan", 4, "other ranks in MPI_Bcast"}));
+TEST(RankState, tells_who_waits_for_ranks_and_who_stays_away) {
+  RankState waits;
+  RankState works;
+  RankState idles;
+  waits.hear(sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
+  works.hear(sign(1, "plan", nullptr, WaitFor::nobody), 0);
+  idles.hear(sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
+  EXPECT_TRUE(waits.waits && !waits.stays_away);
+  EXPECT_TRUE(!works.waits && works.stays_away);
+  EXPECT_TRUE(!idles.waits && !idles.stays_away);
 }
 
-TEST(RankTable, learns_hosts_as_they_are_told) {
-  RankTable table(std::vector<std::string>{"a", ""});
-  table.knows_host(0, "b");
-  table.knows_host(1, "c");
-  EXPECT_EQ(table.ranks(0).at(0).host, "a");
-  EXPECT_EQ(table.ranks(0).at(1).host, "c");
-}
-
-TEST(RankTable, cuts_long_texts_off) {
-  RankTable table({"a"});
-  const std::string phase(1000, 'p');
-  table.hears(0, sign(1, phase.c_str(), nullptr, WaitFor::nobody), 0);
-  EXPECT_EQ(table.ranks(0)[0].threads.at(0).phase, phase.substr(0, 39));
+TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
+  std::array<ThreadActivity, most_told_threads> threads{};
+  threads[0] = {"its own code", no_step, nullptr, WaitFor::nobody};
+  threads[2] = {"plan", 4, "MPI_Bcast", WaitFor::ranks};
+  threads[5] = {"take a step", no_step, "its thread that makes steps", WaitFor::thread};
+  RankState state;
+  state.hear(sign_of(3, "n1", threads), 0);
+  EXPECT_EQ(state.host, "n1");
+  EXPECT_THAT(state.threads, ElementsAre(WatchedThread{"its own code", -1, ""},
+                                         WatchedThread{"plan", 4, "other ranks in MPI_Bcast"},
+                                         WatchedThread{"take a step", -1, "its thread that makes steps"}));
 }
 
 TEST(EndingTheProcess, tells_on_the_standard_error_output_and_exits_with_1) {

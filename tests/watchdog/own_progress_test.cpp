@@ -1,4 +1,4 @@
-#include "watchdog/own_signs.hpp"
+#include "watchdog/own_progress.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,26 +37,32 @@ void sleep() {
 
 // Whether a process gets on whose one thread does this, in what it is in by then. Sampled by another thread.
 bool gets_on(const std::function<void()>& work, double seconds = 0.1) {
-  OwnSigns signs;
-  std::jthread([&] { signs.sample(seconds); }).join();
-  const std::uint64_t before = signs.progress();
+  OwnProgress progress;
+  std::jthread([&] { progress.sample(seconds); }).join();
+  const std::uint64_t before = progress.count();
   work();
-  std::jthread([&] { signs.sample(seconds); }).join();
-  return signs.progress() != before;
+  std::jthread([&] { progress.sample(seconds); }).join();
+  return progress.count() != before;
 }
 
-TEST(OwnSigns, processor_time_is_progress) {
+TEST(OwnProgress, processor_time_is_progress) {
   const Phase phase("work");
   EXPECT_TRUE(gets_on(use_processor));
 }
 
-TEST(OwnSigns, a_thread_that_sleeps_shows_none) {
+// As one that starts work on a device and sleeps until it is done.
+TEST(OwnProgress, a_fiftieth_of_a_processor_is_progress) {
+  const Phase phase("work");
+  EXPECT_TRUE(gets_on([] { use_processor_for(0.02); }, 1));
+}
+
+TEST(OwnProgress, a_thread_that_sleeps_shows_none) {
   const Phase phase("work");
   EXPECT_FALSE(gets_on(sleep));
 }
 
 // torch has a thread for each group, which polls a hundred times a second.
-TEST(OwnSigns, many_threads_that_wake_up_now_and_then_show_none_together) {
+TEST(OwnProgress, many_threads_that_wake_up_now_and_then_show_none_together) {
   const Phase phase("work");
   constexpr int threads = 20;
   std::barrier have_woken_up(threads + 1);
@@ -76,25 +82,25 @@ TEST(OwnSigns, many_threads_that_wake_up_now_and_then_show_none_together) {
   are_seen.arrive_and_wait();
 }
 
-TEST(OwnSigns, a_thread_that_worked_and_ended_is_progress) {
+TEST(OwnProgress, a_thread_that_worked_and_ended_is_progress) {
   const Phase phase("work");
   EXPECT_TRUE(gets_on([] { std::jthread(use_processor).join(); }));
 }
 
-TEST(OwnSigns, processor_time_in_a_wait_for_ranks_is_none) {
+TEST(OwnProgress, processor_time_in_a_wait_for_ranks_is_none) {
   const Phase phase("gather");
   const Waiting waiting("MPI_Allreduce");
   EXPECT_FALSE(gets_on(use_processor));
 }
 
-TEST(OwnSigns, bytes_that_are_read_or_written_are_progress_also_in_a_wait) {
+TEST(OwnProgress, bytes_that_are_read_or_written_are_progress_also_in_a_wait) {
   const testing_support::ScratchFolder scratch;
   const Phase phase("exchange");
   const Waiting waiting("MPI_Waitall");
   EXPECT_TRUE(gets_on([&] { std::ofstream(scratch / "file") << std::string(1 << 16, 'x'); }));
 }
 
-TEST(OwnSigns, phases_waits_and_what_is_told_are_progress) {
+TEST(OwnProgress, phases_waits_and_what_is_told_are_progress) {
   const Phase phase("step");
   EXPECT_TRUE(gets_on([] { const Phase inner("plan"); }));
   EXPECT_TRUE(gets_on([] { const Waiting waiting("MPI_Bcast"); }));
@@ -102,15 +108,15 @@ TEST(OwnSigns, phases_waits_and_what_is_told_are_progress) {
   EXPECT_TRUE(gets_on(tell_progress));
 }
 
-TEST(OwnSigns, looking_is_none) {
+TEST(OwnProgress, looking_is_none) {
   const Phase phase("step");
   const Waiting waiting("MPI_Allreduce");
-  OwnSigns signs;
+  OwnProgress progress;
   std::jthread([&] {
-    signs.sample(0.1);
-    const std::uint64_t before = signs.progress();
-    for (int i = 0; i < 500; ++i) signs.sample(0.1);
-    EXPECT_EQ(signs.progress(), before);
+    progress.sample(0.1);
+    const std::uint64_t before = progress.count();
+    for (int i = 0; i < 500; ++i) progress.sample(0.1);
+    EXPECT_EQ(progress.count(), before);
   }).join();
 }
 

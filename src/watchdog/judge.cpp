@@ -1,0 +1,253 @@
+#include "watchdog/judge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "base/text_table.hpp"
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+namespace {
+
+std::string waits_of(WaitFor whom, const std::string& in) {
+  if (whom == WaitFor::ranks || whom == WaitFor::end) return "other ranks in " + in;
+  if (whom == WaitFor::trainer) return "its trainer";
+  if (whom == WaitFor::producers) return "producers of samples";
+  return in;
+}
+
+template <typename Is>
+std::vector<int> ranks_that(std::span<const RankState> ranks, Is&& is) {
+  std::vector<int> found;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (is(ranks[rank])) found.push_back(static_cast<int>(rank));
+  }
+  return found;
+}
+
+std::string numbers(std::span<const int> ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+// " (host a)", " (hosts a, b)", as far as they are known.
+std::string hosts_of(std::span<const int> blamed, std::span<const RankState> ranks) {
+  std::vector<std::string> hosts;
+  for (const int rank : blamed) {
+    const std::string host = printable(ranks[static_cast<std::size_t>(rank)].host);
+    if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  }
+  if (hosts.empty()) return "";
+  if (hosts.size() > 8) hosts.resize(8), hosts.back() = "...";
+  return fmt::format(" (host{} {})", hosts.size() == 1 ? "" : "s", fmt::join(hosts, ", "));
+}
+
+std::string doing(const WatchedRank& rank) {
+  std::string text;
+  for (const WatchedThread& thread : rank.threads) {
+    text += (text.empty() ? "" : "; ") + thread.phase;
+    if (thread.step >= 0) text += " of step " + std::to_string(thread.step);
+    if (!thread.waits.empty()) text += ", waiting for " + thread.waits;
+  }
+  return text;
+}
+
+// What the first of them was last seen to do; the table has the others.
+std::string last_seen(std::span<const int> blamed, std::span<const RankState> ranks) {
+  const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
+  if (first.has_ended) return "has ended";
+  return (blamed.size() == 1 ? "last seen in " : "the first last seen in ") + doing(first);
+}
+
+std::string no_progress(double seconds) {
+  return fmt::format("no progress for {:.1f} seconds", seconds);
+}
+
+std::string end_of(double seconds) {
+  return fmt::format(". The job ends (watchdog.seconds: {:g})", seconds);
+}
+
+/// The verdict if nothing moves. If all waiting ranks wait to end, a rank that is no longer watched may be at
+/// work.
+Verdict who_does_not_come(std::span<const RankState> ranks, bool all_end) {
+  std::vector<int> away =
+      ranks_that(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
+  if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
+  // Ranks that end will never make the calls in which the others wait.
+  if (!all_end) away = ranks_that(ranks, [](const RankState& rank) { return rank.is_ending; });
+  if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
+  const bool all_watched = std::ranges::none_of(ranks, &RankState::has_ended);
+  return {all_watched ? Verdict::Kind::crossed : Verdict::Kind::healthy, {}};
+}
+
+// Whether two ranks share a line of the report.
+bool are_alike(const WatchedRank& a, const WatchedRank& b) {
+  return a.host == b.host && a.threads == b.threads && a.is_heard == b.is_heard &&
+         a.has_ended == b.has_ended && std::abs(a.silent - b.silent) < 1 && std::abs(a.still - b.still) < 1;
+}
+
+}  // namespace
+
+std::string sign_of(std::uint64_t progress, const std::string& host,
+                    const std::array<ThreadActivity, most_told_threads>& threads) {
+  std::string sign = fmt::format("{}\n{}\n", progress, host);
+  for (const ThreadActivity& thread : threads) {
+    if (thread.phase == nullptr) continue;
+    sign += fmt::format("{} {}\n{}\n{}\n", static_cast<int>(thread.whom), thread.step, thread.phase,
+                        thread.whom == WaitFor::nobody || thread.wait == nullptr ? "" : thread.wait);
+  }
+  return sign;
+}
+
+void RankState::hear(const std::string& sign, double now) {
+  std::istringstream in(sign);
+  std::uint64_t count = 0;
+  std::getline((in >> count).ignore(), host);
+  if (!is_heard || count != progress) moved_at = now;
+  progress = count;
+  heard_at = now;
+  is_heard = true;
+  waits = stays_away = is_ending = awaits_producers = false;
+  threads.clear();
+  int code = 0;
+  for (WatchedThread thread; in >> code >> thread.step; threads.push_back(thread)) {
+    const auto whom = static_cast<WaitFor>(code);
+    waits |= whom == WaitFor::ranks || whom == WaitFor::end;
+    stays_away |= whom == WaitFor::nobody;
+    is_ending |= whom == WaitFor::end;
+    awaits_producers |= whom == WaitFor::producers;
+    std::getline(in.ignore(), thread.phase);
+    std::getline(in, thread.waits);
+    thread.waits = waits_of(whom, thread.waits);
+  }
+}
+
+void RankState::age(double now) noexcept {
+  silent = now - heard_at;
+  still = now - moved_at;
+}
+
+Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard_ones) {
+  const auto silent_for = [&](double seconds) {
+    return ranks_that(ranks, [&](const RankState& rank) {
+      return rank.is_heard && !rank.has_ended && rank.silent > seconds;
+    });
+  };
+  // The same fault may have hit others, whose last heartbeat came a little later.
+  if (!silent_for(patience).empty()) return {Verdict::Kind::silent, silent_for(patience / 2)};
+  bool any_waits = false;
+  bool all_end = true;  // those that wait
+  for (const RankState& rank : ranks) {
+    if (rank.has_ended) continue;
+    if (!rank.is_heard && unheard_ones == Unheard::has_not_come) continue;
+    if (!rank.is_heard || rank.still <= patience || rank.awaits_producers) return {};
+    any_waits = any_waits || rank.waits;
+    all_end = all_end && (!rank.waits || rank.is_ending);
+  }
+  if (!any_waits) return {};
+  if (std::vector<int> missing = unheard(ranks); !missing.empty())
+    return {Verdict::Kind::missing, std::move(missing)};
+  return who_does_not_come(ranks, all_end);
+}
+
+std::vector<int> unheard(std::span<const RankState> ranks) {
+  return ranks_that(ranks, [](const RankState& rank) { return !rank.is_heard && !rank.has_ended; });
+}
+
+std::string named(std::span<const int> ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + numbers(ranks);
+}
+
+std::string message_of(const Verdict& verdict, std::span<const RankState> ranks, double seconds) {
+  EVENKEEL_PRECONDITION(cheap, verdict.kind != Verdict::Kind::healthy);
+  double still = INFINITY;
+  for (const RankState& rank : ranks) {
+    if (rank.is_heard && !rank.has_ended) still = std::min(still, rank.still);
+  }
+  const std::string end = end_of(seconds);
+  if (verdict.kind == Verdict::Kind::crossed)
+    return no_progress(still) + ": all ranks wait for each other, and not all in the same call" + end;
+  const bool one = verdict.blamed.size() == 1;
+  const std::string who = named(verdict.blamed) + hosts_of(verdict.blamed, ranks);
+  const char* have = one ? "has" : "have";
+  if (verdict.kind == Verdict::Kind::missing) {
+    return fmt::format(
+        "{} {} not come where the watchdogs meet, and others have waited for {:.1f} seconds: {} stopped, or "
+        "its machine or its link is down{}",
+        who, have, still, one ? "it is" : "at least one of them is", end);
+  }
+  const std::string seen = last_seen(verdict.blamed, ranks);
+  if (verdict.kind == Verdict::Kind::absent)
+    return no_progress(still) + " while others wait for " + who + ", " + seen + end;
+  double silent = INFINITY;
+  for (const int rank : verdict.blamed)
+    silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent);
+  return fmt::format(
+      "{} {} sent no heartbeat for {:.1f} seconds, {}: stopped, or the machine or its link is down{}", who,
+      have, silent, seen, end);
+}
+
+std::string message_of_waiting(const WatchedRank& rank, double seconds) {
+  return fmt::format(
+      "{} on rank {} (host {}), in {}: one of them does not come; which one is unknown until the watchdogs "
+      "have met{}",
+      no_progress(rank.still), rank.rank, printable(rank.host), doing(rank), end_of(seconds));
+}
+
+std::string WatchdogReport::text() const {
+  using Align = TextTable::Align;
+  if (ranks.empty()) return message;
+  std::vector<std::vector<int>> lines;  // alike ranks, by their places in `ranks`
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    // Compared with a few neighbors only, since a job may have many ranks.
+    const auto from = lines.end() - std::min<std::ptrdiff_t>(std::ssize(lines), 8);
+    auto line = std::find_if(from, lines.end(), [&](const auto& alike) {
+      return are_alike(ranks[static_cast<std::size_t>(alike.front())], ranks[i]);
+    });
+    if (line == lines.end()) line = lines.insert(lines.end(), std::vector<int>());
+    line->push_back(static_cast<int>(i));
+  }
+  TextTable table({{"rank"},
+                   {"host"},
+                   {"step", Align::right},
+                   {"phase"},
+                   {"waits for"},
+                   {"heard s ago", Align::right},
+                   {"moved s ago", Align::right}});
+  for (std::vector<int>& line : lines) {
+    const WatchedRank& like = ranks[static_cast<std::size_t>(line.front())];
+    for (int& rank : line) rank = ranks[static_cast<std::size_t>(rank)].rank;
+    const std::string heard = !like.is_heard ? "never" : fmt::format("{:.1f}", like.silent);
+    std::vector<std::string> cells{numbers(line),
+                                   printable(like.host),
+                                   "",
+                                   "",
+                                   "",
+                                   like.has_ended ? "ended" : heard,
+                                   like.is_heard ? fmt::format("{:.1f}", like.still) : ""};
+    for (const WatchedThread& thread : like.threads) {
+      cells[2] = thread.step < 0 ? "" : std::to_string(thread.step);
+      cells[3] = thread.phase;
+      cells[4] = thread.waits;
+      table.add(std::exchange(cells, std::vector<std::string>(cells.size())));
+    }
+    if (like.threads.empty()) table.add(std::move(cells));
+  }
+  std::string text = message + "\n" + table.to_text();
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,115 @@
+#include "watchdog/own_progress.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+namespace evenkeel {
+namespace {
+
+// Of one thread. Each thread of MPI or torch that wakes up now and then uses less, but all of them together
+// may use more.
+constexpr double least_share = 0.01;
+constexpr double least_processor_seconds = 0.01;
+constexpr std::int64_t least_bytes = 4096;
+
+double seconds_of(clockid_t clock) noexcept {
+  timespec time{};
+  if (clock_gettime(clock, &time) != 0) return 0;  // its thread has ended
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// As pthread_getcpuclockid() does, without a pthread_t: the low bits mean "processor time of a thread".
+clockid_t clock_of(std::int32_t thread) noexcept {
+  return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | 6U);
+}
+
+bool works(const ThreadActivity& thread) noexcept {
+  return thread.phase != nullptr && thread.whom == WaitFor::nobody;
+}
+
+}  // namespace
+
+void OwnProgress::sample(double seconds) {
+  const std::uint64_t moves = std::exchange(moves_, 0);
+  threads_ = activities();
+  for (const ThreadActivity& thread : threads_) moves_ += thread.moves;
+  take_processor_time();
+  passed_ += seconds;
+  const bool worked = has_worked();
+  const bool moved = has_moved_bytes();
+  if (moves == moves_ && !worked && !moved && !waits_for_disk()) return;
+  ++efforts_;
+  for (auto& [thread, used] : used_) used.at_work = 0;
+  passed_ = 0;
+}
+
+// The time of threads that wait does not count, since they poll.
+void OwnProgress::take_processor_time() {
+  const std::map<std::int32_t, Used> before = std::exchange(used_, {});
+  const auto take = [&](std::int32_t thread, double total) {
+    const auto earlier = before.find(thread);
+    Used& used = used_[thread] = earlier == before.end() ? Used{} : earlier->second;
+    const bool waits = std::ranges::any_of(threads_, [&](const ThreadActivity& told) {
+      return told.phase != nullptr && told.whom != WaitFor::nobody && told.thread == thread;
+    });
+    if (!waits) used.at_work += std::max(0.0, total - used.total);
+    used.total = total;
+  };
+  double of_ended = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  std::error_code error;  // systems other than Linux do not list threads
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    const auto thread = static_cast<std::int32_t>(std::stoi(entry.path().filename()));
+    if (thread == ::gettid()) continue;
+    const double total = seconds_of(clock_of(thread));
+    of_ended -= total;
+    take(thread, total);
+  }
+  take(0, of_ended);
+}
+
+bool OwnProgress::has_worked() {
+  if (std::ranges::none_of(threads_, works) || has_left_for_good()) {
+    for (auto& [thread, used] : used_) used.at_work = 0;
+  }
+  const double least = std::max(least_processor_seconds, least_share * passed_);
+  return std::ranges::any_of(used_, [&](const auto& used) { return used.second.at_work >= least; });
+}
+
+bool OwnProgress::has_moved_bytes() {
+  std::istringstream counts(contents("/proc/self/io"));
+  std::int64_t bytes = -read_here_;
+  std::int64_t count = 0;
+  for (std::string name; counts >> name >> count;) {
+    if (name == "rchar:" || name == "wchar:" || name == "read_bytes:" || name == "write_bytes:")
+      bytes += count;
+  }
+  if (bytes - bytes_ < least_bytes) return false;
+  bytes_ = bytes;
+  return true;
+}
+
+bool OwnProgress::waits_for_disk() {
+  return std::ranges::any_of(threads_, [this](const ThreadActivity& thread) {
+    if (!works(thread)) return false;
+    const std::string text = contents("/proc/self/task/" + std::to_string(thread.thread) + "/stat");
+    const std::size_t name_ends = text.rfind(')');  // a name may contain anything
+    return name_ends != std::string::npos && text.compare(name_ends, 3, ") D") == 0;
+  });
+}
+
+std::string OwnProgress::contents(const std::string& path) {
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  read_here_ += static_cast<std::int64_t>(text.size());
+  return text;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <netinet/in.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace evenkeel {
+
+/// How other ranks reach a rank's socket. Ranks exchange this by MPI.
+struct Introduction {
+  std::array<char, 65> host{};
+  std::uint64_t secret = 0;                  ///< drawn by rank 0 for the job
+  std::array<std::uint32_t, 8> addresses{};  ///< of all interfaces, followed by zeros
+  std::uint16_t port = 0;                    ///< 0: the rank has no socket
+
+  [[nodiscard]] std::vector<sockaddr_in> places() const;
+};
+
+/// A UDP socket on all IPv4 interfaces and a port chosen by the system.
+class Socket {
+ public:
+  Socket();  ///< throws IoError
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket();
+
+  [[nodiscard]] Introduction introduction() const;
+  /// Waits for the next datagram; empty on timeout.
+  [[nodiscard]] std::string receive(int milliseconds, sockaddr_in& from);
+  /// Sends, best effort. Any thread.
+  void send(const sockaddr_in& to, const std::string& datagram) const noexcept;
+  /// Ends a receive() of another thread. Any thread.
+  void wake() const noexcept;
+
+ private:
+  int socket_ = -1;
+  std::uint16_t port_ = 0;
+};
+
+}  // namespace evenkeel
