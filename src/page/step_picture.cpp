@@ -7,7 +7,6 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
-#include "plan/settings/requirements.hpp"
 #include "plan/strategies/automatic.hpp"
 #include "plan/strategies/strategy.hpp"
 
@@ -20,20 +19,6 @@ std::string words_for(const CostModel& cost) {
   if (cost.quadratic != 0) text += fmt::format(" + {} a squared length", cost.quadratic);
   if (cost.quadratic != 0 && cost.window > 0) text += fmt::format(", window {}", cost.window);
   return text;
-}
-
-std::string words_for(Preset preset) {
-  switch (preset) {
-    case Preset::mindspeed_rl:
-      return "mindspeed-rl";
-    case Preset::roll:
-      return "roll";
-    case Preset::verl:
-      return "verl";
-    case Preset::none:
-      break;
-  }
-  return {};
 }
 
 void add_source_order(StepPicture& picture, const LengthTable& table, PlanSettings settings) {
@@ -73,9 +58,10 @@ LinkPicture& LinkPicture::operator+=(const LinkPicture& other) {
 
 MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan,
                              const PlanSettings& settings, DpRank rank) {
-  // With a fixed cp all parts are this DP rank's own; else it is one of the group.
-  const std::int64_t parts = settings.flexible ? plan.context.size : 1;
-  const std::int64_t part = settings.flexible ? rank.value() - plan.context.first.value() : 0;
+  // With a fixed cp this DP rank runs all parts; otherwise each rank of the group runs one.
+  const bool has_own_groups = strategy_of(settings).has_own_groups();
+  const std::int64_t parts = has_own_groups ? plan.context.size : 1;
+  const std::int64_t part = has_own_groups ? rank.value() - plan.context.first.value() : 0;
   MicroBatchPicture picture;
   picture.first_rank = rank.value() - part;
   picture.ranks = parts;
@@ -90,21 +76,19 @@ MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& pla
 }
 
 PlanningPicture picture_of(const PlanSettings& settings) {
+  const PlanningStrategy& strategy = strategy_of(settings);
   PlanningPicture picture;
   picture.cap = settings.micro_batch.max_tokens;
   picture.alignment = settings.alignment();
   picture.in_source_order = settings.balance.algorithm == BalanceAlgorithm::none;
-  picture.preset = words_for(settings.balance.preset);
+  picture.preset = strategy.reproduced_system(settings);
   picture.equal_count = settings.balance.equal_count;
-  picture.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
-  picture.has_fixed_micro_batches = settings.micro_batch.mode == MicroBatchMode::fixed;
+  picture.pads_micro_batches = strategy.pads_micro_batches();
+  picture.has_fixed_micro_batches = strategy.has_fixed_micro_batches();
   picture.shares_prefixes = settings.sharing != PrefixSharing::none;
   picture.asks_for_more = settings.micro_batch.count == CountRule::fastest ||
                           settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
-  PlanSettings as_grid = settings;
-  as_grid.balance.strategy = Strategy::grid;
-  picture.may_be_a_grid = !strategy_of(settings).ranks_meet() && !is_strategy_open(settings) &&
-                          !settings.flexible && go_together(choices_of(as_grid));
+  picture.may_be_a_grid = could_be_grid(settings);
   picture.cost = settings.balance.cost_field ? "field " + *settings.balance.cost_field
                                              : words_for(settings.balance.cost);
   return picture;

@@ -19,6 +19,7 @@
 #include "mesh/mpi_call.hpp"
 #include "plan/assign/dp_assignment.hpp"
 #include "plan/settings/encoder_costs.hpp"
+#include "plan/strategies/strategy.hpp"
 #include "report/gather_ranks.hpp"
 #include "report/step_figures.hpp"
 #include "service/step_record.hpp"
@@ -165,8 +166,8 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.rows, width);
-  // Of DP ranks that have whole samples each.
-  if (!settings.flexible) {
+  // These figures need DP ranks with whole samples.
+  if (!strategy_of(settings).has_own_groups()) {
     std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
                       std::back_inserter(figures.metrics));
   }
@@ -295,7 +296,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       figures.profile = step.profile;
       figures.cap = settings.micro_batch.max_tokens;
       figures.alignment = settings.alignment();
-      figures.pads_micro_batches = settings.micro_batch.mode == MicroBatchMode::padded;
+      figures.pads_micro_batches = strategy_of(settings).pads_micro_batches();
       std::vector<PlannedDpRank> plans = plans_of(mesh.grid(), gathered);
       add_plans(plans, settings.speeds_of_costs(), figures);
       add_lengths(step, settings, figures);

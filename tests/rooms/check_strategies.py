@@ -17,24 +17,16 @@ ANSWERS = ["src/plan/strategies/", "src/plan/settings/requirements.cpp"]
 # Who else may ask, how often, and why.
 ALLOWED = {
     "include/evenkeel/plan/settings.hpp": (7, "sizes, limits and speeds follow from settings alone, before there is a plan"),
-    "src/plan/settings/settings.cpp": (10, "so do alignments, sizes of groups, and what is in range"),
-    "src/plan/settings/measured_cost.cpp": (1, "a time is a group's where groups have their own sizes"),
-    "src/service/step/time_reports.cpp": (1, "and communication is measured there"),
+    "src/plan/settings/settings.cpp": (3, "so do sizes and speeds of groups"),
     "src/config/config.cpp": (3, "a configuration becomes settings: its cap is one of a rank"),
     "src/config/keys.cpp": (1, "mesh.cp is written as a word or a number"),
     "src/service/step/step_context.cpp": (1, "the mesh makes communicators for groups of their own sizes"),
     "src/source/sample_source.cpp": (1, "the cap of a sample source, before there are settings"),
     "src/source/length_limits.cpp": (1, "no mesh decides which samples come"),
     "src/job/job.cpp": (1, "the report names the mesh"),
-    "src/job/output/dump.cpp": (1, "folders are named after groups where there is no grid of cp"),
-    "src/report/gather_figures.cpp": (2, "figures of whole samples on DP ranks, and of padding"),
     "src/page/run_picture.cpp": (2, "the page names the mesh"),
-    "src/page/step_picture.cpp": (9, "the page tells the mode, names presets, and draws a group's parts"),
-    "src/cli/commands/plan_command.cpp": (6, "a plan with groups of their own sizes is told in other words"),
-    "src/cli/plan/comparison.cpp": (1, "other systems' ways to plan have a fixed cp"),
     "src/cli/plan/plan_comparison.cpp": (1, "it makes the settings that it compares"),
-    "src/cli/plan/context_comparison.cpp": (3, "it makes the settings that it compares"),
-    "src/cli/plan/sharing_comparison.cpp": (1, "it makes the settings that it compares"),
+    "src/cli/plan/context_comparison.cpp": (2, "it makes the settings that it compares"),
 }
 
 

@@ -29,6 +29,8 @@
 #include "plan/assign/dp_assignment.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/settings/encoder_costs.hpp"
+#include "plan/strategies/automatic.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -172,7 +174,7 @@ std::string summary(const StepProblem& problem, const AssignedPlan& planned, dou
   const StepPlan& plan = planned.plan;
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
-  if (settings.flexible)
+  if (strategy_of(settings).has_own_groups())
     return flexible_summary(problem, plan, seconds) + sharing_line(planned.assignment.units);
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   const StepBalance balance = step_balance(plan, speeds);
@@ -203,7 +205,7 @@ PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const 
   PageSubject subject;
   subject.kind = PageSubject::Kind::plan;
   subject.version = EVENKEEL_VERSION;
-  subject.mesh = {mesh, settings.flexible.has_value()};
+  subject.mesh = {mesh, strategy_of(settings).has_own_groups()};
   subject.name = options.lengths.string();
   subject.date = time_now();
   return subject;
@@ -221,7 +223,8 @@ std::string page_of(PageSubject subject, const PlanInput& input, const PlanSetti
 
 /// The ways compared are those that all systems have.
 void warn_of_what_is_not_compared(const PlanSettings& settings) {
-  if (settings.micro_batch.mode != MicroBatchMode::packed)
+  const PlanningStrategy& strategy = strategy_of(settings);
+  if (strategy.pads_micro_batches() || strategy.has_fixed_micro_batches())
     tell_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
 }
 
@@ -286,12 +289,9 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
                       "Plan without encoder: --set balance.cost to the model's cost");
 }
 
-/// What a run does that depends on which rank reads what.
+/// Warns that a run may differ from this plan, since it depends on which rank reads which samples.
 void warn_of_what_owners_decide(const PlanSettings& settings) {
-  const BalanceSettings& balance = settings.balance;
-  const bool is_placed = balance.placement == PlacementRule::locality && balance.preset == Preset::none;
-  if (settings.dp > 1 && is_placed && settings.micro_batch.mode == MicroBatchMode::fixed &&
-      settings.micro_batch.shuffle) {
+  if (settings.dp > 1 && strategy_of(settings).depends_on_owners(settings)) {
     tell_warning(
         "micro_batch.shuffle draws by DP rank, and balance.placement: locality lets a run number them by who "
         "holds which samples: it may draw other orders than this plan");
@@ -347,27 +347,27 @@ int plan_lengths(const PlanOptions& options) {
   });
   require_ranks_to_compare(options, config);
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
-  PlanSettings settings = config.plan_settings(mesh, options.profile);
-  require_cost_of_lengths(options, settings);
-  if (!options.arrivals.empty()) return plan_arrivals(options, config, settings);
-  PlanInput input = read_plan_input(options.lengths, sharing_to_read(options, settings), config.fields,
-                                    settings.predict_ahead);
-  read_fields_of_plan(options.lengths, settings, input.table);
-  if (options.compare) return compare(options, input, mesh, settings);
-  warn_of_what_owners_decide(settings);
+  const PlanSettings configured = config.plan_settings(mesh, options.profile);
+  require_cost_of_lengths(options, configured);
+  if (!options.arrivals.empty()) return plan_arrivals(options, config, configured);
+  PlanInput input = read_plan_input(options.lengths, sharing_to_read(options, configured), config.fields,
+                                    configured.predict_ahead);
+  read_fields_of_plan(options.lengths, configured, input.table);
+  if (options.compare) return compare(options, input, mesh, configured);
+  warn_of_what_owners_decide(configured);
   const auto start = std::chrono::steady_clock::now();
-  const StepProblem problem{input.table, settings, 0, input.trees};
-  const AssignedPlan planned = assign_and_plan(problem);
+  const AssignedPlan planned = assign_and_plan({input.table, configured, 0, input.trees});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const StepPlan& plan = planned.plan;
-  if (const auto& choice = planned.choice) {
-    settings.balance.strategy = choice->strategy;
+  const PlanSettings settings = with_choice(configured, planned.choice);
+  const StepProblem problem{input.table, settings, 0, input.trees};
+  if (const auto& choice = planned.choice)
     std::cout << "strategy: " << in_words(*choice, *settings.balance.meet) << '\n';
-  }
   std::cout << summary(problem, planned, seconds, is_colored(Stream::out));
   if (!options.json.empty()) {
-    nlohmann::json json = settings.flexible ? flexible_json(problem, plan, seconds)
-                                            : json_of(input.table, settings, plan, seconds);
+    nlohmann::json json = strategy_of(settings).has_own_groups()
+                              ? flexible_json(problem, plan, seconds)
+                              : json_of(input.table, settings, plan, seconds);
     if (const auto& choice = planned.choice) {
       json["strategy"] = {{"chosen", choice->is_grid() ? "grid" : "hierarchical"},
                           {"hierarchical_end", choice->hierarchical_end},

@@ -4,13 +4,14 @@
 
 #include "base/text_layout.hpp"
 #include "page/step_picture.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {
 
 Comparison::Comparison(const PlanInput& input, const PlanSettings& settings)
     : table_(input.table), settings_(settings) {
   settings_.balance.cost = compared_work(settings);
-  if (!settings.flexible) plans_ = compare_plans(table_, settings);
+  if (!strategy_of(settings).has_own_groups()) plans_ = compare_plans(table_, settings);
   contexts_ = compare_contexts(table_, settings);
   sharing_ = compare_sharing(input, settings);
 }

@@ -17,6 +17,7 @@
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/strategies/flexible_groups.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -108,7 +109,7 @@ class ContextWays {
     StepPlan plan = plan_step({table_, settings});
     ComparedContext compared;
     compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    compared.cp = settings.flexible ? 0 : settings.cp.size;
+    compared.cp = strategy_of(settings).has_own_groups() ? 0 : settings.cp.size;
     compared.meets = meets;
     compared.micro_batches = plan.num_micro_batches();
     for (std::size_t r = 0; r < plan.ranks.size(); ++r)

@@ -17,6 +17,7 @@
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
 #include "plan/pipeline/simulated_step.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {
 namespace {
@@ -74,7 +75,7 @@ double even_time(Cost work, const PlanSettings& settings) {
 void settle(PlanSettings& settings, Meeting meet) {
   settings.balance.meet = meet;
   // Groups of different sizes only meet in waves.
-  if (settings.flexible)
+  if (strategy_of(settings).has_own_groups())
     settings.balance.strategy = meet == Meeting::once_a_step ? Strategy::hierarchical : Strategy::grid;
 }
 

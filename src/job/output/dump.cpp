@@ -175,8 +175,9 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
 }  // namespace
 
 DumpForm dump_form_of(const PlanSettings& settings) noexcept {
-  if (!settings.flexible) return DumpForm::grid;
-  return strategy_of(settings).ranks_meet() ? DumpForm::context_waves : DumpForm::context_tree;
+  const PlanningStrategy& strategy = strategy_of(settings);
+  if (!strategy.has_own_groups()) return DumpForm::grid;
+  return strategy.ranks_meet() ? DumpForm::context_waves : DumpForm::context_tree;
 }
 
 std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place,

@@ -4,6 +4,7 @@
 
 #include "cost/default_communication.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -33,7 +34,7 @@ CostObservation observe(const LengthTable& table, const StepAssignment& assignme
   observation.squares =
       static_cast<double>(work_of(table, assignment, plan, CostModel{0, 1, balance.cost.window}));
   observation.seconds = seconds * speed / nominal;
-  if (settings.flexible) observation.ranks = plan.context.size;
+  if (strategy_of(settings).has_own_groups()) observation.ranks = plan.context.size;
   return observation;
 }
 

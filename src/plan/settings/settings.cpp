@@ -15,6 +15,7 @@
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/settings/checks.hpp"
 #include "plan/settings/requirements.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 
@@ -40,8 +41,6 @@ void require_one_a_rank(std::span<const std::int64_t> speeds, int dp) {
 
 /// What Config::plan_settings() sees to.
 void require_as_configured(const PlanSettings& settings) {
-  if (settings.flexible && settings.cp.size != 1)
-    throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
   if (settings.balance.encoder && settings.balance.measured)
     throw ConfigError("balance.cost", "with an encoder needs a fixed model cost", "Leave one of them out");
   if (settings.balance.cost_field && settings.balance.measured)
@@ -86,9 +85,7 @@ std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
 std::int64_t PlanSettings::alignment(int group_size) const {
   const CpGroup group{group_size, cp.layout};
   require_at_least(1, align_lcm, "pack.align_lcm");
-  const bool padded = micro_batch.mode == MicroBatchMode::padded;
-  const std::int64_t rounding =
-      common_multiple(align_lcm, padded ? std::max<std::int64_t>(1, micro_batch.length_round) : 1);
+  const std::int64_t rounding = common_multiple(align_lcm, strategy_of(*this).length_multiple(*this));
   if (!align) return sequence_alignment(tp, group, rounding);
   if (*align < 1 || *align % group.chunks() != 0) {
     throw ConfigError("pack.align",
@@ -170,11 +167,9 @@ void PlanSettings::validate() const {
   for (const auto& [field, rows] : micro_batch.max_rows)
     require_at_least(1, rows, "micro_batch.max_rows: " + field);
   if (micro_batch.shapes) require_size(*micro_batch.shapes, "micro_batch.shapes");
-  if (flexible) {
-    require_at_least(1, flexible->max_size, "mesh.max_cp");
-    plan_checks::require_at_most(dp, flexible->max_size, "mesh.max_cp");
-  }
   require_together(choices_of(*this));
+  const PlanningStrategy& strategy = strategy_of(*this);
+  strategy.require_valid(*this);
   require_as_configured(*this);
   if (max_kept_tokens && *max_kept_tokens < alignment())
     throw ConfigError("prefix.max_kept_tokens",
@@ -183,13 +178,13 @@ void PlanSettings::validate() const {
                       "Raise it, or lower pack.align, tp or pack.align_lcm");
   for (const int group : {cp.size, largest_group()}) {
     if (cap(group) >= alignment(group)) continue;
-    throw ConfigError(flexible ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
-                      "the cap of " + std::to_string(cap(group)) +
-                          " tokens is below the alignment of one sequence, " +
-                          std::to_string(alignment(group)) + " tokens" +
-                          (flexible ? ", in a group of " + std::to_string(group) : ""),
-                      "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
-                      "micro_batch.length_round");
+    throw ConfigError(
+        strategy.has_own_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
+        "the cap of " + std::to_string(cap(group)) + " tokens is below the alignment of one sequence, " +
+            std::to_string(alignment(group)) + " tokens" +
+            (strategy.has_own_groups() ? ", in a group of " + std::to_string(group) : ""),
+        "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
+        "micro_batch.length_round");
   }
 }
 

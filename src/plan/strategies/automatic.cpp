@@ -7,6 +7,7 @@
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/pipeline/simulated_step.hpp"
 #include "plan/settings/requirements.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 namespace {
@@ -38,6 +39,16 @@ struct PlannedWay {
 bool is_strategy_open(const PlanSettings& settings) noexcept {
   return settings.balance.strategy == Strategy::automatic && settings.balance.meet && !settings.flexible &&
          go_together(choices_of(with_strategy(settings, Strategy::grid)));
+}
+
+bool could_be_grid(const PlanSettings& settings) noexcept {
+  const PlanningStrategy& strategy = strategy_of(settings);
+  return !strategy.ranks_meet() && !strategy.has_own_groups() && !is_strategy_open(settings) &&
+         go_together(choices_of(with_strategy(settings, Strategy::grid)));
+}
+
+PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice) {
+  return choice ? with_strategy(std::move(settings), choice->strategy) : settings;
 }
 
 AssignedPlan plan_in_chosen_way(const StepProblem& problem) {

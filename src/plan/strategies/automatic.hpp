@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "evenkeel/plan/step_plan.hpp"
 
 namespace evenkeel {
@@ -17,6 +19,13 @@ struct StrategyChoice {
 /// Whether a step's plan decides its strategy: it is automatic, the trainer's way to meet is known, and both
 /// strategies go with the other settings.
 [[nodiscard]] bool is_strategy_open(const PlanSettings& settings) noexcept;
+
+/// Whether balance.strategy: grid goes with the other settings of a step that is not planned as a grid and
+/// not decided by its plan.
+[[nodiscard]] bool could_be_grid(const PlanSettings& settings) noexcept;
+
+/// Returns the settings with the strategy that `choice` names; unchanged if null.
+[[nodiscard]] PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice);
 
 /// Plans the step in both ways and compares when they end by balance.meet: simulated where there is a
 /// pipeline (simulated_step), with the constant cost of every micro-batch. Precondition: is_strategy_open().

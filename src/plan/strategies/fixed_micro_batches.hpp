@@ -27,6 +27,11 @@ class FixedStrategy : public HierarchicalStrategy {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
+  [[nodiscard]] bool has_fixed_micro_batches() const noexcept override { return true; }
+  /// Random order is drawn per DP rank, and placement decides which rank has which share.
+  [[nodiscard]] bool depends_on_owners(const PlanSettings& settings) const noexcept override {
+    return settings.micro_batch.shuffle && settings.balance.placement == PlacementRule::locality;
+  }
 };
 
 }  // namespace evenkeel

@@ -18,6 +18,7 @@
 #include "evenkeel/base/error.hpp"
 #include "plan/assign/mini_batches.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
+#include "plan/settings/checks.hpp"
 #include "plan/strategies/flexible_items.hpp"
 #include "plan/strategies/joint_micro_batcher.hpp"
 
@@ -165,6 +166,13 @@ class WavesMicroBatcher final : public JointMicroBatcher {
 };
 
 }  // namespace
+
+void FlexibleStrategy::require_valid(const PlanSettings& settings) const {
+  plan_checks::require_at_least(1, settings.flexible->max_size, "mesh.max_cp");
+  plan_checks::require_at_most(settings.dp, settings.flexible->max_size, "mesh.max_cp");
+  if (settings.cp.size != 1)
+    throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
+}
 
 void FlexibleStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
   const LengthEntry* above = first_above_cap(table, settings);

@@ -13,8 +13,10 @@ namespace evenkeel {
 /// rank's work.
 class FlexibleStrategy : public PlanningStrategy {
  public:
+  void require_valid(const PlanSettings& settings) const final;
   void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const final;
   void assign(const StepProblem& problem, StepAssignment& assignment) const final;
+  [[nodiscard]] bool has_own_groups() const noexcept final { return true; }
 
  private:
   [[nodiscard]] virtual context::Schedule schedule(const context::Problem& problem,

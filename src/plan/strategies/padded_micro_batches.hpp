@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "plan/strategies/hierarchical.hpp"
 
 namespace evenkeel {
@@ -8,6 +11,9 @@ namespace evenkeel {
 /// rank got. O(n log n). Precondition: units are single samples.
 class PaddedStrategy : public HierarchicalStrategy {
  public:
+  [[nodiscard]] std::int64_t length_multiple(const PlanSettings& settings) const noexcept override {
+    return std::max<std::int64_t>(1, settings.micro_batch.length_round);
+  }
   /// Padding counts as work, so that the step's can pass what its samples' own lengths add up to.
   void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const override;
   void add_joint_micro_batches(const StepProblem& problem, StepAssignment& assignment) const override;
@@ -16,6 +22,7 @@ class PaddedStrategy : public HierarchicalStrategy {
                                                const PlanSettings& settings) const override;
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
+  [[nodiscard]] bool pads_micro_batches() const noexcept override { return true; }
 };
 
 }  // namespace evenkeel

@@ -29,6 +29,20 @@ auto with_batching(const PlanSettings& settings, Use use) {
 
 }  // namespace
 
+std::string_view name_of(Preset preset) noexcept {
+  switch (preset) {
+    case Preset::mindspeed_rl:
+      return "mindspeed-rl";
+    case Preset::roll:
+      return "roll";
+    case Preset::verl:
+      return "verl";
+    case Preset::none:
+      break;
+  }
+  return {};
+}
+
 Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings) {
   if (settings.balance.preset == Preset::mindspeed_rl)
     return longest_processing_time(lengths, settings.dp, GroupSize::equal).with_sorted_items();

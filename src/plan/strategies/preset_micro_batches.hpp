@@ -18,9 +18,21 @@ class PresetMicroBatcher final : public MicroBatcher {
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
 };
 
-/// Which DP rank has what is the other system's matter, too: shares are not placed.
+/// Name of the system in configurations; empty for Preset::none.
+[[nodiscard]] std::string_view name_of(Preset preset) noexcept;
+
+/// Keeps the other system's numbering of DP ranks: shares are not placed.
 template <class Way>
 class NumberedAsReference : public Way {
+ public:
+  [[nodiscard]] std::string_view reproduced_system(const PlanSettings& settings) const noexcept final {
+    return name_of(settings.balance.preset);
+  }
+  [[nodiscard]] bool depends_on_owners(const PlanSettings& /*settings*/) const noexcept final {
+    return false;
+  }
+
+ private:
   void place(const StepProblem& /*problem*/, StepAssignment& /*assignment*/) const final {}
 };
 

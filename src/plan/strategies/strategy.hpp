@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/plan/step_plan.hpp"
@@ -10,15 +12,23 @@
 
 namespace evenkeel {
 
-/// A way to plan: who gets which units, what micro-batches are made of them, in which order, and where DP
-/// ranks wait for each other. One class a way; what is peculiar to it stands there. Objects have no state:
-/// whatever they work out is a pure function of what all ranks have.
+/// Assigns units to DP ranks, makes micro-batches of them, orders these, and says where DP ranks wait for
+/// each other. One class per strategy; strategy-specific code lives there. Objects have no state: all results
+/// are pure functions of input that all ranks have.
 class PlanningStrategy {
  public:
   PlanningStrategy() = default;
   PlanningStrategy(const PlanningStrategy&) = delete;
   PlanningStrategy& operator=(const PlanningStrategy&) = delete;
   virtual ~PlanningStrategy() = default;
+
+  /// Throws ConfigError if one of the strategy's own parameters is out of range. Precondition: the settings
+  /// meet all requirements (require_together).
+  virtual void require_valid(const PlanSettings& /*settings*/) const {}
+  /// Lengths of sequences are rounded up to a multiple of this many tokens, as well as of the alignment.
+  [[nodiscard]] virtual std::int64_t length_multiple(const PlanSettings& /*settings*/) const noexcept {
+    return 1;
+  }
 
   /// Throws LimitError where a sample, or what all of them come to, is above a limit.
   virtual void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const;
@@ -43,10 +53,28 @@ class PlanningStrategy {
   /// Whether plans count on DP ranks that meet at every micro-batch, so that the longest of each wave stands
   /// for all; else they meet at the end of each mini-batch.
   [[nodiscard]] virtual bool ranks_meet() const noexcept { return false; }
+
+  // Descriptions for the report, the page and `evenkeel plan`.
+
+  /// Whether each micro-batch is run by a context-parallel group of its own size.
+  [[nodiscard]] virtual bool has_own_groups() const noexcept { return false; }
+  /// Whether the samples of a micro-batch are padded to one length.
+  [[nodiscard]] virtual bool pads_micro_batches() const noexcept { return false; }
+  /// Whether micro-batches are cut by their number of samples.
+  [[nodiscard]] virtual bool has_fixed_micro_batches() const noexcept { return false; }
+  /// Name of the system whose plans are reproduced, a value of balance.preset; empty for Evenkeel's own
+  /// plans.
+  [[nodiscard]] virtual std::string_view reproduced_system(const PlanSettings& /*settings*/) const noexcept {
+    return {};
+  }
+  /// Whether micro-batches change with the ranks that read the samples, although the shares do not.
+  [[nodiscard]] virtual bool depends_on_owners(const PlanSettings& /*settings*/) const noexcept {
+    return false;
+  }
 };
 
-/// The way of these settings. This is the only place that asks: a test counts the others. Lives as long as
-/// the program.
+/// Returns the strategy for these settings; the only dispatch point. A test counts questions about the
+/// strategy elsewhere. Lives as long as the program.
 [[nodiscard]] const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept;
 
 }  // namespace evenkeel

@@ -6,15 +6,16 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "mesh/fail_together.hpp"
+#include "plan/strategies/strategy.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 
 namespace {
 
-/// What is configured of the communication of groups, where micro-batches have such of their own sizes.
+/// Configured communication costs of groups, if micro-batches have groups of their own sizes.
 std::optional<CommunicationSettings> groups_of(const PlanSettings& settings) {
-  if (!settings.flexible) return std::nullopt;
+  if (!strategy_of(settings).has_own_groups()) return std::nullopt;
   CommunicationSettings groups = settings.balance.communication;
   groups.ranks_per_node = settings.communication_cost().ranks_per_node;
   return groups;
