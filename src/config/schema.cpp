@@ -43,8 +43,8 @@ Words are those named under Values. `auto` lets Evenkeel choose, `null` means no
 constexpr std::string_view requirements_head = R"(
 ## Requirements
 
-A job whose configuration has a setting of the first column without the setting next to it is refused before its first
-step, on every rank, with the reason.
+A job whose configuration has a setting of the first column without the setting next to it, or in the second table together
+with a setting next to it, is refused before its first step, on every rank, with the reason.
 
 )";
 
@@ -75,8 +75,8 @@ std::span<const ConfigKey> config_keys() {
     std::vector<ConfigKey> all;
     for (const auto& spec : config_detail::key_specs()) {
       ConfigKey& key = all.emplace_back(spec.key);
-      const std::string needs = needs_of(key.path);
-      if (!needs.empty()) key.meaning += " " + needs;
+      const std::string rules = rules_of(key.path);
+      if (!rules.empty()) key.meaning += " " + rules;
     }
     return all;
   }();

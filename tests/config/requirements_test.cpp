@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,56 +32,9 @@ std::vector<std::string> broken_configurations() {
   add("mesh: {max_cp: 2}", {""});
 
   const std::string per_rank = "micro_batch: {max_tokens_per_rank: 64";
-  add("mesh: {cp: flexible}",
-      {"", per_rank + ", mode: fixed}", per_rank + "}, balance: {preset: verl}",
-       per_rank + "}, balance: {algorithm: lpt}", per_rank + "}, balance: {equal_count: true}",
-       per_rank + "}, balance: {refine: false}",
-       per_rank + "}, batch: {mini_batches: 2, keep_mini_batch: false}",
-       per_rank + ", packing: best-fit-decreasing}", per_rank + ", count: fastest}",
-       per_rank + "}, pack: {align: 64}"});
   const std::string tree = "balance: {strategy: hierarchical";
-  add("mesh: {cp: flexible, pp: 2}", {per_rank + "}, " + tree + "}"});
   add("mesh: {cp: flexible}",
-      {per_rank + ", min_count: 2}, " + tree + "}", per_rank + "}, " + tree + ", meet: micro-batch}",
-       per_rank + "}, loss: {aggregation: mindspeed-rl}"});
-
-  add("micro_batch: {mode: fixed}, balance: {strategy: grid}", {""});
-  for (const std::string other : {"preset: roll", "algorithm: none", "equal_count: true"})
-    add("balance: {strategy: grid, " + other + "}", {""});
-  add("balance: {strategy: grid}", {"batch: {mini_batches: 2, keep_mini_batch: false}"});
-
-  for (const std::string other :
-       {"strategy: grid", "preset: verl", "algorithm: lpt", "refine: false", "equal_count: true"})
-    add("balance: {speeds: [1, 1], " + other + "}", {""});
-  add("balance: {speeds: [1, 1]}", {"micro_batch: {mode: padded}"});
-
-  const std::string encodes = "balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}";
-  add(encodes + ", strategy: grid}", {""});
-  add(encodes + "}", {"mesh: {cp: flexible}, " + per_rank + "}"});
-  for (const std::string other :
-       {"preset: verl", "algorithm: lpt", "refine: false", "equal_count: true", "speeds: [1, 1]"})
-    add(encodes + ", " + other + "}", {""});
-  add(encodes + "}", {"micro_batch: {mode: padded}"});
-
-  const std::string of_field = "balance: {cost: {field: work}";
-  add(of_field + ", preset: verl}", {""});
-  add("balance: {cost: measured, preset: verl}", {""});
-
-  for (const std::string way : {"packing: best-fit-decreasing", "count: fastest"}) {
-    add("micro_batch: {" + way + ", mode: fixed}", {""});
-    add("micro_batch: {" + way + "}", {"balance: {preset: verl}", "balance: {strategy: grid}"});
-  }
-  add("micro_batch: {count: fastest, packing: best-fit-decreasing}", {""});
-
-  add("micro_batch: {order: schedule}", {"balance: {preset: verl}"});
-
-  const std::string caps_rows = "micro_batch: {max_rows: {patches: 8}}";
-  add(caps_rows, {"balance: {preset: verl}"});
-
-  add("micro_batch: {shapes: 8, mode: padded}", {""});
-  add("micro_batch: {shapes: 8}", {"balance: {preset: verl}", "prefix: {share: true}"});
-
-  add("prefix: {share: true}", {"micro_batch: {mode: padded}", "balance: {preset: verl}"});
+      {"", per_rank + ", min_count: 2}, " + tree + "}", per_rank + "}, " + tree + ", meet: micro-batch}"});
 
   add("prefix: {max_path_tokens: 8}", {""});
 
@@ -93,10 +49,6 @@ std::vector<std::string> broken_configurations() {
   const std::string reads = "source: {kind: synthetic}";
   add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});
   add(delays, {""});
-  add(reads + ", " + delays,
-      {"mesh: {cp: flexible}, " + per_rank + "}", "prefix: {share: tree}", "balance: {cost: measured}",
-       encodes + "}", of_field + "}", caps_rows, "balance: {speeds: [1, 0.5]}"});
-
   add("source: {kind: stream, path: 'http://127.0.0.1:1', epochs: 2}", {""});
   add("source: {kind: stream, path: 'http://127.0.0.1:1'}",
       {"batch: {epochs: 2}", "batch: {shuffle: true}", "batch: {drop_last: true}", delays,
@@ -127,6 +79,54 @@ TEST(Requirements, refuse_what_does_not_go_together_with_the_key_the_reason_and_
   }
 }
 
+/// Overrides that turn a feature of the exclusions on, with all that it needs, by its key and value.
+std::vector<std::string> overrides_for(const Feature& feature) {
+  static const std::map<std::string, std::vector<std::string>> all{
+      {"mesh.cp flexible", {"mesh.cp=flexible", "micro_batch.max_tokens_per_rank=64", "balance.meet=step"}},
+      {"balance.strategy grid", {"balance.strategy=grid"}},
+      {"balance.preset ", {"balance.preset=verl"}},
+      {"micro_batch.mode padded", {"micro_batch.mode=padded"}},
+      {"micro_batch.mode fixed", {"micro_batch.mode=fixed"}},
+      {"balance.algorithm ", {"balance.algorithm=lpt"}},
+      {"balance.equal_count true", {"balance.equal_count=true"}},
+      {"balance.refine false", {"balance.refine=false"}},
+      {"batch.keep_mini_batch false with batch.mini_batches above 1",
+       {"batch.mini_batches=2", "batch.keep_mini_batch=false"}},
+      {"pack.align ", {"pack.align=64"}},
+      {"balance.speeds ", {"balance.speeds=[1, 1]"}},
+      {"balance.cost with an encoder", {"balance.cost={model: tokens, encoder: {field: pixels, linear: 1}}"}},
+      {"balance.cost with a field", {"balance.cost={field: work}"}},
+      {"balance.cost measured", {"balance.cost=measured"}},
+      {"micro_batch.packing ", {"micro_batch.packing=best-fit-decreasing"}},
+      {"micro_batch.count fastest", {"micro_batch.count=fastest"}},
+      {"micro_batch.order schedule", {"micro_batch.order=schedule"}},
+      {"micro_batch.max_rows ", {"micro_batch.max_rows={patches: 8}"}},
+      {"micro_batch.shapes ", {"micro_batch.shapes=8"}},
+      {"prefix.share true or tree", {"prefix.share=true"}},
+      {"loss.aggregation mindspeed-rl", {"loss.aggregation=mindspeed-rl"}},
+      {"batch.delay_outliers ",
+       {"source.kind=synthetic", "batch.delay_outliers=4", "batch.outlier_length=512",
+        "batch.outlier_companions=2"}},
+  };
+  return all.at(std::string(feature.key) + " " + std::string(feature.value));
+}
+
+TEST(Exclusions, refuse_the_setting_that_does_not_belong_with_the_reason_and_what_to_set) {
+  for (const auto& [feature, others, why] : exclusions()) {
+    EXPECT_EQ(test::refusal("{}", overrides_for(feature)), "accepted") << feature.key;
+    for (const Feature& other : others) {
+      std::vector<std::string> overrides = overrides_for(feature);
+      EXPECT_EQ(test::refusal("{}", overrides_for(other)), "accepted") << other.key;
+      std::ranges::copy(overrides_for(other), std::back_inserter(overrides));
+      const std::string message = test::refusal("{}", overrides);
+      EXPECT_THAT(message, StartsWith("job.yaml: " + std::string(other.key) + ": "));
+      EXPECT_THAT(message, HasSubstr("does not go with " + std::string(feature.key)));
+      EXPECT_THAT(message, HasSubstr(", since " + std::string(why) + ". Set " + std::string(other.instead) +
+                                     ", or " + std::string(feature.instead)));
+    }
+  }
+}
+
 TEST(Requirements, no_segment_is_kept_under_a_cap_below_its_alignment) {
   EXPECT_EQ(
       test::refusal("{balance: {meet: step}, pack: {align: 16}, "
@@ -138,16 +138,17 @@ TEST(Requirements, no_segment_is_kept_under_a_cap_below_its_alignment) {
 TEST(Requirements, say_what_is_needed_of_which_key) {
   EXPECT_EQ(
       test::refusal("balance: {strategy: grid, equal_count: true}"),
-      "job.yaml: balance.strategy: grid needs free numbers of samples, since a grid balances micro-batches, "
-      "whatever their numbers of samples. Set balance.equal_count: false, or balance.strategy: "
-      "hierarchical");
+      "job.yaml: balance.equal_count: true does not go with balance.strategy: grid, since a grid packs the "
+      "micro-batches of all DP ranks at once, in its own way. Set balance.equal_count: false, or "
+      "balance.strategy: hierarchical");
   EXPECT_EQ(test::refusal("mesh: {cp: flexible}"),
             "job.yaml: micro_batch.max_tokens_per_rank: is not set, and mesh.cp: flexible needs it, since "
             "the cap of a group is this times its ranks. Set it instead of "
             "micro_batch.max_tokens");
-  EXPECT_EQ(test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),
-            "job.yaml: profiles.update.balance.speeds: needs refinement, since refinement is a part of "
-            "balancing by speed. Set balance.refine: true, or balance.speeds: equal");
+  EXPECT_EQ(
+      test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),
+      "job.yaml: profiles.update.balance.refine: false does not go with balance.speeds, since balancing by "
+      "speed is an algorithm of its own. Set balance.refine: true, or balance.speeds: equal");
 }
 
 TEST(Requirements, are_about_keys_that_there_are_and_leave_the_defaults_alone) {
@@ -158,6 +159,14 @@ TEST(Requirements, are_about_keys_that_there_are_and_leave_the_defaults_alone) {
     EXPECT_TRUE(keys.contains(std::string(need.key))) << need.key;
     EXPECT_FALSE(feature.is_used({})) << feature.key;
   }
+  for (const auto& [feature, others, why] : exclusions()) {
+    EXPECT_TRUE(keys.contains(std::string(feature.key))) << feature.key;
+    EXPECT_FALSE(feature.is_used({})) << feature.key;
+    for (const Feature& other : others) {
+      EXPECT_TRUE(keys.contains(std::string(other.key))) << other.key;
+      EXPECT_FALSE(other.is_used({})) << other.key;
+    }
+  }
 }
 
 TEST(Requirements, are_told_with_the_key_and_listed_on_the_page_with_their_reasons) {
@@ -166,9 +175,15 @@ TEST(Requirements, are_told_with_the_key_and_listed_on_the_page_with_their_reaso
     EXPECT_THAT(config_schema_text(feature.key), HasSubstr(" " + std::string(need.key))) << feature.key;
     EXPECT_THAT(page, HasSubstr("| " + std::string(why) + " |\n"));
   }
+  for (const auto& [feature, others, why] : exclusions()) {
+    EXPECT_THAT(page, HasSubstr("` | " + std::string(why) + " |\n"));
+    for (const Feature& other : others)
+      EXPECT_THAT(config_schema_text(other.key), HasSubstr(" " + std::string(feature.key))) << other.key;
+  }
   EXPECT_THAT(config_schema_text("micro_batch.packing"),
-              HasSubstr("If it is set, it needs micro_batch.mode: packed; balance.preset: none; "
-                        "balance.strategy: hierarchical."));
+              HasSubstr("If it is set, it does not go with mesh.cp: flexible; balance.strategy: grid; "
+                        "balance.preset; micro_batch.mode: padded; micro_batch.mode: fixed; "
+                        "micro_batch.count: fastest."));
 }
 
 }  // namespace

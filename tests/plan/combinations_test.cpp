@@ -123,41 +123,43 @@ void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
   if (below(16) == 0) settings.max_kept_tokens = settings.alignment() + below(30);
 }
 
-/// The keys that the table of keys says do not go with the rest.
+/// The keys that do not go with the strategy or with other settings, by the table of keys.
 std::set<std::string> refusing_keys(const PlanSettings& settings) {
   const BalanceSettings& b = settings.balance;
   const MicroBatchSettings& m = settings.micro_batch;
-  const bool own = b.preset == Preset::none;
-  const bool automatic = b.algorithm == BalanceAlgorithm::automatic;
+  const bool is_reference = b.preset != Preset::none;
   const bool grid = b.strategy == Strategy::grid;
   const bool padded = m.mode == MicroBatchMode::padded;
-  const bool packed = m.mode == MicroBatchMode::packed;
-  const bool cut_first = settings.mini_batches.keep || settings.mini_batches.count == 1;
-  std::set<std::string> keys;
-  if (grid && !(packed && own && automatic && !b.equal_count && cut_first)) keys.insert("balance.strategy");
-  if (!b.speeds.empty() && !((!grid || settings.flexible) && own && automatic && !b.equal_count && !padded))
-    keys.insert("balance.speeds");
-  const bool own_packing = packed && own && !grid;
-  if (m.packing && !own_packing) keys.insert("micro_batch.packing");
-  if (m.count == CountRule::fastest && !(own_packing && !m.packing)) keys.insert("micro_batch.count");
-  if (m.order == MicroBatchOrder::schedule && !own) keys.insert("micro_batch.order");
-  if (settings.sharing != PrefixSharing::none && (padded || !own)) keys.insert("prefix.share");
-  if (settings.max_path_tokens && settings.sharing == PrefixSharing::none)
-    keys.insert("prefix.max_path_tokens");
+  const bool fixed = m.mode == MicroBatchMode::fixed;
+  const bool of_all_ranks = grid || settings.flexible;
+  const bool has_speeds = !b.speeds.empty();
+  const bool shares = settings.sharing != PrefixSharing::none;
   const bool is_depth_first = settings.schedule == SegmentSchedule::depth_first;
-  if (is_depth_first &&
-      (settings.sharing == PrefixSharing::none || b.meet != Meeting::once_a_step || settings.pp > 1))
-    keys.insert("prefix.schedule");
-  if (settings.max_kept_tokens && !(is_depth_first && settings.cp.size == 1 && !settings.flexible))
-    keys.insert("prefix.max_kept_tokens");
-  const bool own_groups = packed && own && automatic && !b.equal_count && cut_first && !m.packing &&
-                          m.count == CountRule::fewest &&
-                          (grid || (settings.pp == 1 && settings.count_multiple() == 1 && m.min_count == 1));
-  if (settings.flexible && !own_groups) keys.insert("mesh.cp");
-  if (b.cost_field && !own) keys.insert("balance.cost");
-  if (!m.max_rows.empty() && !own) keys.insert("micro_batch.max_rows");
-  if (m.shapes && !(own && !padded && settings.sharing == PrefixSharing::none))
-    keys.insert("micro_batch.shapes");
+  const bool has_counts = settings.pp > 1 || settings.count_multiple() > 1 || m.min_count > 1;
+  std::set<std::string> keys;
+  const auto refuse = [&](bool is_refused, const char* key) {
+    if (is_refused) keys.insert(key);
+  };
+  refuse(of_all_ranks && (padded || fixed), "micro_batch.mode");
+  refuse(of_all_ranks && is_reference, "balance.preset");
+  refuse((of_all_ranks || has_speeds) && b.algorithm != BalanceAlgorithm::automatic, "balance.algorithm");
+  refuse((of_all_ranks || has_speeds) && b.equal_count, "balance.equal_count");
+  refuse(of_all_ranks && !settings.mini_batches.keep && settings.mini_batches.count > 1,
+         "batch.keep_mini_batch");
+  refuse(settings.flexible && !grid && has_counts, "mesh.cp");
+  refuse(has_speeds && ((grid && !settings.flexible) || is_reference || padded), "balance.speeds");
+  const bool packs = !of_all_ranks && !is_reference && !padded && !fixed;
+  refuse(m.packing && (!packs || m.count == CountRule::fastest), "micro_batch.packing");
+  refuse(m.count == CountRule::fastest && !packs, "micro_batch.count");
+  refuse(m.order == MicroBatchOrder::schedule && is_reference, "micro_batch.order");
+  refuse(b.cost_field && is_reference, "balance.cost");
+  refuse(!m.max_rows.empty() && is_reference, "micro_batch.max_rows");
+  refuse(m.shapes && (is_reference || padded), "micro_batch.shapes");
+  refuse(shares && (is_reference || padded || m.shapes), "prefix.share");
+  refuse(settings.max_path_tokens && !shares, "prefix.max_path_tokens");
+  refuse(is_depth_first && (!shares || b.meet != Meeting::once_a_step || settings.pp > 1), "prefix.schedule");
+  refuse(settings.max_kept_tokens && (!is_depth_first || settings.cp.size > 1 || settings.flexible),
+         "prefix.max_kept_tokens");
   return keys;
 }
 

@@ -13,48 +13,10 @@ using C = const Choices&;
 
 // What features need.
 
-constexpr Need packed{"micro_batch.mode", "packed", "packed micro-batches",
-                      [](C c) { return c.micro_batch.mode == MicroBatchMode::packed; }};
-constexpr Need back_to_back{"micro_batch.mode", "packed or fixed", "micro-batches that are not padded",
-                            [](C c) { return c.micro_batch.mode != MicroBatchMode::padded; }};
-constexpr Need own_planning{"balance.preset", "none", "Evenkeel's own planning",
-                            [](C c) { return c.balance.preset == Preset::none; }};
-constexpr Need own_algorithm{"balance.algorithm", "auto", "the default algorithm",
-                             [](C c) { return c.balance.algorithm == BalanceAlgorithm::automatic; }};
-constexpr Need free_counts{"balance.equal_count", "false", "free numbers of samples",
-                           [](C c) { return !c.balance.equal_count; }};
-constexpr Need refined{"balance.refine", "true", "refinement", [](C c) { return c.balance.refine; }};
-constexpr Need assigned_first{"balance.strategy", "hierarchical",
-                              "samples that are assigned before they are packed",
-                              [](C c) { return c.balance.strategy != Strategy::grid; }};
-constexpr Need assigned_first_or_flexible{"balance.strategy", "hierarchical, or mesh.cp: flexible",
-                                          "samples that are assigned before they are packed", [](C c) {
-                                            return c.balance.strategy != Strategy::grid || c.flexible_cp;
-                                          }};
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
 constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a step",
                             [](C c) { return c.balance.meet == Meeting::once_a_step; }};
-constexpr Need equal_speeds{"balance.speeds", "equal", "equally fast ranks",
-                            [](C c) { return c.balance.speeds.empty(); }};
-constexpr Need fixed_cost{"balance.cost", "tokens, flops-7b or a model's", "a fixed cost",
-                          [](C c) { return !c.balance.measured; }};
-constexpr Need cost_of_lengths{"balance.cost", "without encoder", "a cost that depends on lengths alone",
-                               [](C c) { return !c.balance.encoder; }};
-constexpr Need cost_of_no_field{"balance.cost", "without a field", "a cost that depends on lengths alone",
-                                [](C c) { return !c.balance.cost_field; }};
-constexpr Need uncapped_rows{"micro_batch.max_rows", "null", "no caps on rows of fields",
-                             [](C c) { return c.micro_batch.max_rows.empty(); }};
-constexpr Need cut_first{"batch.keep_mini_batch", "true, or batch.mini_batches: 1",
-                         "mini-batches that are cut first",
-                         [](C c) { return c.mini_batches.keep || c.mini_batches.count == 1; }};
-constexpr Need own_packing{"micro_batch.packing", "auto", "the default packing",
-                           [](C c) { return !c.micro_batch.packing; }};
-constexpr Need fewest{"micro_batch.count", "fewest", "the fewest micro-batches",
-                      [](C c) { return c.micro_batch.count == CountRule::fewest; }};
-constexpr Need own_alignment{"pack.align", "auto", "the default alignment",
-                             [](C c) { return !c.names_alignment; }};
-constexpr Need one_size{"mesh.cp", "a number", "groups of one size", [](C c) { return !c.flexible_cp; }};
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
 constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
@@ -64,8 +26,6 @@ constexpr Need depth_first{"prefix.schedule", "dfs", "segments that are run dept
                            [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
 constexpr Need own_sizes{"mesh.cp", "flexible", "groups of different sizes",
                          [](C c) { return c.flexible_cp; }};
-constexpr Need alone{"prefix.share", "false", "samples that share no tokens",
-                     [](C c) { return c.sharing == PrefixSharing::none; }};
 constexpr Need shared{"prefix.share", "true or tree", "samples that share prefixes",
                       [](C c) { return c.sharing != PrefixSharing::none; }};
 constexpr Need cap_of_a_rank{"micro_batch.max_tokens_per_rank", "",
@@ -105,16 +65,31 @@ constexpr Need own_values{"field.share", "none", "values that samples do not sha
 
 constexpr Feature max_cp{"mesh.max_cp", "", "mesh.max_cp: auto", [](C c) { return c.names_largest_group; }};
 constexpr Feature flexible{"mesh.cp", "flexible", "mesh.cp: a number", [](C c) { return c.flexible_cp; }};
-constexpr Feature flexible_pipeline{"mesh.cp", "flexible with mesh.pp above 1", "mesh.cp: a number",
-                                    [](C c) { return c.flexible_cp && c.pp > 1; }};
 constexpr Feature flexible_counts{
-    "mesh.cp", "flexible with micro_batch.min_count or multiple_of above 1", "mesh.cp: a number",
-    [](C c) { return c.flexible_cp && (c.micro_batch.min_count > 1 || c.count_multiple > 1); }};
+    "mesh.cp", "flexible with mesh.pp, micro_batch.min_count or multiple_of above 1", "mesh.cp: a number",
+    [](C c) { return c.flexible_cp && (c.pp > 1 || c.micro_batch.min_count > 1 || c.count_multiple > 1); }};
 constexpr Feature flexible_meeting{
     "mesh.cp", "flexible with balance.meet: micro-batch", "mesh.cp: a number",
     [](C c) { return c.flexible_cp && c.balance.meet == Meeting::every_micro_batch; }};
 constexpr Feature grid{"balance.strategy", "grid", "balance.strategy: hierarchical",
-                       [](C c) { return c.balance.strategy == Strategy::grid; }};
+                       [](C c) { return c.balance.strategy == Strategy::grid && !c.flexible_cp; }};
+constexpr Feature reference{"balance.preset", "", "balance.preset: none",
+                            [](C c) { return c.balance.preset != Preset::none; }};
+constexpr Feature padded{"micro_batch.mode", "padded", "micro_batch.mode: packed",
+                         [](C c) { return c.micro_batch.mode == MicroBatchMode::padded; }};
+constexpr Feature fixed{"micro_batch.mode", "fixed", "micro_batch.mode: packed",
+                        [](C c) { return c.micro_batch.mode == MicroBatchMode::fixed; }};
+constexpr Feature named_algorithm{"balance.algorithm", "", "balance.algorithm: auto",
+                                  [](C c) { return c.balance.algorithm != BalanceAlgorithm::automatic; }};
+constexpr Feature equal{"balance.equal_count", "true", "balance.equal_count: false",
+                        [](C c) { return c.balance.equal_count; }};
+constexpr Feature unrefined{"balance.refine", "false", "balance.refine: true",
+                            [](C c) { return !c.balance.refine; }};
+constexpr Feature cut_later{"batch.keep_mini_batch", "false with batch.mini_batches above 1",
+                            "batch.keep_mini_batch: true",
+                            [](C c) { return !c.mini_batches.keep && c.mini_batches.count > 1; }};
+constexpr Feature named_alignment{"pack.align", "", "pack.align: auto",
+                                  [](C c) { return c.names_alignment; }};
 constexpr Feature speeds{"balance.speeds", "", "balance.speeds: equal",
                          [](C c) { return !c.balance.speeds.empty(); }};
 constexpr Feature encoder{"balance.cost", "with an encoder", "balance.cost without encoder",
@@ -162,69 +137,9 @@ constexpr Requirement table[] = {
     {max_cp, own_sizes, "otherwise all groups have mesh.cp ranks"},
 
     {flexible, cap_of_a_rank, "the cap of a group is this times its ranks"},
-    {flexible, packed, "groups are chosen as micro-batches are packed"},
-    {flexible, own_planning, "presets assign samples to DP ranks, not to groups"},
-    {flexible, own_algorithm, "choosing groups is an algorithm of its own"},
-    {flexible, free_counts, "a group of many ranks may run a single sample"},
-    {flexible, refined, "refinement is a part of choosing groups"},
-    {flexible, cut_first,
-     "otherwise mini-batches are cut from the DP ranks' shares of a step, and groups have no such shares"},
-    {flexible, own_packing, "groups have their own packing"},
-    {flexible, fewest, "numbers of micro-batches follow from the groups"},
-    {flexible, own_alignment, "the alignment depends on the size of the group"},
-    {flexible_pipeline, meeting, "a pipeline schedule needs the same number of micro-batches on all ranks"},
     {flexible_counts, meeting, "otherwise ranks have different numbers of micro-batches"},
     {flexible_meeting, meeting,
      "otherwise ranks have different numbers of micro-batches, and some would wait forever"},
-    {mindspeed_loss, one_size, "it weights a sample by the samples of its rank, which differ within a group"},
-
-    {grid, packed, "a grid packs micro-batches from all samples at once"},
-    {grid, own_planning, "presets assign samples before they pack them"},
-    {grid, own_algorithm, "making a grid is an algorithm of its own"},
-    {grid, free_counts, "a grid balances micro-batches, whatever their numbers of samples"},
-    {grid, cut_first,
-     "otherwise mini-batches are cut from the DP ranks' shares of a step, and a grid has no such shares"},
-
-    {speeds, assigned_first_or_flexible, "a grid makes micro-batches of equal work for all ranks"},
-    {speeds, own_planning, "presets ignore speeds"},
-    {speeds, own_algorithm, "balancing by speed is an algorithm of its own"},
-    {speeds, refined, "refinement is a part of balancing by speed"},
-    {speeds, free_counts, "faster ranks get more samples"},
-    {speeds, back_to_back, "padded micro-batches have the same lengths on all DP ranks, fast or slow"},
-
-    {encoder, assigned_first, "an encoder runs before the first micro-batch"},
-    {encoder, one_size, "each DP rank encodes its own samples"},
-    {encoder, own_planning, "presets ignore encoders"},
-    {encoder, own_algorithm, "balancing two kinds of work is an algorithm of its own"},
-    {encoder, refined, "refinement is a part of balancing two kinds of work"},
-    {encoder, free_counts, "samples are swapped for their two kinds of work, whatever the counts"},
-    {encoder, equal_speeds, "two kinds of work are balanced over equally fast ranks only"},
-    {encoder, back_to_back,
-     "padded micro-batches have the same lengths on all DP ranks, whatever an encoder does"},
-
-    {cost_of_field, own_planning, "presets have their own costs"},
-    {measured, own_planning, "presets have their own costs"},
-
-    {packing, packed, "other micro-batches are not packed"},
-    {packing, own_planning, "presets pack as their systems do"},
-    {packing, assigned_first, "a grid has its own packing"},
-
-    {fastest, packed, "otherwise the number of micro-batches follows from the samples"},
-    {fastest, own_planning, "presets have as many micro-batches as their systems"},
-    {fastest, assigned_first, "a grid has as many columns as it needs"},
-    {fastest, own_packing,
-     "micro-batches of each count tried are balanced, and those of a named packing are not"},
-
-    {schedule, own_planning, "presets have their own order"},
-
-    {max_rows, own_planning, "presets may exceed caps"},
-
-    {shapes, back_to_back, "padded micro-batches have their own shapes"},
-    {shapes, own_planning, "presets may exceed the cap"},
-    {shapes, alone, "the number of segments of shared prefixes has no bound"},
-
-    {sharing, back_to_back, "a padded row has one sample, and shared tokens belong to several"},
-    {sharing, own_planning, "presets plan every sample separately"},
 
     {path_cap, shared, "a sample that stands alone is no path of a tree: batch.max_length limits samples"},
 
@@ -240,19 +155,6 @@ constexpr Requirement table[] = {
     {delay, outlier_length, "nothing else says which samples are outliers"},
     {delay, companions, "nothing else says how many outliers share a step"},
     {delay, own_reading, "samples that a program adds to a step stay in that step"},
-    {delay, one_size,
-     "with groups of different sizes no DP rank waits for a long sample, which gets a larger group"},
-    {delay, alone,
-     "it would separate samples that share a prefix: steps are arranged by lengths alone, before samples are "
-     "read"},
-    {delay, fixed_cost,
-     "steps are arranged by cost, and a measured cost differs from run to run, and so would the samples of a "
-     "step"},
-    {delay, cost_of_lengths,
-     "an encoder's work depends on rows of a field, which are not known before a step is read"},
-    {delay, cost_of_no_field, "what a field says is not known before a step is read"},
-    {delay, uncapped_rows, "rows of a field are not known before a step is read"},
-    {delay, equal_speeds, "the samples of a step would depend on the machines"},
 
     {arrivals, read_once, "samples that arrive are trained once"},
     {arrivals, one_epoch, "samples that arrive are trained once"},
@@ -267,6 +169,48 @@ constexpr Requirement table[] = {
     {cut_by, own_values, "rows that are stored once for all ranks are not cut"},
     {spread_pads, elements_as_brought, "a narrow type is chosen for the experts that samples bring alone"},
     {read_as, lines, "it says how JSON Lines write the field"},
+};
+
+constexpr Feature foreign_to_groups[] = {padded,  fixed,           reference, named_algorithm,
+                                         equal,   unrefined,       cut_later, packing,
+                                         fastest, named_alignment, encoder,   mindspeed_loss};
+constexpr Feature foreign_to_grids[] = {padded,    fixed,   reference, named_algorithm, equal,
+                                        cut_later, packing, fastest,   speeds,          encoder};
+constexpr Feature foreign_to_references[] = {speeds,  encoder,  cost_of_field, measured, packing,
+                                             fastest, schedule, max_rows,      shapes,   sharing};
+constexpr Feature foreign_to_padded[] = {speeds, encoder, packing, fastest, shapes, sharing};
+constexpr Feature foreign_to_fixed[] = {packing, fastest};
+constexpr Feature foreign_to_speeds[] = {named_algorithm, unrefined, equal};
+constexpr Feature foreign_to_encoders[] = {named_algorithm, unrefined, equal, speeds};
+constexpr Feature foreign_to_delay[] = {encoder, cost_of_field, max_rows};
+
+constexpr Exclusion exclusion_table[] = {
+    {flexible, foreign_to_groups,
+     "groups of DP ranks get samples, and their sizes are chosen with the samples"},
+    {grid, foreign_to_grids, "a grid packs the micro-batches of all DP ranks at once, in its own way"},
+    {reference, foreign_to_references, "a preset plans exactly as its system does"},
+    {padded, foreign_to_padded, "a padded row has one sample, and a length that all DP ranks share"},
+    {fixed, foreign_to_fixed, "fixed micro-batches are cut by their number of samples"},
+    {speeds, foreign_to_speeds, "balancing by speed is an algorithm of its own"},
+    {encoder, foreign_to_encoders, "balancing two kinds of work is an algorithm of its own"},
+    {fastest,
+     {&packing, 1},
+     "micro-batches of each count tried are balanced, and those of a named packing are not"},
+    {shapes, {&sharing, 1}, "the number of segments of shared prefixes has no bound"},
+    {delay, foreign_to_delay, "it depends on rows of a field, which are not known before a step is read"},
+    {delay,
+     {&sharing, 1},
+     "steps are arranged by lengths alone, before samples are read, which would separate samples that share "
+     "a "
+     "prefix"},
+    {delay,
+     {&measured, 1},
+     "steps are arranged by cost, and a measured cost differs from run to run, and so would the samples of a "
+     "step"},
+    {delay,
+     {&flexible, 1},
+     "with groups of different sizes no DP rank waits for a long sample, which gets a larger group"},
+    {delay, {&speeds, 1}, "the samples of a step would depend on the machines"},
 };
 
 }  // namespace
@@ -292,15 +236,6 @@ std::string written(std::string_view text, const Choices& choices) {
   return "fields." + std::string(choices.field_name) + "." + std::string(text.substr(section.size()));
 }
 
-/// The first requirement that is not met; nullptr where all are.
-const Requirement* first_broken(const Choices& choices) {
-  const auto* const found =
-      std::ranges::find_if(requirement_table::table, [&](const Requirement& requirement) {
-        return requirement.feature.is_used(choices) && !requirement.need.is_met(choices);
-      });
-  return found == std::end(requirement_table::table) ? nullptr : found;
-}
-
 [[noreturn]] void refuse(const Requirement& requirement, const Choices& choices) {
   const auto& [feature, need, why] = requirement;
   const std::string since = ", since " + std::string(why);
@@ -314,6 +249,31 @@ const Requirement* first_broken(const Choices& choices) {
       std::string(feature.value) + (feature.value.empty() ? "" : " ") + "needs " + std::string(need.words) +
           since,
       "Set " + setting(written(need.key, choices), need.value) + ", or " + written(feature.instead, choices));
+}
+
+[[noreturn]] void refuse(const Exclusion& exclusion, const Feature& other) {
+  const auto& [feature, others, why] = exclusion;
+  throw ConfigError(std::string(other.key),
+                    std::string(other.value) + (other.value.empty() ? "" : " ") + "does not go with " +
+                        setting(feature.key, feature.value) + ", since " + std::string(why),
+                    "Set " + std::string(other.instead) + ", or " + std::string(feature.instead));
+}
+
+/// The first requirement that is not met; null if all are.
+const Requirement* first_unmet(const Choices& choices) {
+  const auto* const found =
+      std::ranges::find_if(requirement_table::table, [&](const Requirement& requirement) {
+        return requirement.feature.is_used(choices) && !requirement.need.is_met(choices);
+      });
+  return found == std::end(requirement_table::table) ? nullptr : found;
+}
+
+/// The first setting in use that the exclusion rules out; null if there is none.
+const Feature* first_excluded(const Exclusion& exclusion, const Choices& choices) {
+  if (!exclusion.feature.is_used(choices)) return nullptr;
+  const auto found =
+      std::ranges::find_if(exclusion.others, [&](const Feature& other) { return other.is_used(choices); });
+  return found == exclusion.others.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -340,8 +300,15 @@ std::span<const Requirement> requirements() {
   return requirement_table::table;
 }
 
+std::span<const Exclusion> exclusions() {
+  return requirement_table::exclusion_table;
+}
+
 bool go_together(const Choices& choices) {
-  return first_broken(choices) == nullptr;
+  return first_unmet(choices) == nullptr &&
+         std::ranges::none_of(exclusions(), [&](const Exclusion& exclusion) {
+           return first_excluded(exclusion, choices) != nullptr;
+         });
 }
 
 Strategy strategy_of_groups(Choices choices) {
@@ -362,34 +329,50 @@ Strategy strategy_of_groups(Choices choices) {
 }
 
 void require_together(const Choices& choices) {
-  const Requirement* broken = first_broken(choices);
-  if (broken != nullptr) refuse(*broken, choices);
+  if (const Requirement* unmet = first_unmet(choices)) refuse(*unmet, choices);
+  for (const Exclusion& exclusion : exclusions()) {
+    if (const Feature* other = first_excluded(exclusion, choices)) refuse(exclusion, *other);
+  }
 }
 
-std::string needs_of(std::string_view key) {
-  std::string text;
-  const Feature* last = nullptr;
-  for (const auto& [feature, need, why] : requirement_table::table) {
-    if (feature.key != key) continue;
-    if (last != nullptr && last->value == feature.value) {
-      text += "; ";
+std::string rules_of(std::string_view key) {
+  std::vector<std::pair<std::string, std::string>> sentences;  // beginnings and objects
+  const auto add = [&](const Feature& feature, const std::string& verb, const std::string& object) {
+    if (feature.key != key) return;
+    std::string subject(feature.value);
+    if (subject.empty()) subject = "If it is set, it";
+    if (is_addition(subject)) subject = "W" + subject.substr(1) + " it";
+    const std::string beginning = subject + " " + verb + " ";
+    const auto found = std::ranges::find(sentences, beginning, &std::pair<std::string, std::string>::first);
+    if (found == sentences.end()) {
+      sentences.emplace_back(beginning, object);
     } else {
-      text += last == nullptr ? "" : ". ";
-      text += feature.value.empty()        ? "If it is set, it needs "
-              : is_addition(feature.value) ? "W" + std::string(feature.value.substr(1)) + " it needs "
-                                           : std::string(feature.value) + " needs ";
+      found->second += "; " + object;
     }
-    text += setting(need.key, need.value);
-    last = &feature;
+  };
+  for (const auto& [feature, need, why] : requirements())
+    add(feature, "needs", setting(need.key, need.value));
+  for (const auto& [feature, others, why] : exclusions()) {
+    for (const Feature& other : others) add(other, "does not go with", setting(feature.key, feature.value));
   }
-  return text.empty() ? text : text + ".";
+  std::string text;
+  for (const auto& [beginning, objects] : sentences)
+    text += (text.empty() ? "" : " ") + beginning + objects + ".";
+  return text;
 }
 
 std::string requirements_markdown() {
   std::string text = "| setting | needs | since |\n|---|---|---|\n";
-  for (const auto& [feature, need, why] : requirement_table::table) {
+  for (const auto& [feature, need, why] : requirements()) {
     text += "| `" + setting(feature.key, feature.value) + "` | `" + setting(need.key, need.value) + "` | " +
             std::string(why) + " |\n";
+  }
+  text += "\n| setting | does not go with | since |\n|---|---|---|\n";
+  for (const auto& [feature, others, why] : exclusions()) {
+    text += "| `" + setting(feature.key, feature.value) + "` | ";
+    for (const Feature& other : others)
+      text += (&other == &others.front() ? "`" : ", `") + setting(other.key, other.value) + "`";
+    text += " | " + std::string(why) + " |\n";
   }
   return text;
 }

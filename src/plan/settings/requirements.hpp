@@ -63,18 +63,26 @@ struct Need {
   bool (*is_met)(const Choices& choices);
 };
 
-/// What does not go together: a feature is refused where its need is not met.
+/// A feature is refused if its need is not met.
 struct Requirement {
   Feature feature;
   Need need;
   std::string_view why;  ///< what follows "since"
 };
 
-/// All there are, feature by feature. The one table: settings are refused by it, and the pages of keys are
-/// generated from it. Lives as long as the program.
-[[nodiscard]] std::span<const Requirement> requirements();
+/// A strategy or another feature, and the settings that do not belong to it.
+struct Exclusion {
+  Feature feature;
+  std::span<const Feature> others;
+  std::string_view why;  ///< what follows "since"
+};
 
-/// Whether all requirements are met.
+/// The tables of all requirements and exclusions: settings are refused by them, and the pages of keys are
+/// generated from them. They live as long as the program.
+[[nodiscard]] std::span<const Requirement> requirements();
+[[nodiscard]] std::span<const Exclusion> exclusions();
+
+/// Whether all requirements are met and nothing is excluded.
 [[nodiscard]] bool go_together(const Choices& choices);
 
 /// The strategy for groups of different sizes, where it is automatic: the one that goes with everything else,
@@ -82,15 +90,15 @@ struct Requirement {
 /// a trainer that meets at every micro-batch. Any other strategy as it is.
 [[nodiscard]] Strategy strategy_of_groups(Choices choices);
 
-/// Throws ConfigError of the first requirement that is not met: it names the feature's key, or the one that
-/// is to be set, and says what is needed, why, and what to set.
+/// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. It
+/// names the feature's key, the key to be set or the key that does not belong, and says why and what to set.
 void require_together(const Choices& choices);
 
-/// What of a key needs other keys, as sentences: "grid needs micro_batch.mode: packed and balance.preset:
-/// none." Empty where it goes with everything.
-[[nodiscard]] std::string needs_of(std::string_view key);
+/// The requirements of a key and what excludes it, as sentences: "fastest does not go with balance.preset;
+/// micro_batch.mode: padded." Empty if the key goes with everything.
+[[nodiscard]] std::string rules_of(std::string_view key);
 
-/// All requirements as a table in Markdown, with the reasons.
+/// All requirements and exclusions as tables in Markdown, with the reasons.
 [[nodiscard]] std::string requirements_markdown();
 
 }  // namespace evenkeel

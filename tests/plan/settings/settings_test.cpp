@@ -176,19 +176,23 @@ TEST(PlanSettings, speeds_are_one_a_dp_rank_and_positive) {
 }
 
 TEST(PlanSettings, speeds_are_refused_where_dealing_does_not_follow_work_alone) {
-  const auto expect_refused = [](auto change, const char* hint) {
+  const auto expect_refused = [](auto change, const char* refused, const char* hint) {
     PlanSettings settings = with_speeds({1000, 500}, 2);
     change(settings);
     const auto [key, message] = refusal(settings);
-    EXPECT_EQ(key, "balance.speeds");
-    EXPECT_THAT(message, HasSubstr(hint));
+    EXPECT_EQ(key, refused);
+    EXPECT_THAT(message, AllOf(HasSubstr("balance.speeds"), HasSubstr(hint)));
   };
-  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }, "strategy: hierarchical");
-  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "preset: none");
-  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "algorithm: auto");
-  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
-  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "mode: packed");
+  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }, "balance.speeds",
+                 "strategy: hierarchical");
+  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "balance.speeds", "preset: none");
+  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "balance.algorithm",
+                 "algorithm: auto");
+  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "balance.refine", "refine: true");
+  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "balance.equal_count",
+                 "equal_count: false");
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "balance.speeds",
+                 "mode: packed");
 }
 
 TEST(PlanSettings, ways_of_packing_are_for_own_packed_micro_batches) {
@@ -210,34 +214,46 @@ TEST(PlanSettings, ways_of_packing_are_for_own_packed_micro_batches) {
   PlanSettings both;
   both.micro_batch.packing = BinPacking::first_fit_decreasing;
   both.micro_batch.count = CountRule::fastest;
-  EXPECT_EQ(refusal(both).first, "micro_batch.count");
+  EXPECT_EQ(refusal(both).first, "micro_batch.packing");
 }
 
 TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_otherwise) {
-  const auto expect_refused = [](auto change, const char* hint) {
+  const auto expect_refused = [](auto change, const std::string& refused, const char* hint) {
     PlanSettings settings;
     settings.dp = 4;
     settings.flexible = FlexibleContext{4};
     EXPECT_EQ(refusal(settings).first, "");
     change(settings);
     const auto [key, message] = refusal(settings);
-    EXPECT_EQ(key, "mesh.cp") << hint;
+    EXPECT_EQ(key, refused);
     EXPECT_THAT(message, HasSubstr(hint));
+    if (key != "mesh.cp") {
+      EXPECT_THAT(message, HasSubstr("does not go with mesh.cp: flexible"));
+    }
   };
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "mode: packed");
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; }, "mode: packed");
-  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "preset: none");
-  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "algorithm: auto");
-  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "equal_count: false");
-  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "refine: true");
-  expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "cp to 1");
-  expect_refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; }, "keep_mini_batch: true");
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "micro_batch.mode",
+                 "mode: packed");
+  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; }, "micro_batch.mode",
+                 "mode: packed");
+  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "balance.preset", "preset: none");
+  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "balance.algorithm",
+                 "algorithm: auto");
+  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "balance.equal_count",
+                 "equal_count: false");
+  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "balance.refine", "refine: true");
+  expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "mesh.cp", "cp to 1");
+  expect_refused(
+      [](PlanSettings& s) {
+        s.mini_batches = {2, false, false};
+      },
+      "batch.keep_mini_batch", "keep_mini_batch: true");
   expect_refused([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; },
-                 "packing: auto");
-  expect_refused([](PlanSettings& s) { s.micro_batch.count = CountRule::fastest; }, "count: fewest");
-  expect_refused([](PlanSettings& s) { s.align = 64; }, "pack.align: auto");
-  expect_refused([](PlanSettings& s) { s.pp = 2; }, "strategy: grid");
-  expect_refused([](PlanSettings& s) { s.micro_batch.min_count = 2; }, "strategy: grid");
+                 "micro_batch.packing", "packing: auto");
+  expect_refused([](PlanSettings& s) { s.micro_batch.count = CountRule::fastest; }, "micro_batch.count",
+                 "count: fewest");
+  expect_refused([](PlanSettings& s) { s.align = 64; }, "pack.align", "pack.align: auto");
+  expect_refused([](PlanSettings& s) { s.pp = 2; }, "mesh.cp", "strategy: grid");
+  expect_refused([](PlanSettings& s) { s.micro_batch.min_count = 2; }, "mesh.cp", "strategy: grid");
 }
 
 TEST(PlanSettings, groups_of_their_own_sizes_are_as_fast_as_their_slowest_ranks) {
