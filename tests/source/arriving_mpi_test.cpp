@@ -19,6 +19,7 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "source/arriving.hpp"
+#include "source/arriving/waiting_note.hpp"
 #include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
 #include "support/service_ahead.hpp"
@@ -331,6 +332,20 @@ TEST_F(Arriving, rules_that_differ_from_the_buffers_are_refused_on_every_rank) {
               AllOf(HasSubstr("stream.max_staleness"), HasSubstr("has none")));
   EXPECT_THAT(message_of([&] { SampleStream(world_, config_of({"batch.global_batch=5"})); }),
               AllOf(HasSubstr("batch.global_batch"), HasSubstr("is 5"), HasSubstr("groups of 2")));
+}
+
+TEST_F(Arriving, the_buffers_deadline_of_tickets_is_used_if_the_job_names_another_one) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  std::vector<std::string> notes;
+  send_waiting_notes_to([&](const std::string& note) { notes.push_back(note); });
+  SampleStream stream(world_, config_of({"stream.ticket_deadline=7"}));
+  send_waiting_notes_to([](const std::string&) {});
+  EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
+  if (world_.rank() == 0)
+    EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("stream.ticket_deadline is 7"), HasSubstr("has 600"))));
+  else
+    EXPECT_TRUE(notes.empty());
 }
 
 TEST_F(Arriving, a_job_that_was_fenced_ends_on_every_rank) {

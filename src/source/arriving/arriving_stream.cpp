@@ -1,5 +1,7 @@
 #include "source/arriving/arriving_stream.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/serialization/map.hpp>
 #include <boost/serialization/string.hpp>
@@ -19,6 +21,7 @@
 #include "source/arriving/heartbeats.hpp"
 #include "source/arriving/own_buffer.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
+#include "source/arriving/waiting_note.hpp"
 #include "source/cut_samples.hpp"
 #include "source/length_limits.hpp"
 #include "source/told_formats.hpp"
@@ -50,9 +53,19 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule<std::int64_t>("group_size", wanted.group_size, has.group_size, url, number);
   require_same_rule<std::int64_t>("min_group", wanted.min_group, has.fewest(), url, number);
   require_same_rule("deadline", wanted.deadline, has.deadline, url, number);
-  require_same_rule<double>("ticket_deadline", wanted.ticket_deadline, has.ticket_deadline, url, number);
   require_same_rule("max_staleness", wanted.max_staleness, has.max_staleness, url, number);
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
+}
+
+/// Tells if the job names another deadline of tickets than the buffer has, which is used: it is the buffer's
+/// rule for producers, and no step depends on it.
+void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
+                                const std::string& url) {
+  if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
+  note_waiting(fmt::format(
+      "stream.ticket_deadline is {:g}, and the buffer at {} has {:g}, which is used. To change it, restart the "
+      "buffer with another --ticket-deadline",
+      *wanted.ticket_deadline, url, has.ticket_deadline));
 }
 
 /// Throws ConfigError where the job says that fields are written otherwise than the buffer reads them.
@@ -190,6 +203,7 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
     opened.pass = begun.pass;
     heartbeats.emplace(JobClient(opened.url, opened.token, settings.ca_file, opened.pass));
     require_same_rules(settings, begun.settings, opened.url);
+    note_other_ticket_deadline(settings, begun.settings, opened.url);
     require_same_formats(told_formats(config.fields), begun.formats, opened.url);
     opened.identity = begun.identity;
     opened.formats = begun.formats;
