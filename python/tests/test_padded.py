@@ -24,6 +24,11 @@ def samples_of(batch, **options):
     return samples
 
 
+def samples_of_groups(groups):
+    return evenkeel.Samples(ids=range(len(groups)), prompt_lengths=[0] * len(groups), response_lengths=[0] * len(groups), groups=groups,
+                            token={"input_ids": []})
+
+
 def rows(samples, name):
     return [np.round(own, 3).tolist() for own in samples.rows_of(name)]
 
@@ -42,6 +47,15 @@ def test_roll_has_a_mask_as_wide_as_the_tokens_and_values_one_column_narrower(mo
     assert rows(samples, "loss_mask") == [[1, 0, 1], [1, 1]] and samples.kinds()["position_ids"] == "token"
     assert rows(samples, "old_log_probs") == rows(samples, "token_level_rewards") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
     assert rows(samples, "advantages") == [[0.6, 0.8, 1.0], [1.4, 1.6]]
+
+
+@pytest.mark.parametrize("uids", [np.array(["q1", "q2"]), np.array(["q1", "q2"], dtype=object)])
+def test_a_mapping_may_have_texts_as_a_data_proto_has_them(uids):
+    samples = samples_of({**VERL, "uid": uids, "question": uids})
+    assert samples.groups.tolist() == samples_of_groups(["q1", "q2"]).groups.tolist()
+    assert samples.kinds()["question"] == "text" and "uid" not in samples.kinds()
+    with pytest.raises(evenkeel.InputError, match="'extra': has values that are no numbers and no text"):
+        samples_of({**VERL, "extra": np.array([{}, None])})
 
 
 def test_without_responses_one_begins_with_the_first_token_that_is_set():

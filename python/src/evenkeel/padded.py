@@ -37,8 +37,8 @@ def samples_of(
     response-token fields; ``sample`` is a vector for each sample. Otherwise columns [n, r, ...] and [n, width - 1, ...] become
     response-token fields, ``prompts`` are left out, since input_ids have them; columns [n, width, ...] token fields, but beside a response mask as wide they follow it, except those of
     the inputs (position_ids, segment_ids, token_type_ids, mm_token_type_ids, routed_experts); columns [n] sample fields. Of a
-    DataProto's ``non_tensor_batch``, columns of numbers become sample fields and columns of str text. ``uid`` names the prompt's
-    groups, if it is there. ``position_ids`` of several axes, [n, axes, width] as verl has them for images, become [tokens, axes].
+    DataProto's ``non_tensor_batch``, and of a mapping's arrays of objects and text, columns of numbers become sample fields and
+    columns of str text. ``uid``, integers or str, names the prompt's groups, if it is there. ``position_ids`` of several axes, [n, axes, width] as verl has them for images, become [tokens, axes].
     Samples are numbered from ``first_id``: numbers of different ranks must differ.
 
     Columns that do not fit are an InputError, and so are a column that two of these rules fit (width = r), and masks and labels
@@ -279,13 +279,15 @@ def _refuse(name: str, message: str, hint: str = "") -> NoReturn:
 
 
 def _columns_of(batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors by name, and what else a DataProto has."""
+    """Tensors by name, and what else there is: what a DataProto has beside them, and a mapping's arrays of objects and text."""
     tensors = batch.batch if hasattr(batch, "batch") and hasattr(batch, "meta_info") else batch
     others = getattr(batch, "non_tensor_batch", None) if tensors is not batch else None
     names: Any = tensors.keys() if hasattr(tensors, "keys") else ()
     if not isinstance(tensors, Mapping) and not hasattr(tensors, "keys"):
         raise TypeError(f"a padded batch is a DataProto, a TensorDict or a mapping, not a {type(batch).__name__}")
-    return {str(name): tensors[name] for name in names}, dict(others or {})
+    columns = {str(name): tensors[name] for name in names}
+    untyped = {name: column for name, column in columns.items() if isinstance(column, np.ndarray) and column.dtype.kind in "OU"}
+    return {name: column for name, column in columns.items() if name not in untyped}, {**untyped, **(others or {})}
 
 
 def _array(column: Any, name: str) -> npt.NDArray[Any]:
