@@ -80,7 +80,7 @@ void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
   }
   settings.micro_batch.max_tokens = *per_rank;
   settings.flexible = FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp))};
-  require_countable(*per_rank, settings.flexible->max_size);
+  require_countable(*per_rank, settings.largest_group());
 }
 
 std::int64_t furthest_ahead(const Config& config) {

@@ -92,7 +92,7 @@ void require_limits(const LengthTable& table, const PlanSettings& settings, cons
 }
 
 void require_counts(const PlanSettings& settings, const StepPlan& plan) {
-  if (settings.is_context_tree()) return;
+  if (settings.flexible && settings.balance.strategy != Strategy::grid) return;
   for (const DpRankPlan& rank : plan.ranks)
     require(std::ssize(rank.micro_batches) == plan.num_micro_batches(), "DP ranks have equal counts");
   for (const std::int64_t count : plan.counts) {

@@ -8,7 +8,7 @@ import sys
 
 WORD = r"(?:Strategy|MicroBatchMode|Preset)::\w+"
 QUESTION = re.compile(
-    rf"[=!]= {WORD}|{WORD} [=!]=|\bcase {WORD}|\bis_context_tree\(\)|\bgiven\.flexible\b|\bsettings_?(?:\(\))?\.flexible(?! =)\b"
+    rf"[=!]= {WORD}|{WORD} [=!]=|\bcase {WORD}|\bgiven\.flexible\b|\bsettings_?(?:\(\))?\.flexible(?! =)\b"
     r"|\bmesh\.flexible_cp(?! =)\b")
 OWN_MEMBER = re.compile(r"(?<![\w.:\"])flexible(?: \?|->| &&|\))")  # of PlanSettings
 
@@ -16,17 +16,16 @@ OWN_MEMBER = re.compile(r"(?<![\w.:\"])flexible(?: \?|->| &&|\))")  # of PlanSet
 ANSWERS = ["src/plan/strategies/", "src/plan/settings/requirements.cpp"]
 # Who else may ask, how often, and why.
 ALLOWED = {
-    "include/evenkeel/plan/settings.hpp": (7, "sizes, limits and speeds follow from settings alone, before there is a plan"),
-    "src/plan/settings/settings.cpp": (3, "so do sizes and speeds of groups"),
-    "src/config/config.cpp": (3, "a configuration becomes settings: its cap is one of a rank"),
+    "include/evenkeel/plan/settings.hpp": (3, "sizes and limits follow from settings alone, before there is a plan"),
+    "src/plan/settings/settings.cpp": (2, "so do sizes of groups"),
+    "src/config/config.cpp": (2, "a configuration becomes settings: its cap is one of a rank"),
     "src/config/keys.cpp": (1, "mesh.cp is written as a word or a number"),
     "src/service/step/step_context.cpp": (1, "the mesh makes communicators for groups of their own sizes"),
     "src/source/sample_source.cpp": (1, "the cap of a sample source, before there are settings"),
     "src/source/length_limits.cpp": (1, "no mesh decides which samples come"),
     "src/job/job.cpp": (1, "the report names the mesh"),
     "src/page/run_picture.cpp": (2, "the page names the mesh"),
-    "src/cli/plan/plan_comparison.cpp": (1, "it makes the settings that it compares"),
-    "src/cli/plan/context_comparison.cpp": (2, "it makes the settings that it compares"),
+    "src/cli/plan/context_comparison.cpp": (1, "it makes the settings that it compares"),
 }
 
 

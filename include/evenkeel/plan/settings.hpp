@@ -248,11 +248,6 @@ struct PlanSettings {
   [[nodiscard]] std::int64_t cap(int group_size) const noexcept {
     return micro_batch.max_tokens * (group_size / cp.size);
   }
-  /// Whether DP ranks may have different numbers of micro-batches, which they run without waiting for each
-  /// other.
-  [[nodiscard]] bool is_context_tree() const noexcept {
-    return flexible && balance.strategy != Strategy::grid;
-  }
   /// The settings' communication cost, with the overhead.
   [[nodiscard]] CommunicationCost communication_cost() const noexcept;
 
@@ -262,9 +257,7 @@ struct PlanSettings {
   /// The speeds by which the costs of a plan's micro-batches are divided to get times, one for each DP rank;
   /// none if they are equal, and with `flexible`, where such a cost is a time already: that of the whole
   /// group, in units of the fastest rank's work.
-  [[nodiscard]] std::span<const std::int64_t> speeds_of_costs() const noexcept {
-    return flexible ? std::span<const std::int64_t>() : std::span<const std::int64_t>(balance.speeds);
-  }
+  [[nodiscard]] std::span<const std::int64_t> speeds_of_costs() const noexcept;
   /// The speed of a micro-batch's ranks: of DP rank `rank`, or of the slowest rank of its group. 1000 if
   /// speeds are equal.
   [[nodiscard]] std::int64_t speed_of(DpRank rank, ContextGroup context) const;

@@ -205,7 +205,7 @@ std::string advice(const LengthTable& table, const ContextWays& ways, const Best
 
 std::optional<ContextComparison> compare_contexts(const LengthTable& table, const PlanSettings& settings) {
   const ContextWays ways(table, settings);
-  if (!settings.flexible && !ways.groups_fit()) return std::nullopt;
+  if (!strategy_of(settings).has_own_groups() && !ways.groups_fit()) return std::nullopt;
   const BestWays once{ways.best_fixed(false), ways.plan_flexible(false)};
   const BestWays meeting{ways.best_fixed(true), ways.plan_flexible(true)};
   ContextComparison comparison;

@@ -37,12 +37,14 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   const auto add = [&](std::string name, auto change) {
     ways.push_back({std::move(name), plain});
     change(ways.back().settings.balance);
-    if (ways.back().settings.balance.preset != Preset::none)
-      ways.back().settings.micro_batch.shapes = std::nullopt;
   };
   add("source order", [](BalanceSettings& b) { b.algorithm = BalanceAlgorithm::none; });
-  add("preset verl", [](BalanceSettings& b) { b.preset = Preset::verl; });
-  add("preset mindspeed-rl", [](BalanceSettings& b) { b.preset = Preset::mindspeed_rl; });
+  const auto add_preset = [&](std::string name, Preset preset) {
+    add(std::move(name), [&](BalanceSettings& b) { b.preset = preset; });
+    ways.back().settings.micro_batch.shapes = std::nullopt;
+  };
+  add_preset("preset verl", Preset::verl);
+  add_preset("preset mindspeed-rl", Preset::mindspeed_rl);
   add("hierarchical, tokens", [](BalanceSettings&) {});
   add("hierarchical, work", [&](BalanceSettings& b) { b.cost = work; });
   if (given.micro_batch.count == CountRule::fastest) {

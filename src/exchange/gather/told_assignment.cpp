@@ -67,17 +67,17 @@ class UnitsMessage {
 
 std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm, int teller,
                                                        const StepProblem& problem, GuardedWork& work) {
-  std::array<std::int64_t, 4> message{};  // whether it was chosen, whether it is a grid, and the ends
+  std::array<std::int64_t, 3> message{};  // whether it was chosen, and the ends
   if (comm.rank() == teller) {
     work([&] {
       const StrategyChoice choice = choose_strategy(problem);
-      message = {word_told, choice.is_grid() ? 1 : 0, choice.hierarchical_end, choice.grid_end};
+      message = {word_told, choice.hierarchical_end, choice.grid_end};
     });
   }
   comm.broadcast(std::as_writable_bytes(std::span(message)), teller);
-  const auto& [is_told, is_grid, hierarchical_end, grid_end] = message;
+  const auto& [is_told, hierarchical_end, grid_end] = message;
   if (is_told != word_told) return std::nullopt;
-  return StrategyChoice{is_grid == 1 ? Strategy::grid : Strategy::hierarchical, hierarchical_end, grid_end};
+  return StrategyChoice{hierarchical_end, grid_end};
 }
 
 StepAssignment assign_together(const Communicator& comm, int teller, const StepProblem& problem,

@@ -125,10 +125,15 @@ std::int64_t PlanSettings::count_multiple() const noexcept {
   return micro_batch.multiple_of.value_or(vpp > 1 ? pp : 1);
 }
 
+std::span<const std::int64_t> PlanSettings::speeds_of_costs() const noexcept {
+  if (strategy_of(*this).has_own_groups()) return {};
+  return balance.speeds;
+}
+
 std::int64_t PlanSettings::speed_of(DpRank rank, ContextGroup context) const {
   constexpr std::int64_t nominal = 1000;
   if (balance.speeds.empty()) return nominal;
-  if (!flexible) return balance.speeds[rank.index()];
+  if (!strategy_of(*this).has_own_groups()) return balance.speeds[rank.index()];
   const auto size = static_cast<std::size_t>(context.size);
   return std::ranges::min(std::span(balance.speeds).subspan(context.first.index(), size));
 }

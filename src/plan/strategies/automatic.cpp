@@ -48,7 +48,8 @@ bool could_be_grid(const PlanSettings& settings) noexcept {
 }
 
 PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice) {
-  return choice ? with_strategy(std::move(settings), choice->strategy) : settings;
+  if (!choice) return settings;
+  return with_strategy(std::move(settings), choice->is_grid() ? Strategy::grid : Strategy::hierarchical);
 }
 
 AssignedPlan plan_in_chosen_way(const StepProblem& problem) {
@@ -59,8 +60,7 @@ AssignedPlan plan_in_chosen_way(const StepProblem& problem) {
   const auto end = [&](const PlannedWay& way) {
     return way.constant + (simulated ? *way.simulated : way.without_bubbles);
   };
-  StrategyChoice choice{Strategy::hierarchical, end(hierarchical), end(grid)};
-  if (choice.grid_end < choice.hierarchical_end) choice.strategy = Strategy::grid;
+  const StrategyChoice choice{end(hierarchical), end(grid)};
   AssignedPlan chosen = std::move(choice.is_grid() ? grid.planned : hierarchical.planned);
   chosen.choice = choice;
   return chosen;

@@ -6,14 +6,13 @@
 
 namespace evenkeel {
 
-/// What both strategies come to for one step, in the units of its cost, and the one that ends first.
+/// The times at which a step ends with either strategy, in the units of its cost.
 struct StrategyChoice {
-  Strategy strategy =
-      Strategy::hierarchical;  ///< the one that ends first; hierarchical where both end at once
   Cost hierarchical_end = 0;
   Cost grid_end = 0;
 
-  [[nodiscard]] bool is_grid() const noexcept { return strategy == Strategy::grid; }
+  /// Whether the grid is chosen, which must end earlier.
+  [[nodiscard]] bool is_grid() const noexcept { return grid_end < hierarchical_end; }
 };
 
 /// Whether a step's plan decides its strategy: it is automatic, the trainer's way to meet is known, and both

@@ -60,7 +60,7 @@ Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& wo
   const StepProblem problem{planned.samples().table, planned.settings, planned.gathered.index,
                             planned.samples().trees};
   planned.strategy = decide_strategy(context, problem, work);
-  if (planned.strategy) planned.settings.balance.strategy = planned.strategy->strategy;
+  planned.settings = with_choice(planned.settings, planned.strategy);
   planned.assignment = assign(context, problem, work);
   plan_own(context, problem, planned, work);
   pass.seconds.plan = pass.stopwatch.lap() - pass.seconds.agree;

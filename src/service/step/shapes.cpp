@@ -86,8 +86,7 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   work.agree(mesh.world());
   for (PlannedPass& pass : std::span(passes).subspan(1)) {
     const StepProblem problem{table, pass.settings, planned.gathered.index, planned.samples().trees};
-    if (const auto choice = decide_strategy(context, problem, work))
-      pass.settings.balance.strategy = choice->strategy;
+    pass.settings = with_choice(pass.settings, decide_strategy(context, problem, work));
     pass.assignment = assign(context, problem, work);
     const std::array own{here};
     RankPeers peers(mesh.along(Axis::dp), work);

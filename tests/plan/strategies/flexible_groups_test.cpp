@@ -242,12 +242,13 @@ RC_GTEST_PROP(FlexibleGroups, keep_every_promise_on_random_steps, ()) {
       RC_ASSERT(std::ssize(own[m].entries) <= settings.micro_batch.limits().max_items);
       if (own[m].is_led_by(DpRank{r})) std::ranges::copy(own[m].entries, std::back_inserter(entries));
       const bool follows = m > 0 && own[m].mini_batch == own[m - 1].mini_batch;
-      if (settings.is_context_tree() && follows) RC_ASSERT(own[m].context.size <= own[m - 1].context.size);
+      if (!strategy_of(settings).ranks_meet() && follows)
+        RC_ASSERT(own[m].context.size <= own[m - 1].context.size);
     }
   }
   std::ranges::sort(entries);
   RC_ASSERT(entries == all_ids<EntryId>(step.table.size()));
-  RC_ASSERT(end_of(plan, !settings.is_context_tree()) >= flexible_lower_bound({step.table, settings}));
+  RC_ASSERT(end_of(plan, strategy_of(settings).ranks_meet()) >= flexible_lower_bound({step.table, settings}));
 }
 
 // Conservation over all ranks in one process.

@@ -41,7 +41,7 @@ TEST(Strategies, could_be_a_grid_unless_they_are_one_or_may_become_one) {
   EXPECT_FALSE(could_be_grid(settings)) << "the plan decides";
   settings.balance.strategy = Strategy::hierarchical;
   EXPECT_TRUE(could_be_grid(settings));
-  const PlanSettings chosen = with_choice(settings, StrategyChoice{Strategy::grid});
+  const PlanSettings chosen = with_choice(settings, StrategyChoice{2, 1});
   EXPECT_FALSE(could_be_grid(chosen));
   EXPECT_EQ(with_choice(settings, std::nullopt), settings);
   settings.micro_batch.mode = MicroBatchMode::padded;
