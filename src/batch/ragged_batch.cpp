@@ -12,9 +12,8 @@ namespace {
 
 void require_valid_lengths(const SampleShape& sample) {
   if (sample.prompt >= 0 && sample.response >= 0) return;
-  throw InputError("sample " + std::to_string(sample.id.value()),
-                   "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
-                       std::to_string(sample.response) + "; a length cannot be negative");
+  throw InputError(sample.id, "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
+                                  std::to_string(sample.response) + "; a length cannot be negative");
 }
 
 // Precondition: lengths are not negative.
@@ -22,10 +21,10 @@ void require_room(const SampleShape& sample, std::int64_t tokens_before) {
   EVENKEEL_PRECONDITION(cheap, sample.prompt >= 0 && sample.response >= 0, sample.prompt, sample.response);
   const std::int64_t room = std::numeric_limits<std::int64_t>::max() - tokens_before;
   if (sample.prompt <= room && sample.response <= room - sample.prompt) return;
-  throw InputError("sample " + std::to_string(sample.id.value()),
-                   "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
-                       std::to_string(sample.response) + "; with " + std::to_string(tokens_before) +
-                       " tokens of samples before it the batch has 2^63 tokens or more");
+  throw InputError(sample.id, "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
+                                  std::to_string(sample.response) + "; with " +
+                                  std::to_string(tokens_before) +
+                                  " tokens of samples before it the batch has 2^63 tokens or more");
 }
 
 /// Returns where the rows of sample `index` begin; for `index` = size(), the number of rows.

@@ -48,6 +48,7 @@ struct ReportHeader {
   std::int64_t kind = 0;
   std::int64_t rank = -1;
   std::array<std::int64_t, 3> sizes{};  // of where, message and hint
+  std::int64_t samples = 0;
 };
 
 // `own` is the root's text; null elsewhere.
@@ -100,6 +101,7 @@ void fail_with_report_of(const Communicator& comm, int first, const std::optiona
     header.kind = static_cast<std::int64_t>(mine->kind);
     header.rank = mine->rank == every_rank ? -1 : first;
     header.sizes = {std::ssize(mine->where), std::ssize(mine->message), std::ssize(mine->hint)};
+    header.samples = std::ssize(mine->samples);
   }
   comm.broadcast(header, first);
   ErrorReport report;
@@ -108,6 +110,11 @@ void fail_with_report_of(const Communicator& comm, int first, const std::optiona
   report.where = broadcast_text(comm, own[0], header.sizes[0], first);
   report.message = broadcast_text(comm, own[1], header.sizes[1], first);
   report.hint = broadcast_text(comm, own[2], header.sizes[2], first);
+  if (header.samples > 0) {
+    if (comm.rank() == first) report.samples = mine->samples;
+    report.samples.resize(static_cast<std::size_t>(header.samples));
+    comm.broadcast(std::as_writable_bytes(std::span(report.samples)), first);
+  }
   throw_error(report);
 }
 

@@ -99,7 +99,7 @@ void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
     if (count_set(mask, {first, end}) == 0) continue;
     std::int64_t row = first;
     while (count_set(mask, {row, row + 1}) == 0) ++row;
-    throw InputError("sample " + std::to_string(sample.id.value()),
+    throw InputError(sample.id,
                      "its loss_mask is set at row " + std::to_string(row - first) +
                          ", whose label is a token of its prompt, which has " +
                          std::to_string(sample.prompt) +

@@ -26,6 +26,7 @@ struct StepSamples {
   std::vector<CarriedField> fields;  ///< what samples bring, as it travels, added fields last
   std::vector<SharedGroup> trees;    ///< with prefix trees: what samples have in common
   std::int64_t left_out = 0;         ///< samples of this rank that batch.without_loss dropped
+  NamesInErrors names_in_errors;     ///< of their source
 };
 
 /// Where a step comes from, so that one is not taken for another: equal on all ranks, and on copies of it.

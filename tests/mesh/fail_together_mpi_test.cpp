@@ -38,6 +38,24 @@ TEST(FailTogether, every_rank_throws_what_one_rank_found) {
   }
 }
 
+TEST(FailTogether, every_rank_learns_which_samples_an_error_is_about) {
+  const boost::mpi::communicator world;
+  const SampleId long_one{std::int64_t{1} << 40};
+  try {
+    together(world, [&] {
+      if (world.rank() == world.size() - 1) throw LimitError(long_one, "is too long", "Drop it");
+    });
+    FAIL() << "the last rank failed";
+  } catch (const LimitError& error) {
+    EXPECT_EQ(error.report(), (ErrorReport{ErrorKind::limit,
+                                           "sample 1099511627776",
+                                           "is too long",
+                                           "Drop it",
+                                           world.size() - 1,
+                                           {long_one}}));
+  }
+}
+
 TEST(GuardedWork, a_failed_mpi_call_that_a_rank_has_alone_leaves_it_and_what_all_have_does_not) {
   const boost::mpi::communicator world;
   GuardedWork work;

@@ -7,6 +7,7 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "service/equal_steps.hpp"
 #include "service/step_record.hpp"
+#include "support/error_message.hpp"
 #include "support/service_ahead.hpp"
 
 namespace evenkeel::resume_test {
@@ -150,6 +151,27 @@ TEST(Resume, with_another_configuration_is_refused_unless_accepted) {
     EXPECT_THAT(error.what(), HasSubstr("micro_batch.max_tokens was 16384 and is 8192"));
   }
   EXPECT_NO_THROW(DataService(world, other, state, ChangedJob::accepted));
+}
+
+TEST(Resume, with_other_costs_of_communication_is_refused_unless_accepted) {
+  const boost::mpi::communicator world;
+  const auto job = [](const std::string& costs) {
+    return parse_config(
+        "source: {kind: synthetic, samples: 50}\nbatch: {global_batch: 8}\nmesh: {cp: flexible}\n"
+        "micro_batch: {max_tokens_per_rank: 16384}\nbalance: {meet: step, communication: {" +
+            costs + "}}\n",
+        "test");
+  };
+  const Config config = job("inside_node: 2, between_nodes: 9");
+  const ServiceState state = DataService(world, config).state();
+  EXPECT_NO_THROW(DataService(world, config, state));
+  for (const std::string costs : {"inside_node: 3, between_nodes: 9", "inside_node: 2, between_nodes: 10"}) {
+    const Config other = job(costs);
+    EXPECT_THAT(testing_support::message_of([&] { DataService(world, other, state); }),
+                HasSubstr("balance.communication was"))
+        << costs;
+    EXPECT_NO_THROW(DataService(world, other, state, ChangedJob::accepted));
+  }
 }
 
 TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them) {

@@ -219,6 +219,46 @@ TEST_F(Arriving, a_response_mask_follows_its_convention_where_stale_samples_are_
   EXPECT_EQ(service.step(stream.read(0)).num_loss_tokens, 4);
 }
 
+TEST_F(Arriving, a_sample_that_cannot_be_planned_is_named_by_step_group_and_index) {
+  open_groups_of(2);
+  send_groups(0, 4);
+  SampleStream stream(world_, config_of());
+  const Config config = config_of({"micro_batch.max_tokens=3"});
+  DataService service(world_, config);
+  Steps steps = service.steps(stream);
+  EXPECT_TRUE(steps.next()) << "of lengths up to 3";
+  const auto next = [&] { static_cast<void>(steps.next()); };
+  EXPECT_THAT(message_of(next), AllOf(HasSubstr("step 1, sample 5 (index 1 of group 'g2'): has 4 tokens"),
+                                      HasSubstr("above the cap of 3"), HasSubstr(R"({"in_step": true})")));
+}
+
+TEST_F(Arriving, a_sample_that_a_later_pass_cannot_plan_is_named_by_step_group_and_index) {
+  open_groups_of(2);
+  send_groups(0, 2);
+  SampleStream stream(world_, config_of());
+  const Config config = config_of({"profiles.update.micro_batch.max_tokens=2"});
+  DataService service(world_, config);
+  Step step = service.step(stream.read(0));
+  EXPECT_THAT(message_of([&] { static_cast<void>(service.step(std::move(step), "update")); }),
+              HasSubstr("step 0, sample 3 (index 1 of group 'g1'): has 3 tokens"));
+}
+
+TEST_F(Arriving, samples_that_differ_where_they_share_tokens_are_both_named) {
+  open_groups_of(2);
+  const auto line = [](int index, int value) {
+    return R"({"uid": "g", "index": )" + std::to_string(index) +
+           R"(, "version": 0, "prompt_ids": [5, 6], "response_ids": [7], "values": [)" +
+           std::to_string(value) + ", 1, 1]}\n";
+  };
+  on_buffer([&](Buffer& buffer) { buffer.take(received(line(1, 1) + line(0, 2))); });
+  const Config config = config_of({"prefix.share=true", "batch.global_batch=2"});
+  SampleStream stream(world_, config);
+  DataService service(world_, config);
+  EXPECT_THAT(message_of([&] { static_cast<void>(service.step(stream.read(0))); }),
+              AllOf(HasSubstr("step 0, field 'values' (sample "), HasSubstr("sample 1: index 1 of group 'g'"),
+                    HasSubstr("sample 2: index 0 of group 'g'")));
+}
+
 TEST_F(Arriving, what_a_filter_drops_is_accounted_for) {
   open_groups_of(2);
   send_groups(0, 6);

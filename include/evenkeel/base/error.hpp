@@ -1,8 +1,13 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
+
+#include "evenkeel/base/ids.hpp"
 
 namespace evenkeel {
 
@@ -26,9 +31,14 @@ struct ErrorReport {
   std::string message;  ///< what is wrong, with the offending value and the limit it breaks
   std::string hint;     ///< what to do about it. May be empty.
   int rank = -1;        ///< the world rank that found it; -1 when every rank found it in replicated data
+  /// Samples whose numbers the texts have, so that whoever knows their names can add these.
+  std::vector<SampleId> samples = {};
 
   friend bool operator==(const ErrorReport&, const ErrorReport&) = default;
 };
+
+/// Adds the names that a source has for samples to a report that has their numbers.
+using NamesInErrors = std::function<ErrorReport(ErrorReport)>;
 
 /// The one line that a user reads: `where: message (rank r). hint`, without empty parts, made printable().
 std::string to_string(const ErrorReport& report);
@@ -52,6 +62,15 @@ class ErrorOf : public Error {
   explicit ErrorOf(ErrorReport report) : Error(with_kind(std::move(report))) {}
   ErrorOf(std::string where, std::string message, std::string hint = {})
       : Error({Kind, std::move(where), std::move(message), std::move(hint), -1}) {}
+  /// About a sample of which only the number is known here.
+  template <std::same_as<SampleId> Sample>  // so that {} is a text
+  ErrorOf(Sample sample, std::string message, std::string hint = {})
+      : Error({Kind,
+               "sample " + std::to_string(sample.value()),
+               std::move(message),
+               std::move(hint),
+               -1,
+               {sample}}) {}
 
  private:
   static ErrorReport with_kind(ErrorReport report) {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/field.hpp"
 
@@ -107,12 +108,18 @@ class RaggedBatch {
   /// Precondition: there is one for each sample, or none at all.
   void set_contexts(std::vector<std::uint64_t> contexts) noexcept { contexts_ = std::move(contexts); }
 
+  /// What adds names to errors about samples of the step that these are part of, other ranks' samples among
+  /// them; null if samples have no names but their numbers. A copy or a part of the batch need not have it.
+  [[nodiscard]] const NamesInErrors& names_in_errors() const noexcept { return names_in_errors_; }
+  void set_names_in_errors(NamesInErrors names) noexcept { names_in_errors_ = std::move(names); }
+
  private:
   std::vector<SampleShape> samples_;
   std::vector<std::int64_t> token_offsets_;
   std::vector<std::int64_t> response_offsets_;
   std::vector<Column> fields_;
   std::vector<std::uint64_t> contexts_;
+  NamesInErrors names_in_errors_;
 };
 
 /// The name of the one field every batch must have: int64 tokens.

@@ -43,7 +43,7 @@ std::optional<ErrorReport> fault_in(Check&& check) {
     ErrorReport fault = error.report();
     const bool is_of_field = fault.where.starts_with("field ");
     if (is_of_field) fault.message = fault.where + " " + fault.message;
-    if (is_of_field || fault.where.starts_with("sample ")) fault.message = "has a fault: " + fault.message;
+    if (is_of_field || !fault.samples.empty()) fault.message = "has a fault: " + fault.message;
     return fault;
   }
 }

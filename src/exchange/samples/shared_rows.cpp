@@ -104,14 +104,17 @@ class SharedRows {
                              std::to_string(rows.end - 1) + " of samples " +
                              std::to_string(table_[one].shape.id.value()) + " and " +
                              std::to_string(table_[other].shape.id.value()) + ", which ";
+    ErrorReport report;
+    report.where = "field '" + field.name() + "'";
+    report.samples = {table_[one].shape.id, table_[other].shape.id};
     if (field.name() == input_ids_field) {
-      throw InputError("field '" + field.name() + "'",
-                       what + "name the same segments there in '" + std::string(segment_ids_field) + "'",
-                       "Number segments of other tokens differently, or leave that field out");
+      report.message = what + "name the same segments there in '" + std::string(segment_ids_field) + "'";
+      report.hint = "Number segments of other tokens differently, or leave that field out";
+    } else {
+      report.message = what + "have equal tokens there; with shared prefixes both have one row";
+      report.hint = "Bring one value a response token, or set prefix.share: false";
     }
-    throw InputError("field '" + field.name() + "'",
-                     what + "have equal tokens there; with shared prefixes both have one row",
-                     "Bring one value a response token, or set prefix.share: false");
+    throw InputError(std::move(report));
   }
 
   const LengthTable& table_;

@@ -97,8 +97,8 @@ void require_below_cap(const LengthTable& table, const PlanSettings& settings) {
   if (above == nullptr) return;
   const std::int64_t alignment = settings.alignment();
   const std::int64_t length = above->shape.length();
-  plan_checks::throw_above_cap(above->shape.id.value(), {length, align_up(length, alignment), alignment,
-                                                         settings.micro_batch.max_tokens});
+  plan_checks::throw_above_cap(
+      above->shape.id, {length, align_up(length, alignment), alignment, settings.micro_batch.max_tokens});
 }
 
 // Trees are split between samples, so that the paths from their roots to their leaves are the samples,
@@ -110,7 +110,7 @@ void require_below_path_cap(const LengthTable& table, const PlanSettings& settin
       table.entries(), [&](const LengthEntry& entry) { return entry.shape.length() > most; });
   if (above == table.entries().end()) return;
   const std::int64_t length = above->shape.length();
-  throw LimitError("sample " + std::to_string(above->shape.id.value()),
+  throw LimitError(above->shape.id,
                    "has " + number_of(length, "token") +
                        " from the root of its tree to a leaf, above the cap of " + number_of(most, "token") +
                        " of a path",

@@ -134,7 +134,7 @@ void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) 
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = batch.rows_of(FieldKind::token, i);
     if (rows.empty() || count_set(mask, {rows.end - 1, rows.end}) == 0) continue;
-    throw InputError("sample " + std::to_string(batch.samples()[static_cast<std::size_t>(i)].id.value()),
+    throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
                      "its loss_mask is set at row " + std::to_string(rows.size() - 1) +
                          ", the last, which predicts nothing",
                      "If the mask has the value of each token at the token itself, say fields.loss_mask.at: "

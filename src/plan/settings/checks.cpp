@@ -26,11 +26,11 @@ std::int64_t total_of(std::span<const std::int64_t> lengths) {
   return max_sum_lower_bound(lengths, 1);  // of one group: all of it
 }
 
-void throw_above_cap(std::int64_t sample, const AboveCap& lengths) {
+void throw_above_cap(SampleId sample, const AboveCap& lengths) {
   // The largest cap there is: cumulative lengths are 32-bit.
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
   const bool fits_any = lengths.aligned <= largest_cap;
-  throw LimitError("sample " + std::to_string(sample),
+  throw LimitError(sample,
                    "has " + number_of(lengths.length, "token") + ", " + std::to_string(lengths.aligned) +
                        " after alignment to " + std::to_string(lengths.alignment) + ", above the cap of " +
                        number_of(lengths.cap, "token"),
@@ -44,7 +44,8 @@ void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t ali
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0) continue;
     const std::int64_t aligned = align_up(lengths[i], alignment);
-    if (aligned > cap) throw_above_cap(static_cast<std::int64_t>(i), {lengths[i], aligned, alignment, cap});
+    if (aligned > cap)
+      throw_above_cap(SampleId{static_cast<std::int64_t>(i)}, {lengths[i], aligned, alignment, cap});
   }
 }
 

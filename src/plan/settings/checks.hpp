@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "evenkeel/base/ids.hpp"
+
 namespace evenkeel::plan_checks {
 
 /// Throws ConfigError that names `key` when the value is below `least`.
@@ -24,7 +26,7 @@ struct AboveCap {
 };
 
 /// Throws LimitError that names the sample, its lengths and the cap.
-[[noreturn]] void throw_above_cap(std::int64_t sample, const AboveCap& lengths);
+[[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths);
 
 /// Calls throw_above_cap for the first length that passes the cap once it is rounded up to a multiple of
 /// `alignment`. Lengths below 0 pass: total_of() is what refuses them.

@@ -134,7 +134,7 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
 
 [[noreturn]] void throw_above_largest_group(const SampleShape& sample, const PlanSettings& settings) {
   const int size = settings.largest_group();
-  throw LimitError("sample " + std::to_string(sample.id.value()),
+  throw LimitError(sample.id,
                    "has " + number_of(sample.length(), "token") + ", " +
                        std::to_string(align_up(sample.length(), settings.alignment(size))) +
                        " after alignment, above what the largest group of " + number_of(size, "rank") +

@@ -27,20 +27,32 @@ std::int64_t first_without(const TokensOfRows& tokens, AreSuch are_such) {
   return left.begin;
 }
 
+/// An error about a field of one sample.
+InputError error_of(const SampleShape& sample, const std::string& field, std::string message,
+                    std::string hint) {
+  return InputError({ErrorKind::input,
+                     "field '" + field + "' of sample " + std::to_string(sample.id.value()),
+                     std::move(message),
+                     std::move(hint),
+                     -1,
+                     {sample.id}});
+}
+
 }  // namespace
 
-void TokensOfRows::require_valid(std::int64_t length, const std::string& where) const {
+void TokensOfRows::require_valid(const SampleShape& sample, const std::string& field) const {
+  const std::int64_t length = sample.length();
   RowRange before;
   for (std::int64_t row = 0; row < size(); ++row) {
     const RowRange tokens = (*this)[row];
     const std::string said = "gives row " + std::to_string(row) + " the tokens " + text_of(tokens);
     if (tokens.begin < 0 || tokens.begin >= tokens.end || tokens.end > length) {
-      throw InputError(where, said + " of " + std::to_string(length),
-                       "Give each row at least one token of its sample, as [first, after the last]");
+      throw error_of(sample, field, said + " of " + std::to_string(length),
+                     "Give each row at least one token of its sample, as [first, after the last]");
     }
     if (tokens.begin < before.begin || tokens.end < before.end) {
-      throw InputError(where, said + ", and the row before those of " + text_of(before),
-                       "Bring rows in the order of their tokens");
+      throw error_of(sample, field, said + ", and the row before those of " + text_of(before),
+                     "Bring rows in the order of their tokens");
     }
     before = tokens;
   }
@@ -73,13 +85,12 @@ TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample) {
 
 void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
                             const std::string& field, const std::string& by) {
-  const std::string of_sample = " of sample " + std::to_string(sample.id.value());
-  tokens.require_valid(sample.length(), "field '" + by + "'" + of_sample);
+  tokens.require_valid(sample, by);
   if (rows == tokens.size()) return;
-  throw InputError("field '" + field + "'" + of_sample,
-                   "has " + std::to_string(rows) + " rows, and '" + by + "', which cuts it, " +
-                       std::to_string(tokens.size()),
-                   "Bring the tokens of every row");
+  throw error_of(sample, field,
+                 "has " + std::to_string(rows) + " rows, and '" + by + "', which cuts it, " +
+                     std::to_string(tokens.size()),
+                 "Bring the tokens of every row");
 }
 
 RowCuts::RowCuts(std::string by, std::span<const int> group_sizes) : by_(std::move(by)) {

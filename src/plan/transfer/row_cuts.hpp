@@ -29,9 +29,9 @@ class TokensOfRows {
     return {bounds_[at], bounds_[at + 1]};
   }
 
-  /// Throws InputError about `where` unless every row has one token at least of the sample's `length`, and
-  /// neither first nor last tokens fall from row to row. O(rows).
-  void require_valid(std::int64_t length, const std::string& where) const;
+  /// Throws InputError about the `field` that has them unless every row has one token at least of the
+  /// sample, and neither first nor last tokens fall from row to row. O(rows).
+  void require_valid(const SampleShape& sample, const std::string& field) const;
 
   /// The rows that have any token of `runs`, which are in order and apart: each row once, in order,
   /// neighbours joined. O(runs * log rows). Precondition: require_valid() accepts them.

@@ -27,7 +27,7 @@ void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& 
     const auto above = std::ranges::find_if(cap.rows, [&](std::int64_t rows) { return rows > cap.most; });
     if (above == cap.rows.end()) continue;
     const EntryId entry{above - cap.rows.begin()};
-    throw LimitError("sample " + std::to_string(table[entry].shape.id.value()),
+    throw LimitError(table[entry].shape.id,
                      "has " + number_of(*above, "row") + " of field '" + std::string(cap.field) +
                          "', above its cap of " + number_of(cap.most, "row") + " a micro-batch",
                      "Raise micro_batch.max_rows of the field to at least " + std::to_string(*above) +

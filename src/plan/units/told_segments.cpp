@@ -52,9 +52,8 @@ std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ah
       for (std::int64_t from = rows.begin; from < rows.end; ++from, ++row) {
         const auto number = static_cast<std::int64_t>(numbers[static_cast<std::size_t>(from)]);
         if (number < 0) {
-          throw InputError(
-              "sample " + std::to_string(batch.samples()[static_cast<std::size_t>(i)].id.value()),
-              "its segment_ids have " + std::to_string(number), "Number segments from 0 on");
+          throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
+                           "its segment_ids have " + std::to_string(number), "Number segments from 0 on");
         }
         // No token is equal to it.
         keys[static_cast<std::size_t>(row)] = -1 - number;

@@ -65,6 +65,7 @@ std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
   StepSamples samples;
   work([&] {
     mine = read();
+    samples.names_in_errors = mine.names_in_errors();
     prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
     samples.left_out = apply_filter(config.filter, shares_prefixes, mine);
   });

@@ -49,7 +49,7 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
     const std::size_t valid = utf8_prefix(text);
     if (valid == text.size()) continue;
     throw InputError(
-        name_of(batch.samples()[static_cast<std::size_t>(i)]),
+        batch.samples()[static_cast<std::size_t>(i)].id,
         "its text of " + name_of(spec) + " is not UTF-8 from byte " + std::to_string(valid) + " on",
         "Bring UTF-8, or a field of kind bytes");
   }
@@ -100,7 +100,7 @@ void require_valid_ids(const RaggedBatch& batch) {
   const auto wrong = std::ranges::find_if(batch.samples(),
                                           [](const SampleShape& sample) { return sample.id < SampleId{0}; });
   if (wrong == batch.samples().end()) return;
-  throw InputError(name_of(*wrong), "ids are lines of the source; they cannot be negative");
+  throw InputError(wrong->id, "ids are lines of the source; they cannot be negative");
 }
 
 void require_valid_tokens(const RaggedBatch& batch) {
@@ -110,7 +110,7 @@ void require_valid_tokens(const RaggedBatch& batch) {
   const std::int64_t row = negative - values.begin();
   const auto after = std::ranges::upper_bound(batch.token_offsets(), row);
   const auto sample = static_cast<std::size_t>(after - batch.token_offsets().begin() - 1);
-  throw InputError(name_of(batch.samples()[sample]), "token " + std::to_string(*negative) + " is negative",
+  throw InputError(batch.samples()[sample].id, "token " + std::to_string(*negative) + " is negative",
                    "Token ids start at 0");
 }
 

@@ -14,14 +14,10 @@
 namespace evenkeel {
 namespace {
 
-std::string words_for_sample(const SampleShape& sample) {
-  return "sample " + std::to_string(sample.id.value());
-}
-
 void require_length(const SampleShape& sample, std::int64_t longest) {
   if (sample.length() <= longest) return;
   throw InputError(
-      words_for_sample(sample),
+      sample.id,
       "has " + number_of(sample.length(), "token") + "; batch.max_length is " + std::to_string(longest),
       "Raise it, or set batch.too_long to drop, truncate or split");
 }
@@ -92,8 +88,7 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
   if (left_out == 0) return 0;
   if (filter.without_loss == WithoutLoss::error) {
     throw InputError(
-        words_for_sample(first_other(batch, positions)),
-        "has no token that carries loss, and batch.without_loss is error",
+        first_other(batch, positions).id, "has no token that carries loss, and batch.without_loss is error",
         "Check its loss mask and batch.max_length, or set batch.without_loss: drop to leave such "
         "samples out");
   }

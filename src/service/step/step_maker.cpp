@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/activity.hpp"
+#include "base/naming_samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "service/passes/later_pass.hpp"
 #include "service/step/collected.hpp"
@@ -54,10 +55,16 @@ void StepMaker::number(Gathered& gathered) {
 }
 
 Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
-  return end_if_out_of_memory([&] {
+  NamesInErrors names;
+  const auto read_with_names = [&] {
+    RaggedBatch mine = read();
+    names = mine.names_in_errors();
+    return mine;
+  };
+  const auto make = [&] {
     const Phase phase("read samples", next_step_);
     GuardedWork work;
-    auto [gathered, mine] = gather_brought(context_, read, profile, next_step_, work);
+    auto [gathered, mine] = gather_brought(context_, read_with_names, profile, next_step_, work);
     number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = choose_shapes(context_, std::move(planned), shapes_, work);
@@ -65,12 +72,14 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     ++next_step_;
     shapes_ = step.record->shapes;
     return step;
-  });
+  };
+  return end_if_out_of_memory([&] { return naming_samples(names, make); });
 }
 
 Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
                            const GuardedWork& error) {
-  return end_if_out_of_memory([&] {
+  const NamesInErrors names = before.record ? before.record->samples->names_in_errors : nullptr;
+  const auto make = [&] {
     const Phase phase("agree on fields", before.index);
     GuardedWork work(error);
     auto [gathered, fields] = gather_added(context_, before, profile, added, work);
@@ -80,7 +89,8 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
     ExchangedSamples passed = pass_on(context_, before, planned, work);
     return finish(
         add_fields(context_, before, std::move(planned), std::move(passed), std::move(fields), work));
-  });
+  };
+  return end_if_out_of_memory([&] { return naming_samples(names, make); });
 }
 
 RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, const GuardedWork& error) const {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/naming_samples.hpp"
 #include "buffer/door.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -20,6 +21,7 @@
 #include "source/arrival_figures.hpp"
 #include "source/arriving/heartbeats.hpp"
 #include "source/arriving/own_buffer.hpp"
+#include "source/arriving/step_names.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
 #include "source/arriving/waiting_note.hpp"
 #include "source/cut_samples.hpp"
@@ -62,10 +64,11 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
-  note_waiting(fmt::format(
-      "stream.ticket_deadline is {:g}, and the buffer at {} has {:g}, which is used. To change it, restart the "
-      "buffer with another --ticket-deadline",
-      *wanted.ticket_deadline, url, has.ticket_deadline));
+  note_waiting(
+      fmt::format("stream.ticket_deadline is {:g}, and the buffer at {} has {:g}, which is used. To change "
+                  "it, restart the "
+                  "buffer with another --ticket-deadline",
+                  *wanted.ticket_deadline, url, has.ticket_deadline));
 }
 
 /// Throws ConfigError where the job says that fields are written otherwise than the buffer reads them.
@@ -317,10 +320,15 @@ std::int64_t ArrivingStream::num_steps() const noexcept {
 RaggedBatch ArrivingStream::read(std::int64_t step) {
   Parts& parts = *parts_;
   const stream::FormedStep formed = parts.formed(step);
-  const std::vector<std::int64_t> share = parts.share_of(formed);
-  RaggedBatch batch = parts.steps->read(share);
-  if (parts.opened.masks_stale && batch.size() > 0) set_loss_masks(batch, share, formed.masked);
-  return parts.cut(std::move(batch));
+  const NamesInErrors names = names_of_samples(formed);
+  return naming_samples(names, [&] {
+    const std::vector<std::int64_t> share = parts.share_of(formed);
+    RaggedBatch batch = parts.steps->read(share);
+    if (parts.opened.masks_stale && batch.size() > 0) set_loss_masks(batch, share, formed.masked);
+    batch = parts.cut(std::move(batch));
+    batch.set_names_in_errors(names);
+    return batch;
+  });
 }
 
 void ArrivingStream::publish(std::int64_t version) {

@@ -84,9 +84,10 @@ TEST(TokensOfRows, choose_what_a_look_at_every_row_chooses) {
 
 TEST(TokensOfRows, are_refused_that_are_empty_outside_the_sample_or_out_of_order) {
   const auto why = [](const std::vector<std::int64_t>& bounds) {
-    return message_of([&] { TokensOfRows(bounds).require_valid(8, "field 'spans' of sample 4"); });
+    return message_of([&] { TokensOfRows(bounds).require_valid({SampleId{4}, 0, 0, 8}, "spans"); });
   };
-  EXPECT_NO_THROW(TokensOfRows(std::vector<std::int64_t>{0, 3, 0, 8, 7, 8}).require_valid(8, ""));
+  EXPECT_NO_THROW(TokensOfRows(std::vector<std::int64_t>{0, 3, 0, 8, 7, 8})
+                      .require_valid({SampleId{4}, 0, 0, 8}, "spans"));
   EXPECT_THAT(why({0, 3, 3, 3}), HasSubstr("field 'spans' of sample 4: gives row 1 the tokens [3, 3) of 8"));
   EXPECT_THAT(why({-1, 3}), HasSubstr("row 0 the tokens [-1, 3)"));
   EXPECT_THAT(why({0, 9}), HasSubstr("row 0 the tokens [0, 9) of 8"));

@@ -1,0 +1,50 @@
+#include "source/arriving/step_names.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace evenkeel {
+namespace {
+
+/// The sample of that number as its producer knows it; null if the step does not have it.
+std::optional<std::string> name_in(const stream::FormedStep& step, SampleId sample) {
+  for (const stream::WaitingGroup& group : step.groups) {
+    for (const stream::WaitingSample& of : group.samples) {
+      if (of.arrival == sample.value())
+        return fmt::format("index {} of group {}", of.index, stream::to_text(group.uid));
+    }
+  }
+  return std::nullopt;
+}
+
+ErrorReport with_names(ErrorReport report, const stream::FormedStep& step) {
+  std::vector<std::string> names;
+  for (const SampleId sample : report.samples) {
+    const auto name = name_in(step, sample);
+    if (!name) return report;
+    names.push_back(report.samples.size() == 1 ? *name : fmt::format("sample {}: {}", sample.value(), *name));
+  }
+  report.where = fmt::format("step {}, {} ({})", step.step, report.where, fmt::join(names, ", "));
+  report.hint += fmt::format(
+      "{}To make the step without a group, end the job, POST /v1/groups/UID/abort with {{\"in_step\": "
+      "true}}, "
+      "and resume",
+      report.hint.empty() ? "" : ". ");
+  report.samples.clear();
+  return report;
+}
+
+}  // namespace
+
+NamesInErrors names_of_samples(stream::FormedStep step) {
+  return [shared = std::make_shared<const stream::FormedStep>(std::move(step))](ErrorReport report) {
+    return with_names(std::move(report), *shared);
+  };
+}
+
+}  // namespace evenkeel
