@@ -9,8 +9,8 @@
 #include "bench/benchmarks.hpp"
 #include "cli/option_values.hpp"
 #include "cli/rank_failures.hpp"
-#include "cli/terminal/standard_output.hpp"
-#include "io/files/atomic_file.hpp"
+#include "cli/terminal/terminal.hpp"
+#include "io/files/output_file.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel::bench {

@@ -5,7 +5,7 @@
 #include "cli/command_line.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
-#include "cli/terminal/standard_output.hpp"
+#include "cli/terminal/terminal.hpp"
 
 namespace {
 

@@ -11,7 +11,6 @@
 #include "bench/plan/lengths.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
-#include "exchange/gather/rank_peers.hpp"
 #include "exchange/gather/told_assignment.hpp"
 
 namespace evenkeel::bench {

@@ -22,7 +22,7 @@
 #include "bench/stream/buffer_process.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 
 namespace evenkeel::bench {
 namespace {

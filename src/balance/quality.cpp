@@ -8,7 +8,6 @@
 #include "balance/partition/item_order.hpp"
 
 namespace evenkeel {
-
 namespace {
 
 /// Costs by rank, the smallest first, with the sums of all runs.
@@ -72,6 +71,26 @@ BalanceQuality balance_quality(std::span<const Cost> sums) {
   const double total = std::accumulate(sums.begin(), sums.end(), 0.0);
   const double mean = total / static_cast<double>(sums.size());
   return {min, max, mean, mean > 0 ? static_cast<double>(max) / mean : 1.0};
+}
+
+Cost default_overhead(const CostModel& model) {
+  constexpr std::int64_t tokens = 256;
+  return model(tokens);
+}
+
+Cost estimated_time(std::span<const std::vector<Cost>> costs_of_ranks, GroupTiming timing) {
+  std::vector<Cost> peaks;
+  for (const std::vector<Cost>& costs : costs_of_ranks) {
+    peaks.resize(std::max(peaks.size(), costs.size()), 0);
+    for (std::size_t j = 0; j < costs.size(); ++j) peaks[j] = std::max(peaks[j], costs[j]);
+  }
+  Cost time = 0;
+  Cost largest = 0;
+  for (const Cost peak : peaks) {
+    time += timing.overhead + peak;
+    largest = std::max(largest, peak);
+  }
+  return peaks.empty() ? 0 : time + (timing.stages - 1) * (timing.overhead + largest);
 }
 
 }  // namespace evenkeel

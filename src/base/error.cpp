@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 
 namespace evenkeel {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/byte_hash.hpp"
+#include "base/hash.hpp"
 #include "evenkeel/batch/field.hpp"
 
 namespace evenkeel {

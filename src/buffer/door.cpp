@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "buffer/door_json.hpp"
-#include "buffer/http/buffer_answers.hpp"
+#include "buffer/http/answers.hpp"
 #include "buffer/http/call_table.hpp"
 #include "buffer/http/front.hpp"
 #include "evenkeel/base/error.hpp"

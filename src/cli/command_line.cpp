@@ -4,7 +4,7 @@
 #include <iostream>
 #include <thread>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "cli/failures.hpp"
 #include "cli/launcher.hpp"
 #include "cli/terminal/terminal.hpp"

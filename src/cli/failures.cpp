@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"

@@ -6,7 +6,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
-#include "cli/terminal/standard_output.hpp"
+#include "cli/terminal/terminal.hpp"
 
 namespace {
 

@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "evenkeel/config/config.hpp"
 #include "io/jsonl/schema.hpp"
 
 namespace evenkeel::cli {
@@ -34,5 +36,15 @@ void refuse_options_as_values(CLI::App& app);
 /// Adds --read-as NAME=FORMAT,... to a command that reads JSON lines: how they write fields where they do not
 /// tell, as fields.NAME.read_as says it in a configuration. `told` gets it, and outlives the command.
 void add_read_as_option(CLI::App& command, ToldFormats& told);
+
+/// The words of source.kind for sources in files.
+[[nodiscard]] std::vector<std::string> source_kind_words();
+
+/// The word of such a kind.
+[[nodiscard]] std::string word_of(SourceKind kind);
+
+/// The kind of source at `path`: `word`, if it is not empty, else what the name implies. Throws ConfigError
+/// if the name does not imply a kind.
+[[nodiscard]] SourceKind source_kind_of(const std::filesystem::path& path, const std::string& word);
 
 }  // namespace evenkeel::cli

@@ -14,9 +14,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "page/arrivals.hpp"
 
 namespace evenkeel::cli {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/activity.hpp"
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "cli/failures.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/assertions.hpp"

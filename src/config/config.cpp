@@ -10,7 +10,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "plan/settings/requirements.hpp"
-#include "plan/transfer/layer_split.hpp"
+#include "plan/transfer/carried_fields.hpp"
 
 namespace evenkeel {
 

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_detail {

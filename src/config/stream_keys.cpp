@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "plan/settings/arrival_limits.hpp"
+#include "plan/settings/checks.hpp"
 #include "plan/settings/requirements.hpp"
 
 namespace evenkeel::config_detail {

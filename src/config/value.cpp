@@ -6,9 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "base/text/byte_unit.hpp"
 #include "base/text/host_port.hpp"
-#include "base/text/token_unit.hpp"
+#include "base/text/units.hpp"
 #include "config/document.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"

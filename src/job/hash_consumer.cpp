@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "io/safetensors/safetensors.hpp"
-#include "job/tensor_views.hpp"
 #include "pack/derived_fields.hpp"
-#include "source/dump/dump_names.hpp"
+#include "source/dump/dump_folder.hpp"
 
 namespace evenkeel {
 namespace {

@@ -15,18 +15,17 @@
 
 #include "base/activity.hpp"
 #include "base/hash.hpp"
-#include "base/printable.hpp"
-#include "base/text/time_now.hpp"
 #include "base/text_layout.hpp"
+#include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "job/hash_consumer.hpp"
 #include "job/output/dump.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/transfer/carried_fields.hpp"
 #include "service/step_record.hpp"
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -115,6 +114,34 @@ std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& worl
 }
 
 }  // namespace
+
+Watch::Watch(const Mesh& mesh, const Files& files) : mesh_(mesh), logs_(!files.metrics.empty()) {
+  if (!files.trace.empty()) clock_.emplace(mesh.world());
+  if (!logs_ && !clock_) return;
+  together(mesh.world(), [&] {
+    if (mesh.world().rank() != 0) return;
+    if (logs_) metrics_.emplace(files.metrics, files.first_step);
+    if (clock_) trace_.emplace(files.trace, mesh.grid());
+  });
+}
+
+void Watch::finished(const Step& step, const std::optional<StepFigures>& figures) {
+  if (!logs_ && !clock_) return;
+  std::vector<RankTrace> ranks;
+  if (clock_) ranks = gather_trace(mesh_.world(), *clock_, times_, step);
+  together(mesh_.world(), [&] {
+    if (metrics_ && figures) metrics_->add(*figures);
+    if (trace_) trace_->add(step.index, step.profile, ranks);
+  });
+}
+
+void Watch::ends() {
+  if (!logs_ && !clock_) return;
+  together(mesh_.world(), [&] {
+    if (metrics_) metrics_->close();
+    if (trace_) trace_->close();
+  });
+}
 
 // Every rank parses rank 0's text, so that there is no second list of keys to keep.
 Config read_config(const boost::mpi::communicator& comm, const JobSettings& options) {

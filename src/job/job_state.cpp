@@ -7,7 +7,7 @@
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 

@@ -5,9 +5,9 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "pack/length_checks.hpp"
 #include "pack/packed_walk.hpp"
 #include "pack/position_runs.hpp"
-#include "pack/prompt_lengths.hpp"
 
 namespace evenkeel {
 namespace {

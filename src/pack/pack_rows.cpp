@@ -1,14 +1,15 @@
 #include "pack/pack_rows.hpp"
 
+#include <algorithm>
 #include <deque>
+#include <future>
 #include <string>
+#include <vector>
 
 #include "base/run_copy.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/packed_walk.hpp"
-#include "pack/row_fill.hpp"
 #include "pack/row_writer.hpp"
-#include "pack/shared_work.hpp"
 
 namespace evenkeel {
 namespace {
@@ -84,6 +85,19 @@ void pack_from(const PackedLayout& layout, CpRank rank, std::size_t row_bytes, S
         [&](const PackedRun& run) { writer.copy(source_of(run), bytes_of(run.sequence.size(), row_bytes)); },
         [&](RowRange pad) { writer.pad(pad.size()); });
   });
+}
+
+std::int64_t useful_threads(std::int64_t threads, std::size_t bytes) {
+  if (threads < 1) throw InputError("threads", std::to_string(threads) + " is given; at least 1 is needed");
+  constexpr std::size_t least_bytes = std::size_t{1} << 20;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / least_bytes), 1, threads);
+}
+
+/// The first sequence that begins at or behind this share of the rows.
+std::int64_t first_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
+  if (part == parts) return layout.size();
+  const std::int64_t row = layout.cu_seqlens_padded().back() / parts * part;
+  return std::ranges::lower_bound(layout.cu_seqlens_padded(), row) - layout.cu_seqlens_padded().begin();
 }
 
 }  // namespace
@@ -173,6 +187,18 @@ void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std:
   const RowFill fill(pad_row, row_bytes);
   walk_packed_rows(layout, rank, pass_by,
                    [&](RowRange pad) { fill(local.data() + bytes_of(pad.begin, row_bytes), pad.size()); });
+}
+
+void share_sequences(const PackedLayout& layout, std::int64_t threads, std::size_t bytes,
+                     const std::function<void(SequenceRange)>& work) {
+  const std::int64_t parts = useful_threads(threads, bytes);
+  std::vector<std::future<void>> others;
+  for (std::int64_t part = 1; part < parts; ++part) {
+    const SequenceRange sequences{first_of_part(layout, part, parts), first_of_part(layout, part + 1, parts)};
+    others.push_back(std::async(std::launch::async, [&work, sequences] { work(sequences); }));
+  }
+  work({0, first_of_part(layout, 1, parts)});
+  for (std::future<void>& other : others) other.get();
 }
 
 }  // namespace evenkeel

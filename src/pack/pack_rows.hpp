@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/packed_layout.hpp"
+#include "pack/packed_walk.hpp"
 
 namespace evenkeel {
 
@@ -51,5 +53,12 @@ void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<cons
 /// Fills only the pad rows of `local`, leaving true rows alone: for buffers that an exchange fills.
 void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> pad_row,
                    std::span<std::byte> local);
+
+/// Calls work(sequences) for consecutive parts of a layout's sequences, of about equal rows, on as many
+/// threads, this one among them; the sequences of all parts are those of the layout. `bytes` is what all
+/// parts copy: a thread is worth its start from a MiB on. Returns when all are done; throws what any of them
+/// threw, InputError for less than one thread, std::system_error when no thread can be had.
+void share_sequences(const PackedLayout& layout, std::int64_t threads, std::size_t bytes,
+                     const std::function<void(SequenceRange)>& work);
 
 }  // namespace evenkeel

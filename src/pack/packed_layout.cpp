@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t max_rows = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t max_layout_rows = std::numeric_limits<std::int32_t>::max();
 
 void require_alignment(std::int64_t alignment, CpGroup cp) {
   const std::int64_t chunks = sequence_alignment(1, cp);
@@ -29,9 +29,9 @@ void require_length(std::int64_t index, std::int64_t length) {
 }
 
 std::int32_t checked_rows(std::int64_t rows) {
-  if (rows <= max_rows) return static_cast<std::int32_t>(rows);
+  if (rows <= max_layout_rows) return static_cast<std::int32_t>(rows);
   throw LimitError("packed micro-batch",
-                   std::to_string(rows) + " rows are above the limit of " + std::to_string(max_rows) +
+                   std::to_string(rows) + " rows are above the limit of " + std::to_string(max_layout_rows) +
                        " that int32 cu_seqlens can hold",
                    "Pack fewer sequences together");
 }

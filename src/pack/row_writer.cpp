@@ -1,5 +1,13 @@
 #include "pack/row_writer.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "evenkeel/base/error.hpp"
+
 namespace evenkeel {
 namespace {
 
@@ -7,6 +15,58 @@ namespace {
 constexpr std::size_t pad_block_bytes = 4096;
 
 }  // namespace
+
+void require_bytes(std::size_t actual, std::size_t needed, const char* what) {
+  if (actual == needed) return;
+  throw InputError(what,
+                   "has " + std::to_string(actual) + " bytes; " + std::to_string(needed) + " are needed");
+}
+
+void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what) {
+  std::size_t needed = std::ranges::find(factors, std::size_t{0}) == factors.end() ? 1 : 0;
+  for (const std::size_t factor : factors) {
+    if (needed > 0 && factor > std::numeric_limits<std::size_t>::max() / needed) {
+      throw InputError(what, "has " + std::to_string(actual) + " bytes; 2^64 or more are needed");
+    }
+    needed *= factor;
+  }
+  require_bytes(actual, needed, what);
+}
+
+RowFill::RowFill(std::span<const std::byte> pad_row, std::size_t row_bytes)
+    : pad_row_(pad_row),
+      row_bytes_(row_bytes),
+      uniform_(std::ranges::adjacent_find(pad_row, std::not_equal_to{}) == pad_row.end()) {
+  if (!pad_row.empty()) require_bytes(pad_row.size(), row_bytes, "pad row");
+}
+
+std::vector<std::byte> RowFill::repeated(std::size_t bytes) const {
+  if (row_bytes_ == 0) return {};
+  const std::size_t rows = std::max<std::size_t>(bytes / row_bytes_, 1);
+  std::vector<std::byte> block(rows * row_bytes_);
+  (*this)(block.data(), static_cast<std::int64_t>(rows));
+  return block;
+}
+
+void RowFill::operator()(std::byte* rows, std::int64_t count) const noexcept {
+  const std::size_t bytes = bytes_of(count, row_bytes_);
+  if (bytes == 0) return;
+  if (uniform_) {
+    std::memset(rows, pad_row_.empty() ? 0 : std::to_integer<int>(pad_row_.front()), bytes);
+    return;
+  }
+  // Copies of what is filled already, twice as much each time, until a block is large enough to be copied at
+  // full speed and small enough to be read from the nearest cache.
+  constexpr std::size_t large_enough = 4096;
+  std::memcpy(rows, pad_row_.data(), row_bytes_);
+  std::size_t block = row_bytes_;
+  for (std::size_t filled = row_bytes_; filled < bytes;) {
+    const std::size_t copied = std::min(block, bytes - filled);
+    std::memcpy(rows + filled, rows, copied);
+    filled += copied;
+    if (block < large_enough) block = filled;
+  }
+}
 
 RowWriter::RowWriter(std::byte* to, std::size_t total_bytes, const RowFill& fill, Sources sources)
     : fill_(fill), to_(to), streams_(streaming::pays_off(total_bytes)), sources_(sources) {

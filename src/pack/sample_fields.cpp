@@ -8,7 +8,6 @@
 #include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "pack/derived_names.hpp"
 
 namespace evenkeel {
 namespace {

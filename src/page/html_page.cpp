@@ -1,9 +1,12 @@
 #include "page/html_page.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
+#include "page/arrivals.hpp"
 #include "page/template.hpp"
 
 namespace evenkeel {
@@ -43,6 +46,184 @@ std::string as_script_data(const nlohmann::json& json) {
   return text;
 }
 
+using nlohmann::json;
+
+// A chart has no more places than a line of pixels.
+constexpr std::size_t most_places = 1024;
+
+std::size_t neighbours_of(std::size_t number) {
+  return std::max<std::size_t>(1, (number + most_places - 1) / most_places);
+}
+
+enum class Merge : std::uint8_t { mean, most, first };
+
+/// One number of each of `things`; where there are more than a chart has places, one for a few neighbours.
+template <typename Thing, typename Figure>
+json series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
+  const std::size_t group = neighbours_of(things.size());
+  json numbers = json::array();
+  for (std::size_t begin = 0; begin < things.size(); begin += group) {
+    const std::size_t end = std::min(things.size(), begin + group);
+    if (group == 1 || merge == Merge::first) {
+      numbers.push_back(std::invoke(figure, things[begin]));
+      continue;
+    }
+    double sum = 0;
+    double most = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto value = static_cast<double>(std::invoke(figure, things[i]));
+      sum += value;
+      most = std::max(most, value);
+    }
+    numbers.push_back(merge == Merge::most ? most : sum / static_cast<double>(end - begin));
+  }
+  return numbers;
+}
+
+template <typename Thing, typename Seconds>
+json phases_of(const std::vector<Thing>& things, Seconds seconds) {
+  json phases = json::array();
+  for (std::size_t p = 0; p < phase_names.size(); ++p)
+    phases.push_back(series(things, Merge::mean, [&](const Thing& thing) { return (thing.*seconds)[p]; }));
+  return phases;
+}
+
+json dp_json(const std::vector<DpRankTotals>& ranks) {
+  const auto of = [&](auto member) { return series(ranks, Merge::mean, member); };
+  return {{"number", ranks.size()},
+          {"group", neighbours_of(ranks.size())},
+          {"samples", of(&DpRankTotals::samples)},
+          {"tokens", of(&DpRankTotals::tokens)},
+          {"rows", of(&DpRankTotals::rows)},
+          {"cost", of(&DpRankTotals::cost)},
+          {"cost_before", of(&DpRankTotals::cost_before)},
+          {"tokens_before", of(&DpRankTotals::tokens_before)},
+          {"time", of(&DpRankTotals::time)},
+          {"waits_at_end", of(&DpRankTotals::waits_at_end)},
+          {"waits_at_each", of(&DpRankTotals::waits_at_each)}};
+}
+
+json points_json(const std::vector<StepPoint>& points) {
+  const auto mean = [&](auto member) { return series(points, Merge::mean, member); };
+  const auto most = [&](auto member) { return series(points, Merge::most, member); };
+  return {{"number", points.size()},
+          {"group", neighbours_of(points.size())},
+          {"step", series(points, Merge::first, &StepPoint::step)},
+          {"samples", mean(&StepPoint::samples)},
+          {"tokens", mean(&StepPoint::tokens)},
+          {"rows", mean(&StepPoint::rows)},
+          {"padded_rows", mean(&StepPoint::padded_rows)},
+          {"micro_batches", most(&StepPoint::micro_batches)},
+          {"lower_bound", most(&StepPoint::lower_bound)},
+          {"before", most(&StepPoint::max_over_mean_before)},
+          {"dp", most(of_balance<&StepBalance::dp_max_over_mean>)},
+          {"each", most(of_balance<&StepBalance::step_max_over_mean>)},
+          {"seconds", phases_of(points, &StepPoint::seconds)},
+          {"slowest", phases_of(points, &StepPoint::slowest)},
+          {"waited", mean(&StepPoint::waited)},
+          {"sent_bytes", mean(&StepPoint::sent_bytes)},
+          {"peak_bytes", most(&StepPoint::peak_bytes)}};
+}
+
+json kept_json(const KeptStep& step) {
+  json ranks = json::array();
+  for (std::size_t r = 0; r < step.dp_ranks.size(); ++r) {
+    const DpRankPicture& rank = step.dp_ranks[r];
+    if (rank.micro_batches.empty()) continue;
+    json micro_batches = json::array();
+    for (const MicroBatchPicture& m : rank.micro_batches)
+      micro_batches.push_back(
+          {m.samples, m.tokens, m.rows, m.cost, m.longest, m.mini_batch, m.first_rank, m.ranks});
+    ranks.push_back({{"rank", r}, {"speed", rank.speed}, {"micro_batches", std::move(micro_batches)}});
+  }
+  return {{"step", step.step},
+          {"waiting", step.waiting},
+          {"number", step.dp_ranks.size()},
+          {"ranks", std::move(ranks)}};
+}
+
+json ranks_json(const std::vector<RankPicture>& ranks) {
+  return {{"number", ranks.size()},
+          {"group", neighbours_of(ranks.size())},
+          {"seconds", phases_of(ranks, &RankPicture::seconds)},
+          {"waited", series(ranks, Merge::mean, &RankPicture::waited)},
+          {"peak_bytes", series(ranks, Merge::most, &RankPicture::peak_bytes)},
+          {"sent_bytes", series(ranks, Merge::mean, &RankPicture::sent_bytes)},
+          {"kept_bytes", series(ranks, Merge::mean, &RankPicture::kept_bytes)}};
+}
+
+json totals_json(const RunPicture& run) {
+  const PassFigures total = run.totals().total();
+  json totals{{"steps", run.totals().passes()},
+              {"longest_time", run.longest_time()},
+              {"meeting_time", run.meeting_time()},
+              {"mean_time", run.mean_time()}};
+  for_each_figure([&](const auto& figure) {
+    if (figure.page == nullptr) return;
+    const auto& value = std::invoke(figure.of, total);
+    if (figure.adds == Adds::as_mean) {
+      totals[figure.page] = {{"mean", value}, {"worst", std::invoke(figure.of, run.totals().most())}};
+    } else {
+      totals[figure.page] = value;
+    }
+  });
+  return totals;
+}
+
+json planning_json(const PlanningPicture& planning) {
+  json reasons = json::array();
+  for (const RepeatReason& reason : repeat_reasons) reasons.push_back(reason.words);
+  return {{"cap", planning.cap},
+          {"alignment", planning.alignment},
+          {"cost", planning.cost},
+          {"preset", planning.preset},
+          {"pads", planning.pads_micro_batches},
+          {"shares", planning.shares_prefixes},
+          {"repeat_reasons", reasons}};
+}
+
+json profile_json(const RunPicture& run, const RunCircumstances& circumstances) {
+  json advice = json::array();
+  for (const Advice& a : advice_on(run, circumstances))
+    advice.push_back({{"share", a.share}, {"what", a.what}, {"why", a.why}, {"then", a.then}});
+  json kept = json::array();
+  for (const KeptStep& step : run.kept_steps()) kept.push_back(kept_json(step));
+  json links;
+  if (run.links()) {
+    links = {{"ranks", run.links()->ranks},
+             {"per_line", run.links()->ranks_per_line},
+             {"bytes", run.links()->bytes}};
+  }
+  return {{"name", run.profile()},
+          {"planning", planning_json(run.planning())},
+          {"totals", totals_json(run)},
+          {"advice", std::move(advice)},
+          {"lengths",
+           {{"width", run.lengths().width()},
+            {"samples", run.lengths().samples()},
+            {"tokens", run.lengths().tokens()},
+            {"shortest", run.lengths().shortest()},
+            {"longest", run.lengths().longest()}}},
+          {"dp", dp_json(run.dp_ranks())},
+          {"points", points_json(run.points())},
+          {"kept", std::move(kept)},
+          {"ranks", ranks_json(run.ranks())},
+          {"links", std::move(links)}};
+}
+
+/// What the script calls a kind of page, and what readers do.
+std::pair<const char*, const char*> words_for(PageSubject::Kind kind) {
+  switch (kind) {
+    case PageSubject::Kind::run:
+      return {"run", "Report of a run"};
+    case PageSubject::Kind::plan:
+      return {"plan", "Plan of a step"};
+    case PageSubject::Kind::comparison:
+      break;
+  }
+  return {"comparison", "Ways to plan a step"};
+}
+
 }  // namespace
 
 std::string html_page(const PageSubject& subject, std::span<const RunPicture> profiles) {
@@ -63,6 +244,28 @@ std::string html_page(const PageSubject& subject, std::span<const RunPicture> pr
     left.remove_prefix(end + 2);
   }
   return page += left;
+}
+
+std::string title_of(const PageSubject& subject) {
+  const std::string title = words_for(subject.kind).second;
+  return subject.name.empty() ? title : title + ": " + subject.name;
+}
+
+nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture> profiles) {
+  json all = json::array();
+  for (const RunPicture& run : profiles) all.push_back(profile_json(run, subject.circumstances));
+  return {{"kind", words_for(subject.kind).first},
+          {"title", title_of(subject)},
+          {"sources", subject.sources},
+          {"date", subject.date},
+          {"version", subject.version},
+          {"mesh", to_json(subject.mesh)},
+          {"seconds", subject.circumstances.seconds},
+          {"phases", phase_names},
+          {"ways", subject.ways},
+          {"conclusion", subject.conclusion},
+          {"arrivals", arrivals_json(subject.arrivals)},
+          {"profiles", std::move(all)}};
 }
 
 }  // namespace evenkeel

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "io/files/appended_file.hpp"
+#include "io/files/output_file.hpp"
 #include "report/step_figures.hpp"
 
 namespace evenkeel {

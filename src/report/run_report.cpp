@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "base/utf8.hpp"
 #include "page/arrivals.hpp"
 #include "page/html_page.hpp"
 

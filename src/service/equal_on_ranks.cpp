@@ -13,7 +13,7 @@
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace boost::serialization {
 

@@ -11,7 +11,7 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/shared_groups.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "exchange/samples/field_volume.hpp"
+#include "exchange/samples/exchange_figures.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "plan/settings/measured_cost.hpp"
 #include "plan/strategies/automatic.hpp"

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/byte_hash.hpp"
 #include "base/hash.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
@@ -12,7 +11,7 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "plan/schedule/row_conventions.hpp"
 #include "plan/transfer/row_cuts.hpp"
-#include "plan/units/told_segments.hpp"
+#include "plan/units/segments.hpp"
 
 namespace evenkeel {
 namespace {

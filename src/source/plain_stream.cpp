@@ -9,7 +9,7 @@
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/batch_schedule.hpp"
-#include "io/files/read_ahead.hpp"
+#include "io/files/input_file.hpp"
 #include "mesh/fail_together.hpp"
 #include "mesh/nodes.hpp"
 #include "plan/schedule/selection.hpp"

@@ -1,6 +1,12 @@
+// What a DataService does with a SampleStream, which its own room does not know.
 #include "evenkeel/source/sample_stream.hpp"
 
+#include <cstdint>
+#include <string>
+#include <utility>
+
 #include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/service/data_service.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/arriving/arriving_stream.hpp"
 #include "source/plain_stream.hpp"
@@ -69,6 +75,19 @@ void SampleStream::wait_again() noexcept {
 
 void SampleStream::describe(ServiceState& state) {
   stream_->describe(state);
+}
+
+void DataService::require_same_sources(SampleStream& samples) {
+  if (!has_unchecked_sources()) return;
+  ServiceState now;
+  samples.describe(now);
+  require_sources(now);
+}
+
+Steps DataService::steps(SampleStream& samples, std::string profile) {
+  require_same_sources(samples);
+  return steps([&samples](std::int64_t step) { return samples.read(step); }, samples.num_steps(),
+               std::move(profile));
 }
 
 }  // namespace evenkeel

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <variant>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 
 namespace evenkeel::stream {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "evenkeel/plan/filter.hpp"
-#include "plan/settings/arrival_limits.hpp"
+#include "plan/settings/checks.hpp"
 
 namespace evenkeel::stream {
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <numeric>
 
-#include "balance/bins/estimated_time.hpp"
+#include "balance/quality.hpp"
 #include "base/narrow.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/plan_quality.hpp"

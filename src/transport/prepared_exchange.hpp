@@ -5,13 +5,11 @@
 
 #include "evenkeel/mesh/communicator.hpp"
 #include "mesh/fail_together.hpp"
-#include "transport/messages/leader_rounds.hpp"
 #include "transport/messages/message_exchange.hpp"
-#include "transport/messages/messages.hpp"
+#include "transport/messages/node_aggregation.hpp"
 #include "transport/shared/node_memory.hpp"
 #include "transport/shared/shared_transfer.hpp"
 #include "transport/staged/staged_exchange.hpp"
-#include "transport/staged/staged_views.hpp"
 
 namespace evenkeel {
 

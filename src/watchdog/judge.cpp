@@ -7,8 +7,8 @@
 #include <sstream>
 #include <utility>
 
-#include "base/printable.hpp"
-#include "base/text_table.hpp"
+#include "base/text_layout.hpp"
+#include "base/utf8.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {

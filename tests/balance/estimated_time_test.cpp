@@ -1,4 +1,4 @@
-#include "balance/bins/estimated_time.hpp"
+#include "balance/quality.hpp"
 
 #include <gtest/gtest.h>
 

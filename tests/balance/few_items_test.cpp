@@ -1,4 +1,4 @@
-#include "balance/partition/few_items.hpp"
+#include "balance/context/task.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "balance/groups/grouped_items.hpp"
+#include "balance/groups/group_balance.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "balance/partition/refine.hpp"
+#include "balance/partition/item_exchange.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,8 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "base/byte_hash.hpp"
-
 namespace evenkeel {
 namespace {
 

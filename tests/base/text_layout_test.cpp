@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/text_table.hpp"
-
 namespace evenkeel {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "base/text/token_unit.hpp"
+#include "base/text/units.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "config/fixtures.hpp"
 #include "config/refusal.hpp"
 #include "config/schema.hpp"

@@ -11,7 +11,6 @@
 #include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/gather/field_agreement.hpp"
-#include "exchange/gather/field_sum_gather.hpp"
 #include "exchange/gather/row_count_gather.hpp"
 #include "support/made_up_batch.hpp"
 

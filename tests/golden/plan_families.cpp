@@ -12,7 +12,6 @@
 #include "pack/mindspeed_cp.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
-#include "plan/reference/roll_batch_balance.hpp"
 #include "plan/transfer/restore_order.hpp"
 
 namespace evenkeel::golden {

@@ -1,4 +1,4 @@
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

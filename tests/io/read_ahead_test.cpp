@@ -1,4 +1,4 @@
-#include "io/files/read_ahead.hpp"
+#include "io/files/input_file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

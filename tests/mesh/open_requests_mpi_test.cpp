@@ -1,4 +1,4 @@
-#include "mesh/open_requests.hpp"
+#include "mesh/mpi_call.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,4 +1,4 @@
-#include "report/trace_file.hpp"
+#include "report/step_trace.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/step/sample_filter.hpp"
+#include "service/step/sample_checks.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -19,7 +19,7 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "source/arriving.hpp"
-#include "source/arriving/waiting_note.hpp"
+#include "source/arriving/patience.hpp"
 #include "support/error_message.hpp"
 #include "support/scratch_folder.hpp"
 #include "support/service_ahead.hpp"

@@ -22,7 +22,6 @@
 #include "source/arriving/heartbeats.hpp"
 #include "source/arriving/patience.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
-#include "source/arriving/waiting_note.hpp"
 
 namespace evenkeel::changed_while_forming_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "plan/units/told_segments.hpp"
+#include "plan/units/segments.hpp"
 #include "support/error_message.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
-#include "plan/reference/roll_batch_balance.hpp"
+#include "plan/reference/micro_batches.hpp"
 #include "plan/transfer/restore_order.hpp"
 
 namespace evenkeel::python {

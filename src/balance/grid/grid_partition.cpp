@@ -1,7 +1,9 @@
 #include "balance/grid/grid_partition.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +14,6 @@
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
-
 namespace {
 
 CellGrid improved(CellGrid grid, const ExchangeRules& rules) {
@@ -38,6 +39,124 @@ Partition row_after_row(CellGrid& grid) {
   return Partition(std::move(items), std::move(offsets)).with_sorted_items();
 }
 
+/// The columns whose cells differ most come first: what they leave uneven, later ones mend.
+std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
+  std::vector<std::size_t> columns(grid.columns());
+  std::iota(columns.begin(), columns.end(), std::size_t{0});
+  std::ranges::stable_sort(columns, std::ranges::greater{}, [&](std::size_t j) {
+    const auto [cheapest, costliest] = std::ranges::minmax(grid.column(j), {}, &ItemGroup::cost);
+    return costliest.cost - cheapest.cost;
+  });
+  return columns;
+}
+
+/// Assigns each column's cells to the rows, the costliest to the row that has least so far.
+void deal_columns(CellGrid& grid) {
+  std::vector<std::pair<Cost, std::size_t>> rows;
+  for (std::size_t row = 0; row < grid.rows; ++row) rows.emplace_back(0, row);
+  for (const std::size_t j : columns_by_spread(grid)) {
+    const auto first = grid.cells.begin() + static_cast<std::ptrdiff_t>(j * grid.rows);
+    std::vector<ItemGroup> cells(std::make_move_iterator(first),
+                                 std::make_move_iterator(first + static_cast<std::ptrdiff_t>(grid.rows)));
+    std::ranges::stable_sort(cells, std::ranges::greater{}, &ItemGroup::cost);
+    std::ranges::sort(rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].first += cells[i].cost;
+      grid.at(rows[i].second, j) = std::move(cells[i]);
+    }
+  }
+}
+
+/// Exchanges between the costliest row and a cheap one.
+class RowExchanges {
+ public:
+  RowExchanges(CellGrid& grid, const ExchangeRules& rules) : grid_(grid), rules_(rules) {
+    for (std::size_t j = 0; j < grid.columns(); ++j) peaks_.push_back(grid.peak(j));
+    const std::vector<Cost> sums = grid.row_costs();
+    for (std::size_t row = 0; row < sums.size(); ++row) by_cost_.emplace(sums[row], row);
+    for (const ItemGroup& cell : grid.cells) budget_ += 8 * static_cast<std::int64_t>(cell.items.size());
+  }
+
+  void run(Cost goal) {
+    while (budget_ > 0 && !is_close(by_cost_.rbegin()->first, goal) && improve_dearest()) {
+    }
+  }
+
+ private:
+  bool improve_dearest() {
+    constexpr int most_tries = 8;
+    int tries = 0;
+    const auto [dear, giver] = *by_cost_.rbegin();
+    for (const auto& cheap_row : by_cost_) {
+      const auto [cheap, receiver] = cheap_row;
+      if (dear - cheap < 2 || tries++ == most_tries) return false;
+      const Cost shifted = improve(giver, receiver, dear - cheap);
+      if (shifted == 0) continue;
+      by_cost_.erase({dear, giver});
+      by_cost_.erase({cheap, receiver});
+      by_cost_.emplace(dear - shifted, giver);
+      by_cost_.emplace(cheap + shifted, receiver);
+      return true;
+    }
+    return false;
+  }
+
+  /// Brings cost from one row to another, less than the gap between them; returns how much.
+  Cost improve(std::size_t giver, std::size_t receiver, Cost gap) {
+    const std::optional<std::size_t> column = best_swap(giver, receiver, gap);
+    const Cost by_swap = column ? difference(giver, receiver, *column) : 0;
+    const bool is_good = by_swap >= gap / 4 && by_swap <= gap - gap / 4;
+    if (!is_good) {
+      const Cost by_items = exchange_items(giver, receiver, gap);
+      if (by_items > 0) return by_items;
+    }
+    if (column) std::swap(grid_.at(giver, *column), grid_.at(receiver, *column));
+    return by_swap;
+  }
+
+  [[nodiscard]] Cost difference(std::size_t giver, std::size_t receiver, std::size_t j) const {
+    return grid_.at(giver, j).cost - grid_.at(receiver, j).cost;
+  }
+
+  /// The column where swapping the rows' cells brings their sums nearest to each other.
+  std::optional<std::size_t> best_swap(std::size_t giver, std::size_t receiver, Cost gap) {
+    budget_ -= static_cast<std::int64_t>(grid_.columns());
+    std::optional<std::size_t> best;
+    Cost largest_gain = 0;
+    for (std::size_t j = 0; j < grid_.columns(); ++j) {
+      const Cost shift = difference(giver, receiver, j);
+      const Cost gain = std::min(shift, gap - shift);
+      if (gain <= largest_gain) continue;
+      largest_gain = gain;
+      best = j;
+    }
+    return best;
+  }
+
+  Cost exchange_items(std::size_t giver, std::size_t receiver, Cost gap) {
+    for (std::size_t j = 0; j < grid_.columns(); ++j) {
+      ItemGroup& from = grid_.at(giver, j);
+      ItemGroup& into = grid_.at(receiver, j);
+      const Cost most = std::min(gap - 1, peaks_[j] - into.cost);
+      if (most < 1) continue;
+      constexpr std::int64_t overhead = 16;  // of a search, in items looked at
+      budget_ -= static_cast<std::int64_t>(from.items.size() + into.items.size()) + overhead;
+      const Cost before = into.cost;
+      const auto found = find_exchange(from, into, {std::min(gap, 2 * most), most}, rules_);
+      if (!found) continue;
+      found->apply(from, into, rules_);
+      return into.cost - before;
+    }
+    return 0;
+  }
+
+  CellGrid& grid_;
+  const ExchangeRules& rules_;
+  std::int64_t budget_ = 1 << 20;                   ///< items that may still be looked at
+  std::vector<Cost> peaks_;                         ///< what no cell of a column may pass
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< every row
+};
+
 }  // namespace
 
 Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLimits limits,
@@ -57,6 +176,11 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
     if (figures_of(grid) < figures_of(best)) best = std::move(grid);
   }
   return row_after_row(best);
+}
+
+void even_out_rows(CellGrid& grid, const ExchangeRules& rules) {
+  deal_columns(grid);
+  RowExchanges(grid, rules).run(balance_checks::ceil_div(grid.total(), static_cast<std::int64_t>(grid.rows)));
 }
 
 }  // namespace evenkeel

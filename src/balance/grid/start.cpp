@@ -7,9 +7,8 @@
 
 #include "balance/bins/capped_partition.hpp"
 #include "balance/checks.hpp"
-#include "balance/partition/differencing_limit.hpp"
+#include "balance/partition/item_order.hpp"
 #include "balance/partition/lpt.hpp"
-#include "balance/partition/picked_items.hpp"
 #include "cost/sum_limit.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 

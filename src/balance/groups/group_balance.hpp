@@ -17,4 +17,15 @@ namespace evenkeel {
 [[nodiscard]] Partition balance_whole_groups(std::span<const Cost> costs, std::span<const std::uint64_t> keys,
                                              std::int64_t k, GroupSize groups_per_part = GroupSize::equal);
 
+/// Each item in the group that is named for it, in the order in which items stand. Preconditions: as many
+/// groups are named, each 0 .. groups - 1. O(items + groups).
+///
+/// Example: items {5, 7, 9} with groups {1, 0, 1} of two are {7} and {5, 9}.
+[[nodiscard]] Partition partition_by_group(std::span<const Item> items,
+                                           std::span<const std::int32_t> group_of_each, std::int64_t groups);
+
+/// Halves the costliest group of two items or more by Karmarkar-Karp until there are k groups, then adds
+/// empty ones. The groups keep their places, new ones follow. Precondition: `start` has k groups or fewer.
+[[nodiscard]] Partition split_groups(const Partition& start, std::span<const Cost> costs, std::int64_t k);
+
 }  // namespace evenkeel

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "balance/groups/exchanges.hpp"
-#include "balance/partition/differencing_limit.hpp"
 #include "balance/partition/lpt.hpp"
 #include "balance/quality.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"

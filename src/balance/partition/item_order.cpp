@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "balance/radix_sort.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
 

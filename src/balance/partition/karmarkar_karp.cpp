@@ -10,7 +10,6 @@
 
 #include "balance/checks.hpp"
 #include "balance/partition/item_order.hpp"
-#include "balance/radix_sort.hpp"
 #include "base/narrow.hpp"
 #include "evenkeel/base/assertions.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "evenkeel/balance/partition.hpp"
@@ -24,5 +25,8 @@ namespace evenkeel {
 /// 0 when there are no items.
 [[nodiscard]] Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k,
                                                          Cost cap);
+
+/// Free differencing is O(n k) at worst, seconds for more groups than this.
+inline constexpr std::int64_t most_differenced_groups = 1 << 14;
 
 }  // namespace evenkeel

@@ -5,12 +5,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "buffer/buffer.hpp"
 #include "buffer/intake/spooled_body.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -62,5 +64,9 @@ void answer(httplib::Response& response, const Error& error);
 /// memory, or if it does not come. Throws IoError if there is no memory.
 [[nodiscard]] std::optional<SpooledBody> receive(const httplib::Request& request, httplib::Response& response,
                                                  BodyReader& reader, std::int64_t most, InFlight& in_flight);
+
+/// A buffer's calls (docs/streams.md has them). The buffer stays as long as an
+/// answer is being sent.
+[[nodiscard]] HttpAnswer answers_of(std::shared_ptr<Buffer> buffer);
 
 }  // namespace evenkeel

@@ -13,7 +13,7 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/sample_fields.hpp"
 #include "plan/schedule/row_conventions.hpp"
-#include "plan/units/told_segments.hpp"
+#include "plan/units/segments.hpp"
 #include "stream/json_integer.hpp"
 
 namespace evenkeel {

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "base/byte_hash.hpp"
+#include "base/hash.hpp"
 #include "buffer/intake/acceptance.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"

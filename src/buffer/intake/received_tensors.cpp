@@ -6,11 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "base/byte_hash.hpp"
+#include "base/hash.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/safetensors/safetensors.hpp"
-#include "io/samples/field_kinds.hpp"
 #include "io/samples/sample_tensors.hpp"
 
 // Requests of safetensors: each sample is kept as a safetensors file of its own, so that it can be read

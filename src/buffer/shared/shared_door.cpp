@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "buffer/buffer.hpp"
-#include "buffer/http/buffer_answers.hpp"
+#include "buffer/http/answers.hpp"
 #include "buffer/http/front.hpp"
 #include "buffer/shared/forwarder.hpp"
 #include "evenkeel/base/error.hpp"

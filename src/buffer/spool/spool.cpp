@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/printable.hpp"
+#include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/input_file.hpp"
 

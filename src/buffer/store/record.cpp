@@ -3,7 +3,6 @@
 #include <array>
 #include <span>
 
-#include "base/byte_hash.hpp"
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "io/files/system_error.hpp"
 
 namespace evenkeel {

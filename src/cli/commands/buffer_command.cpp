@@ -11,10 +11,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/printable.hpp"
-#include "base/text/byte_unit.hpp"
 #include "base/text/host_port.hpp"
+#include "base/text/units.hpp"
 #include "base/text_layout.hpp"
+#include "base/utf8.hpp"
 #include "buffer/buffer.hpp"
 #include "buffer/door.hpp"
 #include "buffer/redis/redis_address.hpp"
@@ -22,7 +22,7 @@
 #include "buffer/store/store.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/option_values.hpp"
-#include "cli/terminal/standard_output.hpp"
+#include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::cli {

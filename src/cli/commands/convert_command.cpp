@@ -12,17 +12,16 @@
 #include <string_view>
 #include <vector>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "base/utf8.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/launcher.hpp"
 #include "cli/option_values.hpp"
-#include "cli/source_kind.hpp"
 #include "cli/terminal/progress.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/source/sample_source.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "io/samples/sample_writer.hpp"
 
 namespace evenkeel::cli {

@@ -12,20 +12,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "base/utf8.hpp"
 #include "buffer/door.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
-#include "cli/source_kind.hpp"
 #include "cli/terminal/progress.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/source/sample_stream.hpp"
 #include "mesh/one_process.hpp"
 #include "report/reported_source.hpp"
-#include "source/arriving/waiting_note.hpp"
+#include "source/arriving/patience.hpp"
 #include "source/feed/feeder.hpp"
 
 namespace evenkeel::cli {

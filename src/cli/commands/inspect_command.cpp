@@ -5,9 +5,8 @@
 #include <memory>
 #include <set>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
-#include "base/text_table.hpp"
+#include "base/utf8.hpp"
 #include "buffer/door.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/inspect/inspect.hpp"

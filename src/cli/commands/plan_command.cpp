@@ -8,9 +8,7 @@
 #include <optional>
 
 #include "balance/quality.hpp"
-#include "base/text/time_now.hpp"
 #include "base/text_layout.hpp"
-#include "base/text_table.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
@@ -23,12 +21,12 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "page/html_page.hpp"
 #include "page/step_picture.hpp"
 #include "plan/assign/dp_assignment.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
-#include "plan/settings/encoder_costs.hpp"
+#include "plan/settings/field_costs.hpp"
 #include "plan/strategies/automatic.hpp"
 #include "plan/strategies/strategy.hpp"
 

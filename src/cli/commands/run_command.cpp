@@ -17,11 +17,10 @@
 #include "cli/prometheus_metrics.hpp"
 #include "cli/rank_failures.hpp"
 #include "cli/terminal/progress.hpp"
-#include "cli/terminal/standard_output.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "job/job.hpp"
 #include "mesh/fail_together.hpp"
-#include "source/arriving/waiting_note.hpp"
+#include "source/arriving/patience.hpp"
 #include "source/files/input_files.hpp"
 
 namespace evenkeel::cli {

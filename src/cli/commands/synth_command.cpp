@@ -3,8 +3,8 @@
 #include <iostream>
 #include <limits>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
+#include "base/utf8.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/option_values.hpp"
 #include "io/jsonl/writer.hpp"

@@ -1,9 +1,15 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include "base/utf8.hpp"
 
 namespace evenkeel::cli {
 
@@ -33,5 +39,17 @@ namespace evenkeel::cli {
 
 /// Returns the mean, quantiles and a histogram of some lengths, for people. `lengths` need not be sorted.
 [[nodiscard]] std::string length_statistics(std::vector<std::int64_t> lengths);
+
+/// Lines of a name and a value, one below the other, as `inspect` shows them.
+class LabelledLines {
+ public:
+  void line(std::string_view name, const std::string& value) {
+    text_ += fmt::format("  {:<14} {}\n", name, printable(value));
+  }
+  [[nodiscard]] std::string text() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
 
 }  // namespace evenkeel::cli

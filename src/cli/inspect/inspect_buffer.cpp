@@ -13,7 +13,6 @@
 #include "buffer/door_json.hpp"
 #include "buffer/job_client.hpp"
 #include "buffer/store/store.hpp"
-#include "cli/inspect/labelled_lines.hpp"
 #include "evenkeel/base/error.hpp"
 #include "page/arrivals.hpp"
 

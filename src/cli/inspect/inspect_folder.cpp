@@ -1,10 +1,10 @@
-#include "cli/inspect/inspect.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.hpp"
 #include "base/text_layout.hpp"
-#include "cli/inspect/labelled_lines.hpp"
+#include "base/utf8.hpp"
+#include "cli/inspect/inspect.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
 #include "job/output/run_lock.hpp"
@@ -134,6 +134,27 @@ std::string files_text(RunOutput output, const Found& found) {
   return number_of(std::ssize(found.steps), "step") + ", " + files;
 }
 
+constexpr std::int64_t widest_bar = 40;
+
+std::int64_t quantile(const std::vector<std::int64_t>& sorted, double part) {
+  return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
+}
+
+// Counts by the power of two a length is below.
+std::string histogram(const std::vector<std::int64_t>& sorted) {
+  std::map<int, std::int64_t> counts;
+  for (const std::int64_t length : sorted)
+    ++counts[static_cast<int>(std::bit_width(static_cast<std::uint64_t>(length)))];
+  const std::int64_t most =
+      std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->second;
+  std::string text;
+  for (const auto& [bits, count] : counts) {
+    const auto bar = static_cast<std::size_t>((count * widest_bar + most - 1) / most);
+    text += fmt::format("  < {:<8} {:>8}  {}\n", std::int64_t{1} << bits, count, std::string(bar, '#'));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string describe_run_folder(const fs::path& folder) {
@@ -233,6 +254,17 @@ std::string explain_state_in(const fs::path& folder) {
   lines.line("state", is_locked(folder) ? "of a job that is running" : "of a job that is not running");
   add_state(read_state(folder / StateFolder::file_name), lines);
   return std::move(lines).text();
+}
+
+std::string length_statistics(std::vector<std::int64_t> lengths) {
+  if (lengths.empty()) return "  no samples\n";
+  std::ranges::sort(lengths);
+  const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  const double mean = static_cast<double>(sum) / static_cast<double>(lengths.size());
+  return fmt::format("  min {}  p50 {}  p90 {}  p99 {}  max {}  mean {:.1f}  sum {}\n", lengths.front(),
+                     quantile(lengths, 0.5), quantile(lengths, 0.9), quantile(lengths, 0.99), lengths.back(),
+                     mean, sum) +
+         histogram(lengths);
 }
 
 }  // namespace evenkeel::cli

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/text_layout.hpp"
-#include "base/text_table.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/samples/lengths_file.hpp"
 #include "stream/former.hpp"

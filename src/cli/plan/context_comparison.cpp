@@ -12,7 +12,6 @@
 
 #include "balance/context/speeds.hpp"
 #include "base/text_layout.hpp"
-#include "base/text_table.hpp"
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/plan/step_plan.hpp"

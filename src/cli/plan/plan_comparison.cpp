@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/text_layout.hpp"
-#include "base/text_table.hpp"
 #include "cli/plan/plan_figures.hpp"
 
 namespace evenkeel::cli {

@@ -4,15 +4,95 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/id_range.hpp"
 #include "base/text_layout.hpp"
 #include "page/pass_figures.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
-#include "plan/pipeline/simulated_step.hpp"
+#include "plan/pipeline/pipeline_schedule.hpp"
+#include "plan/strategies/flexible_groups.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {
+namespace {
+
+/// A micro-batch of some rank's, with its number among those of its group.
+struct Numbered {
+  const MicroBatchPlan* micro_batch = nullptr;
+  std::int64_t wave = -1;
+};
+
+/// All micro-batches that are not empty, once each, and which of them each DP rank runs in which order.
+class NumberedMicroBatches {
+ public:
+  NumberedMicroBatches(const StepPlan& plan, bool in_waves) {
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+      add(plan.ranks[r], DpRank{static_cast<int>(r)}, in_waves);
+  }
+
+  [[nodiscard]] const std::vector<Numbered>& all() const noexcept { return all_; }
+  [[nodiscard]] const std::vector<std::vector<std::size_t>>& of_ranks() const noexcept { return of_ranks_; }
+
+ private:
+  using Group = std::pair<int, int>;
+
+  void add(const DpRankPlan& rank, DpRank number, bool in_waves) {
+    std::vector<std::size_t>& own = of_ranks_.emplace_back();
+    std::map<Group, std::size_t> seen;
+    for (std::size_t at = 0; at < rank.micro_batches.size(); ++at) {
+      const MicroBatchPlan& m = rank.micro_batches[at];
+      if (m.empty()) continue;
+      const Group group{m.context.first.value(), m.context.size};
+      std::vector<std::size_t>& of_group = of_groups_[group];
+      if (m.is_led_by(number)) {
+        of_group.push_back(all_.size());
+        all_.push_back({&m, in_waves ? static_cast<std::int64_t>(at) : -1});
+      }
+      own.push_back(of_group[seen[group]++]);
+    }
+  }
+
+  std::vector<Numbered> all_;
+  std::map<Group, std::vector<std::size_t>> of_groups_;
+  std::vector<std::vector<std::size_t>> of_ranks_;
+};
+
+nlohmann::json json_of(const LengthTable& table, const Numbered& numbered) {
+  const MicroBatchPlan& m = *numbered.micro_batch;
+  nlohmann::json samples = nlohmann::json::array();
+  for (const EntryId entry : m.entries) samples.push_back(table[entry].shape.id.value());
+  return {
+      {"first_rank", m.context.first.value()}, {"size", m.context.size}, {"wave", numbered.wave},
+      {"samples", std::move(samples)},         {"tokens", m.tokens},     {"aligned_tokens", m.aligned_tokens},
+      {"mini_batch", m.mini_batch.value()},    {"time", m.cost}};
+}
+
+/// What groups of one size have.
+struct OfSize {
+  std::int64_t micro_batches = 0;
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+  std::int64_t longest = 0;
+};
+
+std::map<int, OfSize> by_size(const LengthTable& table, const NumberedMicroBatches& numbered) {
+  std::map<int, OfSize> sizes;
+  for (const Numbered& each : numbered.all()) {
+    OfSize& of_size = sizes[each.micro_batch->context.size];
+    ++of_size.micro_batches;
+    of_size.samples += std::ssize(each.micro_batch->entries);
+    of_size.tokens += each.micro_batch->tokens;
+    for (const EntryId entry : each.micro_batch->entries)
+      of_size.longest = std::max<std::int64_t>(of_size.longest, table[entry].shape.length());
+  }
+  return sizes;
+}
+
+}  // namespace
 
 std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings) {
   const auto step = simulated_step(plan, settings);
@@ -54,6 +134,49 @@ std::optional<ShapedPlan> shaped_plan(const StepProblem& problem, const StepPlan
     shaped.padding += (rows - needed.rows) * needed.cp;
   }
   return shaped;
+}
+
+std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds) {
+  using enum TextTable::Align;
+  const PlanSettings& settings = problem.settings;
+  const bool ranks_meet = strategy_of(settings).ranks_meet();
+  const NumberedMicroBatches numbered(plan, ranks_meet);
+  TextTable table({{"ranks of a group", right},
+                   {"micro-batches", right},
+                   {"samples", right},
+                   {"tokens", right},
+                   {"longest sample", right}});
+  for (const auto& [size, of_size] : by_size(problem.table, numbered))
+    table.add({grouped(size), grouped(of_size.micro_batches), grouped(of_size.samples),
+               grouped(of_size.tokens), grouped(of_size.longest)});
+  const Cost end = end_of(plan, ranks_meet);
+  const Cost bound = flexible_lower_bound(problem);
+  const std::string heading = fmt::format(
+      "{}, {} on {}, which meet {}: {}, cap {} a rank, planned in {:.4f} s; the last rank ends {:.2f} % "
+      "after the lower bound",
+      counted(problem.table.size(), "sample"), counted(problem.table.num_tokens(), "token"),
+      counted(settings.dp, "DP rank"), ranks_meet ? "at every micro-batch" : "once",
+      counted(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
+      counted(settings.micro_batch.max_tokens, "token"), seconds,
+      bound == 0 ? 0.0 : 100 * (static_cast<double>(end) / static_cast<double>(bound) - 1));
+  return heading + "\n" + table.to_text() + pipeline_line(plan, settings);
+}
+
+nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds) {
+  const bool ranks_meet = strategy_of(problem.settings).ranks_meet();
+  const NumberedMicroBatches numbered(plan, ranks_meet);
+  nlohmann::json micro_batches = nlohmann::json::array();
+  for (const Numbered& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
+  nlohmann::json json = {{"data_ranks", problem.settings.dp},
+                         {"meet", ranks_meet ? "micro_batch" : "step"},
+                         {"num_micro_batches", plan.num_micro_batches()},
+                         {"micro_batches", std::move(micro_batches)},
+                         {"ranks", numbered.of_ranks()},
+                         {"end", end_of(plan, ranks_meet)},
+                         {"lower_bound", flexible_lower_bound(problem)},
+                         {"plan_seconds", seconds}};
+  add_pipeline(json, plan, problem.settings);
+  return json;
 }
 
 }  // namespace evenkeel::cli

@@ -13,7 +13,7 @@
 #include "io/megatron/indexed_dataset.hpp"
 #include "io/samples/lengths_file.hpp"
 #include "plan/schedule/sample_summary.hpp"
-#include "plan/units/told_segments.hpp"
+#include "plan/units/segments.hpp"
 
 namespace evenkeel::cli {
 namespace {

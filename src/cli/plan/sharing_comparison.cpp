@@ -9,14 +9,13 @@
 #include <utility>
 
 #include "base/text_layout.hpp"
-#include "base/text_table.hpp"
 #include "cli/plan/plan_comparison.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/prefix/tree_split.hpp"
 #include "page/pass_figures.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
-#include "plan/pipeline/simulated_step.hpp"
+#include "plan/pipeline/pipeline_schedule.hpp"
 #include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {

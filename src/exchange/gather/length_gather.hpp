@@ -8,7 +8,7 @@
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "exchange/gather/call_key.hpp"
+#include "exchange/gather/field_agreement.hpp"
 #include "plan/schedule/sample_summary.hpp"
 
 namespace evenkeel {

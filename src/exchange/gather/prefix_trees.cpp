@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mesh/fail_together.hpp"
-#include "plan/units/told_segments.hpp"
+#include "plan/units/segments.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

@@ -8,6 +8,9 @@
 
 #include "base/id_range.hpp"
 #include "batch/equal_values.hpp"
+#include "batch/sample_sums.hpp"
+#include "evenkeel/base/error.hpp"
+#include "exchange/samples/transfer_sides.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
 
@@ -92,6 +95,84 @@ class CountsOnTheWay {
   std::size_t words_;  // of a sample
 };
 
+/// The fields that cut others, or themselves.
+std::vector<std::string> fields_that_cut(std::span<const CarriedField> fields) {
+  std::vector<std::string> names;
+  for (const CarriedField& field : fields) {
+    if (field.cut_by == field.name()) names.push_back(field.name());
+  }
+  return names;
+}
+
+/// What one gathering has memory for. An owner's words are, field after field, those of its samples in the
+/// order of the table.
+class CutsOnTheWay {
+ public:
+  CutsOnTheWay(const TransferFrame& frame, std::span<const CarriedField> fields,
+               std::vector<std::string> names)
+      : frame_(frame), fields_(fields) {
+    std::vector<int> sizes(static_cast<std::size_t>(frame.table.size()));
+    for (std::size_t g = 0; g < frame.assignment.groups.size(); ++g) {
+      for (const EntryId entry : frame.assignment.shares[static_cast<std::int64_t>(g)])
+        sizes[entry.index()] = frame.assignment.groups[g].size;
+    }
+    for (std::string& name : names) cuts_.emplace_back(std::move(name), sizes);
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> own_rows(const RaggedBatch& mine, WorldRank rank) const {
+    std::vector<std::int64_t> words;
+    for (const RowCuts& cuts : cuts_) {
+      for (const EntryId entry : ids_below<EntryId>(frame_.table.size())) {
+        if (frame_.table[entry].owner == rank) add_rows(mine, entry, cuts, words);
+      }
+    }
+    return words;
+  }
+
+  /// Takes no memory.
+  [[nodiscard]] std::vector<RowCuts> take(const GatheredLists<std::int64_t>& all,
+                                          std::span<std::size_t> next) noexcept {
+    std::ranges::copy(all.offsets, next.begin());
+    for (RowCuts& cuts : cuts_) {
+      for (const EntryId entry : ids_below<EntryId>(frame_.table.size())) {
+        for (std::int64_t& rows : cuts.rows_of(entry))
+          rows = all.values[next[frame_.table[entry].owner.index()]++];
+      }
+    }
+    return std::move(cuts_);
+  }
+
+ private:
+  void add_rows(const RaggedBatch& mine, EntryId entry, const RowCuts& cuts,
+                std::vector<std::int64_t>& words) const {
+    const LengthEntry& sample = frame_.table[entry];
+    const TokensOfRows tokens = tokens_of_rows(mine.at(cuts.by()), sample.owner_index);
+    for (const CarriedField& field : fields_) {
+      if (field.cut_by != cuts.by()) continue;
+      require_tokens_of_rows(tokens, mine.at(field.name()).samples()[sample.owner_index].size(), sample.shape,
+                             field.name(), cuts.by());
+    }
+    const auto members = static_cast<int>(cuts.rows_of(entry).size());
+    for (int member = 0; member < members; ++member) {
+      std::int64_t& rows = words.emplace_back(0);
+      for (const RowRange& chosen : tokens.with_tokens_of(frame_.tokens_of(entry, CpRank{member})))
+        rows += chosen.size();
+    }
+  }
+
+  const TransferFrame& frame_;
+  std::span<const CarriedField> fields_;
+  std::vector<RowCuts> cuts_;
+};
+
+/// What one gathering of sums has memory for: an owner's sums are those of its first field, then those of the
+/// next.
+struct SumsOnTheWay {
+  std::vector<std::int64_t> mine;
+  std::vector<std::int64_t> all;
+  std::vector<FieldSums> sums;
+};
+
 }  // namespace
 
 std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthTable& table,
@@ -108,6 +189,57 @@ std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthT
   gather_values<std::int64_t>(comm, lists, way->mine, way->all);
   way->sort_by_entry(table, lists.offsets());
   return std::move(way->counts);
+}
+
+std::vector<RowCuts> gather_row_cuts(const Communicator& comm, const StepTransfer& step) {
+  const TransferFrame frame{step.table, step.assignment, step.settings.cp.layout};
+  GuardedWork work;
+  std::vector<std::int64_t> own;
+  std::vector<std::size_t> next;
+  std::optional<CutsOnTheWay> way;
+  work([&] {
+    way.emplace(frame, step.fields, fields_that_cut(step.fields));
+    next.resize(static_cast<std::size_t>(comm.size()) + 1);
+    own = way->own_rows(step.mine, WorldRank{comm.rank()});
+  });
+  const auto all = all_gather_lists<std::int64_t>(comm, own, work.error(), "rows of samples that are cut");
+  return way->take(all, next);
+}
+
+std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthTable& table,
+                                         std::span<const FieldSpec> fields,
+                                         const std::set<std::string>& names, const RaggedBatch& mine) {
+  const auto is_named = [&](const FieldSpec& field) { return names.contains(field.name); };
+  const std::int64_t named = std::ranges::count_if(fields, is_named);
+  if (named == 0) return {};
+  RankLists& lists = RankLists::of(comm);
+  std::ranges::fill(lists.words(), 0);
+  for (const LengthEntry& entry : table.entries()) lists.words()[entry.owner.index()] += named;
+  lists.take_words_as_sizes("sums of a field over the samples of one step");
+  SumsOnTheWay way;
+  together(comm, [&] {
+    const auto entries = static_cast<std::size_t>(table.size());
+    way.all.resize(entries * static_cast<std::size_t>(named));
+    for (const FieldSpec& field : fields) {
+      if (!is_named(field)) continue;
+      way.sums.push_back({field.name, std::vector<std::int64_t>(entries)});
+      if (mine.size() == 0) continue;
+      const std::vector<std::int64_t> own = sums_of_samples(mine, mine.at(field.name));
+      way.mine.insert(way.mine.end(), own.begin(), own.end());
+    }
+  });
+  gather_values<std::int64_t>(comm, lists, way.mine, way.all);
+  for (const EntryId entry : ids_below<EntryId>(table.size())) {
+    const std::size_t owner = table[entry].owner.index();
+    auto at =
+        static_cast<std::size_t>(lists.offsets()[owner]) + static_cast<std::size_t>(table[entry].owner_index);
+    const auto samples = static_cast<std::size_t>(lists.sizes()[owner] / named);
+    for (FieldSums& of_field : way.sums) {
+      of_field.sums[entry.index()] = way.all[at];
+      at += samples;
+    }
+  }
+  return std::move(way.sums);
 }
 
 }  // namespace evenkeel

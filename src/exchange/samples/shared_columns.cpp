@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "plan/plan_serialization.hpp"
-#include "transport/share_values.hpp"
-#include "transport/shared/shared_offer.hpp"
+#include "transport/gather_lists.hpp"
+#include "transport/shared/shared_transfer.hpp"
 
 namespace evenkeel {
 namespace {

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/byte_hash.hpp"
+#include "base/hash.hpp"
 #include "base/id_range.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
-#include "plan/units/told_segments.hpp"
+#include "plan/units/segments.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {

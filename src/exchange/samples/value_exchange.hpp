@@ -7,7 +7,7 @@
 
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "exchange/samples/field_volume.hpp"
+#include "exchange/samples/exchange_figures.hpp"
 #include "exchange/samples/sample_exchange.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/transfer/transfer_plan.hpp"

@@ -4,8 +4,8 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "io/files/line_runs.hpp"
 #include "io/jsonl/base64.hpp"
+#include "io/jsonl/json_lines.hpp"
 
 namespace evenkeel {
 namespace {

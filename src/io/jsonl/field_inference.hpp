@@ -14,7 +14,6 @@
 #include "io/jsonl/json_lines.hpp"
 #include "io/jsonl/rollout_line.hpp"
 #include "io/jsonl/schema.hpp"
-#include "io/jsonl/schema_fields.hpp"
 
 namespace evenkeel {
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/line_runs.hpp"
 #include "io/jsonl/base64.hpp"
 #include "io/jsonl/field_inference.hpp"
 #include "io/jsonl/json_lines.hpp"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/line_runs.hpp"
 #include "io/jsonl/field_inference.hpp"
+#include "io/jsonl/json_lines.hpp"
 #include "io/jsonl/number_list.hpp"
 
 namespace evenkeel {

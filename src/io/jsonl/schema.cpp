@@ -1,8 +1,13 @@
 #include "io/jsonl/schema.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -22,6 +27,111 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout, con
     append(schema, name, infer_field(line, rollout, name, entry.second, told));
   }
   return schema;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& dimensions) {
+  std::string text;
+  for (const std::int64_t d : dimensions) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return "[" + text + "]";
+}
+
+/// One side of a clash: what a line says.
+struct Claim {
+  std::string what;
+  std::int64_t line = 0;
+};
+
+[[noreturn]] void clash(const LineNames& names, const std::string& field, const Claim& first,
+                        const Claim& second) {
+  const auto said = [&](const Claim& claim) { return claim.what + " in " + names.words(claim.line); };
+  throw InputError(names.where(std::max(first.line, second.line)),
+                   "field '" + field + "' " + said(first) + " and " + said(second),
+                   "Give every line the same fields, of one kind and shape");
+}
+
+/// Of the line that decided: the first that shows what is kept.
+std::int64_t line_of(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
+  if (a_shows != b_shows) return a_shows ? a : b;
+  return std::min(a, b);
+}
+
+Claim kind_claim(const FieldView& field) {
+  return {"is a " + std::string(name_of(field.spec.kind)) + " field", field.origin.kind};
+}
+
+/// Puts what both say about the kind into `merged`.
+void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
+  const auto can_be = [](const FieldView& field, FieldKind kind) {
+    return field.spec.kind == kind || (field.kind_open && rule_of(kind).is_cut());
+  };
+  const FieldKind kind = a.kind_open ? b.spec.kind : a.spec.kind;
+  if (!can_be(a, kind) || !can_be(b, kind)) {
+    const bool in_order = a.spec.kind < b.spec.kind;
+    clash(names, a.spec.name, kind_claim(in_order ? a : b), kind_claim(in_order ? b : a));
+  }
+  merged.spec.kind = kind;
+  merged.kind_open = a.kind_open && b.kind_open;
+  merged.origin.kind = line_of(!a.kind_open, a.origin.kind, !b.kind_open, b.origin.kind);
+}
+
+/// Refuses a field whose integers float32, the type that both make together, would round.
+void require_exact_integers(const FieldView& a, const FieldView& b, const LineNames& names) {
+  for (const auto* sides : {&a, &b}) {
+    const FieldView& real = sides == &a ? b : a;
+    if (!sides->wide_integer || real.spec.dtype != DType::float32) continue;
+    throw InputError(names.where(std::max(*sides->wide_integer, real.origin.dtype)),
+                     "field '" + a.spec.name + "' has an integer that float32 would round in " +
+                         names.words(*sides->wide_integer) + " and a real number in " +
+                         names.words(real.origin.dtype),
+                     wide_integer_hint);
+  }
+}
+
+/// Puts what both say about the elements into `merged`, unless one of them has seen none.
+void merge_elements(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
+  if (a.spec.trailing != b.spec.trailing) {
+    const auto shape = [](const FieldView& field) {
+      return Claim{"has rows of shape " + shape_text(field.spec.trailing), field.origin.trailing};
+    };
+    const bool in_order = a.spec.trailing < b.spec.trailing;
+    clash(names, a.spec.name, shape(in_order ? a : b), shape(in_order ? b : a));
+  }
+  const std::optional<DType> dtype = join(a.spec.dtype, b.spec.dtype);
+  if (!dtype) {
+    const bool in_order = a.spec.dtype == DType::boolean;
+    clash(names, a.spec.name, {"is boolean", (in_order ? a : b).origin.dtype},
+          {"is a number", (in_order ? b : a).origin.dtype});
+  }
+  require_exact_integers(a, b, names);
+  merged.spec.dtype = *dtype;
+  merged.origin.trailing = std::min(a.origin.trailing, b.origin.trailing);
+  merged.origin.dtype =
+      line_of(a.spec.dtype == *dtype, a.origin.dtype, b.spec.dtype == *dtype, b.origin.dtype);
+}
+
+/// What two samples say about a field of one name.
+FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) {
+  FieldView merged = a;
+  if (b.wide_integer)
+    merged.wide_integer = std::min(a.wide_integer.value_or(*b.wide_integer), *b.wide_integer);
+  merge_kinds(a, b, names, merged);
+  if (a.element_open != b.element_open) {
+    const FieldView& seen = a.element_open ? b : a;
+    merged.spec.dtype = seen.spec.dtype;
+    merged.spec.trailing = seen.spec.trailing;
+    merged.element_open = false;
+    merged.origin.trailing = seen.origin.trailing;
+    merged.origin.dtype = seen.origin.dtype;
+  } else {
+    merge_elements(a, b, names, merged);
+  }
+  return merged;
+}
+
+std::string_view word_for(LeftOut reason) {
+  constexpr std::array<std::string_view, 5> names{"text", "null", "objects", "empty lists",
+                                                  "made of prompt_ids and response_ids"};
+  return names[static_cast<std::size_t>(reason)];
 }
 
 }  // namespace
@@ -48,6 +158,71 @@ void require_told_fields(const JsonlSchema& schema, const ToldFormats& told, con
         source, "no line has a field '" + name + "', which should be read as " + std::string(name_of(format)),
         "Bring the field, or do not set how it is written");
   }
+}
+
+void append(JsonlSchema& schema, FieldView field) {
+  if (field.kind_open) schema.kind_open.insert(field.spec.name);
+  if (field.element_open) schema.element_open.insert(field.spec.name);
+  if (field.wide_integer) schema.wide_integers.emplace(field.spec.name, *field.wide_integer);
+  schema.fields.push_back(std::move(field.spec));
+  schema.origins.push_back(field.origin);
+}
+
+FieldView field_view(const JsonlSchema& schema, std::size_t index) {
+  const FieldSpec& spec = schema.fields[index];
+  FieldView field{spec, schema.origins[index], schema.kind_open.contains(spec.name),
+                  schema.element_open.contains(spec.name)};
+  if (const auto wide = schema.wide_integers.find(spec.name); wide != schema.wide_integers.end())
+    field.wide_integer = wide->second;
+  return field;
+}
+
+std::optional<DType> join(DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::boolean || b == DType::boolean) return std::nullopt;
+  return DType::float32;
+}
+
+JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& names) {
+  if (a.empty) return b;
+  if (b.empty) return a;
+  JsonlSchema merged;
+  merged.empty = false;
+  merged.first_line = std::min(a.first_line, b.first_line);
+  merged.ignored = a.ignored;
+  for (const auto& [name, reasons] : b.ignored) merged.ignored[name].insert(reasons.begin(), reasons.end());
+  for (std::size_t i = 0; i < std::max(a.fields.size(), b.fields.size()); ++i) {
+    const bool in_a = i < a.fields.size() && (i >= b.fields.size() || a.fields[i].name <= b.fields[i].name);
+    const bool in_b = i < b.fields.size() && (i >= a.fields.size() || b.fields[i].name <= a.fields[i].name);
+    if (!in_a || !in_b) {
+      const JsonlSchema& has = in_a ? a : b;
+      const bool numbers = !is_counted(has.fields[i].kind);
+      clash(names, has.fields[i].name, {numbers ? "holds numbers" : "is there", has.origins[i].kind},
+            {numbers ? "is missing, empty or not a number" : "is missing", (in_a ? b : a).first_line});
+    }
+    append(merged, merge(field_view(a, i), field_view(b, i), names));
+  }
+  return merged;
+}
+
+std::string words_for(const std::set<LeftOut>& reasons) {
+  std::string text;
+  for (const LeftOut reason : reasons) text.append(text.empty() ? "" : ", ").append(word_for(reason));
+  return text;
+}
+
+std::string undecided_fields(const JsonlSchema& schema) {
+  std::string text;
+  for (const std::string& name : schema.kind_open) text += (text.empty() ? "'" : ", '") + name + "'";
+  return text;
+}
+
+std::string ignored_fields(const JsonlSchema& schema) {
+  std::string text;
+  for (const auto& [name, reasons] : schema.ignored) {
+    text += (text.empty() ? "'" : ", '") + name + "' (" + words_for(reasons) + ")";
+  }
+  return text;
 }
 
 }  // namespace evenkeel

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 
 namespace evenkeel {
 

@@ -6,7 +6,6 @@
 
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
-#include "io/megatron/indexed_dataset_format.hpp"
 
 namespace evenkeel {
 namespace {

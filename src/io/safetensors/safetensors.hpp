@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "evenkeel/batch/dtype.hpp"
+#include "evenkeel/batch/field.hpp"
 
 namespace evenkeel {
 
@@ -57,5 +59,34 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
   std::vector<TensorView> tensors_;
 };
+
+/// Takes bytes of a tensor, in order.
+using TensorSink = std::function<void(std::span<const std::byte>)>;
+
+/// A named array whose elements are made while they are written: row-major and little-endian, as many bytes
+/// as the shape asks for, in any number of pieces.
+struct TensorStream {
+  std::string name;
+  DType dtype = DType::int64;
+  std::vector<std::int64_t> shape;
+  std::function<void(const TensorSink&)> write;
+};
+
+/// As write_safetensors() with the same tensors, the same bytes. Throws likewise, and what streams throw.
+void stream_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
+                        const std::map<std::string, std::string>& metadata);
+
+/// Values as a one-dimensional tensor. Not owned.
+template <typename T>
+[[nodiscard]] TensorView view_of(std::string name, std::span<const T> values) {
+  return {std::move(name), dtype_of<T>, {static_cast<std::int64_t>(values.size())}, std::as_bytes(values)};
+}
+
+/// A column as a tensor of [rows, trailing dimensions]. Not owned.
+[[nodiscard]] inline TensorView view_of(const Column& column) {
+  std::vector<std::int64_t> shape{column.rows()};
+  shape.insert(shape.end(), column.spec().trailing.begin(), column.spec().trailing.end());
+  return {column.spec().name, column.spec().dtype, std::move(shape), column.bytes()};
+}
 
 }  // namespace evenkeel

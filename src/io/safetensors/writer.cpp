@@ -6,10 +6,9 @@
 #include <tuple>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "io/safetensors/header.hpp"
 #include "io/safetensors/safetensors.hpp"
-#include "io/samples/tensor_stream.hpp"
 
 namespace evenkeel {
 namespace {
@@ -104,8 +103,8 @@ std::vector<TensorStream> streams_of(std::span<const TensorView> tensors) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+void stream_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
+                        const std::map<std::string, std::string>& metadata) {
   const std::vector<const TensorStream*> order = in_file_order(tensors);
   const std::string first = first_bytes(order, metadata, path.string());
   AtomicFile file(path);
@@ -123,7 +122,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  write_safetensors(path, streams_of(tensors), metadata);
+  stream_safetensors(path, streams_of(tensors), metadata);
 }
 
 std::string safetensors_bytes(std::span<const TensorView> tensors,

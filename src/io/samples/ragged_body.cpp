@@ -9,7 +9,6 @@
 
 #include "evenkeel/base/error.hpp"
 #include "io/safetensors/safetensors.hpp"
-#include "io/samples/field_kinds.hpp"
 #include "io/samples/sample_tensors.hpp"
 
 namespace evenkeel {

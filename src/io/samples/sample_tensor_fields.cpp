@@ -4,7 +4,6 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "io/samples/field_kinds.hpp"
 #include "io/samples/sample_tensors.hpp"
 
 // Which tensors of a file are fields of its samples.

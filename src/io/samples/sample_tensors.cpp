@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "io/jsonl/json_lines.hpp"
 
 namespace evenkeel {
 namespace {
@@ -22,6 +25,26 @@ std::string shape_text_of(std::span<const std::int64_t> shape) {
 }
 
 }  // namespace
+
+std::string text_of(const FieldKinds& kinds) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const auto& [name, kind] : kinds) object[name] = std::string(name_of(kind));
+  return object.dump();
+}
+
+// Not with the library that writes it, which ends the process where memory runs out.
+FieldKinds parsed_kinds(const std::string& text) {
+  FieldKinds kinds;
+  if (text.empty()) return kinds;
+  const JsonText json(text);
+  if (!json.object()) return kinds;
+  for (const auto [name, value] : *json.object()) {
+    std::string_view word;
+    if (value.get(word)) continue;
+    if (const FieldRule* const rule = find_rule(word)) kinds.emplace(name, rule->kind);
+  }
+  return kinds;
+}
 
 std::vector<TensorSample> SampleTensors::lengths(RowRange samples) const {
   return is_padded() ? padded_lengths(samples) : ragged_lengths(samples);

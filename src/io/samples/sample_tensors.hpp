@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,10 +15,18 @@
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "io/samples/field_kinds.hpp"
 #include "io/samples/tensor_file.hpp"
 
 namespace evenkeel {
+
+/// What fields have one row for, by name: what a file says of its tensors under tensor_names::field_kinds, as
+/// a JSON object of name_of() words, such as {"data_source": "text"}.
+using FieldKinds = std::map<std::string, FieldKind, std::less<>>;
+
+[[nodiscard]] std::string text_of(const FieldKinds& kinds);
+
+/// The kinds that a text tells. What is not as text_of() writes it tells nothing.
+[[nodiscard]] FieldKinds parsed_kinds(const std::string& text);
 
 /// What tensors of a file of samples are called. docs/formats.md has the rules.
 namespace tensor_names {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "io/jsonl/writer.hpp"
-#include "io/megatron/indexed_dataset_format.hpp"
+#include "io/megatron/indexed_dataset.hpp"
 
 namespace evenkeel {
 namespace {

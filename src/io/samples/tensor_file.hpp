@@ -14,7 +14,6 @@
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/dtype.hpp"
 #include "io/files/input_file.hpp"
-#include "io/files/read_ahead.hpp"
 
 namespace evenkeel {
 

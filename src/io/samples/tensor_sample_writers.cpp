@@ -6,11 +6,10 @@
 #include <variant>
 
 #include "evenkeel/base/error.hpp"
-#include "io/samples/field_kinds.hpp"
+#include "io/safetensors/safetensors.hpp"
 #include "io/samples/sample_spool.hpp"
 #include "io/samples/sample_tensors.hpp"
 #include "io/samples/sample_writer.hpp"
-#include "io/samples/tensor_stream.hpp"
 
 namespace evenkeel {
 namespace {
@@ -110,7 +109,7 @@ class RaggedWriter : public SampleWriter {
     }
     std::map<std::string, std::string> metadata;
     if (!kinds().empty()) metadata[std::string(names::field_kinds)] = kinds();
-    write_safetensors(path_, tensors, metadata);
+    stream_safetensors(path_, tensors, metadata);
   }
 
  private:

@@ -17,11 +17,10 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/safetensors/safetensors.hpp"
-#include "job/tensor_views.hpp"
-#include "pack/derived_names.hpp"
+#include "pack/sample_fields.hpp"
 #include "plan/strategies/strategy.hpp"
 #include "service/step_record.hpp"
-#include "source/dump/dump_names.hpp"
+#include "source/dump/dump_folder.hpp"
 #include "source/dump/dump_schema.hpp"
 
 namespace evenkeel {

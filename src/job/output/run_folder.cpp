@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
-#include "base/text/time_now.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 #include "io/samples/tensor_file.hpp"
 #include "source/dump/dump_schema.hpp"
 

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/text/time_now.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/files/atomic_file.hpp"
+#include "io/files/output_file.hpp"
 
 namespace evenkeel {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/atomic_file.hpp"
 #include "io/files/input_file.hpp"
+#include "io/files/output_file.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
+#include "pack/length_checks.hpp"
 #include "pack/packed_walk.hpp"
 #include "pack/position_runs.hpp"
 #include "pack/prefix/segment_runs.hpp"
-#include "pack/prompt_lengths.hpp"
 
 namespace evenkeel {
 namespace {

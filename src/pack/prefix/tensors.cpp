@@ -1,6 +1,6 @@
 #include "pack/prefix/tensors.hpp"
 
-#include "pack/padded_lengths.hpp"
+#include "pack/length_checks.hpp"
 
 namespace evenkeel {
 namespace {

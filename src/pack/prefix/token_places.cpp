@@ -6,8 +6,8 @@
 
 #include "base/run_copy.hpp"
 #include "evenkeel/base/error.hpp"
-#include "pack/mask_runs.hpp"
-#include "pack/row_fill.hpp"
+#include "pack/position_runs.hpp"
+#include "pack/row_writer.hpp"
 
 namespace evenkeel {
 namespace {

@@ -3,14 +3,21 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
+#include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/pack/prefix/packed.hpp"
+#include "pack/attention_entries.hpp"
+#include "pack/position_runs.hpp"
 
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t max_rows = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t max_tree_rows = std::numeric_limits<std::int32_t>::max();
 
 std::string name_of_segment(std::size_t segment) {
   return "tree segment " + std::to_string(segment);
@@ -25,10 +32,10 @@ void require_tokens(std::size_t segment, std::int64_t tokens, std::int64_t rows_
     throw InputError(name_of_segment(segment),
                      "has " + std::to_string(tokens) + " tokens; a length cannot be negative");
   }
-  if (tokens > max_rows - rows_before) {
+  if (tokens > max_tree_rows - rows_before) {
     throw LimitError("prefix tree",
                      std::to_string(rows_before) + " rows and " + std::to_string(tokens) +
-                         " more are above the limit of " + std::to_string(max_rows),
+                         " more are above the limit of " + std::to_string(max_tree_rows),
                      "Share prefixes among fewer samples");
   }
 }
@@ -40,6 +47,80 @@ void require_ends(std::span<const std::int64_t> sample_ends, std::int64_t segmen
         "sample " + std::to_string(i) + " of the tree",
         "ends at segment " + std::to_string(sample_ends[i]) + "; there are " + std::to_string(segments));
   }
+}
+
+std::vector<std::int64_t> segment_lengths(const PrefixTree& tree) {
+  std::vector<std::int64_t> lengths;
+  for (const TreeSegment& segment : tree.segments()) lengths.push_back(segment.rows.size());
+  return lengths;
+}
+
+PrefixTree roots(const PackedLayout& sequences) {
+  std::vector<TreeNode> nodes;
+  std::vector<std::int64_t> ends;
+  for (std::int64_t i = 0; i < sequences.size(); ++i) {
+    nodes.push_back({-1, sequences.length(i)});
+    ends.push_back(i);
+  }
+  return {nodes, std::move(ends)};
+}
+
+/// Query-key pairs of causal queries at positions [begin, end): each sees its position and all before it.
+std::int64_t causal_entries(RowRange positions) {
+  const auto up_to = [](std::int64_t n) { return n * (n + 1) / 2; };
+  return up_to(positions.end) - up_to(positions.begin);
+}
+
+using Samples = std::span<const std::span<const std::int64_t>>;
+
+/// Samples that agree in all tokens in front of `depth`, ascending, whose rows no segment has from there on.
+struct Branch {
+  std::vector<std::int64_t> samples;
+  std::int64_t parent = -1;
+  std::int64_t depth = 0;
+};
+
+/// What the samples of a branch have in common.
+struct Common {
+  std::int64_t tokens = 0;
+  bool is_all = true;  ///< they are equal
+};
+
+std::span<const std::int64_t> tokens_of(Samples samples, std::int64_t i) {
+  return samples[static_cast<std::size_t>(i)];
+}
+
+Common common_of(Samples samples, const Branch& branch) {
+  const auto depth = static_cast<std::size_t>(branch.depth);
+  const auto first = tokens_of(samples, branch.samples.front()).subspan(depth);
+  std::size_t common = first.size();
+  for (const std::int64_t i : branch.samples) {
+    const auto other = tokens_of(samples, i).subspan(depth);
+    common = static_cast<std::size_t>(std::ranges::mismatch(first.first(common), other).in1 - first.begin());
+  }
+  const auto ends = [&](std::int64_t i) { return tokens_of(samples, i).size() == depth + common; };
+  return {branch.depth + static_cast<std::int64_t>(common), std::ranges::all_of(branch.samples, ends)};
+}
+
+/// The samples of a branch that are longer than `depth`, parted by their token behind the common ones or the
+/// lack of one, in the order of their first samples.
+std::vector<Branch> parted(Samples samples, const Branch& branch, std::int64_t parent, std::int64_t depth,
+                           std::int64_t common) {
+  std::vector<Branch> parts;
+  std::unordered_map<std::int64_t, std::size_t> part_of;
+  std::optional<std::size_t> ended;
+  for (const std::int64_t i : branch.samples) {
+    const auto tokens = tokens_of(samples, i);
+    if (std::ssize(tokens) == depth) continue;
+    const bool ends = std::ssize(tokens) == common;
+    const std::size_t part =
+        ends ? ended.value_or(parts.size())
+             : part_of.try_emplace(tokens[static_cast<std::size_t>(common)], parts.size()).first->second;
+    if (ends) ended = part;
+    if (part == parts.size()) parts.push_back({{}, parent, depth});
+    parts[part].samples.push_back(i);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -170,6 +251,115 @@ PrefixTree PrefixTree::subtree(std::span<const std::int64_t> samples) const {
   }
   std::vector<std::int64_t> ends;
   for (const std::int64_t i : samples) ends.push_back(sample_end(i) == -1 ? -1 : node_of[at(sample_end(i))]);
+  return {nodes, std::move(ends)};
+}
+
+PackedTreeLayout::PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGroup cp)
+    : tree_(std::move(tree)), segments_(segment_lengths(tree_), alignment, cp) {}
+
+PackedTreeLayout::PackedTreeLayout(const PackedPrefixLayout& groups)
+    : tree_(PrefixTree::of_groups(groups.groups())), segments_(groups.segments()) {}
+
+PackedTreeLayout::PackedTreeLayout(PackedLayout sequences)
+    : tree_(roots(sequences)), segments_(std::move(sequences)) {}
+
+void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<std::int64_t> out) {
+  fill_position_ids(
+      layout.segments(), rank, [&](std::int64_t segment) { return layout.tree().segment(segment).depth; },
+      out);
+}
+
+AncestorIntervals ancestor_intervals(const PackedTreeLayout& layout, CpRank rank) {
+  const PackedLayout& segments = layout.segments();
+  const auto first_row = [&](std::int64_t segment) {
+    return std::int64_t{segments.cu_seqlens_padded()[static_cast<std::size_t>(segment)]};
+  };
+  AncestorIntervals intervals;
+  for (std::int64_t s = 0; s < segments.size(); ++s) {
+    const std::int64_t below = first_row(layout.tree().segment(s).subtree_end);
+    for (const RowRange& run : cp_runs(segments.aligned_length(s), segments.cp(), rank)) {
+      for (std::int64_t row = run.begin; row < run.end; ++row) {
+        const std::int64_t number = first_row(s) + row;
+        intervals.tin.push_back(number);
+        intervals.tout.push_back(row < segments.length(s) ? below : number);
+      }
+    }
+  }
+  return intervals;
+}
+
+PrefixAttentionPlan plan_prefix_attention(const PackedTreeLayout& layout, CpRank rank) {
+  return plan_attention(layout.segments(), rank, [&](std::int64_t segment) {
+    std::vector<std::int64_t> path = layout.tree().path_to(segment);
+    path.pop_back();
+    return path;
+  });
+}
+
+AncestorIntervals ancestor_intervals(const PrefixTree& tree) {
+  AncestorIntervals intervals;
+  intervals.tin.resize(static_cast<std::size_t>(tree.num_rows()));
+  std::iota(intervals.tin.begin(), intervals.tin.end(), std::int64_t{0});
+  intervals.tout.reserve(intervals.tin.size());
+  for (const TreeSegment& segment : tree.segments()) {
+    const std::int64_t below = tree.segment(segment.subtree_end - 1).rows.end;
+    intervals.tout.insert(intervals.tout.end(), static_cast<std::size_t>(segment.rows.size()), below);
+  }
+  return intervals;
+}
+
+std::vector<std::int64_t> position_ids(const PrefixTree& tree) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(tree.num_rows()));
+  for (const TreeSegment& segment : tree.segments()) {
+    std::iota(positions.begin() + segment.rows.begin, positions.begin() + segment.rows.end, segment.depth);
+  }
+  return positions;
+}
+
+SharingSavings& SharingSavings::operator+=(const SharingSavings& other) noexcept {
+  tokens += other.tokens;
+  repeated_tokens += other.repeated_tokens;
+  score_entries += other.score_entries;
+  repeated_score_entries += other.repeated_score_entries;
+  return *this;
+}
+
+SharingSavings sharing_savings(const PrefixTree& tree) {
+  SharingSavings savings;
+  savings.tokens = tree.num_rows();
+  for (const TreeSegment& segment : tree.segments())
+    savings.score_entries += causal_entries(segment.source());
+  for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
+    savings.repeated_tokens += tree.sample_length(i);
+    savings.repeated_score_entries += causal_entries({0, tree.sample_length(i)});
+  }
+  return savings;
+}
+
+PrefixTree PrefixTree::of_tokens(Samples samples, std::int64_t ahead) {
+  EVENKEEL_PRECONDITION(cheap, ahead >= 0, ahead);
+  std::vector<TreeNode> nodes;
+  std::vector<std::int64_t> ends(samples.size(), -1);
+  Branch all;
+  for (std::size_t i = 0; i < samples.size(); ++i) all.samples.push_back(static_cast<std::int64_t>(i));
+  std::vector<Branch> waiting;  // the next one at the back
+  if (!samples.empty()) waiting.push_back(std::move(all));
+  while (!waiting.empty()) {
+    const Branch branch = std::move(waiting.back());
+    waiting.pop_back();
+    const Common common = common_of(samples, branch);
+    const std::int64_t depth = common.is_all ? common.tokens : std::max(branch.depth, common.tokens - ahead);
+    std::int64_t node = branch.parent;
+    if (depth > branch.depth) {
+      node = static_cast<std::int64_t>(nodes.size());
+      nodes.push_back({branch.parent, depth - branch.depth});
+    }
+    for (const std::int64_t i : branch.samples) {
+      if (std::ssize(tokens_of(samples, i)) == depth) ends[static_cast<std::size_t>(i)] = node;
+    }
+    std::vector<Branch> parts = parted(samples, branch, node, depth, common.tokens);
+    std::ranges::move(parts.rbegin(), parts.rend(), std::back_inserter(waiting));
+  }
   return {nodes, std::move(ends)};
 }
 

@@ -1,11 +1,150 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <optional>
+#include <string>
 
+#include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/row_routes.hpp"
 #include "pack/routes/cut_rows.hpp"
-#include "pack/routes/route_side.hpp"
 
 namespace evenkeel {
+namespace {
+
+/// A row of a sequence.
+struct SequenceRow {
+  std::int64_t sequence = 0;
+  std::int64_t row = 0;
+};
+
+/// All rows of a cut micro-batch, and which row is before which.
+class OrderedRows {
+ public:
+  OrderedRows(const PackedLayout& layout, const PrefixTree* tree, RowCut how, RowMember of)
+      : cut(layout, how, of), layout_(layout), tree_(tree) {}
+
+  const CutRows cut;
+
+  /// The token before this row, in its sequence or in the segments before it.
+  [[nodiscard]] std::optional<SequenceRow> before(SequenceRow at) const {
+    if (at.row > 0) return SequenceRow{at.sequence, at.row - 1};
+    for (std::int64_t s = parent_of(at.sequence); s >= 0; s = parent_of(s))
+      if (layout_.length(s) > 0) return SequenceRow{s, layout_.length(s) - 1};
+    return std::nullopt;
+  }
+  [[nodiscard]] std::int64_t tokens_of(const PlacedRun& run) const {
+    return std::clamp(layout_.length(run.sequence) - run.rows.begin, std::int64_t{0}, run.rows.size());
+  }
+
+ private:
+  [[nodiscard]] std::int64_t parent_of(std::int64_t sequence) const {
+    return tree_ == nullptr ? -1 : tree_->segment(sequence).parent;
+  }
+
+  const PackedLayout& layout_;
+  const PrefixTree* tree_;
+};
+
+/// The number of each run among those of its member.
+std::vector<std::int64_t> numbers_on_members(const CutRows& cut) {
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(cut.runs().size());
+  std::vector<std::int64_t> next(static_cast<std::size_t>(cut.members()));
+  for (const PlacedRun& run : cut.runs()) numbers.push_back(next[static_cast<std::size_t>(run.member)]++);
+  return numbers;
+}
+
+std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
+  const std::vector<PlacedRun>& runs = rows.cut.runs();
+  const std::vector<std::int64_t> numbers = numbers_on_members(rows.cut);
+  std::vector<SequenceRun> found;
+  for (const PlacedRun& run : runs) {
+    if (run.member != member.number()) continue;
+    SequenceRun& here = found.emplace_back(SequenceRun{
+        run.sequence, {run.local, run.local + run.rows.size()}, run.rows.begin, rows.tokens_of(run)});
+    if (here.tokens == 0) continue;
+    const std::optional<SequenceRow> before = rows.before({run.sequence, run.rows.begin});
+    if (!before) continue;
+    const std::int64_t number = rows.cut.run_with(before->sequence, before->row);
+    const PlacedRun& from = runs[static_cast<std::size_t>(number)];
+    here.member_before = from.member;
+    here.run_before = numbers[static_cast<std::size_t>(number)];
+    here.row_before = from.local + before->row - from.rows.begin;
+    here.sequence_before = before->sequence;
+  }
+  return found;
+}
+
+/// Refused on every member alike: that of the most runs decides.
+template <typename Integer>
+void require_width(std::int64_t width, std::int64_t most_runs) {
+  const std::string where = "width of a convolution";
+  if (width < 1) throw InputError(where, std::to_string(width) + " is below 1");
+  if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(most_runs, std::int64_t{1}))
+    return;
+  throw InputError(where, std::to_string(width) + " times " + std::to_string(most_runs) +
+                              " runs of rows are more places than int" + std::to_string(8 * sizeof(Integer)) +
+                              " can number");
+}
+
+template <typename Integer>
+RowRoute<Integer> halo_of(const OrderedRows& rows, RowMember member, std::int64_t width) {
+  const std::vector<PlacedRun>& runs = rows.cut.runs();
+  const std::vector<std::int64_t> numbers = numbers_on_members(rows.cut);
+  require_width<Integer>(width, numbers.empty() ? 0 : std::ranges::max(numbers) + 1);
+  const int here = member.number();
+  RouteSide sent(rows.cut.members());
+  RouteSide received(rows.cut.members());
+  struct Before {
+    const PlacedRun* run;
+    std::int64_t local;
+  };
+  std::vector<Before> tokens;  // before one run, the nearest first
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const PlacedRun& run = runs[r];
+    if (rows.tokens_of(run) == 0) continue;
+    tokens.clear();
+    std::optional<SequenceRow> at = rows.before({run.sequence, run.rows.begin});
+    for (; at && std::ssize(tokens) < width - 1; at = rows.before(*at)) {
+      const PlacedRun& from = runs[static_cast<std::size_t>(rows.cut.run_with(at->sequence, at->row))];
+      tokens.push_back({&from, from.local + at->row - from.rows.begin});
+    }
+    const std::int64_t end = (numbers[r] + 1) * (width - 1);  // of its places
+    for (std::int64_t t = std::ssize(tokens); t-- > 0;) {
+      const Before& token = tokens[static_cast<std::size_t>(t)];
+      if (token.run->member == here) sent.add(run.member, token.local, 1);
+      if (run.member == here) received.add(token.run->member, end - 1 - t, 1);
+    }
+  }
+  RowRoute<Integer> route;
+  sent.list(route.send_rows, route.send_counts);
+  received.list(route.receive_rows, route.receive_counts);
+  return route;
+}
+
+}  // namespace
+
+std::vector<SequenceRun> sequence_runs(const PackedLayout& layout, RowCut cut, RowMember member) {
+  return runs_on({layout, nullptr, cut, member}, member);
+}
+std::vector<SequenceRun> sequence_runs(const PackedTreeLayout& layout, RowCut cut, RowMember member) {
+  return runs_on({layout.segments(), &layout.tree(), cut, member}, member);
+}
+
+template <typename Integer>
+RowRoute<Integer> halo_route(const PackedLayout& layout, RowCut cut, RowMember member, std::int64_t width) {
+  return halo_of<Integer>({layout, nullptr, cut, member}, member, width);
+}
+template <typename Integer>
+RowRoute<Integer> halo_route(const PackedTreeLayout& layout, RowCut cut, RowMember member,
+                             std::int64_t width) {
+  return halo_of<Integer>({layout.segments(), &layout.tree(), cut, member}, member, width);
+}
+
+template RowRoute<std::int32_t> halo_route(const PackedLayout&, RowCut, RowMember, std::int64_t);
+template RowRoute<std::int64_t> halo_route(const PackedLayout&, RowCut, RowMember, std::int64_t);
+template RowRoute<std::int32_t> halo_route(const PackedTreeLayout&, RowCut, RowMember, std::int64_t);
+template RowRoute<std::int64_t> halo_route(const PackedTreeLayout&, RowCut, RowMember, std::int64_t);
 
 template <typename Integer>
 RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, RowMember member,

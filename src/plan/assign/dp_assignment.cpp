@@ -1,16 +1,29 @@
 #include "plan/assign/dp_assignment.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "balance/partition/item_exchange.hpp"
 #include "balance/partition/lpt.hpp"
-#include "balance/partition/refine.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
-#include "plan/assign/simple_partitions.hpp"
+#include "evenkeel/base/assertions.hpp"
+#include "plan/schedule/seeded_order.hpp"
 #include "plan/settings/field_costs.hpp"
 #include "plan/strategies/strategy.hpp"
+#include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {
+
+std::vector<Item> all_items(std::int64_t count) {
+  std::vector<Item> items(static_cast<std::size_t>(count));
+  std::iota(items.begin(), items.end(), Item{0});
+  return items;
+}
 
 /// By what an algorithm of that name makes of work alone.
 template <typename Algorithm>
@@ -21,7 +34,77 @@ Partition balanced_by(Algorithm algorithm, std::span<const Cost> costs, const Pl
   return partition.with_sorted_items();
 }
 
+using Runs = std::vector<std::vector<Item>>;
+
+/// Things 0..n-1 in k runs, each ascending, of a drawn order when there is one.
+Partition runs_of(std::int64_t n, std::span<const std::int64_t> drawn, std::int64_t k) {
+  Partition in_order = contiguous_runs(n, k);
+  if (drawn.empty()) return in_order;
+  Runs runs = in_order.to_vectors();
+  for (std::vector<Item>& run : runs) {
+    for (Item& thing : run) thing = drawn[static_cast<std::size_t>(thing)];
+    std::ranges::sort(run);
+  }
+  return Partition(runs);
+}
+
+AssignedWork work_of(const PackUnits& units) {
+  return {units.costs(), units.rows(), units.encoder_costs()};
+}
+
+IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const PlanSettings& settings) {
+  // A single mini-batch of the whole step need not be picked out of it.
+  if (std::ssize(mini_batch) == units.size())
+    return IdGroups<UnitId>(assign_to_dp_ranks(work_of(units), settings));
+  const std::vector<Cost> costs = picked(units.costs(), mini_batch);
+  const std::vector<std::int64_t> rows = picked(units.rows(), mini_batch);
+  std::vector<Cost> encoder_costs;
+  if (settings.balance.encoder) encoder_costs = picked(units.encoder_costs(), mini_batch);
+  const Partition ranks = assign_to_dp_ranks({costs, rows, encoder_costs}, settings);
+  std::vector<std::vector<UnitId>> shares;
+  for (std::int64_t r = 0; r < ranks.size(); ++r) shares.push_back(picked(mini_batch, ranks[r]));
+  return IdGroups<UnitId>(shares);
+}
+
+std::vector<IdGroups<UnitId>> balance_then_cut(const StepProblem& problem, const PackUnits& units) {
+  const PlanSettings& settings = problem.settings;
+  const IdGroups<UnitId> ranks(assign_to_dp_ranks(work_of(units), settings));
+  std::vector<std::vector<std::vector<UnitId>>> mini_batches(
+      static_cast<std::size_t>(settings.mini_batches.count));
+  for (std::int64_t r = 0; r < ranks.size(); ++r) {
+    const IdView<UnitId> share = ranks[r];
+    const std::vector<std::int64_t> drawn =
+        seeded_order(std::ssize(share), settings.seed,
+                     {static_cast<std::uint64_t>(problem.step), static_cast<std::uint64_t>(r)});
+    const Partition runs = runs_of(std::ssize(share), drawn, settings.mini_batches.count);
+    for (std::size_t m = 0; m < mini_batches.size(); ++m) {
+      std::vector<UnitId>& run =
+          mini_batches[m].emplace_back(picked(share, runs[static_cast<std::int64_t>(m)]));
+      std::ranges::sort(run);
+    }
+  }
+  std::vector<IdGroups<UnitId>> shares;
+  for (const std::vector<std::vector<UnitId>>& of_ranks : mini_batches) shares.emplace_back(of_ranks);
+  return shares;
+}
+
 }  // namespace
+
+Partition contiguous_runs(std::int64_t items, std::int64_t k) {
+  EVENKEEL_PRECONDITION(cheap, items >= 0 && k >= 1, items, k);
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t g = 0; g <= k; ++g) offsets.push_back(g * (items / k) + std::min(g, items % k));
+  return {all_items(items), std::move(offsets)};
+}
+
+Partition sorted_stride(std::span<const std::int64_t> lengths, std::int64_t k) {
+  EVENKEEL_PRECONDITION(cheap, k >= 1, k);
+  std::vector<Item> ascending = all_items(static_cast<std::int64_t>(lengths.size()));
+  std::ranges::stable_sort(ascending, {}, [&](Item item) { return lengths[static_cast<std::size_t>(item)]; });
+  std::vector<std::vector<Item>> groups(static_cast<std::size_t>(k));
+  for (std::size_t i = 0; i < ascending.size(); ++i) groups[i % groups.size()].push_back(ascending[i]);
+  return Partition(groups);
+}
 
 std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings) {
   if (settings.balance.cost_field) {
@@ -53,6 +136,32 @@ Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& setti
 
 std::vector<Cost> unbalanced_dp_costs(const LengthTable& table, const PlanSettings& settings) {
   return group_sums(contiguous_runs(table.size(), settings.dp), costs_of(table, settings));
+}
+
+IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUnits& units) {
+  const MiniBatchSettings& cut = problem.settings.mini_batches;
+  std::vector<std::int64_t> drawn;
+  if (cut.shuffle)
+    drawn =
+        seeded_order(units.num_groups(), problem.settings.seed, {static_cast<std::uint64_t>(problem.step)});
+  Partition groups = runs_of(units.num_groups(), drawn, cut.count);
+  if (!units.shared()) return IdGroups<UnitId>(std::move(groups));  // which are units of the same number
+  std::vector<std::vector<UnitId>> mini_batches;
+  for (std::int64_t m = 0; m < groups.size(); ++m) {
+    std::vector<UnitId>& mini_batch = mini_batches.emplace_back();
+    for (const Item group : groups[m])
+      std::ranges::copy(units.units_of_group(group), std::back_inserter(mini_batch));
+  }
+  return IdGroups<UnitId>(mini_batches);
+}
+
+std::vector<IdGroups<UnitId>> split_into_mini_batches(const StepProblem& problem, const PackUnits& units) {
+  if (!problem.settings.mini_batches.keep) return balance_then_cut(problem, units);
+  const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, units);
+  std::vector<IdGroups<UnitId>> shares;
+  for (std::int64_t m = 0; m < mini_batches.size(); ++m)
+    shares.push_back(assign(units, mini_batches[m], problem.settings));
+  return shares;
 }
 
 }  // namespace evenkeel

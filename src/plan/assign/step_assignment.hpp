@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "evenkeel/plan/step_plan.hpp"
-#include "plan/micro_batches/joint_micro_batches.hpp"
+#include "plan/micro_batches/micro_batches.hpp"
 #include "plan/units/pack_units.hpp"
 #include "plan/units/segments.hpp"
 
@@ -63,5 +63,9 @@ struct StepAssignment {
 /// micro-batches of each mini-batch. Where contracts are checked, ranks compare it.
 [[nodiscard]] std::uint64_t plan_hash(const IdGroups<EntryId>& shares,
                                       std::span<const std::int64_t> counts) noexcept;
+
+/// The segments of a step's units, numbered unit after unit, with the lengths that they have in the tensors:
+/// aligned, or padded where padded micro-batches are planned. O(samples + segments).
+[[nodiscard]] SegmentTable segments_of_units(const StepProblem& problem, const StepAssignment& assignment);
 
 }  // namespace evenkeel

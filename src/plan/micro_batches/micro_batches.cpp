@@ -1,6 +1,7 @@
 #include "plan/micro_batches/micro_batches.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -142,6 +143,33 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanS
   for (const MicroBatchPlan& m : micro_batches) costs.push_back(m.cost);
   reorder(micro_batches, order_by_schedule({settings.pp, settings.vpp}, costs, named,
                                            most_steps_of_a_list(settings, lists)));
+}
+
+void JointMicroBatches::reserve(std::size_t micro_batches, std::size_t units) {
+  figures_.reserve(micro_batches);
+  offsets_.reserve(micro_batches + 1);
+  units_.reserve(units);
+}
+
+std::int64_t JointMicroBatches::add(std::span<const UnitId> units, const MicroBatchFigures& figures) {
+  units_.insert(units_.end(), units.begin(), units.end());
+  offsets_.push_back(std::ssize(units_));
+  figures_.push_back(figures);
+  return size() - 1;
+}
+
+void JointMicroBatches::reorder_ranks(std::span<const std::int64_t> rank_of) {
+  std::vector<std::vector<std::int64_t>> reordered;
+  reordered.reserve(of_ranks_.size());
+  for (const std::int64_t rank : rank_of)
+    reordered.push_back(std::move(of_ranks_[static_cast<std::size_t>(rank)]));
+  of_ranks_ = std::move(reordered);
+}
+
+std::span<const UnitId> JointMicroBatches::units_of(std::int64_t micro_batch) const noexcept {
+  const auto at = static_cast<std::size_t>(micro_batch);
+  return std::span(units_).subspan(static_cast<std::size_t>(offsets_[at]),
+                                   static_cast<std::size_t>(offsets_[at + 1] - offsets_[at]));
 }
 
 }  // namespace evenkeel

@@ -8,7 +8,7 @@
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "plan/assign/simple_partitions.hpp"
+#include "plan/assign/dp_assignment.hpp"
 #include "plan/settings/checks.hpp"
 
 namespace evenkeel {

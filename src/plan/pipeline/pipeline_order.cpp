@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/list_checks.hpp"
-#include "base/search_moves.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {

@@ -7,6 +7,7 @@
 #include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "plan/assign/step_assignment.hpp"
 
 namespace evenkeel {
 
@@ -56,5 +57,17 @@ struct Placement {
 /// The parts in the order of the ranks that get them: rank r's place has part `part_of_rank[r]`.
 /// Precondition: a permutation of the parts.
 [[nodiscard]] Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> part_of_rank);
+
+/// The nodes where each DP rank has ranks, each once, ascending; none where nodes are not known.
+[[nodiscard]] std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp);
+
+/// Throws InputError unless every piece has an owner and bytes, and items are runs of whole pieces.
+void require_whole_pieces(const PlacementInput& input);
+
+/// Gives each DP rank the share of the step that it holds most tokens of (best_placement), the same share
+/// number in all mini-batches. Nothing changes without placement, or if nobody says which rank belongs to
+/// which DP rank.
+/// Precondition: units are assigned, and micro-batches planned for grids alone.
+void place_shares(const StepProblem& problem, StepAssignment& assignment);
 
 }  // namespace evenkeel

@@ -1,10 +1,17 @@
 #include "plan/reference/micro_batches.hpp"
 
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
 #include "balance/partition/lpt.hpp"
+#include "balance/quality.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/cost/cost_model.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/plan/step_plan.hpp"
+#include "plan/assign/dp_assignment.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/settings/checks.hpp"
 #include "plan/units/id_groups.hpp"
@@ -63,6 +70,15 @@ Partition in_order(std::vector<MicroBatchPlan> micro_batches, MicroBatchOrder or
   return IdGroups<EntryId>(groups).items();
 }
 
+/// Every second item as it stands, then the others backwards.
+std::vector<Item> cheap_ends(std::span<const Item> ascending) {
+  std::vector<Item> order;
+  order.reserve(ascending.size());
+  for (std::size_t i = 0; i < ascending.size(); i += 2) order.push_back(ascending[i]);
+  for (std::size_t i = ascending.size() / 2; i > 0; --i) order.push_back(ascending[2 * i - 1]);
+  return order;
+}
+
 }  // namespace
 
 std::int64_t reference_count(std::span<const std::int64_t> lengths, const MindSpeedBatching& batching) {
@@ -114,6 +130,63 @@ Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::in
 Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                   const RollPacking& batching) {
   return in_order(balanced_by_work(aligned(lengths, batching.alignment), count), MicroBatchOrder::pipeline);
+}
+
+NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths, std::int64_t actual_tokens,
+                                      std::int64_t max_length, std::string_view stage) {
+  const auto valid = static_cast<double>(plan_checks::total_of(lengths));
+  const double origin = static_cast<double>(lengths.size()) * static_cast<double>(max_length);
+  const auto actual = static_cast<double>(actual_tokens);
+  std::string prefix = "dynamic_batching/";
+  if (!stage.empty()) prefix.append(stage).append("/");
+  return {{prefix + "valid_tokens", valid},
+          {prefix + "actual_tokens_origin", origin},
+          {prefix + "actual_tokens", actual},
+          {prefix + "removed_padding_tokens", origin - actual},
+          {prefix + "removed_padding_ratio", origin > 0 ? (origin - actual) / origin : 0.0}};
+}
+
+NamedMetrics seqlen_balance_metrics(std::span<const std::int64_t> lengths, const Partition& assignment,
+                                    std::string_view prefix) {
+  const Partition runs = contiguous_runs(static_cast<std::int64_t>(lengths.size()), assignment.size());
+  const BalanceQuality before = balance_quality(group_sums(runs, lengths));
+  const BalanceQuality after = balance_quality(group_sums(assignment, lengths));
+  const std::string start = std::string(prefix) + "/";
+  return {{start + "min", static_cast<double>(before.min)},
+          {start + "max", static_cast<double>(before.max)},
+          {start + "minmax_diff", static_cast<double>(before.max - before.min)},
+          {start + "balanced_min", static_cast<double>(after.min)},
+          {start + "balanced_max", static_cast<double>(after.max)},
+          {start + "mean", before.mean}};
+}
+
+Partition roll_batch_balance(std::span<const std::int64_t> lengths, int dp,
+                             std::optional<std::int64_t> mini_batch) {
+  plan_checks::require_at_least(1, dp, "mesh.dp");
+  plan_checks::require_at_least(1, mini_batch.value_or(1), "mini_batch");
+  static_cast<void>(plan_checks::total_of(lengths));
+  std::vector<Cost> work;
+  work.reserve(lengths.size());
+  std::ranges::transform(lengths, std::back_inserter(work), CostModel::flops_7b());
+
+  const std::size_t whole = std::max<std::size_t>(lengths.size(), 1);
+  const std::size_t run = mini_batch ? std::min(static_cast<std::size_t>(*mini_batch), whole) : whole;
+  std::vector<std::vector<Item>> ranks(static_cast<std::size_t>(dp));
+  for (std::size_t begin = 0; begin < work.size(); begin += run) {
+    const std::span<const Cost> costs = std::span(work).subspan(begin, std::min(run, work.size() - begin));
+    const Partition parts = karmarkar_karp(costs, dp, GroupSize::equal);
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      for (const Item item : parts[static_cast<std::int64_t>(r)]) {
+        ranks[r].push_back(static_cast<Item>(begin) + item);
+      }
+    }
+  }
+  for (std::vector<Item>& rank : ranks) {
+    std::ranges::sort(rank, {},
+                      [&](Item item) { return std::tuple(work[static_cast<std::size_t>(item)], item); });
+    rank = cheap_ends(rank);
+  }
+  return Partition(ranks);
 }
 
 }  // namespace evenkeel

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "balance/bins/estimated_time.hpp"
+#include "balance/quality.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"

@@ -33,3 +33,11 @@ struct AboveCap {
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap);
 
 }  // namespace evenkeel::plan_checks
+
+namespace evenkeel {
+
+/// Most samples of a group that arrives, and most steps to look ahead when one is formed.
+inline constexpr std::int64_t most_in_group = 4096;
+inline constexpr std::int64_t most_ahead = 64;
+
+}  // namespace evenkeel

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "balance/bins/estimated_time.hpp"
 #include "balance/context/levels.hpp"
+#include "balance/quality.hpp"
 #include "base/text_layout.hpp"
 #include "cost/default_communication.hpp"
 #include "evenkeel/base/assertions.hpp"

@@ -5,7 +5,7 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
-#include "plan/pipeline/simulated_step.hpp"
+#include "plan/pipeline/pipeline_schedule.hpp"
 #include "plan/settings/requirements.hpp"
 #include "plan/strategies/strategy.hpp"
 

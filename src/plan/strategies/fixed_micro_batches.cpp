@@ -6,7 +6,7 @@
 
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/schedule/seeded_order.hpp"
-#include "plan/units/picked_units.hpp"
+#include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {

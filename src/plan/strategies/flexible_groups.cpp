@@ -13,10 +13,10 @@
 
 #include "balance/context/tree/tree.hpp"
 #include "balance/context/waves/waves.hpp"
-#include "balance/groups/grouped_items.hpp"
+#include "balance/groups/group_balance.hpp"
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
-#include "plan/assign/mini_batches.hpp"
+#include "plan/assign/dp_assignment.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/settings/checks.hpp"
 #include "plan/strategies/flexible_items.hpp"

@@ -7,12 +7,12 @@
 #include "balance/grid/grid_partition.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
-#include "plan/assign/mini_batches.hpp"
+#include "plan/assign/dp_assignment.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
-#include "plan/placement/step_placement.hpp"
+#include "plan/placement/placement.hpp"
 #include "plan/strategies/grid_leveling.hpp"
 #include "plan/strategies/joint_micro_batcher.hpp"
-#include "plan/units/picked_units.hpp"
+#include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "plan/assign/mini_batches.hpp"
-#include "plan/placement/step_placement.hpp"
+#include "plan/assign/dp_assignment.hpp"
+#include "plan/placement/placement.hpp"
 
 namespace evenkeel {
 

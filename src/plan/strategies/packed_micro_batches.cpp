@@ -2,7 +2,7 @@
 
 #include "balance/bins/capped_partition.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
-#include "plan/units/picked_units.hpp"
+#include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {

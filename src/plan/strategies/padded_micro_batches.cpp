@@ -6,11 +6,11 @@
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "plan/assign/simple_partitions.hpp"
+#include "plan/assign/dp_assignment.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/strategies/joint_micro_batcher.hpp"
-#include "plan/units/picked_units.hpp"
+#include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {

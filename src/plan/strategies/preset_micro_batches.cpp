@@ -4,8 +4,7 @@
 #include "balance/partition/lpt.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/reference/micro_batches.hpp"
-#include "plan/reference/roll_batch_balance.hpp"
-#include "plan/units/picked_units.hpp"
+#include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "plan/transfer/stage_fields.hpp"
+#include "plan/transfer/field_transfers.hpp"
 
 namespace evenkeel {
 namespace {

@@ -1,10 +1,41 @@
 #include "plan/units/segments.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <span>
+#include <string>
 #include <utility>
 
+#include "base/hash.hpp"
+#include "batch/integers.hpp"
+#include "evenkeel/base/error.hpp"
+
 namespace evenkeel {
+namespace {
+
+void require_integers_of_tokens(const FieldSpec& field) {
+  if (field.rule().is_cut() && is_integer(field.dtype) && field.trailing.empty()) return;
+  throw InputError("field '" + field.name + "'",
+                   "says which tree samples make, with prefix.share: tree, and is not one integer a token or "
+                   "a response token",
+                   "Bring the number of the segment of each token, or rename the field");
+}
+
+/// Gives pieces with different contexts different keys.
+void separate_contexts(const RaggedBatch& batch, std::span<std::int64_t> keys) {
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // no token is equal to it
+  for (std::size_t i = 0; i < batch.contexts().size(); ++i) {
+    const std::uint64_t context = batch.contexts()[i];
+    if (context == 0) continue;
+    const RowRange rows = batch.rows_of(FieldKind::token, static_cast<std::int64_t>(i));
+    for (std::int64_t& key :
+         keys.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())))
+      key = static_cast<std::int64_t>(mix_64(context ^ mix_64(static_cast<std::uint64_t>(key))) | sign);
+  }
+}
+
+}  // namespace
 
 SegmentTable::SegmentTable(std::vector<Segment> whole_samples, const IdGroups<EntryId>& shares)
     : segments_(std::move(whole_samples)),
@@ -24,6 +55,36 @@ SegmentTable::SegmentTable(std::vector<Segment> segments, const SegmentPaths& pa
     std::reverse(path_items_.begin() + path_offsets_.back(), path_items_.end());
     path_offsets_.push_back(std::ssize(path_items_));
   }
+}
+
+std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead) {
+  const Column& told = batch.at(segment_ids_field);
+  if (ahead > 0)
+    throw InputError("field '" + told.spec().name + "'",
+                     "says which tree samples make, and with pack.predict_ahead they share tokens by those "
+                     "that follow",
+                     "Leave it out, or set pack.predict_ahead: 0");
+  require_integers_of_tokens(told.spec());
+  const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
+  std::vector<std::int64_t> keys(tokens.begin(), tokens.end());
+  with_integer_type(told.spec().dtype, [&]<typename T>(T) {
+    const auto numbers = told.values<T>();
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+      const RowRange rows = batch.rows_of(told.spec().kind, i);
+      std::int64_t row = batch.rows_of(FieldKind::token, i).end - rows.size();
+      for (std::int64_t from = rows.begin; from < rows.end; ++from, ++row) {
+        const auto number = static_cast<std::int64_t>(numbers[static_cast<std::size_t>(from)]);
+        if (number < 0) {
+          throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
+                           "its segment_ids have " + std::to_string(number), "Number segments from 0 on");
+        }
+        // No token is equal to it.
+        keys[static_cast<std::size_t>(row)] = -1 - number;
+      }
+    }
+  });
+  separate_contexts(batch, keys);
+  return keys;
 }
 
 }  // namespace evenkeel

@@ -9,9 +9,12 @@
 
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/mesh/mesh.hpp"
+#include "evenkeel/service/steps.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
-#include "service/step/stopwatch.hpp"
+#include "service/service_parts.hpp"
+#include "service/step/time_reports.hpp"
 
 namespace evenkeel {
 namespace {
@@ -23,6 +26,12 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
   }
   if (depth < 0)
     throw ConfigError("exchange.prefetch", std::to_string(depth) + " is below 0", "Use 0 for no steps ahead");
+}
+
+/// Begins every collective call: throws MpiError if MPI is not running.
+StepsAhead& steps_called(ServiceParts& service) {
+  require_ranks_of_one_group(service.maker->mesh().world());
+  return *service.ahead;
 }
 
 }  // namespace
@@ -174,6 +183,26 @@ StepsAhead::Made StepsAhead::make_next() {
   } catch (const Error&) {
     return std::current_exception();
   }
+}
+
+Steps::Steps(Steps&& other) noexcept : service_(std::exchange(other.service_, nullptr)) {}
+
+Steps::~Steps() {
+  if (service_ == nullptr) return;
+  service_->ahead->stop();
+  service_->makes_ahead = false;
+}
+
+bool Steps::in_background() const noexcept {
+  return service_->ahead->in_background();
+}
+
+std::optional<Step> Steps::next() {
+  return steps_called(*service_).next();
+}
+
+bool Steps::progress() {
+  return steps_called(*service_).progress();
 }
 
 }  // namespace evenkeel

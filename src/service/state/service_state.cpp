@@ -1,12 +1,17 @@
-#include "evenkeel/service/service_state.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
+#include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
+#include "evenkeel/service/service_state.hpp"
 
 namespace evenkeel {
 namespace {
@@ -131,6 +136,208 @@ void compare_sources(const ServiceState& saved, const ServiceState& now, std::ve
   found.push_back(fmt::format("{}: {}", why, other_samples));
 }
 
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t version = 1;
+// The checksum is of all that follows it.
+constexpr std::string_view before_checksum = "{\n \"checksum\": \"";
+constexpr std::string_view after_checksum = "\",\n";
+constexpr std::size_t digits_of_checksum = 16;
+constexpr std::int64_t most_steps = std::int64_t{1} << 62;
+constexpr int largest_axis = 1 << 20;
+
+std::string hexadecimal(std::uint64_t number) {
+  return fmt::format("{:016x}", number);
+}
+
+Json json_of(const SourceFingerprint& source) {
+  Json json = {{"name", source.name},
+               {"samples", source.samples},
+               {"bytes", source.bytes},
+               {"digest", hexadecimal(source.digest)}};
+  if (source.whole) json["whole"] = hexadecimal(*source.whole);
+  return json;
+}
+
+// What was not measured is not there, as in states of before it could be.
+Json json_of(const SavedCost& cost) {
+  Json json = {{"overhead", cost.overhead},
+               {"linear", cost.linear},
+               {"quadratic", cost.quadratic},
+               {"observations", cost.observations}};
+  if (cost.inside_node) json["inside_node"] = *cost.inside_node;
+  if (cost.between_nodes) json["between_nodes"] = *cost.between_nodes;
+  return json;
+}
+
+Json json_of(const PackedShape& shape) {
+  return {{"rows", shape.rows},
+          {"sequences", shape.sequences},
+          {"max_seqlen", shape.max_seqlen},
+          {"cp", shape.cp}};
+}
+
+Json json_of(const ServiceState& state) {
+  Json settings = Json::object();
+  for (const auto& [path, value] : state.settings) settings[path] = value;
+  Json sources = Json::array();
+  for (const SourceFingerprint& source : state.sources) sources.push_back(json_of(source));
+  Json costs = Json::object();
+  for (const auto& [profile, cost] : state.costs) costs[profile] = json_of(cost);
+  const GridPoint& m = state.mesh;
+  Json json = {{"evenkeel_state", version},
+               {"next_step", state.next_step},
+               {"job", state.job},
+               {"mesh", {{"tp", m.tp}, {"cp", m.cp}, {"dp", m.dp}, {"pp", m.pp}}},
+               {"order", hexadecimal(state.order)},
+               {"sources", std::move(sources)},
+               {"settings", std::move(settings)},
+               {"costs", std::move(costs)}};
+  for (const PackedShape& shape : state.shapes) json["shapes"].push_back(json_of(shape));
+  return json;
+}
+
+/// Reads members of one object of a state, none of which is trusted.
+class Reader {
+ public:
+  explicit Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {
+    if (!object_.is_object()) refuse("is no object");
+  }
+
+  [[nodiscard]] const Json& at(const char* key) const {
+    const auto found = object_.find(key);
+    if (found == object_.end()) refuse(fmt::format("has no {}", key));
+    return *found;
+  }
+  [[nodiscard]] Reader object(const char* key) const { return Reader(at(key), key); }
+  [[nodiscard]] std::string text(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_string()) refuse(fmt::format("has a {} that is not a text", key));
+    return value.get<std::string>();
+  }
+  [[nodiscard]] std::uint64_t hash(const char* key) const {
+    const std::string digits = text(key);
+    std::uint64_t number = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+    if (failure != std::errc() || digits.size() != 16 || end != digits.data() + digits.size())
+      refuse(fmt::format("has a {} that is not a number of 16 hexadecimal digits", key));
+    return number;
+  }
+  [[nodiscard]] const Json& items(const char* key, Json::value_t type) const {
+    const Json& value = at(key);
+    if (value.type() != type) refuse(fmt::format("has {} in a wrong form", key));
+    return value;
+  }
+  [[nodiscard]] std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) const {
+    const Json& value = at(key);
+    const bool fits = value.is_number_integer() && (!value.is_number_unsigned() ||
+                                                    std::in_range<std::int64_t>(value.get<std::uint64_t>()));
+    if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
+      refuse(fmt::format("has a {} that is not an integer from {} to {}", key, least, most));
+    return value.get<std::int64_t>();
+  }
+  /// 0, or what a measurement may give: integers are made of them.
+  [[nodiscard]] double seconds(const char* key) const {
+    constexpr double least = 1e-30;
+    constexpr double most = 1e9;
+    const Json& value = at(key);
+    const double number = value.is_number() ? value.get<double>() : -1;
+    if (number != 0 && !(number >= least && number <= most))
+      refuse(fmt::format("has a {} that is not a number of seconds", key));
+    return number;
+  }
+
+  /// The same, where it is there.
+  [[nodiscard]] std::optional<double> optional_seconds(const char* key) const {
+    if (!object_.contains(key)) return std::nullopt;
+    return seconds(key);
+  }
+
+  [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
+
+  [[noreturn]] void refuse(const std::string& why) const { throw InputError("", name_ + " " + why); }
+
+ private:
+  const Json& object_;
+  std::string name_;
+};
+
+constexpr std::int64_t any_size = std::numeric_limits<std::int64_t>::max();
+
+SourceFingerprint source_of(const Json& json) {
+  const Reader reader(json, "a source");
+  return {reader.text("name"), reader.integer("samples", 0, any_size), reader.integer("bytes", 0, any_size),
+          reader.hash("digest"), reader.has("whole") ? std::optional(reader.hash("whole")) : std::nullopt};
+}
+
+SavedCost cost_of(const Json& json) {
+  const Reader reader(json, "a cost");
+  SavedCost cost;
+  cost.overhead = reader.seconds("overhead");
+  cost.linear = reader.seconds("linear");
+  cost.quadratic = reader.seconds("quadratic");
+  if (cost.linear == 0 && cost.quadratic == 0) reader.refuse("has neither a linear nor a quadratic part");
+  cost.observations = reader.integer("observations", 0, any_size);
+  cost.inside_node = reader.optional_seconds("inside_node");
+  cost.between_nodes = reader.optional_seconds("between_nodes");
+  return cost;
+}
+
+PackedShape shape_of(const Json& json) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const Reader reader(json, "a shape");
+  return {reader.integer("rows", 1, most), reader.integer("sequences", 1, most),
+          reader.integer("max_seqlen", 1, most), reader.integer("cp", 1, largest_axis)};
+}
+
+std::string job_of(std::string name) {
+  const bool plain = name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
+                       return std::isalnum(c) != 0 || c == '-' || c == '_';
+                     });
+  if (!plain) throw InputError("", "the state has a job with an invalid name");
+  return name;
+}
+
+ServiceState state_of(const Json& json) {
+  const Reader reader(json, "the state");
+  const std::int64_t of_text = reader.integer("evenkeel_state", 1, any_size);
+  if (of_text != version)
+    reader.refuse(fmt::format("is of version {}; this program knows version {}", of_text, version));
+  ServiceState state;
+  state.next_step = reader.integer("next_step", 0, most_steps);
+  state.job = job_of(reader.text("job"));
+  const Reader mesh = reader.object("mesh");
+  const auto axis = [&](const char* name) { return static_cast<int>(mesh.integer(name, 1, largest_axis)); };
+  state.mesh = {.tp = axis("tp"), .cp = axis("cp"), .dp = axis("dp"), .pp = axis("pp")};
+  state.order = reader.hash("order");
+  for (const Json& source : reader.items("sources", Json::value_t::array))
+    state.sources.push_back(source_of(source));
+  for (const auto& [path, value] : reader.items("settings", Json::value_t::object).items()) {
+    if (!value.is_string()) reader.refuse("has a setting that is not a text");
+    state.settings.push_back({path, value.get<std::string>()});
+  }
+  for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())
+    state.costs.emplace(profile, cost_of(cost));
+  // None where there is no limit on them, as in states of before there could be.
+  if (reader.has("shapes")) {
+    for (const Json& shape : reader.items("shapes", Json::value_t::array))
+      state.shapes.push_back(shape_of(shape));
+  }
+  return state;
+}
+
+void require_whole(std::string_view text) {
+  if (text.size() > ServiceState::most_bytes) {
+    throw InputError(
+        "", fmt::format("has {} bytes; a state has at most {}", text.size(), ServiceState::most_bytes));
+  }
+  const std::size_t rest = before_checksum.size() + digits_of_checksum + after_checksum.size();
+  if (!text.starts_with(before_checksum) || text.size() < rest)
+    throw InputError("", "does not begin with a checksum: it is not a state");
+  if (text.substr(before_checksum.size(), digits_of_checksum) != hexadecimal(fnv1a_64(text.substr(rest))))
+    throw InputError("", "was truncated or modified after it was written: its checksum differs");
+}
+
 }  // namespace
 
 ServiceState state_of_new_job(const Config& config) {
@@ -154,6 +361,32 @@ void require_same_job(const ServiceState& saved, const ServiceState& now, std::s
   throw ConfigError(
       std::string(name), message,
       "Use the configuration and the files that it was taken with, or accept the changes (--allow-changed)");
+}
+
+std::string to_text(const ServiceState& state) {
+  const std::string json = json_of(state).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string rest = json.substr(json.find('\n') + 1);
+  const std::string text =
+      std::string(before_checksum) + hexadecimal(fnv1a_64(rest)) + std::string(after_checksum) + rest;
+  if (text.size() <= ServiceState::most_bytes) return text;
+  throw LimitError(
+      "state of the job",
+      fmt::format("takes {} bytes; at most {} are possible", text.size(), ServiceState::most_bytes),
+      "Use fewer profiles or sources, or merge a source's files");
+}
+
+ServiceState parse_state(std::string_view text, std::string_view name) {
+  const char* const hint =
+      "Give a state as `evenkeel run --state` or to_text() wrote it; rollouts are JSON Lines, one object a "
+      "line";
+  try {
+    require_whole(text);
+    return state_of(Json::parse(text));
+  } catch (const Json::exception& error) {
+    throw InputError(std::string(name), std::string("is no state: ") + error.what(), hint);
+  } catch (const InputError& error) {
+    throw InputError(std::string(name), error.report().message, hint);
+  }
 }
 
 }  // namespace evenkeel

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/pack/packed_micro_batch.hpp"
+#include "evenkeel/plan/loss.hpp"
 #include "evenkeel/service/step.hpp"
 #include "exchange/samples/sample_exchange.hpp"
 #include "mesh/fail_together.hpp"
@@ -12,6 +14,10 @@
 #include "service/step/planned.hpp"
 
 namespace evenkeel {
+
+/// Makes a micro-batch's loss weights a tensor beside its loss mask, in place of any that it has: omega where
+/// the mask is set, 0 elsewhere. Without effect where it has no mask, as on most pipeline stages.
+void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss);
 
 /// The third stage of every pass: this rank's micro-batches with their weights in the loss.
 struct Exchanged {

@@ -8,13 +8,11 @@
 #include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "exchange/gather/field_agreement.hpp"
-#include "exchange/gather/field_sum_gather.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/prefix_trees.hpp"
 #include "exchange/gather/row_count_gather.hpp"
 #include "plan/schedule/sample_summary.hpp"
 #include "service/step/sample_checks.hpp"
-#include "service/step/sample_filter.hpp"
 
 namespace evenkeel {
 namespace {

@@ -14,7 +14,7 @@
 #include "exchange/samples/field_ranges.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/step/step_context.hpp"
-#include "service/step/stopwatch.hpp"
+#include "service/step/time_reports.hpp"
 #include "service/step_record.hpp"
 
 namespace evenkeel {

@@ -5,7 +5,6 @@
 
 #include "base/activity.hpp"
 #include "evenkeel/base/assertions.hpp"
-#include "exchange/gather/rank_peers.hpp"
 #include "exchange/gather/told_assignment.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 

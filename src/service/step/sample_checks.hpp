@@ -8,8 +8,9 @@
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/plan/field_settings.hpp"
+#include "evenkeel/plan/filter.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "plan/transfer/stage_fields.hpp"
+#include "plan/transfer/field_transfers.hpp"
 
 namespace evenkeel {
 
@@ -32,5 +33,11 @@ void require_addable(const LengthTable& table, const NamedFields& fields, WorldR
 /// `brought` by samples are there, every column has its rows, and all micro-batches have the same columns.
 void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const CarriedField> brought,
                    PipelineStage stage);
+
+/// Applies the rules of `filter` that hold for all samples, wherever they come from, to those that a rank
+/// brings to a step: batch.too_long: error with a max_length, and batch.without_loss. Returns the number of
+/// samples that it left out. Throws InputError that names the first sample that is to be an error.
+/// `shared`: only response tokens are predicted. Precondition: prepare_samples(batch, shared).
+[[nodiscard]] std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch& batch);
 
 }  // namespace evenkeel

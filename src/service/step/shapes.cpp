@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "exchange/gather/rank_peers.hpp"
+#include "exchange/gather/told_assignment.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
 #include "plan/settings/field_costs.hpp"

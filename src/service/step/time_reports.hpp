@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
@@ -52,5 +54,17 @@ class TimeReports {
 
 /// What a state keeps of measured costs; nothing where nothing was measured.
 [[nodiscard]] std::optional<SavedCost> saved_cost(const CostInUse& cost);
+
+/// Seconds since the last lap.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 }  // namespace evenkeel

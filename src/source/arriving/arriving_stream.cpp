@@ -18,16 +18,26 @@
 #include "plan/schedule/row_conventions.hpp"
 #include "plan/schedule/selection.hpp"
 #include "service/equal_on_ranks.hpp"
-#include "source/arrival_figures.hpp"
 #include "source/arriving/heartbeats.hpp"
 #include "source/arriving/own_buffer.hpp"
+#include "source/arriving/patience.hpp"
 #include "source/arriving/step_names.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
-#include "source/arriving/waiting_note.hpp"
 #include "source/cut_samples.hpp"
 #include "source/length_limits.hpp"
 #include "source/told_formats.hpp"
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, evenkeel::ArrivalFigures& figures, unsigned /*version*/) {
+  archive& figures.received& figures.duplicates& figures.trained& figures.formed& figures.waiting;
+  archive& figures.dropped& figures.received_tokens& figures.trained_tokens& figures.staleness& figures
+      .waited;
+}
+
+}  // namespace boost::serialization
 
 namespace evenkeel {
 namespace {

@@ -16,7 +16,7 @@
 #include "buffer/spool/spool.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
-#include "source/arriving/waiting_note.hpp"
+#include "source/arriving/patience.hpp"
 #include "source/told_formats.hpp"
 
 namespace evenkeel {

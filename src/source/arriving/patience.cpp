@@ -3,13 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iostream>
 #include <thread>
+#include <utility>
 
 #include "base/text_layout.hpp"
-#include "source/arriving/waiting_note.hpp"
 
 namespace evenkeel {
 namespace {
+
+WaitingNotes& notes() {
+  static WaitingNotes notes = [](const std::string& line) { std::cerr << "evenkeel: " + line + "\n"; };
+  return notes;
+}
 
 constexpr std::chrono::seconds next_note{30};
 constexpr std::chrono::seconds first_note_without_buffer{
@@ -37,6 +43,14 @@ std::string words_of(const Lack& lack) {
 }
 
 }  // namespace
+
+void send_waiting_notes_to(WaitingNotes to) {
+  notes() = std::move(to);
+}
+
+void note_waiting(const std::string& line) {
+  notes()(line);
+}
 
 void Patience::waits_for(const Lack& lack) {
   const double waited = std::chrono::duration<double>(Clock::now() - begun_).count();

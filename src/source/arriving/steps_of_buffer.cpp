@@ -10,7 +10,7 @@
 #include "base/activity.hpp"
 #include "buffer/intake/sent_samples.hpp"
 #include "evenkeel/base/error.hpp"
-#include "source/arriving/waiting_note.hpp"
+#include "source/arriving/patience.hpp"
 #include "stream/former.hpp"
 
 namespace evenkeel {

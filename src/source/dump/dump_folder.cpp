@@ -12,8 +12,7 @@
 #include "base/narrow.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/input_file.hpp"
-#include "io/jsonl/json_text.hpp"
-#include "source/dump/dump_names.hpp"
+#include "io/jsonl/json_lines.hpp"
 
 namespace evenkeel {
 namespace {

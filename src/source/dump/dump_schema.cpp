@@ -12,7 +12,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "io/jsonl/json_text.hpp"
+#include "io/jsonl/json_lines.hpp"
 
 namespace evenkeel {
 namespace {

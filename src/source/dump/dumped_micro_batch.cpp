@@ -8,7 +8,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "pack/derived_names.hpp"
+#include "pack/sample_fields.hpp"
 
 namespace evenkeel {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
-#include "io/files/read_ahead.hpp"
+#include "io/files/input_file.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/files/file_agreement.hpp"
 #include "source/files/input_files.hpp"

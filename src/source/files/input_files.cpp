@@ -1,20 +1,29 @@
 #include "source/files/input_files.hpp"
 
+#include <fcntl.h>
 #include <glob.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
+#include <cerrno>
+#include <cstdlib>
 #include <new>
 #include <optional>
+#include <span>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/files/system_error.hpp"
+#include "io/files/unpacking.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/files/file_agreement.hpp"
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
@@ -54,6 +63,104 @@ std::vector<std::string> expand(const std::string& pattern) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+constexpr const char* needs_room =
+    "Set TMPDIR to a folder with enough space, which every rank of a node can open";
+
+/// An open file, closed with this object unless it is taken.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) noexcept : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+
+  [[nodiscard]] int get() const noexcept { return number_; }
+  [[nodiscard]] int take() noexcept { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+/// A new file for what one packed file holds. It has a name until all ranks of the node have it open.
+class Room {
+ public:
+  explicit Room(const std::string& packed) {
+    const char* const folder = std::getenv("TMPDIR");
+    name_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/evenkeel-XXXXXX";
+    file_ = Descriptor(::mkostemp(name_.data(), O_CLOEXEC));
+    if (file_.get() < 0) {
+      const int reason = errno;
+      throw system_error(packed, ("cannot be decompressed to " + std::exchange(name_, {})).c_str(), reason);
+    }
+  }
+  Room(Room&& other) noexcept : name_(std::exchange(other.name_, {})), file_(std::move(other.file_)) {}
+  Room& operator=(Room&&) = delete;
+  ~Room() { forget_name(); }
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  void forget_name() noexcept {
+    if (!name_.empty()) ::unlink(name_.c_str());
+    name_.clear();
+  }
+
+  void fill(const InputFile& packed) const {
+    unpack(packed, packing_of(packed), [&](std::span<const char> bytes) {
+      while (!bytes.empty()) {
+        const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) {
+          ErrorReport report =
+              system_error(packed.path(), "cannot be decompressed to $TMPDIR", errno).report();
+          report.hint = needs_room;
+          throw_error(std::move(report));
+        }
+        bytes = bytes.subspan(static_cast<std::size_t>(written));
+      }
+    });
+  }
+
+ private:
+  std::string name_;
+  Descriptor file_;
+};
+
+/// A packed file's place among all files, and which rank of the node unpacks it.
+struct Task {
+  std::size_t file = 0;
+  int rank = 0;
+};
+
+/// The largest first, each to the rank that has the least so far.
+std::vector<Task> share_out(const InputFiles& files, int ranks) {
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (packing_of(*files[i]) != Packing::none) tasks.push_back({i, 0});
+  }
+  std::ranges::stable_sort(tasks, std::ranges::greater(),
+                           [&](const Task& t) { return files[t.file]->size(); });
+  std::vector<std::int64_t> load(static_cast<std::size_t>(ranks));
+  for (Task& task : tasks) {
+    const auto least = std::ranges::min_element(load);
+    *least += files[task.file]->size();
+    task.rank = static_cast<int>(least - load.begin());
+  }
+  return tasks;
+}
+
+Descriptor opened(const std::string& room, const std::string& packed) {
+  Descriptor file(::open(room.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() >= 0) return file;
+  ErrorReport report =
+      system_error(packed, ("is unpacked to " + room + ", which cannot be opened").c_str(), errno).report();
+  report.hint = needs_room;
+  throw_error(std::move(report));
 }
 
 }  // namespace
@@ -131,6 +238,63 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
   std::optional<std::uint64_t> beside;
   if (!whole && bytes <= most_bytes_compared_whole) beside = digest(true);
   return together(comm, [&] { return SourceFingerprint{name, samples, bytes, told, beside}; });
+}
+
+std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file) {
+  if (packing_of(*file) == Packing::none) return file;
+  Room room(file->path());
+  Descriptor text = opened(room.name(), file->path());
+  room.forget_name();
+  room.fill(*file);
+  return std::make_unique<const InputFile>(file->path(), text.take());
+}
+
+void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
+  const bool any = together(comm, [&] { return !share_out(files, 1).empty(); });
+  if (!any) return;  // the same everywhere, as the files are
+  const Communicator node = comm.split_by_node();
+  std::vector<Task> tasks;
+  std::vector<Room> rooms;
+  std::vector<std::string> names;  // of this rank's rooms, in the order of its tasks
+  together(comm, [&] {
+    tasks = share_out(files, node.size());
+    for (const Task& task : tasks) {
+      if (task.rank != node.rank()) continue;
+      rooms.emplace_back(files[task.file]->path());
+      names.push_back(rooms.back().name());
+    }
+  });
+  GuardedWork work;
+  std::vector<std::vector<std::string>> of_ranks;
+  work.in_any_case([&] {
+    GuardedWork inner;
+    of_ranks = all_gather_values(node, names, inner, "names of unpacked files");
+    inner.agree(node);
+  });
+  std::vector<Descriptor> texts;
+  work([&] {
+    std::vector<std::size_t> next(of_ranks.size());
+    for (const Task& task : tasks) {
+      const auto rank = static_cast<std::size_t>(task.rank);
+      texts.push_back(opened(of_ranks[rank][next[rank]++], files[task.file]->path()));
+    }
+  });
+  work.agree(comm);
+  for (Room& room : rooms) room.forget_name();
+  work([&] {
+    auto room = rooms.begin();
+    for (const Task& task : tasks) {
+      if (task.rank == node.rank()) (room++)->fill(*files[task.file]);
+    }
+  });
+  work.agree(comm);
+  work([&] {
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      auto& file = files[tasks[t].file];
+      file = std::make_unique<const InputFile>(file->path(), texts[t].take());
+    }
+  });
+  work.agree(comm);
 }
 
 }  // namespace evenkeel

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/read_ahead.hpp"
+#include "io/files/input_file.hpp"
 #include "io/jsonl/jsonl.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/files/schema_agreement.hpp"

@@ -14,7 +14,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/plan_serialization.hpp"
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
 
 BOOST_CLASS_VERSION(evenkeel::JsonlSchema, 3)
 

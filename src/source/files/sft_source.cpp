@@ -9,13 +9,13 @@
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
-#include "io/files/read_ahead.hpp"
+#include "io/files/input_file.hpp"
 #include "mesh/fail_together.hpp"
 #include "pack/sample_fields.hpp"
 #include "source/files/file_agreement.hpp"
 #include "source/files/indexed_source.hpp"
 #include "source/files/input_files.hpp"
-#include "transport/share_values.hpp"
+#include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "evenkeel/base/error.hpp"
-#include "io/files/read_ahead.hpp"
+#include "io/files/input_file.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/agreed_fields.hpp"
 #include "source/files/file_agreement.hpp"

@@ -1,4 +1,4 @@
-#include "plan/assign/simple_partitions.hpp"
+#include "plan/assign/dp_assignment.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

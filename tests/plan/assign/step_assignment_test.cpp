@@ -9,7 +9,6 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
-#include "plan/reference/roll_batch_balance.hpp"
 #include "support/made_up_table.hpp"
 
 namespace evenkeel {

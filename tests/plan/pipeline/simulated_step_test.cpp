@@ -1,4 +1,4 @@
-#include "plan/pipeline/simulated_step.hpp"
+#include "plan/pipeline/pipeline_schedule.hpp"
 
 #include <gtest/gtest.h>
 

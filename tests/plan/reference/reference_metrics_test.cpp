@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/micro_batches/padded_batching.hpp"
-#include "plan/reference/roll_batch_balance.hpp"
+#include "plan/reference/micro_batches.hpp"
 
 namespace evenkeel {
 namespace {

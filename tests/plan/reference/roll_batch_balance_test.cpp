@@ -1,4 +1,4 @@
-#include "plan/reference/roll_batch_balance.hpp"
+#include "plan/reference/micro_batches.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

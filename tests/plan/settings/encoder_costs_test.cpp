@@ -1,4 +1,4 @@
-#include "plan/settings/encoder_costs.hpp"
+#include "plan/settings/field_costs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/branching_step.hpp"
 #include "plan/micro_batches/micro_batch_layout.hpp"
-#include "plan/pipeline/simulated_step.hpp"
+#include "plan/pipeline/pipeline_schedule.hpp"
 #include "plan/strategies/automatic.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"

@@ -1,4 +1,4 @@
-#include "plan/transfer/layer_split.hpp"
+#include "plan/transfer/carried_fields.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "plan/transfer/stage_fields.hpp"
+#include "plan/transfer/field_transfers.hpp"
 
 namespace evenkeel {
 namespace {

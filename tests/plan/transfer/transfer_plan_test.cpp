@@ -8,7 +8,7 @@
 
 #include "evenkeel/pack/packed_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
-#include "plan/transfer/stage_fields.hpp"
+#include "plan/transfer/field_transfers.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
 

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "balance/context/schedule.hpp"
+#include "balance/context/task.hpp"
 
 namespace evenkeel::context {
 
@@ -17,5 +21,11 @@ namespace evenkeel::context {
 /// Throws as require_fits does. Deterministic, local, integers only; how much is tried is bounded by
 /// counts, which fall with the number of items, never by a clock. O(n log n) for many items.
 [[nodiscard]] Schedule schedule_tree(const Problem& problem);
+
+/// Makes the end of a tree earlier: takes micro-batches of a rank that ends last, and of some other ranks,
+/// apart and puts their items, roughly by falling work, where all ends are earlier than that. (Ruin and
+/// recreate; Schrimpf et al., 2000.) Until the end is `enough`, or so many places were looked at, which are
+/// subtracted. Never worse. What is random has a fixed seed.
+void improve_tree(std::vector<OpenTask>& tasks, const Levels& levels, Cost enough, std::int64_t& looks_left);
 
 }  // namespace evenkeel::context

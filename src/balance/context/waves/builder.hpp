@@ -67,4 +67,17 @@ class WaveBuilder {
   std::vector<std::size_t> next_;     ///< a place itself where its item is left, else some place behind it
 };
 
+/// Small items that will be put where waves have room, as if they were sand.
+struct Sand {
+  Cost work = 0;  ///< with their share in overheads
+  Cost per_token = 0;
+};
+
+/// Waves of all items of `builder`, wave after wave: as high as the largest item left takes on one of its
+/// groups, or somewhat more. All heights are tried; of the beginnings with as many waves the most promising
+/// are kept, which are those that end first with the least area of what is left. (Beam search.) Once so many
+/// items were placed, the most promising one is filled up as it comes. Those that end first come first.
+[[nodiscard]] std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder, const Sand& sand,
+                                            std::int64_t placements);
+
 }  // namespace evenkeel::context

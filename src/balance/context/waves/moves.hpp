@@ -6,12 +6,6 @@
 
 namespace evenkeel::context {
 
-/// Small items that will be put where waves have room, as if they were sand.
-struct Sand {
-  Cost work = 0;  ///< with their share in overheads
-  Cost per_token = 0;
-};
-
 /// Makes the end of `waves` earlier: takes all items of a wave, or of the micro-batches that a wave waits
 /// for, out, and puts each, by falling work, where it makes waves longer by least: into a micro-batch with
 /// room, onto free ranks of a wave, or into a new wave. Kept where the end is earlier; until nothing is found
