@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """check_names.py SOURCE_DIR: fails when a comment or a page names a file of the repository that is not there: headers,
-sources, scripts, pages, and in docs/architecture.md also names without an ending, such as `plan/assign`; when a page or a
-header names a library to link that no CMakeLists.txt makes; and when a header names another one than docs/headers.md."""
+sources, scripts, pages, and in docs/architecture.md also names without an ending, such as `plan/assign`, and functions on a
+sample's path; when a page or a header names a library to link that no CMakeLists.txt makes; and when a header names another
+one than docs/headers.md."""
 import pathlib
 import re
 import sys
@@ -71,6 +72,22 @@ def missing_places(tree):
             yield f'docs/architecture.md names {name}, which is neither a file nor a folder'
 
 
+def missing_functions(tree):
+    """Functions in the table of a sample's path that are not defined where docs/architecture.md says."""
+    text, _ = read(tree.source, 'docs/architecture.md')
+    rows = re.findall(r'^\| \d+ \| `([\w:]+)` \| `(src/[\w/.]+)` \|', text, re.MULTILINE)
+    if not rows:
+        yield "docs/architecture.md has no table of a sample's path"
+    for function, file in rows:
+        of_class, _, name = function.rpartition('::')
+        code = (tree.source / file).read_text(encoding='utf-8')
+        outside = rf'^[\w].*\b{re.escape(function)}\('
+        inside = rf'^class {of_class}\b.*^ +[\w].*\b{name}\([^;]*\{{$'
+        if not re.search(outside, code, re.MULTILINE) and not (
+                of_class and re.search(inside, code, re.MULTILINE | re.DOTALL)):
+            yield f'docs/architecture.md names {function}, which {file} does not define'
+
+
 def wrong_libraries(tree):
     rooms = {file.split('/')[1] for file in tree.files if re.fullmatch(r'src/\w+/CMakeLists.txt', file)}
     known = rooms | {f'{room}_alone' for room in rooms}
@@ -94,7 +111,8 @@ def main():
     tree = Tree(pathlib.Path(sys.argv[1]).resolve())
     if len(tree.files) < 100:
         sys.exit('no repository there')
-    errors = [*missing(tree), *missing_places(tree), *wrong_libraries(tree)]
+    errors = [*missing(tree), *missing_places(tree), *missing_functions(tree),
+              *wrong_libraries(tree)]
     print('\n'.join(errors) or 'every file and library that is named is there')
     sys.exit(bool(errors))
 
