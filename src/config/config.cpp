@@ -64,23 +64,16 @@ void limit_samples_to_cap(PlanSettings& settings) {
   micro_batch.max_samples = most;
 }
 
-/// What depends on how many ranks run a micro-batch together.
-void use_group_sizes(const MeshSettings& mesh, PlanSettings& settings) {
-  require_power_of_two(mesh);
-  const std::optional<std::int64_t> per_rank = std::exchange(settings.micro_batch.max_tokens_per_rank, {});
-  if (!per_rank && settings.micro_batch.max_tokens == 0) {
+/// The cap of a micro-batch, which counts tokens of each rank if groups have their own sizes.
+std::int64_t cap_of(const MicroBatchKeys& keys, const MeshSettings& mesh, const PlanSettings& settings) {
+  const std::optional<std::int64_t>& per_rank = keys.max_tokens_per_rank;
+  if (!per_rank && keys.max_tokens == 0) {
     throw ConfigError("micro_batch.max_tokens",
                       "is auto, and max_tokens_per_rank is not set: there is no cap", "Set one of them");
   }
-  if (!mesh.flexible_cp) {
-    if (!per_rank) return;
-    require_countable(*per_rank, settings.cp.size);
-    settings.micro_batch.max_tokens = *per_rank * settings.cp.size;
-    return;
-  }
-  settings.micro_batch.max_tokens = *per_rank;
-  settings.flexible = FlexibleContext{largest_group(mesh, *per_rank, std::max(1, settings.dp))};
+  if (!per_rank) return keys.max_tokens;
   require_countable(*per_rank, settings.largest_group());
+  return mesh.flexible_cp ? *per_rank : *per_rank * settings.cp.size;
 }
 
 std::int64_t furthest_ahead(const Config& config) {
@@ -89,7 +82,7 @@ std::int64_t furthest_ahead(const Config& config) {
   return most;
 }
 
-/// What a pass's settings are, whatever the groups of the mesh.
+/// Returns the settings of a pass without its strategy, on which the cap depends.
 PlanSettings settings_of(const Config& config, const Profile& pass, const GridPoint& sizes) {
   PlanSettings settings;
   settings.dp = sizes.dp;
@@ -115,6 +108,8 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
 /// What a pass chooses with these settings. Outliers are delayed by the configuration's own alone.
 Choices choices_of(const Config& config, const PlanSettings& settings, const Profile& pass, bool is_own) {
   Choices choices = choices_of(settings);
+  choices.balance = pass.balance;
+  choices.micro_batch = pass.micro_batch;
   choices.loss = pass.loss.aggregation;
   if (is_own) choices.delay = config.delay;
   choices.flexible_cp = config.mesh.flexible_cp;
@@ -165,9 +160,12 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   const Profile pass = profile(profile_name);
   PlanSettings settings = settings_of(*this, pass, sizes);
   Choices choices = choices_of(*this, settings, pass, profile_name.empty());
-  settings.balance.strategy = choices.balance.strategy = strategy_of_groups(choices);
+  choices.balance.strategy = strategy_of_groups(choices);
   require_together(choices);
-  use_group_sizes(mesh, settings);
+  require_power_of_two(mesh);
+  const std::int64_t per_rank = pass.micro_batch.max_tokens_per_rank.value_or(1);
+  settings.strategy = strategy_for(choices, largest_group(mesh, per_rank, std::max(1, settings.dp)));
+  settings.micro_batch.max_tokens = cap_of(pass.micro_batch, mesh, settings);
   limit_samples_to_cap(settings);
   return settings;
 }

@@ -23,9 +23,9 @@ inline constexpr Int64 most_forced_micro_batches = Int64{1} << 16;
 inline constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
 inline constexpr Int64 smallest_int32 = -largest_int32 - 1;
 
-/// A key that is a member of a section of Config; its default is the member's.
-template <class Section, class Member, class Format>
-KeySpec key(std::string path, Section Config::*section, Member Section::*member, Format format,
+/// A key that is a member of a section of Config, or of a base of the section; its default is the member's.
+template <class Section, class Base, class Member, class Format>
+KeySpec key(std::string path, Section Config::*section, Member Base::*member, Format format,
             std::string meaning) {
   return {{std::move(path), format.type(), format.write(Config{}.*section.*member), format.values(),
            std::move(meaning)},

@@ -40,12 +40,12 @@ KeySpec cp_key(std::string meaning) {
 KeySpec max_tokens_key(std::string meaning) {
   const OptionalInteger<Int64> format{"auto", tokens(1, largest_int32)};
   const auto write = [=](const Config& config) {
-    const MicroBatchSettings& m = config.micro_batch;
+    const MicroBatchKeys& m = config.micro_batch;
     return format.write(m.max_tokens_per_rank ? std::nullopt : std::optional<Int64>(m.max_tokens));
   };
   return {{"micro_batch.max_tokens", format.type(), write(Config{}), format.values(), std::move(meaning)},
           [=](const ConfigValue& value, Config& config) {
-            MicroBatchSettings& m = config.micro_batch;
+            MicroBatchKeys& m = config.micro_batch;
             const std::optional<Int64> tokens = format.read(value);
             if (!tokens && m.max_tokens_per_rank) return;
             m.max_tokens = tokens.value_or(0);
@@ -62,10 +62,10 @@ KeySpec max_tokens_per_rank_key(std::string meaning) {
   return {{"micro_batch.max_tokens_per_rank", format.type(), write(Config{}), format.values(),
            std::move(meaning)},
           [=](const ConfigValue& value, Config& config) {
-            MicroBatchSettings& m = config.micro_batch;
+            MicroBatchKeys& m = config.micro_batch;
             const std::optional<Int64> tokens = format.read(value);
             if (!tokens && !m.max_tokens_per_rank) return;
-            m.max_tokens = tokens ? MicroBatchSettings{}.max_tokens : 0;
+            m.max_tokens = tokens ? MicroBatchKeys{}.max_tokens : 0;
             m.max_tokens_per_rank = tokens;
           },
           write};
@@ -129,7 +129,7 @@ Keys balance_keys() {
   const Choice<std::optional<Meeting>> meetings(
       {{"auto", std::nullopt}, {"step", Meeting::once_a_step}, {"micro-batch", Meeting::every_micro_batch}});
   return {
-      key("balance.algorithm", b, &BalanceSettings::algorithm, algorithms,
+      key("balance.algorithm", b, &BalanceKeys::algorithm, algorithms,
           "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
           "first, every dp-th by increasing length, or contiguous runs in source order."),
       cost_key("The work of a sample of s tokens: s; 24576 s + s^2; computed from a model's shape; "
@@ -139,15 +139,15 @@ Keys balance_keys() {
                "quadratic, in the units of the model's cost). {field: NAME}: what a sample's elements of "
                "that field add "
                "up to, whole numbers of 0 or more, in units of a token's work."),
-      key("balance.speeds", b, &BalanceSettings::speeds, DecimalList{"equal", speed},
+      key("balance.speeds", b, &BalanceKeys::speeds, DecimalList{"equal", speed},
           "How fast each DP rank works, one number for each, 0.5 for half as fast as 1: work is assigned so "
           "that ranks finish together. With mesh.cp: flexible a group is as fast as its slowest rank."),
-      key("balance.equal_count", b, &BalanceSettings::equal_count, Boolean{},
+      key("balance.equal_count", b, &BalanceKeys::equal_count, Boolean{},
           "Give DP ranks equal numbers of samples, to within one; with prefix.share, equal numbers of "
           "groups, or of the parts into which the cap splits them."),
-      key("balance.refine", b, &BalanceSettings::refine, Boolean{},
+      key("balance.refine", b, &BalanceKeys::refine, Boolean{},
           "Then improve the assignment by moves and swaps."),
-      key("balance.strategy", b, &BalanceSettings::strategy, strategies,
+      key("balance.strategy", b, &BalanceKeys::strategy, strategies,
           "Assign to DP ranks first and let each pack its own (hierarchical); or pack the whole step first "
           "and "
           "lay its micro-batches out over the DP ranks (grid), for ranks that meet at every micro-batch. "
@@ -155,25 +155,25 @@ Keys balance_keys() {
           "plans every step in both ways and takes the one that ends first by balance.meet, in either of its "
           "values; if that is not set, it is hierarchical. With prefix.share a grid cuts trees further for "
           "equal work, and repeats what their parts share."),
-      key("balance.meet", b, &BalanceSettings::meet, meetings,
+      key("balance.meet", b, &BalanceKeys::meet, meetings,
           "Where the trainer's DP ranks wait for each other: once a step, as in plain data parallelism (DDP, "
           "Megatron), or at every micro-batch (FSDP, experts' all-to-all)."),
-      key("balance.placement", b, &BalanceSettings::placement, placements,
+      key("balance.placement", b, &BalanceKeys::placement, placements,
           "Which DP rank gets which share: the one that already holds most of its tokens, so that fewer "
           "travel; or as the algorithm numbers them, as presets always do."),
-      key("balance.overhead", b, &BalanceSettings::overhead,
+      key("balance.overhead", b, &BalanceKeys::overhead,
           OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
           "The constant cost of a micro-batch, in the units of the cost; auto is the work of 256 tokens, or "
           "the measured one. For micro_batch.count: fastest, mesh.cp: flexible, and balance.strategy: auto, "
           "which adds it to the time of each micro-batch in both ways."),
-      key("balance.communication", b, &BalanceSettings::communication, CommunicationFormat{},
+      key("balance.communication", b, &BalanceKeys::communication, CommunicationFormat{},
           "With mesh.cp: flexible, the cost of passing one token's keys and values to the next rank, in the "
           "units of the cost, in groups inside a node and in larger ones; how many places (ranks divided by "
           "tp and pp) a node has; and the share of attention that hides it, 0 to 1. auto is 333 and 2500 of "
           "the "
           "24576 that a token costs a 7B model with grouped queries, 8 / tp places, and 1. With a measured "
           "cost, the first two are initial values."),
-      key("balance.preset", b, &BalanceSettings::preset, presets,
+      key("balance.preset", b, &BalanceKeys::preset, presets,
           "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
           "micro-batches above it."),
   };
@@ -197,50 +197,49 @@ Keys micro_batch_keys() {
        {"modified-first-fit-decreasing", BinPacking::modified_first_fit_decreasing}});
   const Choice<CountRule> counts({{"fewest", CountRule::fewest}, {"fastest", CountRule::fastest}});
   return {
-      key("micro_batch.mode", m, &MicroBatchSettings::mode, modes,
+      key("micro_batch.mode", m, &MicroBatchKeys::mode, modes,
           "As many sequences as the cap holds, balanced and back to back; sequences of similar length padded "
           "to one length; or a fixed number of sequences in order, back to back."),
       max_tokens_key("The cap: most tokens of one micro-batch after alignment, over its whole CP group; auto "
                      "if max_tokens_per_rank is set."),
       max_tokens_per_rank_key("The cap in tokens a rank: a micro-batch on a CP group may have cp times as "
                               "many; instead of max_tokens, and required with mesh.cp: flexible."),
-      key("micro_batch.max_samples", m, &MicroBatchSettings::max_samples, most_samples,
+      key("micro_batch.max_samples", m, &MicroBatchKeys::max_samples, most_samples,
           "Most samples of one micro-batch; null is no limit."),
-      key("micro_batch.max_rows", m, &MicroBatchSettings::max_rows, RowCapsFormat{},
+      key("micro_batch.max_rows", m, &MicroBatchKeys::max_rows, RowCapsFormat{},
           "Most rows that the samples of one micro-batch have in each of these fields, over its whole CP "
           "group, as they bring them, whatever a rank gets of them: a limit beside max_tokens, such as "
           "{patches: 16384} for what an encoder can hold."),
-      key("micro_batch.min_count", m, &MicroBatchSettings::min_count,
+      key("micro_batch.min_count", m, &MicroBatchKeys::min_count,
           Integer<Int64>{1, most_forced_micro_batches},
           "Fewest micro-batches of a DP rank in each mini-batch, including empty ones."),
-      key("micro_batch.multiple_of", m, &MicroBatchSettings::multiple_of, multiple,
+      key("micro_batch.multiple_of", m, &MicroBatchKeys::multiple_of, multiple,
           "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
-      key("micro_batch.size", m, &MicroBatchSettings::size, Integer<Int64>{1, largest_int32},
+      key("micro_batch.size", m, &MicroBatchKeys::size, Integer<Int64>{1, largest_int32},
           "Samples of a fixed micro-batch; fewer if the cap requires it, or if samples that share prefixes "
           "would be separated."),
-      key("micro_batch.length_round", m, &MicroBatchSettings::length_round, tokens(1, largest_multiple),
+      key("micro_batch.length_round", m, &MicroBatchKeys::length_round, tokens(1, largest_multiple),
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
-      key("micro_batch.order", m, &MicroBatchSettings::order, orders,
+      key("micro_batch.order", m, &MicroBatchKeys::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, costliest "
           "first, or the best one found by simulating the pipeline (1F1B, or interleaved with vpp > 1; "
           "with pp 1 as pipeline). In a tree (cp: flexible with strategy hierarchical) larger "
           "groups come first, whatever this says; in a grid and in waves it is the order of whole columns "
           "and waves, by their longest micro-batch."),
-      key("micro_batch.packing", m, &MicroBatchSettings::packing, packings,
+      key("micro_batch.packing", m, &MicroBatchKeys::packing, packings,
           "How packed micro-batches are made: as few as can be found, with even work; or exactly the bins of "
           "the named algorithm for the aligned lengths, without balancing."),
-      key("micro_batch.count", m, &MicroBatchSettings::count, counts,
+      key("micro_batch.count", m, &MicroBatchKeys::count, counts,
           "How many micro-batches a DP rank gets: as few as all ranks can manage with, or up to seven steps "
           "more if ranks that meet at every micro-batch should then end earlier, which a loose cap allows. "
           "The cap holds at every count."),
-      key("micro_batch.shapes", m, &MicroBatchSettings::shapes,
-          OptionalInteger<Int64>{"null", {1, most_shapes}},
+      key("micro_batch.shapes", m, &MicroBatchKeys::shapes, OptionalInteger<Int64>{"null", {1, most_shapes}},
           "Most shapes (rows, sequences, max_seqlen and, with mesh.cp: flexible, ranks of the group) that "
           "micro-batches of the whole run are padded to, for CUDA graphs and batch-invariant kernels; the "
           "same "
           "in all profiles; null is a shape of its own for each. Without max_samples, there may be as many "
           "samples as alignments fit into the cap."),
-      key("micro_batch.shuffle", m, &MicroBatchSettings::shuffle, Boolean{},
+      key("micro_batch.shuffle", m, &MicroBatchKeys::shuffle, Boolean{},
           "Shuffle a DP rank's samples before fixed micro-batches are cut."),
   };
 }

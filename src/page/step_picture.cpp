@@ -80,13 +80,15 @@ PlanningPicture picture_of(const PlanSettings& settings) {
   PlanningPicture picture;
   picture.cap = settings.micro_batch.max_tokens;
   picture.alignment = settings.alignment();
-  picture.in_source_order = settings.balance.algorithm == BalanceAlgorithm::none;
+  const auto* assignment = settings.find<AssignmentSettings>();
+  picture.in_source_order = assignment != nullptr && assignment->algorithm == BalanceAlgorithm::none;
   picture.preset = strategy.reproduced_system(settings);
-  picture.equal_count = settings.balance.equal_count;
+  picture.equal_count = assignment != nullptr && assignment->equal_count;
   picture.pads_micro_batches = strategy.pads_micro_batches();
   picture.has_fixed_micro_batches = strategy.has_fixed_micro_batches();
   picture.shares_prefixes = settings.sharing != PrefixSharing::none;
-  picture.asks_for_more = settings.micro_batch.count == CountRule::fastest ||
+  const auto* packed = settings.find<PackedSettings>();
+  picture.asks_for_more = (packed != nullptr && packed->count == CountRule::fastest) ||
                           settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
   picture.may_be_a_grid = could_be_grid(settings);
   picture.cost = settings.balance.cost_field ? "field " + *settings.balance.cost_field

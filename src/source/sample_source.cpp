@@ -85,7 +85,7 @@ std::vector<SourceField> SampleSource::fields() const {
 std::int64_t longest_sample(const Config& config) {
   // With groups of their own sizes it takes the mesh to tell: planning refuses what is too long.
   if (config.mesh.flexible_cp) return std::numeric_limits<std::int32_t>::max();
-  const auto cap = [&](const MicroBatchSettings& m) {
+  const auto cap = [&](const MicroBatchKeys& m) {
     return m.max_tokens_per_rank ? *m.max_tokens_per_rank * config.mesh.cp : m.max_tokens;
   };
   std::int64_t longest = cap(config.micro_batch);

@@ -299,8 +299,8 @@ TEST(ConfigYaml, groups_of_their_own_sizes_and_caps_a_rank_round_trip) {
   EXPECT_EQ(
       parse("mesh: {cp: flexible, dp: 8}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 64}")
           .plan_settings({1, 1, 8, 1})
-          .flexible,
-      FlexibleContext{8});
+          .strategy,
+      StrategySettings(ContextTreeSettings{8}));
 }
 
 TEST(ConfigMesh, groups_of_their_own_sizes_are_planned_for_the_way_in_which_ranks_meet) {
@@ -308,13 +308,15 @@ TEST(ConfigMesh, groups_of_their_own_sizes_are_planned_for_the_way_in_which_rank
     return parse("mesh: {cp: flexible, pp: " + std::to_string(pp) + "}\nbalance: {" + balance +
                  "}\nmicro_batch: {max_tokens_per_rank: 64}")
         .plan_settings({1, 1, 4, pp})
-        .balance.strategy;
+        .strategy;
   };
-  EXPECT_EQ(strategy("meet: step"), Strategy::hierarchical);
-  EXPECT_EQ(strategy("meet: micro-batch"), Strategy::grid);
-  EXPECT_EQ(strategy("meet: step, strategy: grid"), Strategy::grid);
-  EXPECT_EQ(strategy("", 2), Strategy::grid);  // the only one that a pipeline can run
-  EXPECT_EQ(strategy("meet: step", 2), Strategy::grid);
+  const StrategySettings tree = ContextTreeSettings{4};
+  const StrategySettings waves = ContextWavesSettings{4};
+  EXPECT_EQ(strategy("meet: step"), tree);
+  EXPECT_EQ(strategy("meet: micro-batch"), waves);
+  EXPECT_EQ(strategy("meet: step, strategy: grid"), waves);
+  EXPECT_EQ(strategy("", 2), waves);  // the only one that a pipeline can run
+  EXPECT_EQ(strategy("meet: step", 2), waves);
 }
 
 TEST(ConfigMesh, groups_of_their_own_sizes_are_refused_where_nobody_says_how_ranks_meet) {
@@ -328,10 +330,10 @@ TEST(ConfigMesh, sizes_of_groups_are_powers_of_two) {
     return parse("mesh: {cp: flexible, " + mesh +
                  "}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 64}")
         .plan_settings({1, 1, 7, 1})
-        .flexible;
+        .largest_group();
   };
-  EXPECT_EQ(flexible("dp: 7"), FlexibleContext{4});
-  EXPECT_EQ(flexible("dp: 7, max_cp: 2"), FlexibleContext{2});
+  EXPECT_EQ(flexible("dp: 7"), 4);
+  EXPECT_EQ(flexible("dp: 7, max_cp: 2"), 2);
   EXPECT_THROW((void)flexible("dp: 7, max_cp: 6"), ConfigError);
 }
 

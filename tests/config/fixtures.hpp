@@ -33,15 +33,17 @@ inline Config changed_config() {
   config.field.profiles = {"log-prob"};
   config.fields = {{"routed_experts", config.field}, {"ids", {std::nullopt, FieldWidth::narrow}}};
   config.mini_batches = {4, false, false};
-  config.balance = {BalanceAlgorithm::lpt,
-                    CostModel{12345678901, 17, 4096},
-                    true,
-                    false,
+  config.balance = {{CostModel{12345678901, 17, 4096}, Meeting::every_micro_batch, PlacementRule::none},
+                    {BalanceAlgorithm::lpt, true, false},
                     Preset::verl,
-                    Strategy::hierarchical,
-                    Meeting::every_micro_batch,
-                    PlacementRule::none};
-  config.micro_batch = {MicroBatchMode::padded, 4096, 12, 2, 6, 3, 128, true, MicroBatchOrder::cost};
+                    Strategy::hierarchical};
+  config.micro_batch = {{4096, 12, 2, 6, MicroBatchOrder::cost},
+                        MicroBatchMode::padded,
+                        std::nullopt,
+                        CountRule::fewest,
+                        3,
+                        true,
+                        128};
   config.pack = {CpLayout::contiguous, 32, 48, 151643, -1, 2, true};
   config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};
   Profile update = config.profile({});

@@ -35,10 +35,11 @@ TEST(AssignOnNode, gives_every_rank_the_step_that_each_would_find) {
   for (const std::int64_t samples : {0, 1, 30, 511, 512, 2000}) {
     const LengthTable table = made_up_table(samples, 4);
     for (const std::int64_t mini_batches : {1, 3}) {
-      for (const MicroBatchMode mode : {MicroBatchMode::packed, MicroBatchMode::padded}) {
+      for (const StrategySettings& strategy :
+           {StrategySettings(PackedSettings{}), StrategySettings(PaddedSettings{})}) {
         PlanSettings settings = settings_with_cap(200);
         settings.mini_batches.count = mini_batches;
-        settings.micro_batch.mode = mode;
+        settings.strategy = strategy;
         EXPECT_EQ(assigned_together(node, table, settings, 5), assign_step({table, settings, 5}))
             << samples << " samples, " << mini_batches << " mini-batches";
       }
@@ -50,7 +51,7 @@ TEST(AssignOnNode, finds_what_units_alone_do_not_tell_and_what_they_stand_for) {
   const boost::mpi::communicator node = this_node();
   const LengthTable table = made_up_table(700, 4);
   PlanSettings grid = settings_with_cap(200);
-  grid.balance.strategy = Strategy::grid;
+  grid.strategy = GridSettings{};
   EXPECT_EQ(assigned_together(node, table, grid, 0), assign_step({table, grid}));
   PlanSettings prompts = settings_with_cap(200);
   prompts.sharing = PrefixSharing::prompts;

@@ -236,7 +236,7 @@ TEST(TransfersAtScale, bring_every_row_once_to_each_member_of_groups_of_any_size
     lengths.push_back(i % 100 == 0 ? 300 + 37 * i % 900 : 7919 * i % 40);
   PlanSettings settings;
   settings.dp = num_ranks;
-  settings.flexible = FlexibleContext{num_ranks};
+  settings.strategy = ContextTreeSettings{num_ranks};
   settings.balance.cost = CostModel::flops_7b();
   settings.micro_batch.max_tokens = 64;
   expect_every_row_where_it_belongs(testing_support::table_of(lengths, num_ranks), settings);

@@ -6,6 +6,7 @@
 
 #include "evenkeel/plan/step_plan.hpp"
 #include "fuzz/target.hpp"
+#include "plan/settings/requirements.hpp"
 
 namespace evenkeel::fuzz {
 namespace {
@@ -22,7 +23,8 @@ PlanSettings settings_of(Numbers& numbers) {
   settings.seed = numbers.byte();
   settings.mini_batches = {1 + numbers.below(3), numbers.flag(), numbers.flag()};
   settings.sharing = static_cast<PrefixSharing>(numbers.below(2));  // trees ask for tokens
-  BalanceSettings& balance = settings.balance;
+  Choices choices;
+  BalanceKeys& balance = choices.balance;
   balance.algorithm = static_cast<BalanceAlgorithm>(numbers.below(5));
   balance.cost = numbers.flag() ? CostModel::tokens() : CostModel{1 + numbers.below(30000), numbers.below(3)};
   balance.equal_count = numbers.flag();
@@ -33,7 +35,7 @@ PlanSettings settings_of(Numbers& numbers) {
   if (numbers.below(4) == 0) {
     for (int rank = 0; rank < settings.dp; ++rank) balance.speeds.push_back(numbers.below(2000));
   }
-  MicroBatchSettings& micro_batch = settings.micro_batch;
+  MicroBatchKeys& micro_batch = choices.micro_batch;
   if (numbers.below(3) == 0) micro_batch.mode = static_cast<MicroBatchMode>(numbers.below(3));
   micro_batch.max_tokens = numbers.below(60000);
   if (numbers.below(3) == 0) micro_batch.max_samples = numbers.below(9);
@@ -45,10 +47,15 @@ PlanSettings settings_of(Numbers& numbers) {
   micro_batch.order = static_cast<MicroBatchOrder>(numbers.below(4));
   if (numbers.below(4) == 0) micro_batch.packing = static_cast<BinPacking>(numbers.below(3));
   micro_batch.count = static_cast<CountRule>(numbers.below(2));
+  int largest_group = 1;
   if (numbers.below(3) == 0) {
-    settings.flexible = FlexibleContext{static_cast<int>(numbers.below(9))};
+    choices.flexible_cp = true;
+    largest_group = static_cast<int>(numbers.below(9));
     settings.cp.size = 1;
   }
+  settings.balance = balance;
+  settings.micro_batch = micro_batch;
+  settings.strategy = strategy_for(choices, largest_group);
   for (int rank = 0; rank < settings.dp; ++rank) settings.dp_of_rank.push_back(rank);
   return settings;
 }
@@ -78,11 +85,13 @@ void require_every_sample_once(const LengthTable& table, const StepPlan& plan) {
 }
 
 void require_limits(const LengthTable& table, const PlanSettings& settings, const MicroBatchPlan& m) {
-  const bool packed = settings.micro_batch.mode == MicroBatchMode::packed;
-  if (settings.balance.preset != Preset::none && packed) return;  // none of the references keeps its caps
-  const int size = settings.flexible ? m.context.size : settings.cp.size;
+  const bool packed = settings.find<PaddedSettings>() == nullptr && settings.find<FixedSettings>() == nullptr;
+  const bool is_reference = std::holds_alternative<ReferenceSettings>(settings.strategy);
+  if (is_reference && packed) return;  // none of the references keeps its caps
+  const bool has_groups = settings.find<ContextGroupSettings>() != nullptr;
+  const int size = has_groups ? m.context.size : settings.cp.size;
   require(m.aligned_tokens <= settings.cap(size), "no micro-batch is above the cap");
-  require(std::ssize(m.entries) <= settings.micro_batch.limits().max_items, "none has too many samples");
+  require(std::ssize(m.entries) <= settings.limits().max_items, "none has too many samples");
   if (!packed || settings.sharing != PrefixSharing::none) return;
   const std::int64_t alignment = settings.alignment(size);
   std::int64_t aligned = 0;
@@ -92,7 +101,7 @@ void require_limits(const LengthTable& table, const PlanSettings& settings, cons
 }
 
 void require_counts(const PlanSettings& settings, const StepPlan& plan) {
-  if (settings.flexible && settings.balance.strategy != Strategy::grid) return;
+  if (settings.find<ContextTreeSettings>() != nullptr) return;
   for (const DpRankPlan& rank : plan.ranks)
     require(std::ssize(rank.micro_batches) == plan.num_micro_batches(), "DP ranks have equal counts");
   for (const std::int64_t count : plan.counts) {
@@ -165,7 +174,7 @@ void run(Bytes input) {
     for (const MicroBatchPlan& m : rank.micro_batches) require_limits(table, settings, m);
   }
   require_counts(settings, plan);
-  if (settings.flexible) require_end(plan);
+  if (settings.find<ContextGroupSettings>() != nullptr) require_end(plan);
   if (settings.mini_batches.count == 1) require_exact_loss(table, plan);
 }
 

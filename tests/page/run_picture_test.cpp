@@ -7,9 +7,12 @@
 #include <numeric>
 
 #include "page/step_picture.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing::ElementsAre;
 
@@ -160,11 +163,11 @@ TEST(PictureOfAPlan, may_be_a_grid_where_that_would_not_be_refused) {
   EXPECT_TRUE(may_be_a_grid([](PlanSettings&) {}));
   EXPECT_TRUE(may_be_a_grid([](PlanSettings& s) { s.mini_batches.keep = false; }));
   EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.mini_batches = {2, false, false}; }));
-  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }));
-  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.preset = Preset::verl; }));
+  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.strategy = GridSettings{}; }));
+  EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.strategy = ReferenceSettings{Preset::verl}; }));
   EXPECT_FALSE(may_be_a_grid([](PlanSettings& s) { s.balance.speeds = {1000, 500}; }));
-  EXPECT_FALSE(
-      may_be_a_grid([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; }));
+  EXPECT_FALSE(may_be_a_grid(
+      [](PlanSettings& s) { use<PackedSettings>(s).packing = BinPacking::best_fit_decreasing; }));
 }
 
 }  // namespace

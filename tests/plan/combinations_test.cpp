@@ -14,7 +14,7 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/assign/step_assignment.hpp"
-#include "plan/strategies/strategy.hpp"
+#include "plan/settings/requirements.hpp"
 #include "support/ids.hpp"
 #include "support/sanitized.hpp"
 
@@ -56,26 +56,54 @@ SmallStep small_step(std::uint64_t seed) {
   return step;
 }
 
-/// The choices of every setting, one list a setting.
-using Choice = std::function<void(PlanSettings&)>;
-using Choices = std::vector<std::vector<Choice>>;
+/// Settings as a configuration has them, before they make a strategy.
+struct Keys {
+  BalanceKeys balance;
+  MicroBatchKeys micro_batch;
+  bool flexible = false;
+  PlanSettings rest;
+
+  [[nodiscard]] Choices choices() const {
+    Choices choices = choices_of(rest);
+    choices.balance = balance;
+    choices.micro_batch = micro_batch;
+    choices.flexible_cp = flexible;
+    choices.count_multiple = settings().count_multiple();
+    return choices;
+  }
+  [[nodiscard]] PlanSettings settings() const {
+    PlanSettings settings = rest;
+    settings.balance = balance;
+    settings.micro_batch = micro_batch;
+    Choices own;
+    own.balance = balance;
+    own.micro_batch = micro_batch;
+    own.flexible_cp = flexible;
+    settings.strategy = strategy_for(own, dp_ranks);
+    return settings;
+  }
+};
+
+/// The values of every setting, one list per setting.
+using Choice = std::function<void(Keys&)>;
+using ChoiceLists = std::vector<std::vector<Choice>>;
 
 template <typename Value, typename Set>
 std::vector<Choice> choices(std::initializer_list<Value> values, Set set) {
   std::vector<Choice> list;
-  for (const Value& value : values) list.push_back([=](PlanSettings& settings) { set(settings, value); });
+  for (const Value& value : values) list.push_back([=](Keys& keys) { set(keys, value); });
   return list;
 }
 
-Choices all_choices() {
-  using S = PlanSettings;
+ChoiceLists all_choices() {
+  using S = Keys;
   using enum MicroBatchMode;
   const std::optional<BinPacking> any_packing;
   return {
       choices({packed, padded, fixed}, [](S& s, auto v) { s.micro_batch.mode = v; }),
       choices({Strategy::hierarchical, Strategy::grid}, [](S& s, auto v) { s.balance.strategy = v; }),
       choices({PrefixSharing::none, PrefixSharing::prompts, PrefixSharing::trees},
-              [](S& s, auto v) { s.sharing = v; }),
+              [](S& s, auto v) { s.rest.sharing = v; }),
       choices({Preset::none, Preset::mindspeed_rl, Preset::roll, Preset::verl},
               [](S& s, auto v) { s.balance.preset = v; }),
       choices({PlacementRule::locality, PlacementRule::none}, [](S& s, auto v) { s.balance.placement = v; }),
@@ -88,7 +116,7 @@ Choices all_choices() {
                MicroBatchOrder::schedule},
               [](S& s, auto v) { s.micro_batch.order = v; }),
       choices({MiniBatchSettings{1}, {2}, {2, true, true}, {2, false}},
-              [](S& s, auto v) { s.mini_batches = v; }),
+              [](S& s, auto v) { s.rest.mini_batches = v; }),
       choices({false, true}, [](S& s, auto v) { s.balance.equal_count = v; }),
       choices({std::optional<std::int64_t>(), {3}}, [](S& s, auto v) { s.micro_batch.shapes = v; }),
       choices({std::vector<std::int64_t>{}, {1000, 500}}, [](S& s, const auto& v) { s.balance.speeds = v; }),
@@ -99,40 +127,43 @@ Choices all_choices() {
 }
 
 /// Numbers that are drawn for each combination: what a profile changes.
-void draw_numbers(std::mt19937_64& random, PlanSettings& settings) {
+void draw_numbers(std::mt19937_64& random, Keys& keys) {
   const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
+  PlanSettings& settings = keys.rest;
+  MicroBatchKeys& micro_batch = keys.micro_batch;
   settings.dp = dp_ranks;
   settings.dp_of_rank = {1, 0};
-  settings.balance.cost = below(2) == 0 ? CostModel::tokens() : CostModel{3, 1};
+  keys.balance.cost = below(2) == 0 ? CostModel::tokens() : CostModel{3, 1};
   settings.align_lcm = 1 + below(3);
-  settings.micro_batch.length_round = 1 + below(4);
-  settings.micro_batch.max_tokens = align_up(14, settings.alignment()) + below(30);
-  if (below(2) == 0 || settings.micro_batch.shapes) settings.micro_batch.max_samples = 1 + below(4);
-  settings.micro_batch.min_count = 1 + below(2);
-  if (below(3) == 0) settings.micro_batch.multiple_of = 2;
-  settings.micro_batch.size = 1 + below(4);
-  settings.micro_batch.shuffle = below(2) == 0;
+  micro_batch.length_round = 1 + below(4);
+  micro_batch.max_tokens = align_up(14, keys.settings().alignment()) + below(30);
+  if (below(2) == 0 || micro_batch.shapes) micro_batch.max_samples = 1 + below(4);
+  micro_batch.min_count = 1 + below(2);
+  if (below(3) == 0) micro_batch.multiple_of = 2;
+  micro_batch.size = 1 + below(4);
+  micro_batch.shuffle = below(2) == 0;
   settings.pp = 1 + static_cast<int>(below(3));
-  if (below(4) == 0) settings.micro_batch.max_rows["patches"] = 4 + below(6);
-  if (below(8) == 0) settings.micro_batch.max_rows["frames"] = 4 + below(6);
-  if (below(6) == 0) settings.balance.cost_field = "work";
+  if (below(4) == 0) micro_batch.max_rows["patches"] = 4 + below(6);
+  if (below(8) == 0) micro_batch.max_rows["frames"] = 4 + below(6);
+  if (below(6) == 0) keys.balance.cost_field = "work";
   settings.seed = random();
   if (below(8) == 0) settings.max_path_tokens = 14;
   if (below(8) == 0) settings.schedule = SegmentSchedule::depth_first;
   if (settings.schedule == SegmentSchedule::depth_first && below(4) != 0)
-    settings.balance.meet = Meeting::once_a_step;
-  if (below(16) == 0) settings.max_kept_tokens = settings.alignment() + below(30);
+    keys.balance.meet = Meeting::once_a_step;
+  if (below(16) == 0) settings.max_kept_tokens = keys.settings().alignment() + below(30);
 }
 
 /// The keys that do not go with the strategy or with other settings, by the table of keys.
-std::set<std::string> refusing_keys(const PlanSettings& settings) {
-  const BalanceSettings& b = settings.balance;
-  const MicroBatchSettings& m = settings.micro_batch;
+std::set<std::string> refusing_keys(const Keys& all) {
+  const BalanceKeys& b = all.balance;
+  const MicroBatchKeys& m = all.micro_batch;
+  const PlanSettings settings = all.settings();
   const bool is_reference = b.preset != Preset::none;
   const bool grid = b.strategy == Strategy::grid;
   const bool padded = m.mode == MicroBatchMode::padded;
   const bool fixed = m.mode == MicroBatchMode::fixed;
-  const bool of_all_ranks = grid || settings.flexible;
+  const bool of_all_ranks = grid || all.flexible;
   const bool has_speeds = !b.speeds.empty();
   const bool shares = settings.sharing != PrefixSharing::none;
   const bool is_depth_first = settings.schedule == SegmentSchedule::depth_first;
@@ -147,8 +178,8 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   refuse((of_all_ranks || has_speeds) && b.equal_count, "balance.equal_count");
   refuse(of_all_ranks && !settings.mini_batches.keep && settings.mini_batches.count > 1,
          "batch.keep_mini_batch");
-  refuse(settings.flexible && !grid && has_counts, "mesh.cp");
-  refuse(has_speeds && ((grid && !settings.flexible) || is_reference || padded), "balance.speeds");
+  refuse(all.flexible && !grid && has_counts, "mesh.cp");
+  refuse(has_speeds && ((grid && !all.flexible) || is_reference || padded), "balance.speeds");
   const bool packs = !of_all_ranks && !is_reference && !padded && !fixed;
   refuse(m.packing && (!packs || m.count == CountRule::fastest), "micro_batch.packing");
   refuse(m.count == CountRule::fastest && !packs, "micro_batch.count");
@@ -159,23 +190,23 @@ std::set<std::string> refusing_keys(const PlanSettings& settings) {
   refuse(shares && (is_reference || padded || m.shapes), "prefix.share");
   refuse(settings.max_path_tokens && !shares, "prefix.max_path_tokens");
   refuse(is_depth_first && (!shares || b.meet != Meeting::once_a_step || settings.pp > 1), "prefix.schedule");
-  refuse(settings.max_kept_tokens && (!is_depth_first || settings.cp.size > 1 || settings.flexible),
+  refuse(settings.max_kept_tokens && (!is_depth_first || settings.cp.size > 1 || all.flexible),
          "prefix.max_kept_tokens");
   return keys;
 }
 
-std::string description(const PlanSettings& s) {
+std::string description(const Keys& s) {
   const auto number = [](auto value) { return std::to_string(static_cast<std::int64_t>(value)); };
   return "mode " + number(s.micro_batch.mode) + " strategy " + number(s.balance.strategy) + " sharing " +
-         number(s.sharing) + " preset " + number(s.balance.preset) + " placement " +
+         number(s.rest.sharing) + " preset " + number(s.balance.preset) + " placement " +
          number(s.balance.placement) + " count " + number(s.micro_batch.count) + " packing " +
          (s.micro_batch.packing ? number(*s.micro_batch.packing) : "auto") + " order " +
-         number(s.micro_batch.order) + " mini-batches " + number(s.mini_batches.count) +
-         (s.mini_batches.keep ? " kept" : "") + (s.mini_batches.shuffle ? " drawn" : "") + " equal " +
-         number(s.balance.equal_count) + " speeds " + number(s.balance.speeds.size()) + " algorithm " +
-         number(s.balance.algorithm) + (s.micro_batch.shapes ? " shapes" : "") + " fields with caps " +
-         number(s.micro_batch.max_rows.size()) + (s.balance.cost_field ? " cost of a field" : "") +
-         (s.flexible ? " groups of their own" : "");
+         number(s.micro_batch.order) + " mini-batches " + number(s.rest.mini_batches.count) +
+         (s.rest.mini_batches.keep ? " kept" : "") + (s.rest.mini_batches.shuffle ? " drawn" : "") +
+         " equal " + number(s.balance.equal_count) + " speeds " + number(s.balance.speeds.size()) +
+         " algorithm " + number(s.balance.algorithm) + (s.micro_batch.shapes ? " shapes" : "") +
+         " fields with caps " + number(s.micro_batch.max_rows.size()) +
+         (s.balance.cost_field ? " cost of a field" : "") + (s.flexible ? " groups of their own" : "");
 }
 
 /// A planned step, and what is promised of it.
@@ -188,7 +219,7 @@ class PlannedStep {
         plan_(plan_step(problem_)) {}
 
   void expect_all_promises() const {
-    if (settings_.flexible) return expect_promises_of_groups();
+    if (settings_.find<ContextGroupSettings>() != nullptr) return expect_promises_of_groups();
     expect_every_sample_once();
     expect_equal_counts();
     for (const DpRankPlan& rank : plan_.ranks) {
@@ -209,7 +240,7 @@ class PlannedStep {
         const DpRank rank{static_cast<int>(r)};
         EXPECT_TRUE(m.context.contains(DataPlace{rank.value()}));
         EXPECT_LE(m.aligned_tokens, settings_.cap(m.context.size));
-        EXPECT_LE(std::ssize(m.entries), settings_.micro_batch.limits().max_items);
+        EXPECT_LE(std::ssize(m.entries), settings_.limits().max_items);
         expect_row_caps(m);
         if (m.is_led_by(rank)) entries.insert(entries.end(), m.entries.begin(), m.entries.end());
         if (m.context.size == dp_ranks) of_all.back().push_back(&m);
@@ -219,7 +250,7 @@ class PlannedStep {
     EXPECT_EQ(entries, testing_support::all_ids<EntryId>(problem_.table.size()));
     EXPECT_TRUE(std::ranges::equal(of_all.front(), of_all.back(),
                                    [](const auto* left, const auto* right) { return *left == *right; }));
-    if (strategy_of(settings_).ranks_meet()) expect_equal_counts();
+    if (settings_.find<ContextTreeSettings>() == nullptr) expect_equal_counts();
     expect_groups_whole();
   }
 
@@ -245,12 +276,16 @@ class PlannedStep {
     }
   }
 
+  [[nodiscard]] bool keeps_caps() const {
+    const auto* reference = std::get_if<ReferenceSettings>(&settings_.strategy);
+    return reference == nullptr || !std::holds_alternative<AssignmentSettings>(reference->micro_batches);
+  }
+
   // None of the presets' references keeps its caps.
   void expect_limits(const MicroBatchPlan& m) const {
-    if (settings_.balance.preset != Preset::none && settings_.micro_batch.mode == MicroBatchMode::packed)
-      return;
+    if (!keeps_caps()) return;
     EXPECT_LE(m.aligned_tokens, settings_.micro_batch.max_tokens);
-    EXPECT_LE(std::ssize(m.entries), settings_.micro_batch.limits().max_items);
+    EXPECT_LE(std::ssize(m.entries), settings_.limits().max_items);
     expect_row_caps(m);
     if (settings_.balance.cost_field) {
       const std::span<const std::int64_t> work = problem_.table.field_sums().front().sums;
@@ -303,7 +338,7 @@ class PlannedStep {
       sizes.push_back(assignment_.units[unit].aligned_rows);
       samples.push_back(std::ssize(assignment_.units[unit].entries));
     }
-    std::int64_t fewest = fewest_bins({sizes, samples}, settings_.micro_batch.limits());
+    std::int64_t fewest = fewest_bins({sizes, samples}, settings_.limits());
     for (const auto& [field, most] : settings_.micro_batch.max_rows) {
       std::vector<std::int64_t> rows;
       for (const UnitId unit : units) {
@@ -317,17 +352,15 @@ class PlannedStep {
   }
 
   void expect_bounds() const {
-    const bool keeps_caps =
-        settings_.balance.preset == Preset::none || settings_.micro_batch.mode != MicroBatchMode::packed;
     std::vector<std::int64_t> optima(plan_.ranks.size(), 0);
     for (std::size_t m = 0; m < assignment_.mini_batches.size(); ++m) {
       const IdGroups<UnitId>& units = assignment_.mini_batches[m].units;
       const std::int64_t of_all = (optimum_of(units.ids()) + dp_ranks - 1) / dp_ranks;
       for (std::size_t r = 0; r < optima.size(); ++r) {
         const std::int64_t of_rank = optimum_of(units[static_cast<std::int64_t>(r)]);
-        const bool grid = settings_.balance.strategy == Strategy::grid;
+        const bool grid = std::holds_alternative<GridSettings>(settings_.strategy);
         optima[r] += grid ? of_all : most_of_ranks(units, of_rank);
-        if (keeps_caps) {
+        if (keeps_caps()) {
           EXPECT_GE(plan_.counts[m], std::max(of_all, of_rank));
         }
       }
@@ -337,7 +370,7 @@ class PlannedStep {
 
   // Padded micro-batches are planned for all ranks at once, and bounded by the one that needs most.
   [[nodiscard]] std::int64_t most_of_ranks(const IdGroups<UnitId>& units, std::int64_t of_rank) const {
-    if (settings_.micro_batch.mode != MicroBatchMode::padded) return of_rank;
+    if (settings_.find<PaddedSettings>() == nullptr) return of_rank;
     for (int r = 0; r < dp_ranks; ++r) of_rank = std::max(of_rank, optimum_of(units[r]));
     return of_rank;
   }
@@ -349,10 +382,11 @@ class PlannedStep {
 };
 
 /// Plans the step or expects it to be refused by one of the keys; returns whether it was planned.
-bool plan_or_refuse(const SmallStep& step, const PlanSettings& settings) {
-  const std::set<std::string> keys = refusing_keys(settings);
+bool plan_or_refuse(const SmallStep& step, const Keys& all) {
+  const std::set<std::string> keys = refusing_keys(all);
   try {
-    const PlannedStep planned(step, settings);
+    require_together(all.choices());
+    const PlannedStep planned(step, all.settings());
     EXPECT_TRUE(keys.empty()) << "planned in spite of " << *keys.begin();
     planned.expect_all_promises();
     return true;
@@ -367,7 +401,7 @@ class EveryCombination : public testing::TestWithParam<int> {};
 
 // The first setting's choices in turn as parameters, so that the work spreads over tests.
 TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
-  const Choices settings_choices = all_choices();
+  const ChoiceLists settings_choices = all_choices();
   std::vector<std::size_t> chosen(settings_choices.size(), 0);
   chosen[0] = static_cast<std::size_t>(GetParam());
   std::int64_t planned = 0;
@@ -376,16 +410,16 @@ TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
   constexpr std::uint64_t some = 5;  // of them with groups of their own, too
   for (bool more = true; more; ++number) {
     std::mt19937_64 random(number);
-    PlanSettings settings;
-    for (std::size_t i = 0; i < chosen.size(); ++i) settings_choices[i][chosen[i]](settings);
-    draw_numbers(random, settings);
+    Keys keys;
+    for (std::size_t i = 0; i < chosen.size(); ++i) settings_choices[i][chosen[i]](keys);
+    draw_numbers(random, keys);
     if (number % testing_support::one_in == 0)
-      ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
-    if (HasFailure()) FAIL() << description(settings);
+      ++(plan_or_refuse(small_step(random()), keys) ? planned : refused);
+    if (HasFailure()) FAIL() << description(keys);
     if (number % (testing_support::one_in * some) == 0) {
-      settings.flexible = FlexibleContext{dp_ranks};
-      ++(plan_or_refuse(small_step(random()), settings) ? planned : refused);
-      if (HasFailure()) FAIL() << description(settings);
+      keys.flexible = true;
+      ++(plan_or_refuse(small_step(random()), keys) ? planned : refused);
+      if (HasFailure()) FAIL() << description(keys);
     }
     more = false;
     for (std::size_t i = 1; i < chosen.size() && !more; ++i) {

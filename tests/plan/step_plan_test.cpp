@@ -18,9 +18,12 @@
 #include "support/assigned_samples.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing_support::all_ids;
 using testing_support::made_up_table;
@@ -37,6 +40,19 @@ std::vector<EntryId> delivered_entries(const StepPlan& plan) {
   return entries;
 }
 
+StrategySettings strategy_drawn(MicroBatchMode mode, const AssignmentSettings& assignment) {
+  if (mode == MicroBatchMode::padded)
+    return PaddedSettings{assignment, *rc::gen::inRange<std::int64_t>(1, 20)};
+  if (mode == MicroBatchMode::fixed)
+    return FixedSettings{assignment, *rc::gen::inRange<std::int64_t>(1, 9), *rc::gen::arbitrary<bool>()};
+  PackedSettings packed{assignment};
+  if (*rc::gen::arbitrary<bool>()) {
+    packed.packing = *rc::gen::element(BinPacking::first_fit_decreasing, BinPacking::best_fit_decreasing,
+                                       BinPacking::modified_first_fit_decreasing);
+  }
+  return packed;
+}
+
 PlanSettings any_settings() {
   PlanSettings settings;
   settings.dp = *rc::gen::inRange(1, 9);
@@ -45,31 +61,23 @@ PlanSettings any_settings() {
   settings.vpp = *rc::gen::inRange(1, 3);
   settings.cp = {*rc::gen::inRange(1, 5), *rc::gen::element(CpLayout::zigzag, CpLayout::contiguous)};
   settings.align_lcm = *rc::gen::element<std::int64_t>(1, 3, 16);
-  settings.balance.algorithm =
+  AssignmentSettings assignment;
+  assignment.algorithm =
       *rc::gen::element(BalanceAlgorithm::automatic, BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt,
                         BalanceAlgorithm::sorted_stride, BalanceAlgorithm::none);
   settings.balance.cost = *rc::gen::element(CostModel::tokens(), CostModel::flops_7b());
-  settings.balance.equal_count = *rc::gen::arbitrary<bool>();
+  assignment.equal_count = *rc::gen::arbitrary<bool>();
   settings.micro_batch.order = *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::plan,
                                                  MicroBatchOrder::cost, MicroBatchOrder::schedule);
   settings.micro_batch.min_count = *rc::gen::inRange<std::int64_t>(1, 6);
   if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 5);
-  settings.micro_batch.mode =
-      *rc::gen::element(MicroBatchMode::packed, MicroBatchMode::padded, MicroBatchMode::fixed);
-  settings.micro_batch.size = *rc::gen::inRange<std::int64_t>(1, 9);
-  settings.micro_batch.length_round = *rc::gen::inRange<std::int64_t>(1, 20);
-  settings.micro_batch.shuffle = *rc::gen::arbitrary<bool>();
+  const auto mode = *rc::gen::element(MicroBatchMode::packed, MicroBatchMode::padded, MicroBatchMode::fixed);
+  const bool with_speeds = mode != MicroBatchMode::padded && *rc::gen::arbitrary<bool>();
+  if (with_speeds) assignment = {};
+  settings.strategy = strategy_drawn(mode, assignment);
   settings.mini_batches = {*rc::gen::inRange<std::int64_t>(1, 5), *rc::gen::arbitrary<bool>(),
                            *rc::gen::arbitrary<bool>()};
-  const bool packed = settings.micro_batch.mode == MicroBatchMode::packed;
-  if (packed && *rc::gen::arbitrary<bool>()) {
-    settings.micro_batch.packing =
-        *rc::gen::element(BinPacking::first_fit_decreasing, BinPacking::best_fit_decreasing,
-                          BinPacking::modified_first_fit_decreasing);
-  }
-  if (settings.micro_batch.mode != MicroBatchMode::padded && *rc::gen::arbitrary<bool>()) {
-    settings.balance.algorithm = BalanceAlgorithm::automatic;
-    settings.balance.equal_count = false;
+  if (with_speeds) {
     for (int r = 0; r < settings.dp; ++r)
       settings.balance.speeds.push_back(*rc::gen::inRange<std::int64_t>(1, 3000));
   }
@@ -118,7 +126,7 @@ RC_GTEST_PROP(StepPlan, never_breaks_the_cap_or_the_sample_limit, ()) {
       RC_ASSERT(aligned <= settings.micro_batch.max_tokens);
       RC_ASSERT(static_cast<std::int64_t>(m.entries.size()) <=
                 settings.micro_batch.max_samples.value_or(1 << 20));
-      RC_ASSERT(settings.micro_batch.mode != MicroBatchMode::packed || std::ranges::is_sorted(m.entries));
+      RC_ASSERT(settings.find<PackedSettings>() == nullptr || std::ranges::is_sorted(m.entries));
     }
   }
 }
@@ -141,9 +149,10 @@ RC_GTEST_PROP(StepPlan, all_dp_ranks_have_the_agreed_number_of_micro_batches, ()
 
 RC_GTEST_PROP(StepPlan, equal_counts_differ_by_at_most_one_sample, ()) {
   PlanSettings settings = any_settings();
-  settings.balance.equal_count = true;
+  use<PackedSettings>(settings).equal_count = true;
   settings.balance.speeds = {};
-  settings.balance.algorithm = *rc::gen::element(BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt);
+  use<PackedSettings>(settings).algorithm =
+      *rc::gen::element(BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt);
   const LengthTable table = any_table();
   const Partition assignment = samples_to_dp_ranks(table, settings);
   for (std::int64_t r = 0; r < assignment.size(); ++r) {

@@ -256,12 +256,12 @@ TEST(Speeds, and_measured_costs_go_together) {
 
 TEST(Packing, by_name_and_count_by_time_are_planned_alike_on_all_ranks) {
   const boost::mpi::communicator world;
-  std::vector<MicroBatchSettings> ways(4);
+  std::vector<MicroBatchKeys> ways(4);
   ways[0].packing = BinPacking::first_fit_decreasing;
   ways[1].packing = BinPacking::best_fit_decreasing;
   ways[2].packing = BinPacking::modified_first_fit_decreasing;
   ways[3].count = CountRule::fastest;
-  for (MicroBatchSettings& way : ways) {
+  for (MicroBatchKeys& way : ways) {
     Config config = measured_job();
     way.max_tokens = 1500;
     config.micro_batch = way;

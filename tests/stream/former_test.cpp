@@ -157,7 +157,7 @@ TEST(Former, counts_shared_prompts_once_and_uses_the_groups_of_flexible_ranks) {
   plan.sharing = PrefixSharing::prompts;
   EXPECT_EQ(time(), 120) << "the prompt once, both samples on one rank";
   plan.sharing = PrefixSharing::none;
-  plan.flexible = FlexibleContext{4};
+  plan.strategy = ContextTreeSettings{4};
   plan.balance.communication.inside_node = 0;
   plan.balance.communication.between_nodes = 0;
   EXPECT_EQ(time(), 55) << "on all ranks";

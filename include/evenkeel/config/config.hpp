@@ -137,8 +137,8 @@ struct JobWatchdogSettings {
 /// The settings of one kind of pass over a step's samples, such as computing log-probs or updating. Which
 /// samples share a mini-batch belongs to the step, and is the same for all passes.
 struct Profile {
-  BalanceSettings balance;
-  MicroBatchSettings micro_batch;
+  BalanceKeys balance;
+  MicroBatchKeys micro_batch;
   PackSettings pack;
   LossSettings loss;
 
@@ -165,8 +165,8 @@ struct Config {
   /// `shuffle` follows batch.shuffle, and is on with several sources, so that mini-batches mix
   /// them.
   MiniBatchSettings mini_batches;
-  BalanceSettings balance;
-  MicroBatchSettings micro_batch;
+  BalanceKeys balance;
+  MicroBatchKeys micro_batch;
   PackSettings pack;
   PrefixSharing prefix = PrefixSharing::none;                  ///< the key prefix.share
   std::optional<std::int64_t> max_path_tokens;                 ///< the key prefix.max_path_tokens

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "evenkeel/balance/bin_packing.hpp"
@@ -48,7 +49,7 @@ enum class Meeting : std::uint8_t {
   every_micro_batch,  ///< FSDP, which gathers parameters, and experts' all-to-all
 };
 
-/// Which comes first: assigning to DP ranks, or packing micro-batches.
+/// Which comes first: assigning to DP ranks, or packing micro-batches. A word of the configuration.
 enum class Strategy : std::uint8_t {
   automatic,     ///< whichever ends a step first by BalanceSettings::meet (choose_strategy)
   hierarchical,  ///< samples are assigned to DP ranks, and each rank packs its own
@@ -87,7 +88,7 @@ enum class CountRule : std::uint8_t {
   fastest,  ///< a few more if the step should then end earlier (fastest_counts)
 };
 
-/// What one micro-batch is.
+/// What one micro-batch is. A word of the configuration.
 enum class MicroBatchMode : std::uint8_t {
   packed,  ///< as many sequences as the cap holds, balanced, back to back
   padded,  ///< sequences of similar length, padded to one length (ROLL's dynamic batching)
@@ -103,17 +104,13 @@ struct EncoderCost {
   friend bool operator==(const EncoderCost&, const EncoderCost&) = default;
 };
 
+/// What work costs, whatever the strategy.
 struct BalanceSettings {
-  BalanceAlgorithm algorithm = BalanceAlgorithm::automatic;
   CostModel cost = CostModel::tokens();
-  bool equal_count = false;      ///< DP ranks get equal numbers of samples, to within one
-  bool refine = true;            ///< then improve the assignment by moves and swaps
-  Preset preset = Preset::none;  ///< assigns to DP ranks only while `algorithm` is automatic
-  Strategy strategy = Strategy::automatic;
   /// Unset: nobody said. A strategy that is automatic is then hierarchical, and groups of different sizes are
   /// refused.
   std::optional<Meeting> meet = std::nullopt;
-  PlacementRule placement = PlacementRule::locality;  ///< without a preset
+  PlacementRule placement = PlacementRule::locality;  ///< ignored when a reference is reproduced
   /// How fast each DP rank works, in thousandths of any one unit; empty: all equal. A group is as fast as its
   /// slowest rank.
   std::vector<std::int64_t> speeds = {};
@@ -133,39 +130,114 @@ struct BalanceSettings {
   friend bool operator==(const BalanceSettings&, const BalanceSettings&) = default;
 };
 
+/// What a micro-batch may hold, whatever the strategy.
 struct MicroBatchSettings {
-  MicroBatchMode mode = MicroBatchMode::packed;
   /// The cap: tokens of one micro-batch after alignment, including padding, over its whole CP group. If
   /// micro-batches have groups of their own sizes: tokens of each rank of the group.
   std::int64_t max_tokens = 8192;
-  std::optional<std::int64_t> max_samples;  ///< most samples of one micro-batch
-  std::int64_t min_count = 1;               ///< fewest micro-batches of a DP rank
-  std::optional<std::int64_t> multiple_of;  ///< the count is a multiple of it; unset: pp when vpp > 1, else 1
-  std::int64_t size = 1;                    ///< samples of a fixed micro-batch, fewer if the cap requires it
-  std::int64_t length_round = 64;           ///< a padded micro-batch's length is a multiple of it
-  bool shuffle = false;                     ///< cut fixed micro-batches in random order
+  std::optional<std::int64_t> max_samples = std::nullopt;  ///< most samples of one micro-batch
+  std::int64_t min_count = 1;                              ///< fewest micro-batches of a DP rank
+  /// The count is a multiple of it; unset: pp when vpp > 1, else 1.
+  std::optional<std::int64_t> multiple_of = std::nullopt;
   MicroBatchOrder order = MicroBatchOrder::pipeline;  ///< of packed micro-batches
-  /// Unset: as few as can be found, balanced. Set: the bins of that algorithm, which are not balanced.
-  std::optional<BinPacking> packing = std::nullopt;
-  CountRule count = CountRule::fewest;
   /// Set: micro-batches of the whole run have at most this many shapes (see PackedShape). Then max_samples is
   /// set, too: one shape must fit every possible micro-batch.
   std::optional<std::int64_t> shapes = std::nullopt;
-  /// In a Config, if set: the cap in tokens a rank, from which plan_settings() computes max_tokens.
-  std::optional<std::int64_t> max_tokens_per_rank = std::nullopt;
   /// Most rows of a micro-batch's samples in each of these counted fields, over the whole CP group, as the
   /// samples bring them: neither cut nor shared.
   std::map<std::string, std::int64_t, std::less<>> max_rows = {};
 
-  /// What a micro-batch may hold beside rows of fields: tokens, and samples, at most `size` in a fixed one.
-  [[nodiscard]] BinLimits limits() const noexcept {
-    BinLimits limits;
-    limits.max_size = max_tokens;
-    if (max_samples) limits.max_items = *max_samples;
-    if (mode == MicroBatchMode::fixed) limits.max_items = std::min(limits.max_items, size);
-    return limits;
-  }
   friend bool operator==(const MicroBatchSettings&, const MicroBatchSettings&) = default;
+};
+
+/// How samples are assigned to DP ranks before each rank makes its own micro-batches.
+struct AssignmentSettings {
+  BalanceAlgorithm algorithm = BalanceAlgorithm::automatic;
+  bool equal_count = false;  ///< DP ranks get equal numbers of samples, to within one
+  bool refine = true;        ///< then improve the assignment by moves and swaps
+
+  friend bool operator==(const AssignmentSettings&, const AssignmentSettings&) = default;
+};
+
+/// As many sequences as the cap holds, balanced, back to back.
+struct PackedSettings : AssignmentSettings {
+  /// Unset: as few as can be found, balanced. Set: the bins of that algorithm, which are not balanced.
+  std::optional<BinPacking> packing = std::nullopt;
+  CountRule count = CountRule::fewest;
+  bool or_grid = true;  ///< if BalanceSettings::meet is set: or as a grid, whichever ends a step first
+
+  friend bool operator==(const PackedSettings&, const PackedSettings&) = default;
+};
+
+/// Sequences of similar length, padded to one length (ROLL's dynamic batching).
+struct PaddedSettings : AssignmentSettings {
+  std::int64_t length_round = 64;  ///< the length is a multiple of it
+
+  friend bool operator==(const PaddedSettings&, const PaddedSettings&) = default;
+};
+
+/// A fixed number of sequences, in order (MindSpeed-RL's plain split), back to back.
+struct FixedSettings : AssignmentSettings {
+  std::int64_t size = 1;  ///< samples of a micro-batch, fewer if the cap requires it
+  bool shuffle = false;   ///< cut in random order
+
+  friend bool operator==(const FixedSettings&, const FixedSettings&) = default;
+};
+
+/// Micro-batches are packed from all samples, then laid out over the DP ranks.
+struct GridSettings {
+  friend bool operator==(const GridSettings&, const GridSettings&) = default;
+};
+
+/// Flexible context parallelism: each micro-batch is run by a group of its own size of neighboring DP ranks.
+struct ContextGroupSettings {
+  int max_size = 1;  ///< of a group
+
+  /// Sizes that a group may have, ascending.
+  [[nodiscard]] std::vector<int> group_sizes() const;
+
+  friend bool operator==(const ContextGroupSettings&, const ContextGroupSettings&) = default;
+};
+
+/// DP ranks have as many micro-batches as they take part in, and do not wait for each other in between.
+struct ContextTreeSettings : ContextGroupSettings {};
+
+/// DP ranks meet at every micro-batch, and have equal numbers of them.
+struct ContextWavesSettings : ContextGroupSettings {};
+
+/// The exact partitions of another system.
+struct ReferenceSettings {
+  Preset system = Preset::verl;
+  /// AssignmentSettings: the system's own micro-batches. While `algorithm` is automatic, the system's own
+  /// assignment.
+  std::variant<AssignmentSettings, PaddedSettings, FixedSettings> micro_batches = {};
+
+  friend bool operator==(const ReferenceSettings&, const ReferenceSettings&) = default;
+};
+
+/// A strategy with the parameters that it alone has.
+using StrategySettings = std::variant<PackedSettings, PaddedSettings, FixedSettings, GridSettings,
+                                      ContextTreeSettings, ContextWavesSettings, ReferenceSettings>;
+
+/// The section `balance` of a configuration, from which Config::plan_settings() makes a strategy.
+struct BalanceKeys : BalanceSettings, AssignmentSettings {
+  Preset preset = Preset::none;
+  Strategy strategy = Strategy::automatic;
+
+  friend bool operator==(const BalanceKeys&, const BalanceKeys&) = default;
+};
+
+/// The section `micro_batch`.
+struct MicroBatchKeys : MicroBatchSettings {
+  MicroBatchMode mode = MicroBatchMode::packed;
+  std::optional<BinPacking> packing = std::nullopt;
+  CountRule count = CountRule::fewest;
+  std::int64_t size = FixedSettings{}.size;
+  bool shuffle = false;  ///< of FixedSettings
+  std::int64_t length_round = PaddedSettings{}.length_round;
+  std::optional<std::int64_t> max_tokens_per_rank = std::nullopt;  ///< set: max_tokens follows from it
+
+  friend bool operator==(const MicroBatchKeys&, const MicroBatchKeys&) = default;
 };
 
 /// How a step's global batch is cut into mini-batches, one for each optimizer update.
@@ -193,16 +265,6 @@ enum class SegmentSchedule : std::uint8_t {
   depth_first,  ///< one path at a time, see DepthFirstSchedule
 };
 
-/// Flexible context parallelism: each micro-batch is run by a group of its own size of neighboring DP ranks.
-struct FlexibleContext {
-  int max_size = 1;  ///< of a group
-
-  /// Ranks that a group may have, rising.
-  [[nodiscard]] std::vector<int> group_sizes() const;
-
-  friend bool operator==(const FlexibleContext&, const FlexibleContext&) = default;
-};
-
 /// Everything a plan depends on besides the length table and the number of the step. Replicated: every rank
 /// holds equal settings.
 struct PlanSettings {
@@ -210,12 +272,12 @@ struct PlanSettings {
   int tp = 1;
   int pp = 1;
   int vpp = 1;
-  CpGroup cp;  ///< of a DP rank; of size 1 with `flexible`
-  std::optional<FlexibleContext> flexible = std::nullopt;
+  CpGroup cp;  ///< of a DP rank; of size 1 if micro-batches have groups of their own sizes
   std::optional<std::int64_t> align;  ///< alignment of each sequence, in tokens; unset: what tp and cp need
   std::int64_t align_lcm = 1;         ///< least common multiple taken with the alignment
   std::uint64_t seed = 1;             ///< of all random draws; every step has its own
   MiniBatchSettings mini_batches;
+  StrategySettings strategy;
   BalanceSettings balance;
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
@@ -231,6 +293,19 @@ struct PlanSettings {
   std::vector<int> dp_of_rank;    ///< the DP rank of each world rank; empty: no placement
   std::vector<int> node_of_rank;  ///< the node of each world rank; empty: unknown
 
+  /// The parameters of type `Part` of the strategy, or of what a reference leaves to choose; null if it has
+  /// none.
+  template <class Part>
+  [[nodiscard]] const Part* find() const noexcept {
+    const auto part_of = []<class Own>(const Own& own) -> const Part* {
+      if constexpr (std::is_base_of_v<Part, Own>) return &own;
+      return nullptr;
+    };
+    const auto* reference = std::get_if<ReferenceSettings>(&strategy);
+    return reference != nullptr ? std::visit(part_of, reference->micro_batches)
+                                : std::visit(part_of, strategy);
+  }
+
   /// Each sequence's length is rounded up to a multiple of this many tokens, including length_round if
   /// micro-batches are padded. Throws ConfigError if `align` is not a multiple of what the CP cut needs.
   [[nodiscard]] std::int64_t alignment() const { return alignment(cp.size); }
@@ -241,13 +316,15 @@ struct PlanSettings {
     return {DataPlace{rank.value() * cp.size}, cp.size};
   }
   /// The most ranks that a micro-batch's sequences may be cut over.
-  [[nodiscard]] int largest_group() const noexcept { return flexible ? flexible->max_size : cp.size; }
-  /// The numbers of ranks that they may be cut over, rising.
+  [[nodiscard]] int largest_group() const noexcept;
+  /// The numbers of ranks that they may be cut over, ascending.
   [[nodiscard]] std::vector<int> group_sizes() const;
   /// The cap of a micro-batch on a group of that size, in tokens.
   [[nodiscard]] std::int64_t cap(int group_size) const noexcept {
     return micro_batch.max_tokens * (group_size / cp.size);
   }
+  /// What a micro-batch may hold beside rows of fields: tokens, and samples, at most `size` in a fixed one.
+  [[nodiscard]] BinLimits limits() const noexcept;
   /// The settings' communication cost, with the overhead.
   [[nodiscard]] CommunicationCost communication_cost() const noexcept;
 
@@ -255,8 +332,8 @@ struct PlanSettings {
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 
   /// The speeds by which the costs of a plan's micro-batches are divided to get times, one for each DP rank;
-  /// none if they are equal, and with `flexible`, where such a cost is a time already: that of the whole
-  /// group, in units of the fastest rank's work.
+  /// none if they are equal, or if micro-batches have groups of their own sizes: then such a cost is a time
+  /// already, that of the whole group, in units of the fastest rank's work.
   [[nodiscard]] std::span<const std::int64_t> speeds_of_costs() const noexcept;
   /// The speed of a micro-batch's ranks: of DP rank `rank`, or of the slowest rank of its group. 1000 if
   /// speeds are equal.

@@ -219,10 +219,11 @@ std::string page_of(PageSubject subject, const PlanInput& input, const PlanSetti
   return html_page(subject, std::span(&run, 1));
 }
 
-/// The ways compared are those that all systems have.
-void warn_of_what_is_not_compared(const PlanSettings& settings) {
-  const PlanningStrategy& strategy = strategy_of(settings);
-  if (strategy.pads_micro_batches() || strategy.has_fixed_micro_batches())
+/// Compares ways that all systems have.
+void use_packed_micro_batches(Config& config, const std::string& profile) {
+  const auto found = config.profiles.find(profile);
+  MicroBatchKeys& keys = found == config.profiles.end() ? config.micro_batch : found->second.micro_batch;
+  if (std::exchange(keys.mode, MicroBatchMode::packed) != MicroBatchMode::packed)
     tell_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
 }
 
@@ -247,9 +248,9 @@ void require_ranks_to_compare(const PlanOptions& options, const Config& config) 
                     "Give --ranks COUNT or --set mesh.dp=COUNT");
 }
 
-int compare(const PlanOptions& options, const PlanInput& input, const GridPoint& mesh,
-            const PlanSettings& settings) {
-  warn_of_what_is_not_compared(settings);
+int compare(const PlanOptions& options, const PlanInput& input, const GridPoint& mesh, Config config) {
+  use_packed_micro_batches(config, options.profile);
+  const PlanSettings settings = config.plan_settings(mesh, options.profile);
   const Comparison comparison(input, settings);
   std::cout << comparison.text();
   if (!options.json.empty()) write_json(options.json, comparison.json());
@@ -351,7 +352,7 @@ int plan_lengths(const PlanOptions& options) {
   PlanInput input = read_plan_input(options.lengths, sharing_to_read(options, configured), config.fields,
                                     configured.predict_ahead);
   read_fields_of_plan(options.lengths, configured, input.table);
-  if (options.compare) return compare(options, input, mesh, configured);
+  if (options.compare) return compare(options, input, mesh, config);
   warn_of_what_owners_decide(configured);
   const auto start = std::chrono::steady_clock::now();
   const AssignedPlan planned = assign_and_plan({input.table, configured, 0, input.trees});

@@ -42,9 +42,10 @@ class ContextWays {
         std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
     const auto most = static_cast<int>(std::min<std::int64_t>(places_, countable));
     const auto power = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
-    flexible_ = given.flexible.value_or(FlexibleContext{power});
+    const auto* groups = given.find<ContextGroupSettings>();
+    groups_ = groups != nullptr ? *groups : ContextGroupSettings{power};
     // A limit that somebody set holds for a fixed cp, too.
-    most_fixed_ = flexible_.max_size < power ? flexible_.max_size : most;
+    most_fixed_ = groups_.max_size < power ? groups_.max_size : most;
   }
 
   [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
@@ -54,14 +55,21 @@ class ContextWays {
     settings.cp.size = cp;
     settings.dp = places_ / cp;
     settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
-    settings.balance.strategy = meets ? Strategy::grid : Strategy::hierarchical;
-    if (!meets) tell_speeds(settings);  // where ranks meet, plans with a fixed cp know none
+    if (meets) {
+      settings.strategy = GridSettings{};  // which knows no speeds
+    } else {
+      tell_speeds(settings);
+    }
     return settings;
   }
   [[nodiscard]] PlanSettings flexible(bool meets) const {
     PlanSettings settings = fixed(1, meets);
-    settings.flexible = flexible_;
-    if (meets) tell_speeds(settings);
+    if (meets) {
+      settings.strategy = ContextWavesSettings{groups_};
+      tell_speeds(settings);
+    } else {
+      settings.strategy = ContextTreeSettings{groups_};
+    }
     return settings;
   }
 
@@ -144,7 +152,7 @@ class ContextWays {
   const LengthTable& table_;
   int places_;
   std::int64_t tokens_per_rank_;
-  FlexibleContext flexible_;
+  ContextGroupSettings groups_;
   int most_fixed_ = 1;
   std::vector<std::int64_t> speeds_;  ///< of each place; none where they are alike
   PlanSettings plain_;
@@ -204,7 +212,7 @@ std::string advice(const LengthTable& table, const ContextWays& ways, const Best
 
 std::optional<ContextComparison> compare_contexts(const LengthTable& table, const PlanSettings& settings) {
   const ContextWays ways(table, settings);
-  if (!strategy_of(settings).has_own_groups() && !ways.groups_fit()) return std::nullopt;
+  if (settings.find<ContextGroupSettings>() == nullptr && !ways.groups_fit()) return std::nullopt;
   const BestWays once{ways.best_fixed(false), ways.plan_flexible(false)};
   const BestWays meeting{ways.best_fixed(true), ways.plan_flexible(true)};
   ContextComparison comparison;

@@ -20,11 +20,7 @@ struct Way {
 std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) {
   PlanSettings plain = given;
   plain.balance = {};
-  plain.balance.strategy = Strategy::hierarchical;
-  plain.micro_batch.mode = MicroBatchMode::packed;
-  plain.micro_batch.packing = std::nullopt;
-  plain.micro_batch.count = CountRule::fewest;
-  // Presets do not go with it, and no figure here says what it is for.
+  // References do not go with it, and no figure here shows its effect.
   if (given.micro_batch.order == MicroBatchOrder::schedule)
     plain.micro_batch.order = MicroBatchOrder::pipeline;
   plain.mini_batches.keep = true;
@@ -33,33 +29,24 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   plain.schedule = SegmentSchedule::packed;
   plain.max_kept_tokens = std::nullopt;
   std::vector<Way> ways;
-  const auto add = [&](std::string name, auto change) {
-    ways.push_back({std::move(name), plain});
-    change(ways.back().settings.balance);
+  const auto add = [&](std::string name, StrategySettings strategy, const CostModel& cost) {
+    PlanSettings& settings = ways.emplace_back(std::move(name), plain).settings;
+    settings.strategy = std::move(strategy);
+    settings.balance.cost = cost;
+    return &settings;
   };
-  add("source order", [](BalanceSettings& b) { b.algorithm = BalanceAlgorithm::none; });
-  const auto add_preset = [&](std::string name, Preset preset) {
-    add(std::move(name), [&](BalanceSettings& b) { b.preset = preset; });
-    ways.back().settings.micro_batch.shapes = std::nullopt;
-  };
-  add_preset("preset verl", Preset::verl);
-  add_preset("preset mindspeed-rl", Preset::mindspeed_rl);
-  add("hierarchical, tokens", [](BalanceSettings&) {});
-  add("hierarchical, work", [&](BalanceSettings& b) { b.cost = work; });
-  if (given.micro_batch.count == CountRule::fastest) {
-    add("hierarchical, fastest", [&](BalanceSettings& b) { b.cost = work; });
-    ways.back().settings.micro_batch.count = CountRule::fastest;
-  }
-  if (!given.balance.speeds.empty()) {
-    add("hierarchical, speeds", [&](BalanceSettings& b) {
-      b.cost = work;
-      b.speeds = given.balance.speeds;
-    });
-  }
-  add("grid, work", [&](BalanceSettings& b) {
-    b.cost = work;
-    b.strategy = Strategy::grid;
-  });
+  const CostModel tokens = CostModel::tokens();
+  add("source order", PackedSettings{{BalanceAlgorithm::none}}, tokens);
+  add("preset verl", ReferenceSettings{Preset::verl}, tokens)->micro_batch.shapes.reset();
+  add("preset mindspeed-rl", ReferenceSettings{Preset::mindspeed_rl}, tokens)->micro_batch.shapes.reset();
+  add("hierarchical, tokens", PackedSettings{}, tokens);
+  add("hierarchical, work", PackedSettings{}, work);
+  const auto* packed = given.find<PackedSettings>();
+  if (packed != nullptr && packed->count == CountRule::fastest)
+    add("hierarchical, fastest", PackedSettings{{}, std::nullopt, CountRule::fastest}, work);
+  if (!given.balance.speeds.empty())
+    add("hierarchical, speeds", PackedSettings{}, work)->balance.speeds = given.balance.speeds;
+  add("grid, work", GridSettings{}, work);
   return ways;
 }
 

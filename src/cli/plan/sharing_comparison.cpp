@@ -31,7 +31,6 @@ struct SharingWay {
 PlanSettings settings_for(const PlanSettings& given, const SharingWay& way) {
   PlanSettings settings = given;
   settings.balance.cost = compared_work(given);
-  settings.micro_batch.mode = MicroBatchMode::packed;
   settings.sharing = way.sharing;
   settings.schedule = way.schedule;
   // A path alone is a sample, whose cap is that of a micro-batch.
@@ -73,9 +72,12 @@ double even_time(Cost work, const PlanSettings& settings) {
 
 void settle(PlanSettings& settings, Meeting meet) {
   settings.balance.meet = meet;
-  // Groups of different sizes only meet in waves.
-  if (strategy_of(settings).has_own_groups())
-    settings.balance.strategy = meet == Meeting::once_a_step ? Strategy::hierarchical : Strategy::grid;
+  const auto* groups = settings.find<ContextGroupSettings>();
+  if (groups != nullptr && meet == Meeting::once_a_step) {
+    settings.strategy = ContextTreeSettings{*groups};
+  } else if (groups != nullptr) {
+    settings.strategy = ContextWavesSettings{*groups};
+  }
 }
 
 /// As the cap counts: over a context-parallel group or, where groups have sizes of their own, a rank.

@@ -28,9 +28,10 @@ std::vector<Item> all_items(std::int64_t count) {
 /// By what an algorithm of that name makes of work alone.
 template <typename Algorithm>
 Partition balanced_by(Algorithm algorithm, std::span<const Cost> costs, const PlanSettings& settings) {
-  const GroupSize group_size = settings.balance.equal_count ? GroupSize::equal : GroupSize::free;
+  const auto& own = *settings.find<AssignmentSettings>();
+  const GroupSize group_size = own.equal_count ? GroupSize::equal : GroupSize::free;
   Partition partition = algorithm(costs, settings.dp, group_size);
-  if (settings.balance.refine) partition = refine(costs, std::move(partition), group_size);
+  if (own.refine) partition = refine(costs, std::move(partition), group_size);
   return partition.with_sorted_items();
 }
 
@@ -119,7 +120,7 @@ std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& setting
 }
 
 Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& settings) {
-  switch (settings.balance.algorithm) {
+  switch (settings.find<AssignmentSettings>()->algorithm) {
     case BalanceAlgorithm::automatic:
       return strategy_of(settings).assign_automatically(work, settings);
     case BalanceAlgorithm::karmarkar_karp:

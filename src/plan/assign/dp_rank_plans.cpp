@@ -155,7 +155,8 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
   peers.locally(std::ref(count));
   peers.take_largest(needed);
   peers.locally([&] { planner->agree(needed); });
-  if (problem.settings.micro_batch.count == CountRule::fastest) {
+  const auto* packed_settings = problem.settings.find<PackedSettings>();
+  if (packed_settings != nullptr && packed_settings->count == CountRule::fastest) {
     std::vector<Cost> times;
     peers.locally([&] { times = planner->times(); });
     peers.take_largest(times);

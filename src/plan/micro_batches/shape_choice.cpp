@@ -76,7 +76,7 @@ class Candidates {
         const std::int64_t rows = smallest_shape(needed, shapes, *pass.settings).rows;
         ++counts[{level <= most ? level : no_rows, rows, most}];
         sequences_ = std::max(sequences_, needed.sequences);
-        most_samples_ = std::max(most_samples_, pass.settings->micro_batch.limits().max_items);
+        most_samples_ = std::max(most_samples_, pass.settings->limits().max_items);
         max_seqlen_ = std::max(max_seqlen_, needed.max_seqlen);
       }
     }
@@ -254,7 +254,7 @@ PackedShape needed_shape(const LengthTable& table, const MicroBatchPlan& plan, c
 PackedShape largest_shape(const PlanSettings& settings, int group_size) {
   EVENKEEL_PRECONDITION(cheap, settings.micro_batch.shapes && settings.micro_batch.max_samples);
   const std::int64_t cap = aligned_cap(settings, group_size);
-  return {cap / group_size, settings.micro_batch.limits().max_items + 2, cap, group_size};
+  return {cap / group_size, settings.limits().max_items + 2, cap, group_size};
 }
 
 std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {

@@ -22,6 +22,11 @@ void require_at_most(std::int64_t most, std::int64_t value, std::string_view key
                     "is " + std::to_string(value) + "; it must be at most " + std::to_string(most));
 }
 
+void require_size(std::int64_t value, std::string_view key) {
+  require_at_least(1, value, key);
+  require_at_most(std::numeric_limits<std::int32_t>::max(), value, key);
+}
+
 std::int64_t total_of(std::span<const std::int64_t> lengths) {
   return max_sum_lower_bound(lengths, 1);  // of one group: all of it
 }

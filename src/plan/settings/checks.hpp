@@ -14,6 +14,10 @@ void require_at_least(std::int64_t least, std::int64_t value, std::string_view k
 /// Throws ConfigError that names `key` when the value is above `most`.
 void require_at_most(std::int64_t most, std::int64_t value, std::string_view key);
 
+/// Throws ConfigError that names `key` unless the value is a possible size or count: what is summed up or
+/// rounded up from these fits 64 bits, and cumulative lengths 32.
+void require_size(std::int64_t value, std::string_view key);
+
 /// The sum of lengths. Throws InputError when one is negative or the sum reaches 2^62.
 std::int64_t total_of(std::span<const std::int64_t> lengths);
 

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "evenkeel/base/error.hpp"
+#include "plan/strategies/strategy.hpp"
 
 /// A namespace of its own, since these words are used elsewhere.
 namespace evenkeel::requirement_table {
@@ -278,14 +279,34 @@ const Feature* first_excluded(const Exclusion& exclusion, const Choices& choices
 
 }  // namespace
 
+namespace {
+
+void take_strategy(Choices& choices, const PlanSettings& settings) {
+  const PlanningStrategy& strategy = strategy_of(settings);
+  if (const auto* own = settings.find<AssignmentSettings>())
+    static_cast<AssignmentSettings&>(choices.balance) = *own;
+  if (const auto* packed = settings.find<PackedSettings>()) {
+    choices.micro_batch.packing = packed->packing;
+    choices.micro_batch.count = packed->count;
+  }
+  if (const auto* reference = std::get_if<ReferenceSettings>(&settings.strategy))
+    choices.balance.preset = reference->system;
+  if (strategy.pads_micro_batches()) choices.micro_batch.mode = MicroBatchMode::padded;
+  if (strategy.has_fixed_micro_batches()) choices.micro_batch.mode = MicroBatchMode::fixed;
+  choices.balance.strategy = strategy.ranks_meet() ? Strategy::grid : Strategy::hierarchical;
+  choices.flexible_cp = strategy.has_own_groups();
+}
+
+}  // namespace
+
 Choices choices_of(const PlanSettings& settings) {
   Choices choices;
-  choices.balance = settings.balance;
-  choices.micro_batch = settings.micro_batch;
+  static_cast<BalanceSettings&>(choices.balance) = settings.balance;
+  static_cast<MicroBatchSettings&>(choices.micro_batch) = settings.micro_batch;
+  take_strategy(choices, settings);
   choices.mini_batches = settings.mini_batches;
   choices.sharing = settings.sharing;
   choices.caps_paths = settings.max_path_tokens.has_value();
-  choices.flexible_cp = settings.flexible.has_value();
   choices.schedule = settings.schedule;
   choices.caps_kept = settings.max_kept_tokens.has_value();
   choices.predict_ahead = settings.predict_ahead;
@@ -326,6 +347,31 @@ Strategy strategy_of_groups(Choices choices) {
       "must all have the same number of them",
       "Set balance.meet: step for plain data parallelism, or balance.meet: micro-batch for FSDP and "
       "experts; or name a balance.strategy");
+}
+
+StrategySettings strategy_for(const Choices& choices, int largest_group) {
+  const BalanceKeys& balance = choices.balance;
+  const MicroBatchKeys& keys = choices.micro_batch;
+  const bool is_grid = balance.strategy == Strategy::grid;
+  if (choices.flexible_cp && is_grid) return ContextWavesSettings{largest_group};
+  if (choices.flexible_cp) return ContextTreeSettings{largest_group};
+  if (is_grid) return GridSettings{};
+  const AssignmentSettings& assignment = balance;
+  const PaddedSettings padded{assignment, keys.length_round};
+  const FixedSettings fixed{assignment, keys.size, keys.shuffle};
+  const bool is_reference = balance.preset != Preset::none;
+  switch (keys.mode) {
+    case MicroBatchMode::padded:
+      if (is_reference) return ReferenceSettings{balance.preset, padded};
+      return padded;
+    case MicroBatchMode::fixed:
+      if (is_reference) return ReferenceSettings{balance.preset, fixed};
+      return fixed;
+    case MicroBatchMode::packed:
+      break;
+  }
+  if (is_reference) return ReferenceSettings{balance.preset, assignment};
+  return PackedSettings{assignment, keys.packing, keys.count, balance.strategy == Strategy::automatic};
 }
 
 void require_together(const Choices& choices) {

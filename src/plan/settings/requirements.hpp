@@ -17,8 +17,8 @@ namespace evenkeel {
 /// What decides whether settings go together: those of one pass, and what is known of the job around it. What
 /// is not known is as by default, which goes with everything.
 struct Choices {
-  BalanceSettings balance{};
-  MicroBatchSettings micro_batch{};
+  BalanceKeys balance{};
+  MicroBatchKeys micro_batch{};
   MiniBatchSettings mini_batches{};
   PrefixSharing sharing = PrefixSharing::none;
   bool caps_paths = false;  ///< prefix.max_path_tokens
@@ -89,6 +89,10 @@ struct Exclusion {
 /// or that for the trainer's way to meet. Throws ConfigError where nobody said what that is, which would hang
 /// a trainer that meets at every micro-batch. Any other strategy as it is.
 [[nodiscard]] Strategy strategy_of_groups(Choices choices);
+
+/// The strategy that the choices make, with groups of at most `largest_group` ranks if they have their own
+/// sizes. Precondition: the choices go together, and name a strategy for such groups.
+[[nodiscard]] StrategySettings strategy_for(const Choices& choices, int largest_group);
 
 /// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. It
 /// names the feature's key, the key to be set or the key that does not belong, and says why and what to set.

@@ -20,15 +20,9 @@
 namespace evenkeel {
 
 using plan_checks::require_at_least;
+using plan_checks::require_size;
 
 namespace {
-
-/// Sizes and counts as far as they can go: what is summed up or rounded up from them then fits 64 bits, and
-/// cumulative lengths 32.
-void require_size(std::int64_t value, std::string_view key) {
-  require_at_least(1, value, key);
-  plan_checks::require_at_most(std::numeric_limits<std::int32_t>::max(), value, key);
-}
 
 void require_one_a_rank(std::span<const std::int64_t> speeds, int dp) {
   if (std::ssize(speeds) != dp) {
@@ -96,13 +90,32 @@ std::int64_t PlanSettings::alignment(int group_size) const {
   return common_multiple(*align, rounding);
 }
 
-std::vector<int> FlexibleContext::group_sizes() const {
+std::vector<int> ContextGroupSettings::group_sizes() const {
   const std::vector<std::int64_t> all = context::sizes_of_groups(max_size);
   return {all.begin(), all.end()};
 }
 
+int PlanSettings::largest_group() const noexcept {
+  const auto* groups = find<ContextGroupSettings>();
+  return groups != nullptr ? groups->max_size : cp.size;
+}
+
 std::vector<int> PlanSettings::group_sizes() const {
-  return flexible ? flexible->group_sizes() : std::vector<int>{cp.size};
+  const auto* groups = find<ContextGroupSettings>();
+  return groups != nullptr ? groups->group_sizes() : std::vector<int>{cp.size};
+}
+
+BinLimits PlanSettings::limits() const noexcept {
+  BinLimits limits;
+  limits.max_size = micro_batch.max_tokens;
+  if (micro_batch.max_samples) limits.max_items = *micro_batch.max_samples;
+  if (const auto* fixed = find<FixedSettings>()) limits.max_items = std::min(limits.max_items, fixed->size);
+  return limits;
+}
+
+std::span<const std::int64_t> PlanSettings::speeds_of_costs() const noexcept {
+  if (find<ContextGroupSettings>() != nullptr) return {};
+  return balance.speeds;
 }
 
 CommunicationCost PlanSettings::communication_cost() const noexcept {
@@ -125,15 +138,10 @@ std::int64_t PlanSettings::count_multiple() const noexcept {
   return micro_batch.multiple_of.value_or(vpp > 1 ? pp : 1);
 }
 
-std::span<const std::int64_t> PlanSettings::speeds_of_costs() const noexcept {
-  if (strategy_of(*this).has_own_groups()) return {};
-  return balance.speeds;
-}
-
 std::int64_t PlanSettings::speed_of(DpRank rank, ContextGroup context) const {
   constexpr std::int64_t nominal = 1000;
   if (balance.speeds.empty()) return nominal;
-  if (!strategy_of(*this).has_own_groups()) return balance.speeds[rank.index()];
+  if (!speeds_of_costs().empty()) return balance.speeds[rank.index()];
   const auto size = static_cast<std::size_t>(context.size);
   return std::ranges::min(std::span(balance.speeds).subspan(context.first.index(), size));
 }
@@ -158,8 +166,6 @@ void PlanSettings::validate() const {
   require_size(micro_batch.max_samples.value_or(1), "micro_batch.max_samples");
   require_size(micro_batch.min_count, "micro_batch.min_count");
   require_size(count_multiple(), "micro_batch.multiple_of");
-  require_size(micro_batch.size, "micro_batch.size");
-  require_size(micro_batch.length_round, "micro_batch.length_round");
   require_size(mini_batches.count, "batch.mini_batches");
   require_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
   require_size(max_kept_tokens.value_or(1), "prefix.max_kept_tokens");
@@ -173,8 +179,8 @@ void PlanSettings::validate() const {
     require_at_least(1, rows, "micro_batch.max_rows: " + field);
   if (micro_batch.shapes) require_size(*micro_batch.shapes, "micro_batch.shapes");
   require_together(choices_of(*this));
-  const PlanningStrategy& strategy = strategy_of(*this);
-  strategy.require_valid(*this);
+  const PlanningStrategy& planning = strategy_of(*this);
+  planning.require_valid(*this);
   require_as_configured(*this);
   if (max_kept_tokens && *max_kept_tokens < alignment())
     throw ConfigError("prefix.max_kept_tokens",
@@ -184,10 +190,10 @@ void PlanSettings::validate() const {
   for (const int group : {cp.size, largest_group()}) {
     if (cap(group) >= alignment(group)) continue;
     throw ConfigError(
-        strategy.has_own_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
+        planning.has_own_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
         "the cap of " + std::to_string(cap(group)) + " tokens is below the alignment of one sequence, " +
             std::to_string(alignment(group)) + " tokens" +
-            (strategy.has_own_groups() ? ", in a group of " + std::to_string(group) : ""),
+            (planning.has_own_groups() ? ", in a group of " + std::to_string(group) : ""),
         "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
         "micro_batch.length_round");
   }

@@ -15,8 +15,8 @@ struct StrategyChoice {
   [[nodiscard]] bool is_grid() const noexcept { return grid_end < hierarchical_end; }
 };
 
-/// Whether a step's plan decides its strategy: it is automatic, the trainer's way to meet is known, and both
-/// strategies go with the other settings.
+/// Whether a step's plan decides its strategy: PackedSettings::or_grid is set, the trainer's way to meet is
+/// known, and a grid goes with all other settings.
 [[nodiscard]] bool is_strategy_open(const PlanSettings& settings) noexcept;
 
 /// Whether balance.strategy: grid goes with the other settings of a step that is not planned as a grid and

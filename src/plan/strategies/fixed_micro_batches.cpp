@@ -6,6 +6,7 @@
 
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/schedule/seeded_order.hpp"
+#include "plan/settings/checks.hpp"
 #include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
@@ -54,7 +55,7 @@ GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
 
 std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
   const IdView<UnitId> own = units_of(share);
-  if (!settings().micro_batch.shuffle) return list_of(own);
+  if (!settings().find<FixedSettings>()->shuffle) return list_of(own);
   return picked(own, seeded_order(std::ssize(own), settings().seed,
                                   {static_cast<std::uint64_t>(problem().step), share.mini_batch.index(),
                                    share.rank.index()}));
@@ -63,7 +64,7 @@ std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
 std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std::int64_t /*count*/) const {
   std::vector<MicroBatchPlan> micro_batches;
   std::vector<UnitId> open;
-  TakenOfLimits taken(units(), settings().micro_batch.limits());
+  TakenOfLimits taken(units(), settings().limits());
   const auto close = [&] {
     if (!open.empty()) micro_batches.push_back(micro_batch_of(units(), std::exchange(open, {})));
     taken.clear();
@@ -75,6 +76,10 @@ std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std:
   }
   close();
   return micro_batches;
+}
+
+void FixedStrategy::require_valid(const PlanSettings& settings) const {
+  plan_checks::require_size(settings.find<FixedSettings>()->size, "micro_batch.size");
 }
 
 std::unique_ptr<const MicroBatcher> FixedStrategy::micro_batcher(const StepProblem& problem,

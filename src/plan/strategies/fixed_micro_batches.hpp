@@ -25,12 +25,13 @@ class FixedMicroBatcher final : public MicroBatcher {
 /// Each DP rank cuts its own.
 class FixedStrategy : public HierarchicalStrategy {
  public:
+  void require_valid(const PlanSettings& settings) const override;
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
   [[nodiscard]] bool has_fixed_micro_batches() const noexcept override { return true; }
   /// Random order is drawn per DP rank, and placement decides which rank has which share.
   [[nodiscard]] bool depends_on_owners(const PlanSettings& settings) const noexcept override {
-    return settings.micro_batch.shuffle && settings.balance.placement == PlacementRule::locality;
+    return settings.find<FixedSettings>()->shuffle && settings.balance.placement == PlacementRule::locality;
   }
 };
 

@@ -168,8 +168,8 @@ class WavesMicroBatcher final : public JointMicroBatcher {
 }  // namespace
 
 void FlexibleStrategy::require_valid(const PlanSettings& settings) const {
-  plan_checks::require_at_least(1, settings.flexible->max_size, "mesh.max_cp");
-  plan_checks::require_at_most(settings.dp, settings.flexible->max_size, "mesh.max_cp");
+  plan_checks::require_at_least(1, settings.largest_group(), "mesh.max_cp");
+  plan_checks::require_at_most(settings.dp, settings.largest_group(), "mesh.max_cp");
   if (settings.cp.size != 1)
     throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
 }

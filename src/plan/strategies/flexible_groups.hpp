@@ -59,7 +59,8 @@ class ContextWavesStrategy final : public FlexibleStrategy {
 [[nodiscard]] Cost end_of(const StepPlan& plan, bool meets);
 
 /// Returns a time before which no plan of the problem ends, whatever its groups: the sum of
-/// context::lower_bound over the mini-batches, in the units of the cost. Precondition: settings.flexible.
+/// context::lower_bound over the mini-batches, in the units of the cost. Precondition: the strategy has such
+/// groups.
 [[nodiscard]] Cost flexible_lower_bound(const StepProblem& problem);
 
 }  // namespace evenkeel

@@ -12,7 +12,7 @@ namespace evenkeel {
 
 /// The units of a mini-batch as items that groups of ranks run, by falling cost: in the order in which a
 /// schedule looks at them, so that these lie in memory one after the other. Local and deterministic.
-/// Precondition: settings.flexible.
+/// Precondition: the strategy has groups of their own sizes.
 class FlexibleItems {
  public:
   FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen);

@@ -17,7 +17,7 @@ Partition in_bins(BinItems items, const BinLimits& limits, BinPacking packing, s
 }  // namespace
 
 GroupCount PackedMicroBatcher::count(MiniBatchShare share) const {
-  const std::optional<BinPacking>& packing = settings().micro_batch.packing;
+  const std::optional<BinPacking>& packing = settings().find<PackedSettings>()->packing;
   if (!packing) return count_micro_batches(units(), units_of(share));
   const PickedUnits own(units(), units_of(share));
   return {fewest_micro_batches(units(), units_of(share)),
@@ -25,7 +25,7 @@ GroupCount PackedMicroBatcher::count(MiniBatchShare share) const {
 }
 
 std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std::int64_t count) const {
-  const std::optional<BinPacking>& packing = settings().micro_batch.packing;
+  const std::optional<BinPacking>& packing = settings().find<PackedSettings>()->packing;
   const BinLimits& limits = units().limits();
   const PickedUnits own(units(), units_of(share));
   const Partition groups =

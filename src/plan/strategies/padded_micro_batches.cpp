@@ -9,6 +9,7 @@
 #include "plan/assign/dp_assignment.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
+#include "plan/settings/checks.hpp"
 #include "plan/strategies/joint_micro_batcher.hpp"
 #include "plan/units/pack_units.hpp"
 
@@ -20,7 +21,7 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
   padded.dp = settings.dp;
   padded.max_tokens = settings.micro_batch.max_tokens;
   padded.length_round = settings.alignment();
-  padded.max_samples = settings.micro_batch.limits().max_items;
+  padded.max_samples = settings.limits().max_items;
   padded.min_count = settings.micro_batch.min_count;
   padded.count_multiple = settings.count_multiple();
   return padded;
@@ -68,6 +69,10 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
 }
 
 }  // namespace
+
+void PaddedStrategy::require_valid(const PlanSettings& settings) const {
+  plan_checks::require_size(settings.find<PaddedSettings>()->length_round, "micro_batch.length_round");
+}
 
 void PaddedStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
   HierarchicalStrategy::require_samples_fit(table, settings);

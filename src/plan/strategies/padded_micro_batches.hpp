@@ -11,8 +11,9 @@ namespace evenkeel {
 /// rank got. O(n log n). Precondition: units are single samples.
 class PaddedStrategy : public HierarchicalStrategy {
  public:
+  void require_valid(const PlanSettings& settings) const override;
   [[nodiscard]] std::int64_t length_multiple(const PlanSettings& settings) const noexcept override {
-    return std::max<std::int64_t>(1, settings.micro_batch.length_round);
+    return std::max<std::int64_t>(1, settings.find<PaddedSettings>()->length_round);
   }
   /// Padding counts as work, so that the step's can pass what its samples' own lengths add up to.
   void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const override;

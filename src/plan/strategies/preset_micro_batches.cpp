@@ -9,11 +9,15 @@
 namespace evenkeel {
 namespace {
 
+Preset system_of(const PlanSettings& settings) {
+  return std::get<ReferenceSettings>(settings.strategy).system;
+}
+
 /// Calls `use` with the preset's batching.
 template <typename Use>
 auto with_batching(const PlanSettings& settings, Use use) {
   const MicroBatchSettings& m = settings.micro_batch;
-  switch (settings.balance.preset) {
+  switch (system_of(settings)) {
     case Preset::mindspeed_rl:
       return use(MindSpeedBatching{m.max_tokens, m.max_samples});
     case Preset::roll:
@@ -43,7 +47,7 @@ std::string_view name_of(Preset preset) noexcept {
 }
 
 Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings) {
-  if (settings.balance.preset == Preset::mindspeed_rl)
+  if (system_of(settings) == Preset::mindspeed_rl)
     return longest_processing_time(lengths, settings.dp, GroupSize::equal).with_sorted_items();
   return roll_batch_balance(lengths, settings.dp);
 }
@@ -53,7 +57,7 @@ GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
   const std::int64_t needed =
       with_batching(settings(), [&](const auto& batching) { return reference_count(lengths, batching); });
   const PickedUnits own(units(), units_of(share));
-  return {count_groups(own.costs, own.items(), settings().micro_batch.limits()).lower_bound, needed};
+  return {count_groups(own.costs, own.items(), settings().limits()).lower_bound, needed};
 }
 
 std::vector<MicroBatchPlan> PresetMicroBatcher::packed(MiniBatchShare share, std::int64_t count) const {

@@ -26,7 +26,7 @@ template <class Way>
 class NumberedAsReference : public Way {
  public:
   [[nodiscard]] std::string_view reproduced_system(const PlanSettings& settings) const noexcept final {
-    return name_of(settings.balance.preset);
+    return name_of(std::get<ReferenceSettings>(settings.strategy).system);
   }
   [[nodiscard]] bool depends_on_owners(const PlanSettings& /*settings*/) const noexcept final {
     return false;

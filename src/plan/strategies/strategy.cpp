@@ -20,40 +20,41 @@ void PlanningStrategy::require_samples_fit(const LengthTable& table, const PlanS
 Partition PlanningStrategy::assign_automatically(const AssignedWork& work,
                                                  const PlanSettings& settings) const {
   const BalanceSettings& balance = settings.balance;
+  const auto& own = *settings.find<AssignmentSettings>();
   if (balance.encoder)
     return partition_by_two_costs({work.costs, work.encoder_costs}, settings.dp).with_sorted_items();
   if (!balance.speeds.empty()) return partition_by_speed(work.costs, balance.speeds).with_sorted_items();
-  const GroupSize group_size = balance.equal_count ? GroupSize::equal : GroupSize::free;
-  return balance_items(work.costs, settings.dp, group_size, balance.refine).with_sorted_items();
+  const GroupSize group_size = own.equal_count ? GroupSize::equal : GroupSize::free;
+  return balance_items(work.costs, settings.dp, group_size, own.refine).with_sorted_items();
 }
 
-const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept {
-  static const PackedStrategy packed;
-  static const FixedStrategy fixed;
-  static const PaddedStrategy padded;
-  static const PresetPackedStrategy preset_packed;
-  static const PresetFixedStrategy preset_fixed;
-  static const PresetPaddedStrategy preset_padded;
-  static const GridStrategy grid;
-  static const ContextTreeStrategy tree;
-  static const ContextWavesStrategy waves;
-  const bool is_grid = settings.balance.strategy == Strategy::grid;
-  if (settings.flexible && is_grid) return waves;
-  if (settings.flexible) return tree;
-  if (is_grid) return grid;
-  const bool is_preset = settings.balance.preset != Preset::none;
-  switch (settings.micro_batch.mode) {
-    case MicroBatchMode::fixed:
-      if (is_preset) return preset_fixed;
-      return fixed;
-    case MicroBatchMode::padded:
-      if (is_preset) return preset_padded;
-      return padded;
-    case MicroBatchMode::packed:
-      break;
+namespace {
+
+/// The strategy of each alternative. Objects have no state, so one of each class will do.
+struct StrategyFor {
+  template <class Class>
+  static const PlanningStrategy& one() noexcept {
+    static const Class strategy;
+    return strategy;
   }
-  if (is_preset) return preset_packed;
-  return packed;
+
+  const PlanningStrategy& operator()(const PackedSettings&) { return one<PackedStrategy>(); }
+  const PlanningStrategy& operator()(const PaddedSettings&) { return one<PaddedStrategy>(); }
+  const PlanningStrategy& operator()(const FixedSettings&) { return one<FixedStrategy>(); }
+  const PlanningStrategy& operator()(const GridSettings&) { return one<GridStrategy>(); }
+  const PlanningStrategy& operator()(const ContextTreeSettings&) { return one<ContextTreeStrategy>(); }
+  const PlanningStrategy& operator()(const ContextWavesSettings&) { return one<ContextWavesStrategy>(); }
+  const PlanningStrategy& operator()(const ReferenceSettings& reference) {
+    if (std::holds_alternative<PaddedSettings>(reference.micro_batches)) return one<PresetPaddedStrategy>();
+    if (std::holds_alternative<FixedSettings>(reference.micro_batches)) return one<PresetFixedStrategy>();
+    return one<PresetPackedStrategy>();
+  }
+};
+
+}  // namespace
+
+const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept {
+  return std::visit(StrategyFor{}, settings.strategy);
 }
 
 }  // namespace evenkeel

@@ -73,8 +73,7 @@ class PlanningStrategy {
   }
 };
 
-/// Returns the strategy for these settings; the only dispatch point. A test counts questions about the
-/// strategy elsewhere. Lives as long as the program.
+/// Returns the strategy for these settings; the only dispatch point. Lives as long as the program.
 [[nodiscard]] const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept;
 
 }  // namespace evenkeel

@@ -157,8 +157,8 @@ void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
   encoder_costs_ = sums_of(of_entries, "an encoder's work");
 }
 
-void PackUnits::limit(std::span<const RowCap> caps, const MicroBatchSettings& settings) {
-  limits_ = settings.limits();
+void PackUnits::limit(std::span<const RowCap> caps, const BinLimits& limits_of_all) {
+  limits_ = limits_of_all;
   if (caps.empty()) return;
   std::vector<LimitedAmount> limits;
   for (const RowCap& cap : caps)
@@ -205,8 +205,7 @@ void PackUnits::complete(const StepProblem& problem) {
   const BalanceSettings& balance = problem.settings.balance;
   if (balance.cost_field) take_costs(field_costs_of(problem.table, *balance.cost_field));
   if (balance.encoder) add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
-  const MicroBatchSettings& micro_batch = problem.settings.micro_batch;
-  limit(row_caps_of(problem.table, micro_batch), micro_batch);
+  limit(row_caps_of(problem.table, problem.settings.micro_batch), problem.settings.limits());
 }
 
 PackUnits make_units(const StepProblem& problem) {

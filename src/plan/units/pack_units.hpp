@@ -102,7 +102,7 @@ class PackUnits {
   void complete(const StepProblem& problem);
   void take_costs(std::span<const Cost> of_entries);
   void add_encoder_costs(std::span<const Cost> of_entries);
-  void limit(std::span<const RowCap> caps, const MicroBatchSettings& settings);
+  void limit(std::span<const RowCap> caps, const BinLimits& limits_of_all);
   /// What the entries of every unit have together. `what` says what their sum is where it is too large.
   [[nodiscard]] std::vector<std::int64_t> sums_of(std::span<const std::int64_t> of_entries,
                                                   const char* what) const;

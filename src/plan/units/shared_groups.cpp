@@ -98,7 +98,7 @@ class GroupSplit {
         caps_(caps),
         alignment_(settings.alignment(settings.largest_group())),
         max_rows_(settings.cap(settings.largest_group())),
-        most_samples_(settings.micro_batch.limits().max_items),
+        most_samples_(settings.limits().max_items),
         ahead_(settings.predict_ahead),
         has_prompt_(has_one_level(table, group, ahead_)) {}
 
@@ -302,8 +302,7 @@ SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanS
   const int largest = settings.largest_group();
   const std::vector<RowCap> caps = row_caps_of(table, settings.micro_batch);
   if (aligned_rows(group.tree, settings.alignment(largest)) <= settings.cap(largest) &&
-      std::ssize(group.entries) <= settings.micro_batch.limits().max_items &&
-      are_below(caps, group.entries)) {
+      std::ssize(group.entries) <= settings.limits().max_items && are_below(caps, group.entries)) {
     SplitGroup whole;
     whole.parts.push_back(std::move(group));
     return whole;

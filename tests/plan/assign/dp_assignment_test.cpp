@@ -11,9 +11,12 @@
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "support/assigned_samples.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing::ElementsAre;
 using testing_support::made_up_table;
@@ -23,8 +26,8 @@ using testing_support::table_of;
 PlanSettings with(BalanceAlgorithm algorithm, bool refine, int dp = 2) {
   PlanSettings settings;
   settings.dp = dp;
-  settings.balance.algorithm = algorithm;
-  settings.balance.refine = refine;
+  use<PackedSettings>(settings).algorithm = algorithm;
+  use<PackedSettings>(settings).refine = refine;
   return settings;
 }
 
@@ -40,10 +43,10 @@ TEST(DpAssignment, without_refinement_karmarkar_karp_and_lpt_are_the_references)
     const GroupSize group_size = equal_count ? GroupSize::equal : GroupSize::free;
     const LengthTable table = made_up_table(60, 3);
     PlanSettings settings = with(BalanceAlgorithm::karmarkar_karp, false, 7);
-    settings.balance.equal_count = equal_count;
+    use<PackedSettings>(settings).equal_count = equal_count;
     const std::vector<Cost> costs = costs_of(table, settings);
     EXPECT_EQ(samples_to_dp_ranks(table, settings), karmarkar_karp(costs, 7, group_size).with_sorted_items());
-    settings.balance.algorithm = BalanceAlgorithm::lpt;
+    use<PackedSettings>(settings).algorithm = BalanceAlgorithm::lpt;
     EXPECT_EQ(samples_to_dp_ranks(table, settings),
               longest_processing_time(costs, 7, group_size).with_sorted_items());
   }
@@ -61,7 +64,7 @@ TEST(DpAssignment, automatic_balances_samples_by_the_settings) {
   for (const bool refine : {false, true}) {
     for (const bool equal_count : {false, true}) {
       PlanSettings settings = with(BalanceAlgorithm::automatic, refine, 6);
-      settings.balance.equal_count = equal_count;
+      use<PackedSettings>(settings).equal_count = equal_count;
       const GroupSize group_size = equal_count ? GroupSize::equal : GroupSize::free;
       EXPECT_EQ(samples_to_dp_ranks(table, settings),
                 balance_items(costs_of(table, settings), 6, group_size, refine).with_sorted_items());
@@ -93,9 +96,9 @@ RC_GTEST_PROP(DpAssignment, refinement_never_makes_a_step_longer, ()) {
   const auto dp = *rc::gen::inRange(1, 12);
   PlanSettings settings =
       with(*rc::gen::element(BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt), false, dp);
-  settings.balance.equal_count = *rc::gen::arbitrary<bool>();
+  use<PackedSettings>(settings).equal_count = *rc::gen::arbitrary<bool>();
   const Cost before = largest_share(table, settings);
-  settings.balance.refine = true;
+  use<PackedSettings>(settings).refine = true;
   RC_ASSERT(largest_share(table, settings) <= before);
   const Partition assignment = samples_to_dp_ranks(table, settings);
   for (std::int64_t r = 0; r < assignment.size(); ++r) RC_ASSERT(std::ranges::is_sorted(assignment[r]));

@@ -10,9 +10,12 @@
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing::ElementsAre;
 using testing_support::made_up_table;
@@ -23,7 +26,8 @@ using Entries = std::vector<std::int64_t>;
 PlanSettings settings_of(int dp, MicroBatchMode mode, std::int64_t max_tokens) {
   PlanSettings settings;
   settings.dp = dp;
-  settings.micro_batch.mode = mode;
+  if (mode == MicroBatchMode::padded) settings.strategy = PaddedSettings{};
+  if (mode == MicroBatchMode::fixed) settings.strategy = FixedSettings{};
   settings.micro_batch.max_tokens = max_tokens;
   return settings;
 }
@@ -38,7 +42,7 @@ std::vector<Entries> entries_of(const DpRankPlan& plan) {
 // comes out for a cap of 12 tokens.
 TEST(PaddedStep, is_the_documented_example_of_dynamic_batching) {
   PlanSettings settings = settings_of(2, MicroBatchMode::padded, 12);
-  settings.micro_batch.length_round = 2;
+  use<PaddedSettings>(settings).length_round = 2;
   const StepPlan plan = plan_step({table_of({7, 6, 8, 5, 1, 3, 8, 6}), settings});
   EXPECT_EQ(plan.num_micro_batches(), 3);
   EXPECT_THAT(entries_of(plan.ranks[0]), ElementsAre(Entries{4, 3}, Entries{7}, Entries{2}));
@@ -52,8 +56,8 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 3);
   PlanSettings settings = settings_of(*rc::gen::inRange(1, 6), MicroBatchMode::padded, 400);
   settings.cp = {*rc::gen::inRange(1, 4), CpLayout::zigzag};
-  settings.micro_batch.length_round = *rc::gen::inRange<std::int64_t>(1, 30);
-  settings.balance.algorithm =
+  use<PaddedSettings>(settings).length_round = *rc::gen::inRange<std::int64_t>(1, 30);
+  use<PaddedSettings>(settings).algorithm =
       *rc::gen::element(BalanceAlgorithm::automatic, BalanceAlgorithm::karmarkar_karp);
   const StepPlan plan = plan_step({table, settings});
   const StepAssignment assignment = assign_step({table, settings});
@@ -73,14 +77,14 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
 TEST(FixedStep, draws_another_order_for_every_step_and_rank_when_asked) {
   const LengthTable table = made_up_table(30, 1);
   PlanSettings settings = settings_of(2, MicroBatchMode::fixed, 1 << 20);
-  settings.micro_batch.size = 4;
+  use<FixedSettings>(settings).size = 4;
   const StepPlan in_order = plan_step({table, settings});
   for (const DpRankPlan& rank : in_order.ranks) {
     Entries all;
     for (const Entries& m : entries_of(rank)) all.insert(all.end(), m.begin(), m.end());
     EXPECT_TRUE(std::ranges::is_sorted(all));
   }
-  settings.micro_batch.shuffle = true;
+  use<FixedSettings>(settings).shuffle = true;
   EXPECT_EQ(plan_step({table, settings, 3}), plan_step({table, settings, 3}));
   EXPECT_NE(plan_step({table, settings, 3}), plan_step({table, settings, 4}));
   EXPECT_NE(plan_step({table, settings, 3}), in_order);
@@ -105,7 +109,7 @@ TEST(MiniBatchedStep, tags_micro_batches_and_gives_every_rank_the_same_number_of
 
 PlanSettings grid_settings(int dp, std::int64_t max_tokens) {
   PlanSettings settings = settings_of(dp, MicroBatchMode::packed, max_tokens);
-  settings.balance.strategy = Strategy::grid;
+  settings.strategy = GridSettings{};
   return settings;
 }
 
@@ -140,7 +144,7 @@ TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
   PlanSettings settings = grid_settings(3, 200);
   settings.mini_batches = {4, true, true};
   PlanSettings hierarchical = settings;
-  hierarchical.balance.strategy = Strategy::hierarchical;
+  use<PackedSettings>(hierarchical).or_grid = false;
   const auto samples_of = [](const MiniBatchAssignment& mini_batch) {
     Entries entries = numbers_of(mini_batch.units.ids());
     std::ranges::sort(entries);
@@ -161,7 +165,7 @@ TEST(GridStep, waits_less_at_every_micro_batch_than_assigning_first_does) {
   PlanSettings settings = grid_settings(8, 6000);
   settings.balance.cost = CostModel::flops_7b();
   const double grid = step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
-  settings.balance.strategy = Strategy::hierarchical;
+  use<PackedSettings>(settings).or_grid = false;
   const double assigned_first =
       step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
   EXPECT_LT(grid, assigned_first / 2);
@@ -173,11 +177,7 @@ TEST(GridStep, refuses_what_rules_assigning_or_packing_alone) {
     change(settings);
     EXPECT_THROW((void)assign_step({table_of({1, 2}), settings}), ConfigError);
   };
-  refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; });
-  refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; });
-  refused([](PlanSettings& s) { s.balance.preset = Preset::verl; });
-  refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; });
-  refused([](PlanSettings& s) { s.balance.equal_count = true; });
+  refused([](PlanSettings& s) { s.balance.speeds = {1000, 500}; });
   refused([](PlanSettings& s) { s.mini_batches = {2, false, false}; });
 }
 
@@ -218,10 +218,10 @@ RC_GTEST_PROP(PlacedStep, has_other_labels_and_nothing_else_that_differs, ()) {
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 2 * dp);
   PlanSettings settings = settings_of(
       dp, *rc::gen::element(MicroBatchMode::packed, MicroBatchMode::padded, MicroBatchMode::fixed), 200);
-  settings.micro_batch.length_round = 8;
+  if (settings.find<PaddedSettings>() != nullptr) use<PaddedSettings>(settings).length_round = 8;
   settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
-  if (settings.micro_batch.mode == MicroBatchMode::packed)
-    settings.balance.strategy = *rc::gen::element(Strategy::hierarchical, Strategy::grid);
+  if (settings.find<PackedSettings>() != nullptr && *rc::gen::arbitrary<bool>())
+    settings.strategy = GridSettings{};
   for (int rank = 0; rank < 2 * dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % dp);
   PlanSettings unplaced = settings;
   unplaced.balance.placement = PlacementRule::none;
@@ -250,7 +250,7 @@ RC_GTEST_PROP(StepByUnits, is_the_step_that_is_assigned_in_one_go, ()) {
 
 TEST(StepByUnits, is_not_for_grids) {
   PlanSettings grid;
-  grid.balance.strategy = Strategy::grid;
+  grid.strategy = GridSettings{};
   EXPECT_FALSE(follows_from_units(grid));
 }
 
@@ -263,7 +263,7 @@ TEST(StepByUnits, refuses_what_cannot_be_assigned) {
 TEST(PlacedStep, keeps_the_labels_of_presets) {
   const LengthTable table = made_up_table(40, 4);
   PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
-  settings.balance.preset = Preset::verl;
+  settings.strategy = ReferenceSettings{Preset::verl};
   const StepAssignment unplaced_step = assign_step({table, settings});
   settings.dp_of_rank = {3, 2, 1, 0};
   EXPECT_EQ(assign_step({table, settings}), unplaced_step);
@@ -298,7 +298,7 @@ std::vector<std::vector<Entries>> planned(const StepPlan& plan) {
 TEST(PresetStep, of_verl_is_batch_balance_and_then_its_micro_batches) {
   const LengthTable table = made_up_table(60, 1);
   PlanSettings settings = settings_of(4, MicroBatchMode::packed, 300);
-  settings.balance.preset = Preset::verl;
+  settings.strategy = ReferenceSettings{Preset::verl};
   const IdGroups<EntryId> shares(roll_batch_balance(table.sample_lengths(), 4));
   EXPECT_EQ(planned(plan_step({table, settings})),
             reference_plan(table, shares, VerlBatching{300, 1, 1, true}));
@@ -309,7 +309,7 @@ TEST(PresetStep, of_roll_is_batch_balance_and_then_load_balanced_packing) {
   PlanSettings settings = settings_of(4, MicroBatchMode::packed, 320);
   settings.align_lcm = 16;
   settings.micro_batch.min_count = 3;
-  settings.balance.preset = Preset::roll;
+  settings.strategy = ReferenceSettings{Preset::roll};
   const IdGroups<EntryId> shares(roll_batch_balance(table.sample_lengths(), 4));
   EXPECT_EQ(planned(plan_step({table, settings})), reference_plan(table, shares, RollPacking{320, 3, 1, 16}));
 }
@@ -317,7 +317,7 @@ TEST(PresetStep, of_roll_is_batch_balance_and_then_load_balanced_packing) {
 TEST(PresetStep, of_mindspeed_rl_is_longest_first_with_equal_counts_and_then_dynamic_batches) {
   const LengthTable table = table_of({9, 1, 8, 2, 5, 5, 7, 3});
   PlanSettings settings = settings_of(2, MicroBatchMode::packed, 12);
-  settings.balance.preset = Preset::mindspeed_rl;
+  settings.strategy = ReferenceSettings{Preset::mindspeed_rl};
   // 9 | 8, then 7 to the second, 5 to the first, ...: 20 tokens and four samples each.
   const IdGroups<EntryId> shares = assign_step({table, settings}).shares;
   EXPECT_EQ(shares[0].size(), shares[1].size());
@@ -329,10 +329,10 @@ TEST(PresetStep, of_mindspeed_rl_is_longest_first_with_equal_counts_and_then_dyn
 TEST(PresetStep, assigns_by_an_algorithm_that_is_asked_for_by_name) {
   const LengthTable table = made_up_table(30, 1);
   PlanSettings settings = settings_of(3, MicroBatchMode::packed, 300);
-  settings.balance.preset = Preset::verl;
-  settings.balance.algorithm = BalanceAlgorithm::none;
+  const AssignmentSettings in_order{BalanceAlgorithm::none};
+  settings.strategy = ReferenceSettings{Preset::verl, in_order};
   PlanSettings plain = settings;
-  plain.balance.preset = Preset::none;
+  plain.strategy = PackedSettings{in_order};
   EXPECT_EQ(assign_step({table, settings}).shares, assign_step({table, plain}).shares);
 }
 

@@ -7,9 +7,12 @@
 
 #include "plan/assign/dp_rank_plans.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing::ElementsAre;
 using testing_support::table_of;
@@ -21,7 +24,7 @@ PlanSettings loose(Cost overhead) {
   PlanSettings settings;
   settings.dp = 2;
   settings.micro_batch.max_tokens = 8;
-  settings.micro_batch.count = CountRule::fastest;
+  use<PackedSettings>(settings).count = CountRule::fastest;
   settings.balance.overhead = overhead;
   return settings;
 }
@@ -65,7 +68,7 @@ RC_GTEST_PROP(FastestCounts, never_break_the_cap_nor_fall_below_the_fewest, ()) 
   settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
   settings.pp = *rc::gen::inRange(1, 4);
   const StepPlan plan = plan_step({table, settings});
-  settings.micro_batch.count = CountRule::fewest;
+  use<PackedSettings>(settings).count = CountRule::fewest;
   RC_ASSERT(plan.num_micro_batches() >= plan_step({table, settings}).num_micro_batches());
   std::int64_t samples = 0;
   for (const DpRankPlan& rank : plan.ranks) {

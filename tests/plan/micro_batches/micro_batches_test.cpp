@@ -7,9 +7,12 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/strategies/strategy.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -166,12 +169,12 @@ TEST(RequireSamplesFit, names_the_sample_its_lengths_and_the_cap) {
 
 TEST(RequireSamplesFit, refuses_padded_samples_whose_work_could_overflow) {
   PlanSettings settings = capped(8192);
-  settings.micro_batch.mode = MicroBatchMode::padded;
+  settings.strategy = PaddedSettings{};
   settings.balance.cost = {std::int64_t{1} << 55, 0};
   // Padded to 64 tokens each costs 2^61.
   EXPECT_THROW(require_samples_fit(table_of({1, 1, 1, 1, 1, 1, 1, 1}), settings), LimitError);
   EXPECT_NO_THROW(require_samples_fit(table_of({1}), settings));
-  settings.micro_batch.mode = MicroBatchMode::packed;
+  settings.strategy = PackedSettings{};
   EXPECT_NO_THROW(require_samples_fit(table_of({1, 1, 1, 1, 1, 1, 1, 1}), settings));
 }
 
@@ -201,22 +204,21 @@ TEST(PlanMicroBatches, packed_by_name_are_the_bins_of_that_algorithm) {
   PlanSettings settings = capped(10);
   settings.micro_batch.order = MicroBatchOrder::plan;
   const auto packed = [&](BinPacking packing) {
-    settings.micro_batch.packing = packing;
+    use<PackedSettings>(settings).packing = packing;
     return entries_of(planned(table, settings).micro_batches);
   };
   EXPECT_THAT(packed(BinPacking::first_fit_decreasing), ElementsAre(ElementsAre(1, 2), ElementsAre(0, 3)));
   for (const BinPacking packing : {BinPacking::first_fit_decreasing, BinPacking::best_fit_decreasing,
                                    BinPacking::modified_first_fit_decreasing}) {
-    EXPECT_EQ(packed(packing), pack_bins(table.sample_lengths(), settings.micro_batch.limits(), packing)
-                                   .with_sorted_items()
-                                   .to_vectors());
+    EXPECT_EQ(packed(packing),
+              pack_bins(table.sample_lengths(), settings.limits(), packing).with_sorted_items().to_vectors());
   }
 }
 
 TEST(PlanMicroBatches, packed_by_name_fill_up_with_empty_ones_and_are_not_balanced) {
   const LengthTable table = table_of({5, 5, 5});
   PlanSettings settings = capped(10);
-  settings.micro_batch.packing = BinPacking::first_fit_decreasing;
+  use<PackedSettings>(settings).packing = BinPacking::first_fit_decreasing;
   settings.micro_batch.order = MicroBatchOrder::cost;
   settings.micro_batch.min_count = 3;
   const DpRankPlan plan = planned(table, settings);

@@ -9,9 +9,13 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "support/error_message.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::context_groups;
+using testing_support::use;
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -104,7 +108,7 @@ TEST(ShapeChoice, gives_groups_of_each_size_shapes_of_their_own_where_these_save
     const auto most = static_cast<std::int64_t>(3 + random() % 5);
     PlanSettings settings = settings_of(cap, most);
     settings.dp = 4;
-    settings.flexible = FlexibleContext{4};
+    settings.strategy = ContextTreeSettings{4};
     settings.cp.layout = CpLayout::contiguous;
     std::vector<PassNeeds> passes{{&settings, {}}};
     for (const std::int64_t cp : {1, 2, 4}) {
@@ -146,8 +150,8 @@ TEST(ShapeChoice, has_multiples_of_a_128th_of_the_cap_with_room_for_twice_as_man
 
 TEST(ShapeChoice, has_no_more_sequences_than_a_fixed_micro_batch_has_samples_filler_and_padding) {
   PlanSettings settings = settings_of(300, 4, 300);
-  settings.micro_batch.mode = MicroBatchMode::fixed;
-  settings.micro_batch.size = 3;
+  settings.strategy = FixedSettings{};
+  use<FixedSettings>(settings).size = 3;
   const std::vector<PackedShape> largest{largest_shape(settings, 1)};
   EXPECT_THAT(largest, ElementsAre(PackedShape{300, 3 + 1 + 1, 300}));
   const std::vector<PassNeeds> passes{{&settings, {{100, 3, 60}, {90, 2, 80}}}};
@@ -218,14 +222,13 @@ TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_sh
     settings.dp = 1 + static_cast<int>(random() % 3);
     settings.cp.size = 1 + static_cast<int>(random() % 2);
     settings.align_lcm = 1 + static_cast<std::int64_t>(random() % 5);
-    settings.micro_batch.mode = run % 3 == 0 ? MicroBatchMode::fixed : MicroBatchMode::packed;
-    settings.micro_batch.size = 1 + static_cast<std::int64_t>(random() % 9);
-    if (run % 3 == 1) settings.balance.strategy = Strategy::grid;
+    const auto size = 1 + static_cast<std::int64_t>(random() % 9);
+    if (run % 3 == 0) use<FixedSettings>(settings).size = size;
+    if (run % 3 == 1) settings.strategy = GridSettings{};
     if (run % 6 == 5) {
       settings.dp = 4;
       settings.cp.size = 1;
-      settings.flexible = FlexibleContext{4};
-      settings.balance.strategy = run % 12 == 5 ? Strategy::hierarchical : Strategy::grid;
+      settings.strategy = context_groups(4, run % 12 != 5);
       settings.balance.meet = run % 12 == 5 ? Meeting::once_a_step : Meeting::every_micro_batch;
       *settings.micro_batch.shapes += 3;
     }
@@ -233,7 +236,8 @@ TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_sh
     std::vector<PackedShape> shapes = first_shapes(std::vector{settings});
     const std::int64_t alignment = settings.alignment(settings.largest_group());
     const std::int64_t longest = settings.cap(settings.largest_group()) / alignment * alignment;
-    const std::int64_t steps = settings.flexible ? 3 : 12;  // whose plans take longer
+    const std::int64_t steps =
+        settings.find<ContextGroupSettings>() != nullptr ? 3 : 12;  // whose plans take longer
     for (std::int64_t step = 0; step < steps; ++step) {
       const LengthTable table = table_of(random, longest * (step + 1) / steps);
       const StepPlan plan = plan_step({table, settings, step, {}});

@@ -63,7 +63,7 @@ TEST(SimulatedStep, counts_what_slow_dp_ranks_take) {
 
 TEST(SimulatedStep, takes_the_longest_of_each_wave_where_ranks_meet) {
   PlanSettings settings = of_stages(2, 2);
-  settings.balance.strategy = Strategy::grid;
+  settings.strategy = GridSettings{};
   const auto step = simulated_step(plan_of({{10, 1}, {2, 10}}, 2), settings);
   ASSERT_TRUE(step);
   EXPECT_EQ(step->end, 15);
@@ -76,9 +76,8 @@ TEST(SimulatedStep, without_work_is_over_at_once) {
 /// Settings of all that `schedule` orders: micro-batches of DP ranks, columns of a grid, waves.
 std::vector<PlanSettings> with_orders_of_all_kinds(int pp, int dp) {
   std::vector<PlanSettings> kinds(3, of_stages(pp, dp));
-  kinds[1].balance.strategy = Strategy::grid;
-  kinds[2].balance.strategy = Strategy::grid;
-  kinds[2].flexible = FlexibleContext{2};
+  kinds[1].strategy = GridSettings{};
+  kinds[2].strategy = ContextWavesSettings{2};
   return kinds;
 }
 

@@ -152,7 +152,7 @@ RC_GTEST_PROP(DelayOutliers, never_make_a_window_end_later, ()) {
   OutlierDelay delay = windows.delay(250, *rc::gen::inRange(2, 6));
   constexpr Cost overhead = 5'000'000;
   delay.plan.balance.overhead = overhead;
-  if (*rc::gen::arbitrary<bool>()) delay.plan.balance.strategy = Strategy::grid;
+  if (*rc::gen::arbitrary<bool>()) delay.plan.strategy = GridSettings{};
   const std::vector<DelayedStep> steps = delay_outliers(0, windows.drawn(), delay);
   DelayFigures sum;
   for (const DelayedStep& step : steps) sum.add(step.figures);

@@ -81,7 +81,7 @@ TEST(Observe, a_groups_time_counts_as_that_of_its_slowest_rank) {
   const LengthTable table = table_of({10, 10});
   PlanSettings settings;
   settings.dp = 4;
-  settings.flexible = FlexibleContext{4};
+  settings.strategy = ContextTreeSettings{4};
   settings.balance.speeds = {1000, 1000, 1000, 500};
   MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
   plan.context = {DataPlace{2}, 2};
@@ -97,7 +97,7 @@ TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
   MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
   plan.context.size = 4;
   EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 1);
-  settings.flexible = FlexibleContext{1};
+  settings.strategy = ContextTreeSettings{1};
   EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 4);
 }
 

@@ -6,9 +6,12 @@
 #include <limits>
 
 #include "evenkeel/base/error.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing::HasSubstr;
 
@@ -48,13 +51,13 @@ TEST(PlanSettings, an_alignment_beyond_32_bits_is_refused_rather_than_wrapped) {
   // Primes: the least common multiple is their product, 2^92, and wraps to a negative number.
   settings.align = 2147483647;
   settings.align_lcm = 2147483629;
-  settings.micro_batch.mode = MicroBatchMode::padded;
-  settings.micro_batch.length_round = 1073741789;
+  settings.strategy = PaddedSettings{};
+  use<PaddedSettings>(settings).length_round = 1073741789;
   EXPECT_THROW((void)settings.alignment(), ConfigError);
   EXPECT_THROW(settings.validate(), ConfigError);
   settings.align_lcm = 1;
   EXPECT_THROW((void)settings.alignment(), ConfigError);
-  settings.micro_batch.mode = MicroBatchMode::packed;
+  settings.strategy = PackedSettings{};
   EXPECT_EQ(settings.alignment(), 2147483647);
   EXPECT_NO_THROW(settings.validate());
 }
@@ -76,7 +79,8 @@ TEST(PlanSettings, sizes_that_would_overflow_sums_are_refused_by_key) {
   expect_refused([](PlanSettings& s) { s.micro_batch.max_tokens = huge; }, "micro_batch.max_tokens");
   expect_refused([](PlanSettings& s) { s.micro_batch.min_count = huge; }, "micro_batch.min_count");
   expect_refused([](PlanSettings& s) { s.micro_batch.multiple_of = huge; }, "micro_batch.multiple_of");
-  expect_refused([](PlanSettings& s) { s.micro_batch.length_round = huge; }, "micro_batch.length_round");
+  expect_refused([](PlanSettings& s) { use<PaddedSettings>(s).length_round = huge; },
+                 "micro_batch.length_round");
   expect_refused([](PlanSettings& s) { s.mini_batches.count = huge; }, "batch.mini_batches");
   expect_refused([](PlanSettings& s) { s.balance.speeds = {huge}; }, "balance.speeds");
 }
@@ -183,37 +187,23 @@ TEST(PlanSettings, speeds_are_refused_where_dealing_does_not_follow_work_alone) 
     EXPECT_EQ(key, refused);
     EXPECT_THAT(message, AllOf(HasSubstr("balance.speeds"), HasSubstr(hint)));
   };
-  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; }, "balance.speeds",
+  expect_refused([](PlanSettings& s) { s.strategy = GridSettings{}; }, "balance.speeds",
                  "strategy: hierarchical");
-  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "balance.speeds", "preset: none");
-  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "balance.algorithm",
-                 "algorithm: auto");
-  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "balance.refine", "refine: true");
-  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "balance.equal_count",
+  expect_refused([](PlanSettings& s) { s.strategy = ReferenceSettings{Preset::verl}; }, "balance.speeds",
+                 "preset: none");
+  expect_refused([](PlanSettings& s) { use<PackedSettings>(s).algorithm = BalanceAlgorithm::lpt; },
+                 "balance.algorithm", "algorithm: auto");
+  expect_refused([](PlanSettings& s) { use<PackedSettings>(s).refine = false; }, "balance.refine",
+                 "refine: true");
+  expect_refused([](PlanSettings& s) { use<FixedSettings>(s).equal_count = true; }, "balance.equal_count",
                  "equal_count: false");
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "balance.speeds",
-                 "mode: packed");
+  expect_refused([](PlanSettings& s) { s.strategy = PaddedSettings{}; }, "balance.speeds", "mode: packed");
 }
 
-TEST(PlanSettings, ways_of_packing_are_for_own_packed_micro_batches) {
-  const auto expect_refused = [](auto change) {
-    PlanSettings settings;
-    change(settings);
-    settings.micro_batch.packing = BinPacking::first_fit_decreasing;
-    EXPECT_EQ(refusal(settings).first, "micro_batch.packing");
-    settings.micro_batch.packing = std::nullopt;
-    settings.micro_batch.count = CountRule::fastest;
-    EXPECT_EQ(refusal(settings).first, "micro_batch.count");
-    settings.micro_batch.count = CountRule::fewest;
-    EXPECT_EQ(refusal(settings).first, "");
-  };
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; });
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; });
-  expect_refused([](PlanSettings& s) { s.balance.strategy = Strategy::grid; });
-  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::roll; });
+TEST(PlanSettings, a_named_packing_has_the_number_of_micro_batches_that_it_makes) {
   PlanSettings both;
-  both.micro_batch.packing = BinPacking::first_fit_decreasing;
-  both.micro_batch.count = CountRule::fastest;
+  use<PackedSettings>(both).packing = BinPacking::first_fit_decreasing;
+  use<PackedSettings>(both).count = CountRule::fastest;
   EXPECT_EQ(refusal(both).first, "micro_batch.packing");
 }
 
@@ -221,7 +211,7 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   const auto expect_refused = [](auto change, const std::string& refused, const char* hint) {
     PlanSettings settings;
     settings.dp = 4;
-    settings.flexible = FlexibleContext{4};
+    settings.strategy = ContextTreeSettings{4};
     EXPECT_EQ(refusal(settings).first, "");
     change(settings);
     const auto [key, message] = refusal(settings);
@@ -231,26 +221,12 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
       EXPECT_THAT(message, HasSubstr("does not go with mesh.cp: flexible"));
     }
   };
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::padded; }, "micro_batch.mode",
-                 "mode: packed");
-  expect_refused([](PlanSettings& s) { s.micro_batch.mode = MicroBatchMode::fixed; }, "micro_batch.mode",
-                 "mode: packed");
-  expect_refused([](PlanSettings& s) { s.balance.preset = Preset::verl; }, "balance.preset", "preset: none");
-  expect_refused([](PlanSettings& s) { s.balance.algorithm = BalanceAlgorithm::lpt; }, "balance.algorithm",
-                 "algorithm: auto");
-  expect_refused([](PlanSettings& s) { s.balance.equal_count = true; }, "balance.equal_count",
-                 "equal_count: false");
-  expect_refused([](PlanSettings& s) { s.balance.refine = false; }, "balance.refine", "refine: true");
   expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "mesh.cp", "cp to 1");
   expect_refused(
       [](PlanSettings& s) {
         s.mini_batches = {2, false, false};
       },
       "batch.keep_mini_batch", "keep_mini_batch: true");
-  expect_refused([](PlanSettings& s) { s.micro_batch.packing = BinPacking::best_fit_decreasing; },
-                 "micro_batch.packing", "packing: auto");
-  expect_refused([](PlanSettings& s) { s.micro_batch.count = CountRule::fastest; }, "micro_batch.count",
-                 "count: fewest");
   expect_refused([](PlanSettings& s) { s.align = 64; }, "pack.align", "pack.align: auto");
   expect_refused([](PlanSettings& s) { s.pp = 2; }, "mesh.cp", "strategy: grid");
   expect_refused([](PlanSettings& s) { s.micro_batch.min_count = 2; }, "mesh.cp", "strategy: grid");
@@ -259,7 +235,7 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
 TEST(PlanSettings, groups_of_their_own_sizes_are_as_fast_as_their_slowest_ranks) {
   PlanSettings settings = with_speeds({1000, 500, 2000, 1000}, 4);
   EXPECT_EQ(settings.speed_of(DpRank{0}, {DataPlace{0}, 2}), 1000);
-  settings.flexible = FlexibleContext{4};
+  settings.strategy = ContextTreeSettings{4};
   EXPECT_EQ(refusal(settings).first, "");
   EXPECT_EQ(settings.speed_of(DpRank{0}, {DataPlace{0}, 2}), 500);
   EXPECT_EQ(settings.speed_of(DpRank{3}, {DataPlace{2}, 2}), 1000);
@@ -276,7 +252,7 @@ TEST(PlanSettings, a_cap_a_rank_grows_with_the_group_as_the_alignment_does) {
   PlanSettings settings;
   settings.dp = 8;
   settings.tp = 2;
-  settings.flexible = FlexibleContext{8};
+  settings.strategy = ContextTreeSettings{8};
   settings.micro_batch.max_tokens = 100;
   EXPECT_EQ(settings.cap(1), 100);
   EXPECT_EQ(settings.cap(8), 800);
@@ -300,17 +276,17 @@ TEST(PlanSettings, communication_follows_the_cost_unless_it_is_given) {
 TEST(PlanSettings, costs_of_groups_of_their_own_sizes_can_be_measured) {
   PlanSettings settings;
   settings.dp = 4;
-  settings.flexible = FlexibleContext{4};
+  settings.strategy = ContextTreeSettings{4};
   settings.balance.measured = MeasuredCost{};
   EXPECT_EQ(refusal(settings).first, "");
-  settings.balance.strategy = Strategy::grid;
+  settings.strategy = ContextWavesSettings{4};
   EXPECT_EQ(refusal(settings).first, "");
 }
 
 TEST(PlanSettings, a_group_of_any_size_holds_one_aligned_sequence_or_its_cap_is_told) {
   PlanSettings settings;
   settings.dp = 8;
-  settings.flexible = FlexibleContext{8};
+  settings.strategy = ContextTreeSettings{8};
   settings.align_lcm = 16;
   settings.micro_batch.max_tokens = 16;
   EXPECT_EQ(refusal(settings).first, "");
@@ -324,9 +300,9 @@ TEST(PlanSettings, presets_cannot_measure_their_costs) {
   PlanSettings settings;
   settings.balance.measured = MeasuredCost{};
   EXPECT_EQ(refusal(settings).first, "");
-  settings.balance.preset = Preset::mindspeed_rl;
+  settings.strategy = ReferenceSettings{Preset::mindspeed_rl};
   EXPECT_EQ(refusal(settings).first, "balance.cost");
-  settings.balance.preset = Preset::none;
+  settings.strategy = PackedSettings{};
   settings.balance.measured->every = 0;
   EXPECT_EQ(refusal(settings).first, "balance.cost: measured: every");
 }
@@ -336,7 +312,7 @@ TEST(PlanSettings, presets_keep_orders_of_their_own) {
   settings.micro_batch.order = MicroBatchOrder::schedule;
   EXPECT_NO_THROW(settings.validate());
   for (const Preset preset : {Preset::verl, Preset::roll, Preset::mindspeed_rl}) {
-    settings.balance.preset = preset;
+    settings.strategy = ReferenceSettings{preset};
     EXPECT_EQ(refusal(settings).first, "micro_batch.order");
   }
 }

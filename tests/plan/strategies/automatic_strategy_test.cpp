@@ -14,6 +14,7 @@
 #include "plan/strategies/automatic.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
@@ -29,8 +30,13 @@ PlanSettings open_settings(int dp, std::int64_t max_tokens, Meeting meet) {
   return settings;
 }
 
-PlanSettings with(PlanSettings settings, Strategy strategy) {
-  settings.balance.strategy = strategy;
+PlanSettings as_grid(PlanSettings settings) {
+  settings.strategy = GridSettings{};
+  return settings;
+}
+
+PlanSettings hierarchical(PlanSettings settings) {
+  testing_support::use<PackedSettings>(settings).or_grid = false;
   return settings;
 }
 
@@ -39,9 +45,9 @@ TEST(AutomaticStrategy, takes_the_way_in_which_the_step_ends_first) {
   for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
     const PlanSettings settings = open_settings(8, 128, meet);
     const StrategyChoice choice = choose_strategy({table, settings});
-    const Strategy first = choice.is_grid() ? Strategy::grid : Strategy::hierarchical;
-    EXPECT_EQ(first == Strategy::grid, choice.grid_end < choice.hierarchical_end);
-    EXPECT_EQ(plan_step({table, settings}), plan_step({table, with(settings, first)}));
+    EXPECT_EQ(choice.is_grid(), choice.grid_end < choice.hierarchical_end);
+    EXPECT_EQ(plan_step({table, settings}),
+              plan_step({table, choice.is_grid() ? as_grid(settings) : hierarchical(settings)}));
   }
 }
 
@@ -59,8 +65,7 @@ RC_GTEST_PROP(AutomaticStrategy, ends_no_later_than_either_way, ()) {
     const StepPlan plan = plan_step({table, of});
     return planned_end(plan, settings) + settings.communication_cost().overhead * plan.num_micro_batches();
   };
-  RC_ASSERT(end_of(settings) ==
-            std::min(end_of(with(settings, Strategy::hierarchical)), end_of(with(settings, Strategy::grid))));
+  RC_ASSERT(end_of(settings) == std::min(end_of(hierarchical(settings)), end_of(as_grid(settings))));
 }
 
 /// Two responses to a prompt of two tokens. A grid computes the prompt on both ranks, which ends earlier.
@@ -121,7 +126,7 @@ TEST(AutomaticStrategy, is_hierarchical_where_nobody_said_how_ranks_meet) {
   PlanSettings settings = open_settings(4, 128, Meeting::every_micro_batch);
   settings.balance.meet = std::nullopt;
   EXPECT_FALSE(is_strategy_open(settings));
-  EXPECT_EQ(plan_step({table, settings}), plan_step({table, with(settings, Strategy::hierarchical)}));
+  EXPECT_EQ(plan_step({table, settings}), plan_step({table, hierarchical(settings)}));
 }
 
 TEST(AutomaticStrategy, is_hierarchical_where_a_grid_would_be_refused) {
@@ -130,7 +135,7 @@ TEST(AutomaticStrategy, is_hierarchical_where_a_grid_would_be_refused) {
   settings.balance.speeds = {1000, 500};
   EXPECT_FALSE(is_strategy_open(settings));
   EXPECT_EQ(plan_step({table_of({9, 1, 5, 5}), settings}),
-            plan_step({table_of({9, 1, 5, 5}), with(settings, Strategy::hierarchical)}));
+            plan_step({table_of({9, 1, 5, 5}), hierarchical(settings)}));
 }
 
 }  // namespace

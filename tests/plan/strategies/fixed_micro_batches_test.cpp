@@ -4,9 +4,12 @@
 #include "base/id_range.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
+
+using testing_support::use;
 
 using testing::ElementsAre;
 using testing_support::table_of;
@@ -14,8 +17,8 @@ using testing_support::table_of;
 std::vector<std::vector<std::int64_t>> split(const LengthTable& table, std::int64_t size, std::int64_t cap,
                                              std::optional<std::int64_t> max_samples = std::nullopt) {
   PlanSettings settings;
-  settings.micro_batch.mode = MicroBatchMode::fixed;
-  settings.micro_batch.size = size;
+  settings.strategy = FixedSettings{};
+  use<FixedSettings>(settings).size = size;
   settings.micro_batch.max_tokens = cap;
   settings.micro_batch.max_samples = max_samples;
   const DpRankPlan plan = plan_step({table, settings}).ranks.front();
@@ -45,8 +48,8 @@ TEST(FixedMicroBatches, of_no_samples_are_an_empty_one) {
 // In order the 5 and the 4 leave the 1 alone; packing needs two.
 TEST(FixedMicroBatches, are_bounded_by_what_packing_would_need) {
   PlanSettings settings;
-  settings.micro_batch.mode = MicroBatchMode::fixed;
-  settings.micro_batch.size = 2;
+  settings.strategy = FixedSettings{};
+  use<FixedSettings>(settings).size = 2;
   settings.micro_batch.max_tokens = 6;
   const DpRankPlan plan = plan_step({table_of({5, 4, 1, 2}), settings}).ranks.front();
   EXPECT_EQ(plan.needed, 3);
@@ -62,9 +65,9 @@ TEST(FixedMicroBatches, count_the_samples_of_groups_that_share_a_prompt_and_tear
   }
   PlanSettings settings;
   settings.sharing = PrefixSharing::prompts;
-  settings.micro_batch.mode = MicroBatchMode::fixed;
+  settings.strategy = FixedSettings{};
   const auto split_by = [&](std::int64_t size) {
-    settings.micro_batch.size = size;
+    use<FixedSettings>(settings).size = size;
     std::vector<std::vector<std::int64_t>> groups;
     const StepPlan plan = plan_step({LengthTable(entries), settings});
     for (const MicroBatchPlan& m : plan.ranks.front().micro_batches) groups.push_back(numbers_of(m.entries));

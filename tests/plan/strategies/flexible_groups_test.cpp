@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "plan/transfer/transfer_plan.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
@@ -20,16 +22,15 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing_support::all_ids;
+using testing_support::context_groups;
 using testing_support::made_up_table;
 using testing_support::table_of;
 
 PlanSettings flexible_settings(int dp, std::int64_t tokens_per_rank, Strategy strategy) {
   PlanSettings settings;
   settings.dp = dp;
-  settings.flexible = FlexibleContext{dp};
-  while ((settings.flexible->max_size & (settings.flexible->max_size - 1)) != 0)
-    --settings.flexible->max_size;
-  settings.balance.strategy = strategy;
+  const auto largest = static_cast<int>(std::bit_floor(static_cast<unsigned>(dp)));
+  settings.strategy = context_groups(largest, strategy == Strategy::grid);
   settings.balance.cost = CostModel{10, 1};
   settings.balance.overhead = 5;
   settings.balance.communication = {1, 3, 2, 1000};
@@ -66,7 +67,7 @@ TEST(FlexibleGroups, ranks_of_a_tree_have_as_many_micro_batches_as_they_take_par
 
 TEST(FlexibleGroups, a_rank_that_no_group_of_a_tree_needs_has_an_empty_micro_batch_in_every_mini_batch) {
   PlanSettings settings = flexible_settings(4, 8, Strategy::hierarchical);
-  settings.flexible->max_size = 1;
+  settings.strategy = ContextTreeSettings{1};
   settings.mini_batches.count = 2;
   const StepPlan plan = plan_step({table_of({8, 8, 8}), settings});
   EXPECT_EQ(plan.counts, (std::vector<std::int64_t>{1, 1}));
@@ -138,7 +139,7 @@ TEST(FlexibleGroups, speeds_that_are_alike_change_nothing) {
 TEST(FlexibleGroups, a_slow_rank_gets_less_in_a_wave) {
   PlanSettings settings = flexible_settings(4, 16, Strategy::grid);
   settings.balance.speeds = {500, 1000, 1000, 1000};
-  settings.flexible->max_size = 1;
+  settings.strategy = ContextWavesSettings{1};
   const LengthTable table = table_of({8, 8, 8, 8, 8, 8, 8});
   const StepPlan plan = plan_step({table, settings});
   ASSERT_EQ(plan.num_micro_batches(), 1);
@@ -186,9 +187,9 @@ struct RandomStep {
         *rc::gen::element(MicroBatchOrder::pipeline, MicroBatchOrder::cost, MicroBatchOrder::schedule);
     settings.sharing = *rc::gen::element(PrefixSharing::none, PrefixSharing::prompts);
     if (*rc::gen::arbitrary<bool>()) settings.micro_batch.max_samples = *rc::gen::inRange<std::int64_t>(1, 6);
-    if (settings.balance.strategy == Strategy::grid)
+    if (settings.find<ContextWavesSettings>() != nullptr)
       settings.micro_batch.multiple_of = *rc::gen::inRange<std::int64_t>(1, 4);
-    if (settings.balance.strategy == Strategy::grid) settings.pp = *rc::gen::inRange(1, 4);
+    if (settings.find<ContextWavesSettings>() != nullptr) settings.pp = *rc::gen::inRange(1, 4);
     if (*rc::gen::arbitrary<bool>()) {
       for (int r = 0; r < settings.dp; ++r)
         settings.balance.speeds.push_back(*rc::gen::inRange<std::int64_t>(100, 2000));
@@ -232,23 +233,25 @@ RC_GTEST_PROP(FlexibleGroups, keep_every_promise_on_random_steps, ()) {
   std::vector<EntryId> entries;
   for (int r = 0; r < settings.dp; ++r) {
     const std::vector<MicroBatchPlan>& own = plan.ranks[static_cast<std::size_t>(r)].micro_batches;
-    if (settings.balance.strategy == Strategy::grid) RC_ASSERT(std::ssize(own) == plan.num_micro_batches());
+    if (settings.find<ContextWavesSettings>() != nullptr)
+      RC_ASSERT(std::ssize(own) == plan.num_micro_batches());
     for (const MiniBatchId m : ids_below<MiniBatchId>(settings.mini_batches.count))
       RC_ASSERT(std::ranges::find(own, m, &MicroBatchPlan::mini_batch) != own.end());
     for (std::size_t m = 0; m < own.size(); ++m) {
       require_group(own[m].context, settings, r);
       RC_ASSERT(own[m].aligned_tokens <= settings.cap(own[m].context.size));
       RC_ASSERT(own[m].aligned_tokens % settings.alignment(own[m].context.size) == 0);
-      RC_ASSERT(std::ssize(own[m].entries) <= settings.micro_batch.limits().max_items);
+      RC_ASSERT(std::ssize(own[m].entries) <= settings.limits().max_items);
       if (own[m].is_led_by(DpRank{r})) std::ranges::copy(own[m].entries, std::back_inserter(entries));
       const bool follows = m > 0 && own[m].mini_batch == own[m - 1].mini_batch;
-      if (!strategy_of(settings).ranks_meet() && follows)
+      if (settings.find<ContextTreeSettings>() != nullptr && follows)
         RC_ASSERT(own[m].context.size <= own[m - 1].context.size);
     }
   }
   std::ranges::sort(entries);
   RC_ASSERT(entries == all_ids<EntryId>(step.table.size()));
-  RC_ASSERT(end_of(plan, strategy_of(settings).ranks_meet()) >= flexible_lower_bound({step.table, settings}));
+  RC_ASSERT(end_of(plan, settings.find<ContextWavesSettings>() != nullptr) >=
+            flexible_lower_bound({step.table, settings}));
 }
 
 // Conservation over all ranks in one process.

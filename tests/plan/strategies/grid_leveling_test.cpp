@@ -29,7 +29,7 @@ PlanSettings grid_of_trees(int dp, std::int64_t cap) {
   PlanSettings settings;
   settings.dp = dp;
   settings.sharing = PrefixSharing::trees;
-  settings.balance.strategy = Strategy::grid;
+  settings.strategy = GridSettings{};
   settings.micro_batch.max_tokens = cap;
   settings.micro_batch.order = MicroBatchOrder::plan;
   return settings;
@@ -128,7 +128,7 @@ RC_GTEST_PROP(LevelGrids, never_end_later_and_keep_every_sample_and_limit, ()) {
       samples += std::ssize(units[unit].entries);
       entries.insert(entries.end(), units[unit].entries.begin(), units[unit].entries.end());
     }
-    RC_ASSERT(samples <= settings.micro_batch.limits().max_items);
+    RC_ASSERT(samples <= settings.limits().max_items);
   }
   std::ranges::sort(placed);
   std::ranges::sort(entries);

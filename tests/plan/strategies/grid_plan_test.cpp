@@ -22,7 +22,7 @@ using testing_support::table_of;
 PlanSettings grid_settings(int dp, std::int64_t max_tokens) {
   PlanSettings settings;
   settings.dp = dp;
-  settings.balance.strategy = Strategy::grid;
+  settings.strategy = GridSettings{};
   settings.micro_batch.max_tokens = max_tokens;
   settings.micro_batch.order = MicroBatchOrder::plan;
   return settings;
@@ -97,7 +97,7 @@ RC_GTEST_PROP(GridPlan, delivers_every_sample_once_under_the_limits, ()) {
     RC_ASSERT(static_cast<std::int64_t>(rank.micro_batches.size()) == plan.num_micro_batches());
     for (const MicroBatchPlan& m : rank.micro_batches) {
       RC_ASSERT(m.aligned_tokens <= settings.micro_batch.max_tokens);
-      RC_ASSERT(static_cast<std::int64_t>(m.entries.size()) <= settings.micro_batch.limits().max_items);
+      RC_ASSERT(static_cast<std::int64_t>(m.entries.size()) <= settings.limits().max_items);
       RC_ASSERT(std::ranges::is_sorted(m.entries));
       entries.insert(entries.end(), m.entries.begin(), m.entries.end());
     }

@@ -3,33 +3,38 @@
 #include <gtest/gtest.h>
 
 #include "plan/strategies/automatic.hpp"
+#include "support/strategies.hpp"
 
 namespace evenkeel {
 namespace {
 
+using testing_support::use;
+
 TEST(Strategies, reproduce_the_system_of_the_preset_whatever_the_mode) {
   PlanSettings settings;
   EXPECT_EQ(strategy_of(settings).reproduced_system(settings), "");
-  settings.balance.preset = Preset::verl;
-  for (const MicroBatchMode mode : {MicroBatchMode::packed, MicroBatchMode::fixed, MicroBatchMode::padded}) {
-    settings.micro_batch.mode = mode;
+  for (const ReferenceSettings& reference :
+       {ReferenceSettings{Preset::verl}, ReferenceSettings{Preset::verl, FixedSettings{}},
+        ReferenceSettings{Preset::verl, PaddedSettings{}}}) {
+    settings.strategy = reference;
     const PlanningStrategy& strategy = strategy_of(settings);
     EXPECT_EQ(strategy.reproduced_system(settings), "verl");
-    EXPECT_EQ(strategy.pads_micro_batches(), mode == MicroBatchMode::padded);
-    EXPECT_EQ(strategy.has_fixed_micro_batches(), mode == MicroBatchMode::fixed);
+    EXPECT_EQ(strategy.pads_micro_batches(), reference.micro_batches.index() == 1);
+    EXPECT_EQ(strategy.has_fixed_micro_batches(), reference.micro_batches.index() == 2);
   }
 }
 
 TEST(Strategies, depend_on_owners_only_if_placed_shares_are_cut_in_random_order) {
   PlanSettings settings;
   const auto depends = [&] { return strategy_of(settings).depends_on_owners(settings); };
-  settings.micro_batch.shuffle = true;
   EXPECT_FALSE(depends());
-  settings.micro_batch.mode = MicroBatchMode::fixed;
+  FixedSettings fixed;
+  fixed.shuffle = true;
+  settings.strategy = fixed;
   EXPECT_TRUE(depends());
-  settings.balance.preset = Preset::roll;
+  settings.strategy = ReferenceSettings{Preset::roll, fixed};
   EXPECT_FALSE(depends());
-  settings.balance.preset = Preset::none;
+  settings.strategy = fixed;
   settings.balance.placement = PlacementRule::none;
   EXPECT_FALSE(depends());
 }
@@ -39,12 +44,12 @@ TEST(Strategies, could_be_a_grid_unless_they_are_one_or_may_become_one) {
   EXPECT_TRUE(could_be_grid(settings));
   settings.balance.meet = Meeting::once_a_step;
   EXPECT_FALSE(could_be_grid(settings)) << "the plan decides";
-  settings.balance.strategy = Strategy::hierarchical;
+  use<PackedSettings>(settings).or_grid = false;
   EXPECT_TRUE(could_be_grid(settings));
   const PlanSettings chosen = with_choice(settings, StrategyChoice{2, 1});
   EXPECT_FALSE(could_be_grid(chosen));
   EXPECT_EQ(with_choice(settings, std::nullopt), settings);
-  settings.micro_batch.mode = MicroBatchMode::padded;
+  settings.strategy = PaddedSettings{};
   EXPECT_FALSE(could_be_grid(settings));
 }
 

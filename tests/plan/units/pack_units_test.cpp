@@ -243,10 +243,9 @@ TEST(SharedStep, names_a_sample_that_does_not_fit_alone) {
 
 TEST(SharedStep, wants_micro_batches_that_are_not_padded_and_its_own_planning) {
   PlanSettings settings = sharing(100);
-  settings.micro_batch.mode = MicroBatchMode::padded;
+  settings.strategy = PaddedSettings{};
   EXPECT_THROW((void)plan_step({{}, settings}), ConfigError);
-  settings.micro_batch.mode = MicroBatchMode::packed;
-  settings.balance.preset = Preset::verl;
+  settings.strategy = ReferenceSettings{Preset::verl};
   EXPECT_THROW((void)plan_step({{}, settings}), ConfigError);
 }
 

@@ -9,12 +9,15 @@
 #include "evenkeel/plan/step_plan.hpp"
 #include "plan/units/pack_units.hpp"
 #include "support/error_message.hpp"
+#include "support/strategies.hpp"
 
 // What a plan makes of fields of the samples' own: caps on their rows, and work that they say. That caps hold
 // with everything that goes with them is the combinations' test.
 
 namespace evenkeel::row_caps_test {
 namespace {
+
+using testing_support::use;
 
 using testing::ElementsAre;
 using testing_support::message_of;
@@ -57,8 +60,8 @@ TEST(RowCaps, split_what_the_cap_on_tokens_would_keep_together) {
 
 TEST(RowCaps, end_a_micro_batch_of_a_fixed_size_only_where_they_must) {
   PlanSettings settings = capped(4);
-  settings.micro_batch.mode = MicroBatchMode::fixed;
-  settings.micro_batch.size = 3;
+  settings.strategy = FixedSettings{};
+  use<FixedSettings>(settings).size = 3;
   const LengthTable table = table_of({{0, 0, 5, 4}, {1, 0, 5, 0}, {2, 0, 5, 0}, {3, 0, 5, 3}, {4, 0, 5, 2}});
   EXPECT_THAT(micro_batches_of(table, settings),
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3), ElementsAre(4)));
