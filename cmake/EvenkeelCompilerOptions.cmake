@@ -4,6 +4,8 @@ add_library(evenkeel_compile_options INTERFACE)
 target_compile_features(evenkeel_compile_options INTERFACE cxx_std_20)
 target_compile_options(evenkeel_compile_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
                        -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual)
+# Messages of broken contracts name files below the source tree, and installed files do not have its path.
+target_compile_options(evenkeel_compile_options INTERFACE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 # GCC 12 warns of overlapping copies inside its own std::string at -O3 (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(evenkeel_compile_options INTERFACE -Wno-restrict)
@@ -47,7 +49,7 @@ if(EVENKEEL_ASSERTIONS STREQUAL "")
   if(EVENKEEL_SANITIZE)
     set(checked_levels 3)
   else()
-    set(checked_levels $<$<CONFIG:Debug>:3>)
+    set(checked_levels $<IF:$<CONFIG:Debug>,3,1>)
   endif()
 elseif(EVENKEEL_ASSERTIONS IN_LIST assertion_levels)
   list(FIND assertion_levels "${EVENKEEL_ASSERTIONS}" checked_levels)

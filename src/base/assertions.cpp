@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/hash.hpp"
-
 namespace evenkeel::assertions {
 
 struct ValueText {
@@ -49,18 +47,6 @@ std::string_view take_name(std::string_view& names) {
   return name;
 }
 
-/// The root of the source tree, as this file's own path tells it. Only its length and its hash, since the
-/// text would be in every program that links the library.
-constexpr std::size_t root_size =
-    std::string_view(__FILE__).size() - std::string_view("src/base/assertions.cpp").size();
-constexpr std::uint64_t root_hash = fnv1a_64(std::string_view(__FILE__).substr(0, root_size));
-
-/// A source's path below that root.
-std::string_view below_root(std::string_view file) {
-  const bool below = file.size() > root_size && fnv1a_64(file.substr(0, root_size)) == root_hash;
-  return below ? file.substr(root_size) : file;
-}
-
 std::string values_text(std::string_view names, std::initializer_list<Value> values) {
   std::string text;
   for (const Value& value : values) {
@@ -75,7 +61,7 @@ std::string values_text(std::string_view names, std::initializer_list<Value> val
 void end_of_process(const Violation& violation, std::initializer_list<Value> values) noexcept {
   std::string line = violation.kind;
   line.append(" violated: ").append(violation.condition).append(values_text(violation.names, values));
-  line.append(" at ").append(below_root(violation.file)).append(":").append(std::to_string(violation.line));
+  line.append(" at ").append(violation.file).append(":").append(std::to_string(violation.line));
   line.append(" in ").append(violation.function).append("\n");
   std::fputs(line.c_str(), stderr);
   std::abort();
