@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/hash.hpp"
-#include "stream/json_integer.hpp"
+#include "stream/event.hpp"
 
 namespace evenkeel {
 

@@ -23,7 +23,7 @@
 #include "buffer/http/call_table.hpp"
 #include "buffer/http/front.hpp"
 #include "evenkeel/base/error.hpp"
-#include "stream/json_integer.hpp"
+#include "stream/event.hpp"
 
 namespace evenkeel {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "stream/json_integer.hpp"
+#include "stream/event.hpp"
 
 namespace evenkeel {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evenkeel/base/error.hpp"
-#include "stream/json_integer.hpp"
+#include "stream/event.hpp"
 
 namespace evenkeel {
 namespace {

@@ -38,7 +38,7 @@ class Watch {
     times_.handed = std::chrono::steady_clock::now();
     times_.made_ahead = made_ahead;
   }
-  /// It has used it. `figures` are there on rank 0. Collective; throws on every rank.
+  /// Records that the trainer has used the step. Only rank 0 has `figures`. Collective; throws on every rank.
   void finished(const Step& step, const std::optional<StepFigures>& figures);
   /// Closes the files. Collective; throws on every rank.
   void ends();

@@ -36,9 +36,9 @@ struct RankTrace {
   std::int64_t sent_bytes = 0;         ///< to all ranks but itself
 };
 
-/// A trace in Chrome's event format, which Perfetto opens: a process a rank, with a track for making steps
-/// and one for the trainer. Written step after step, so that it takes no memory; a trace that was cut short
-/// opens as well. Local.
+/// A trace in Chrome's event format, which Perfetto opens: one process per rank, with a track for making
+/// steps and a track for the trainer. Each step is written when it is over, so memory does not grow, and a
+/// trace that was cut short still opens. Local.
 class TraceFile {
  public:
   TraceFile(const std::filesystem::path& path, const Grid& grid);

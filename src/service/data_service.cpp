@@ -7,7 +7,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
-#include "service/service_parts.hpp"
+#include "service/ahead/steps_ahead.hpp"
 #include "service/state/resume_checks.hpp"
 
 namespace evenkeel {

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "evenkeel/base/error.hpp"
-#include "stream/json_integer.hpp"
 
 namespace evenkeel::stream {
 namespace {

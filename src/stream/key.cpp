@@ -1,8 +1,11 @@
 #include "stream/key.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <variant>
 
+#include "base/hash.hpp"
 #include "base/utf8.hpp"
 
 namespace evenkeel::stream {
@@ -32,6 +35,30 @@ class Fnv128 {
 /// The kind of a uid, so that equal bytes of two kinds differ.
 enum class UidKind : unsigned char { none, number, negative, text };
 
+constexpr std::int64_t indexes_of_slot = 63;
+constexpr std::uint64_t over_bit = std::uint64_t{1} << indexes_of_slot;
+constexpr std::size_t most_recent = 4096;
+
+/// Of the group's indexes from page * 63 on. The first is the group's own key.
+GroupKey slot_of(const GroupKey& group, std::int64_t page) noexcept {
+  if (page == 0) return group;
+  const auto number = static_cast<std::uint64_t>(page);
+  return {mix_64(group.high + number), mix_64(group.low ^ number)};
+}
+
+/// Where hashes are: two of samples in one slot. No page of indexes has so high a number.
+GroupKey content_slot_of(const GroupKey& group, std::int64_t index) noexcept {
+  return slot_of(group, (std::int64_t{1} << 32) + index / 2);
+}
+
+constexpr int content_shift(std::int64_t index) noexcept {
+  return index % 2 == 0 ? 0 : 32;
+}
+
+constexpr std::uint64_t bit_of(std::int64_t index) noexcept {
+  return std::uint64_t{1} << (index % indexes_of_slot);
+}
+
 }  // namespace
 
 GroupKey group_key(const Uid& uid) noexcept {
@@ -58,6 +85,87 @@ std::string to_text(const Uid& uid) {
   if (const auto* number = std::get_if<std::int64_t>(&uid)) return std::to_string(*number);
   if (const auto* large = std::get_if<std::uint64_t>(&uid)) return std::to_string(*large);
   return "without a uid";
+}
+
+SeenKeys::SeenKeys(std::span<const SeenSlot> slots) : sorted_(slots.begin(), slots.end()) {
+  std::ranges::sort(sorted_, {}, &SeenSlot::slot);
+}
+
+std::uint64_t SeenKeys::bits_of(const GroupKey& slot) const noexcept {
+  const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
+  if (found != sorted_.end() && found->slot == slot) return found->bits;
+  const auto recent = recent_.find(slot);
+  return recent == recent_.end() ? 0 : recent->second;
+}
+
+/// The slot's bits, which are 0 if it is new.
+std::uint64_t& SeenKeys::bits_at(const GroupKey& slot) {
+  const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
+  return found != sorted_.end() && found->slot == slot ? found->bits : recent_[slot];
+}
+
+/// Moves the new slots among the sorted ones if they are many.
+void SeenKeys::merge_recent() {
+  if (recent_.size() <= std::max(most_recent, sorted_.size() / 16)) return;
+  const auto old = std::ssize(sorted_);
+  for (const auto& [key, value] : recent_) sorted_.push_back({key, value});
+  recent_.clear();
+  std::ranges::inplace_merge(sorted_, sorted_.begin() + old, {}, &SeenSlot::slot);
+}
+
+SeenSlot SeenKeys::add_bits(const GroupKey& slot, std::uint64_t bits) {
+  const SeenSlot changed{slot, bits_at(slot) |= bits};
+  merge_recent();
+  return changed;
+}
+
+void SeenKeys::put(const SeenSlot& slot) {
+  bits_at(slot.slot) = slot.bits;
+  merge_recent();
+}
+
+std::optional<std::uint32_t> SeenKeys::content(const GroupKey& group, std::int64_t index) const noexcept {
+  if ((bits_of(slot_of(group, index / indexes_of_slot)) & bit_of(index)) == 0) return std::nullopt;
+  return static_cast<std::uint32_t>(bits_of(content_slot_of(group, index)) >> content_shift(index));
+}
+
+bool SeenKeys::has(const GroupKey& group) const noexcept {
+  return bits_of(group) != 0;
+}
+
+bool SeenKeys::is_over(const GroupKey& group) const noexcept {
+  return (bits_of(group) & over_bit) != 0;
+}
+
+std::vector<std::int64_t> SeenKeys::indexes(const GroupKey& group, std::int64_t group_size) const {
+  std::vector<std::int64_t> indexes;
+  for (std::int64_t first = 0; first < group_size; first += indexes_of_slot) {
+    const std::uint64_t bits = bits_of(slot_of(group, first / indexes_of_slot));
+    for (std::int64_t i = first; i < std::min(group_size, first + indexes_of_slot); ++i)
+      if ((bits & bit_of(i)) != 0) indexes.push_back(i);
+  }
+  return indexes;
+}
+
+std::array<SeenSlot, 2> SeenKeys::add(const GroupKey& group, std::int64_t index, std::uint32_t content) {
+  return {add_bits(slot_of(group, index / indexes_of_slot), bit_of(index)),
+          add_bits(content_slot_of(group, index), std::uint64_t{content} << content_shift(index))};
+}
+
+SeenSlot SeenKeys::end(const GroupKey& group) {
+  return add_bits(group, over_bit);
+}
+
+std::int64_t SeenKeys::bytes() const noexcept {
+  return static_cast<std::int64_t>((sorted_.size() + recent_.size()) * sizeof(SeenSlot));
+}
+
+std::vector<SeenSlot> SeenKeys::slots() const {
+  std::vector<SeenSlot> slots;
+  for (const auto& [key, value] : recent_) slots.push_back({key, value});
+  slots.insert(slots.end(), sorted_.begin(), sorted_.end());
+  std::ranges::sort(slots, {}, &SeenSlot::slot);
+  return slots;
 }
 
 }  // namespace evenkeel::stream

@@ -11,7 +11,7 @@
 
 #include "stream/event.hpp"
 #include "stream/group_state.hpp"
-#include "stream/seen_keys.hpp"
+#include "stream/key.hpp"
 #include "stream/settings.hpp"
 
 namespace evenkeel::stream {

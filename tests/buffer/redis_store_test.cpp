@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "buffer/redis_server.hpp"
-#include "buffer/store/record.hpp"
+#include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/report_of.hpp"
 

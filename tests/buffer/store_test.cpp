@@ -21,7 +21,6 @@
 #include "buffer/ledger_notes.hpp"
 #include "buffer/redis/redis_store.hpp"
 #include "buffer/redis_server.hpp"
-#include "buffer/store/record.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/report_of.hpp"
 #include "support/scratch_folder.hpp"

@@ -7,7 +7,6 @@
 #include "buffer/buffer.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "buffer/ledger_notes.hpp"
-#include "buffer/store/record.hpp"
 #include "buffer/store/store.hpp"
 #include "fuzz/target.hpp"
 #include "stream/ledger.hpp"

@@ -1,4 +1,4 @@
-#include "stream/seen_keys.hpp"
+#include "stream/key.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -14,7 +14,7 @@
 #include "pack/sample_fields.hpp"
 #include "plan/schedule/row_conventions.hpp"
 #include "plan/units/segments.hpp"
-#include "stream/json_integer.hpp"
+#include "stream/event.hpp"
 
 namespace evenkeel {
 namespace {

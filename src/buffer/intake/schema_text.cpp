@@ -7,7 +7,7 @@
 
 #include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
-#include "stream/json_integer.hpp"
+#include "stream/event.hpp"
 
 namespace evenkeel {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/hash.hpp"
 #include "buffer/redis/redis_scripts.hpp"
-#include "buffer/store/record.hpp"
+#include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {

@@ -11,7 +11,6 @@
 
 #include "base/hash.hpp"
 #include "buffer/store/lmdb_check.hpp"
-#include "buffer/store/record.hpp"
 #include "buffer/store/store.hpp"
 #include "buffer/store/store_folder.hpp"
 #include "evenkeel/base/error.hpp"

@@ -2,10 +2,9 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "buffer/store/record.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
-#include "stream/seen_keys.hpp"
+#include "stream/key.hpp"
 
 namespace evenkeel {
 namespace {

@@ -38,11 +38,11 @@ inline void note_reading(const std::string& name, std::span<const std::filesyste
   if (const std::string note = reading_note(name, files); !note.empty()) tell_note(note);
 }
 
-/// Owns what std::cout writes for the life of the program, so that nothing printed is lost in silence. Make
-/// one, first of all, in main. From then on:
+/// Checks what std::cout writes, so a program whose output is lost reports it. main() creates one before
+/// anything else. From then on:
 ///
 /// - a standard descriptor that was closed (`>&-`) is held, so that no file is opened in its place;
-/// - a write that fails is remembered with the system's reason and told by flush() or finish();
+/// - a write that fails is remembered with the system's reason and reported by flush() or finish();
 /// - a reader that has left (`| head -1`) ends the program without a word: by SIGPIPE or, where that is
 ///   ignored, with the status a shell gives for it.
 class StandardOutput {
@@ -56,8 +56,8 @@ class StandardOutput {
   /// not be written; not when the reader has left.
   static void flush();
 
-  /// Writes what is left and returns the program's exit status: `status` when all could be written or a
-  /// failure was told before; 1, after telling it on stderr, when a success could not be printed.
+  /// Flushes, and returns the program's exit status: `status`, or 1 if `status` is success and its output
+  /// could not be written, which stderr then reports.
   [[nodiscard]] int finish(int status) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/strategies/hierarchical.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 

@@ -1,21 +1,281 @@
 #include "plan/strategies/grid_micro_batches.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "balance/grid/grid_partition.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "pack/prefix/tree_split.hpp"
 #include "plan/assign/dp_assignment.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/placement/placement.hpp"
-#include "plan/strategies/grid_leveling.hpp"
-#include "plan/strategies/joint_micro_batcher.hpp"
+#include "plan/settings/field_costs.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 #include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {
+
+constexpr std::int64_t most_looks = std::int64_t{1} << 24;  // at cells, for a mini-batch
+constexpr Cost least_gain = 512;                            // a move that gains less than a 512th is none
+
+/// What some neighboring samples of a unit come to.
+struct RunFigures {
+  Cost cost = 0;
+  std::int64_t rows = 0;  ///< aligned
+  std::int64_t samples = 0;
+};
+
+/// Samples of a unit that follow each other depth-first.
+struct Run {
+  UnitId unit{0};
+  RowRange samples;  ///< places in that order
+  RunFigures figures;
+};
+
+/// A cut of a run: what goes, and what stays.
+struct Cut {
+  Run goes;
+  std::optional<Run> stays;
+};
+
+/// The samples of a unit depth-first, and what they cost.
+class OrderedUnit {
+ public:
+  /// `costs_of_entries` are empty where the rows decide.
+  OrderedUnit(const PackUnit& unit, const PlanSettings& settings, std::span<const Cost> costs_of_entries)
+      : samples_(ordered_samples(*unit.tree)), alignment_(settings.alignment()) {
+    const std::vector<std::int64_t> order = unit.tree->depth_first_samples();
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const CostModel& model = settings.balance.cost;
+      const bool by_rows = costs_of_entries.empty();
+      const Cost alone = by_rows ? model(samples_.lengths[i])
+                                 : costs_of_entries[unit.entries[static_cast<std::size_t>(order[i])].index()];
+      alone_.push_back(alone);
+      sums_.push_back(sums_.back() + alone - (by_rows ? model(samples_.shared[i]) : 0));
+    }
+  }
+
+  /// Every way to cut a run in two, and to move it as a whole.
+  [[nodiscard]] std::vector<Cut> cuts_of(const Run& run) const {
+    std::vector<Cut> cuts{{run, std::nullopt}};
+    const auto [front, back] = rows_of_ends(run.samples);
+    for (std::int64_t at = run.samples.begin + 1; at < run.samples.end; ++at) {
+      const auto i = static_cast<std::size_t>(at - run.samples.begin);
+      const Run first = part(run.unit, {run.samples.begin, at}, front[i]);
+      const Run last = part(run.unit, {at, run.samples.end}, back[i]);
+      cuts.push_back({first, last});
+      cuts.push_back({last, first});
+    }
+    return cuts;
+  }
+
+ private:
+  [[nodiscard]] Run part(UnitId unit, RowRange samples, std::int64_t rows) const {
+    const auto begin = static_cast<std::size_t>(samples.begin);
+    const Cost cost = alone_[begin] + sums_[static_cast<std::size_t>(samples.end)] - sums_[begin + 1];
+    return {unit, samples, {cost, rows, samples.size()}};
+  }
+
+  /// Aligned rows of the first i samples of a run, and of those from the ith on. A sample alone may keep its
+  /// prompt and its response apart, which takes up to one alignment more.
+  [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> rows_of_ends(
+      RowRange samples) const {
+    OrderedSamples own{{samples_.lengths.begin() + samples.begin, samples_.lengths.begin() + samples.end},
+                       {samples_.shared.begin() + samples.begin, samples_.shared.begin() + samples.end}};
+    own.shared.front() = 0;
+    RunRows rows(own, alignment_);
+    const std::int64_t of_one = alignment_ - 1;
+    std::vector<std::int64_t> back(own.lengths.size());
+    while (rows.begin() > 0) {
+      rows.grow();
+      back[static_cast<std::size_t>(rows.begin())] = rows.rows();
+    }
+    std::vector<std::int64_t> front(own.lengths.size());
+    while (rows.end() > 1) {
+      rows.shrink();
+      front[static_cast<std::size_t>(rows.end())] = rows.rows();
+    }
+    back.back() += of_one;
+    if (front.size() > 1) front[1] += of_one;
+    return {std::move(front), std::move(back)};
+  }
+
+  OrderedSamples samples_;
+  std::int64_t alignment_;
+  std::vector<Cost> alone_;    // of each sample without the ones before it
+  std::vector<Cost> sums_{0};  // of what samples add to those before them
+};
+
+struct Cell {
+  RunFigures figures;
+  std::vector<Run> runs;
+
+  void add(const Run& run) {
+    figures.cost += run.figures.cost;
+    figures.rows += run.figures.rows;
+    figures.samples += run.figures.samples;
+    runs.push_back(run);
+  }
+  void remove(std::size_t index) {
+    const Run& run = runs[index];
+    figures.cost -= run.figures.cost;
+    figures.rows -= run.figures.rows;
+    figures.samples -= run.figures.samples;
+    runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+};
+
+/// A run of a column's costliest cell that goes elsewhere, in part or as a whole.
+struct Move {
+  std::size_t run = 0;
+  Cut cut;
+  std::size_t to = 0;
+  Cost gain = 0;
+};
+
+/// One grid while samples move.
+class Leveling {
+ public:
+  Leveling(const PlannedGrid& grid, const PackUnits& units, const PlanSettings& settings,
+           std::span<const Cost> costs_of_entries)
+      : units_(units),
+        settings_(settings),
+        costs_of_entries_(costs_of_entries),
+        columns_(static_cast<std::size_t>(grid.shape.columns)) {
+    for (const std::vector<UnitId>& cell : grid.cells) {
+      Cell& own = cells_.emplace_back();
+      for (const UnitId unit : cell) {
+        const PackUnit whole = units[unit];
+        const std::int64_t samples = std::ssize(whole.entries);
+        own.add({unit, {0, samples}, {whole.cost, whole.aligned_rows, samples}});
+      }
+    }
+  }
+
+  void level() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t j = 0; j < columns_; ++j)
+        while (move_from(j)) moved = true;
+    }
+  }
+
+  [[nodiscard]] const std::vector<Cell>& cells() const noexcept { return cells_; }
+
+ private:
+  [[nodiscard]] std::size_t costliest(std::size_t column) const {
+    std::size_t most = column;
+    for (std::size_t c = column; c < cells_.size(); c += columns_)
+      if (cells_[c].figures.cost > cells_[most].figures.cost) most = c;
+    return most;
+  }
+
+  /// Of a column without one of its cells.
+  [[nodiscard]] Cost highest_beside(std::size_t cell) const {
+    Cost highest = 0;
+    for (std::size_t c = cell % columns_; c < cells_.size(); c += columns_)
+      if (c != cell) highest = std::max(highest, cells_[c].figures.cost);
+    return highest;
+  }
+
+  [[nodiscard]] bool fits(const Cell& cell, const RunFigures& more) const {
+    return cell.figures.rows + more.rows <= units_.limits().max_size &&
+           cell.figures.samples + more.samples <= units_.limits().max_items;
+  }
+
+  /// Whether a column could be as much less costly as a move must gain.
+  [[nodiscard]] bool is_uneven(std::size_t top) const {
+    Cost sum = 0;
+    for (std::size_t c = top % columns_; c < cells_.size(); c += columns_) sum += cells_[c].figures.cost;
+    const Cost most = cells_[top].figures.cost;
+    const Cost mean = sum / static_cast<Cost>(cells_.size() / columns_);
+    return most - mean > most / least_gain;
+  }
+
+  /// Takes the best move out of a column's costliest cell. Returns whether there is one.
+  bool move_from(std::size_t column) {
+    const std::size_t top = costliest(column);
+    if (!is_uneven(top)) return false;
+    highest_.clear();
+    for (std::size_t j = 0; j < columns_; ++j) highest_.push_back(cells_[costliest(j)].figures.cost);
+    highest_beside_ = highest_beside(top);
+    Move best;
+    for (std::size_t r = 0; r < cells_[top].runs.size(); ++r) {
+      const Run& run = cells_[top].runs[r];
+      for (const Cut& cut : ordered(run.unit).cuts_of(run)) look_at(top, r, cut, best);
+      if (looks_ > most_looks) return false;
+    }
+    if (best.gain <= highest_[column] / least_gain) return false;
+    cells_[top].remove(best.run);
+    if (best.cut.stays) cells_[top].add(*best.cut.stays);
+    cells_[best.to].add(best.cut.goes);
+    return true;
+  }
+
+  /// Where what goes would be best, if that is better than `best`.
+  void look_at(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
+    const RunFigures& whole = cells_[top].runs[run].figures;
+    const RunFigures stays = cut.stays ? cut.stays->figures : RunFigures{};
+    if (cells_[top].figures.rows + stays.rows - whole.rows > units_.limits().max_size) return;
+    const Cost left = std::max(cells_[top].figures.cost + stays.cost - whole.cost, highest_beside_);
+    const std::size_t column = top % columns_;
+    looks_ += std::ssize(cells_);
+    for (std::size_t c = 0; c < cells_.size(); ++c) {
+      if (c == top || !fits(cells_[c], cut.goes.figures)) continue;
+      const Cost there = cells_[c].figures.cost + cut.goes.figures.cost;
+      const std::size_t j = c % columns_;
+      const Cost gain = j == column ? highest_[j] - std::max(left, there)
+                                    : highest_[column] - left - std::max(Cost{0}, there - highest_[j]);
+      if (gain > best.gain) best = {run, cut, c, gain};
+    }
+  }
+
+  const OrderedUnit& ordered(UnitId unit) {
+    const auto found = ordered_.find(unit.value());
+    if (found != ordered_.end()) return found->second;
+    return ordered_.try_emplace(unit.value(), units_[unit], settings_, costs_of_entries_).first->second;
+  }
+
+  const PackUnits& units_;
+  const PlanSettings& settings_;
+  std::span<const Cost> costs_of_entries_;
+  std::size_t columns_;
+  std::vector<Cell> cells_;
+  std::vector<Cost> highest_;  // of each column
+  Cost highest_beside_ = 0;    // the cell that samples are moved from, in its column
+  std::map<std::int64_t, OrderedUnit> ordered_;
+  std::int64_t looks_ = 0;
+};
+
+/// The runs of all grids as pieces, whose micro-batches are the cells of one grid after the other.
+std::vector<UnitPiece> pieces_of(std::span<const Leveling> grids) {
+  std::vector<UnitPiece> pieces;
+  std::size_t number = 0;
+  for (const Leveling& grid : grids) {
+    for (const Cell& cell : grid.cells()) {
+      for (const Run& run : cell.runs) pieces.push_back({run.unit, run.samples, number});
+      ++number;
+    }
+  }
+  std::ranges::sort(pieces, {},
+                    [](const UnitPiece& piece) { return std::pair(piece.unit, piece.samples.begin); });
+  return pieces;
+}
+
+void require_within_limits(const PackUnits& units, const PlannedGrid& grid) {
+  for (const std::vector<UnitId>& cell : grid.cells) {
+    std::int64_t rows = 0;
+    for (const UnitId unit : cell) rows += units[unit].aligned_rows;
+    EVENKEEL_INVARIANT(cheap, rows <= units.limits().max_size, rows, units.limits().max_size);
+  }
+}
 
 /// Where each column goes: order_micro_batches on one stand-in a column, as costly as the column's costliest
 /// cell.
@@ -70,6 +330,36 @@ MiniBatchAssignment assign_grid(const PlanSettings& settings, const PackUnits& u
 }
 
 }  // namespace
+
+void level_grids(const StepProblem& problem, PackUnits& units, std::span<PlannedGrid> grids) {
+  EVENKEEL_PRECONDITION(cheap, units.shared());
+  if (!units.capped_rows().empty()) return;
+  const std::optional<std::string>& field = problem.settings.balance.cost_field;
+  const std::span<const Cost> costs_of_entries =
+      field ? field_costs_of(problem.table, *field) : std::span<const Cost>{};
+  std::vector<Leveling> leveled;
+  leveled.reserve(grids.size());
+  for (const PlannedGrid& grid : grids)
+    leveled.emplace_back(grid, units, problem.settings, costs_of_entries).level();
+  const std::vector<UnitPiece> pieces = pieces_of(leveled);
+  std::vector<std::size_t> cells;  // of each unit
+  if (std::ssize(pieces) > units.size()) {
+    RegroupedUnits regrouped = regroup_units(problem, units, pieces);
+    units = std::move(regrouped.units);
+    cells = std::move(regrouped.micro_batches);
+  } else {
+    for (const UnitPiece& piece : pieces) cells.push_back(piece.micro_batch);
+  }
+  std::vector<std::vector<UnitId>> units_of_cells;
+  for (const PlannedGrid& grid : grids) units_of_cells.resize(units_of_cells.size() + grid.cells.size());
+  for (const UnitId unit : ids_below<UnitId>(units.size()))
+    units_of_cells[cells[unit.index()]].push_back(unit);
+  auto next = units_of_cells.begin();
+  for (PlannedGrid& grid : grids) {
+    for (std::vector<UnitId>& cell : grid.cells) cell = std::move(*next++);
+    require_within_limits(units, grid);
+  }
+}
 
 void GridStrategy::assign(const StepProblem& problem, StepAssignment& assignment) const {
   const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, assignment.units);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "evenkeel/balance/bin_packing.hpp"
-#include "plan/strategies/hierarchical.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 

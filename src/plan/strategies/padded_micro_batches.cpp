@@ -10,7 +10,7 @@
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/settings/checks.hpp"
-#include "plan/strategies/joint_micro_batcher.hpp"
+#include "plan/strategies/micro_batcher.hpp"
 #include "plan/units/pack_units.hpp"
 
 namespace evenkeel {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "plan/strategies/hierarchical.hpp"
+#include "plan/strategies/strategy.hpp"
 
 namespace evenkeel {
 

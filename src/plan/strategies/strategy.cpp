@@ -1,9 +1,13 @@
 #include "plan/strategies/strategy.hpp"
 
+#include <utility>
+
 #include "balance/partition/automatic.hpp"
 #include "balance/partition/speed_partition.hpp"
 #include "balance/partition/two_costs.hpp"
+#include "plan/assign/dp_assignment.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
+#include "plan/placement/placement.hpp"
 #include "plan/strategies/fixed_micro_batches.hpp"
 #include "plan/strategies/flexible_groups.hpp"
 #include "plan/strategies/grid_micro_batches.hpp"
@@ -55,6 +59,16 @@ struct StrategyFor {
 
 const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept {
   return std::visit(StrategyFor{}, settings.strategy);
+}
+
+void HierarchicalStrategy::assign(const StepProblem& problem, StepAssignment& assignment) const {
+  for (IdGroups<UnitId>& units : split_into_mini_batches(problem, assignment.units))
+    assignment.mini_batches.emplace_back().units = std::move(units);
+  place(problem, assignment);
+}
+
+void HierarchicalStrategy::place(const StepProblem& problem, StepAssignment& assignment) const {
+  place_shares(problem, assignment);
 }
 
 }  // namespace evenkeel

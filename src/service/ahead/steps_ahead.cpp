@@ -13,7 +13,6 @@
 #include "evenkeel/service/steps.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
-#include "service/service_parts.hpp"
 #include "service/step/time_reports.hpp"
 
 namespace evenkeel {

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/service/service_state.hpp"
@@ -92,6 +93,20 @@ class StepsAhead {
 
   std::unique_ptr<Handover> ready_ = std::make_unique<Handover>();
   std::jthread thread_;  // last, so that it has ended before what it uses goes
+};
+
+/// State shared by a DataService and its Steps. Allocated on all ranks before any of them communicates about
+/// the service.
+struct ServiceParts {
+  std::optional<StepMaker> maker;         // makes later passes, and steps of samples that the trainer brings
+  std::optional<ServiceState> unchecked;  // the state to resume from, until its sources were compared
+  bool has_made_steps = false;            // from samples that the trainer brought
+  const RaggedBatch no_fields;
+  std::optional<ServiceState> position;  // where the Steps before `ahead` ended
+  std::optional<StepsAhead> ahead;       // the latest; keeps its position when its Steps end
+  bool makes_ahead = false;              // Steps exist
+
+  [[nodiscard]] ServiceState state() const;
 };
 
 }  // namespace evenkeel

@@ -159,7 +159,7 @@ Json json_of(const SourceFingerprint& source) {
   return json;
 }
 
-// What was not measured is not there, as in states of before it could be.
+// Leaves out what was not measured. States of older versions have none of it.
 Json json_of(const SavedCost& cost) {
   Json json = {{"overhead", cost.overhead},
                {"linear", cost.linear},
@@ -318,7 +318,7 @@ ServiceState state_of(const Json& json) {
   }
   for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())
     state.costs.emplace(profile, cost_of(cost));
-  // None where there is no limit on them, as in states of before there could be.
+  // Absent if shapes are unlimited, and in states of older versions.
   if (reader.has("shapes")) {
     for (const Json& shape : reader.items("shapes", Json::value_t::array))
       state.shapes.push_back(shape_of(shape));

@@ -69,15 +69,14 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
 }
 
-/// Tells if the job names another deadline of tickets than the buffer has, which is used: it is the buffer's
+/// Logs if the job names another deadline of tickets than the buffer has, which is used: it is the buffer's
 /// rule for producers, and no step depends on it.
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
   note_waiting(
       fmt::format("stream.ticket_deadline is {:g}, and the buffer at {} has {:g}, which is used. To change "
-                  "it, restart the "
-                  "buffer with another --ticket-deadline",
+                  "it, restart the buffer with another --ticket-deadline",
                   *wanted.ticket_deadline, url, has.ticket_deadline));
 }
 

@@ -12,7 +12,7 @@
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/branching_step.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
-#include "plan/strategies/grid_leveling.hpp"
+#include "plan/strategies/grid_micro_batches.hpp"
 #include "support/ids.hpp"
 
 namespace evenkeel {

@@ -1,4 +1,4 @@
-#include "buffer/store/record.hpp"
+#include "buffer/store/store.hpp"
 
 #include <array>
 #include <span>
