@@ -30,7 +30,7 @@ class RunCopier {
       std::memcpy(to, from, bytes);
       return;
     }
-    EVENKEEL_PRECONDITION(cheap, !overlaps_waiting({to, from, bytes}), bytes);
+    EVENKEEL_PRECONDITION(thorough, !overlaps_waiting({to, from, bytes}), bytes);
     // The lines that a run shares with its neighbours are read before they are written.
     streaming::fetch_to_write(to);
     streaming::fetch_to_write(to + bytes - 1);

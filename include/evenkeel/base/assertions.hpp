@@ -52,7 +52,7 @@ namespace evenkeel::assertions {
 
 /// What a check costs.
 enum class Level : std::uint8_t {
-  cheap = 1,          ///< O(1)
+  cheap = 1,          ///< O(1), outside of inner loops
   thorough = 2,       ///< as much as the work that it guards, for instance that a list is sorted
   communication = 3,  ///< messages between ranks
 };

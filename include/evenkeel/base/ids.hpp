@@ -23,7 +23,7 @@ class Id {
   [[nodiscard]] constexpr Integer value() const noexcept { return value_; }
   /// The value as a subscript. Precondition: not negative.
   [[nodiscard]] constexpr std::size_t index() const noexcept {
-    EVENKEEL_PRECONDITION(cheap, value_ >= 0, value_);
+    EVENKEEL_PRECONDITION(thorough, value_ >= 0, value_);
     return static_cast<std::size_t>(value_);
   }
 
