@@ -8,9 +8,9 @@
 #include <map>
 #include <numeric>
 
+#include "evenkeel/balance/partition.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/base/ids.hpp"
 
 namespace evenkeel {
 namespace {
@@ -112,9 +112,10 @@ TEST(BatchScheduleDeathTest, a_step_that_there_is_not_is_told_with_its_place) {
 }
 
 TEST(BatchScheduleDeathTest, functions_in_public_headers_are_checked_too) {
-  const DpRank nobody{-1};
-  EXPECT_DEATH((void)nobody.index(),
-               "value_ >= 0 \\(value_ = -1\\) at include/evenkeel/base/ids\\.hpp:[0-9]+ in index");
+  const Partition partition;
+  EXPECT_DEATH((void)partition[0],
+               "0 <= g && g < size\\(\\) \\(g = 0, size\\(\\) = 0\\) at "
+               "include/evenkeel/balance/partition\\.hpp:[0-9]+ in operator");
 }
 #endif
 
