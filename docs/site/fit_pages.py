@@ -35,7 +35,7 @@ class Pages:
     code_links: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)  # site page -> code -> site target
 
     def place_of(self, path: str) -> str:
-        """The site's page for a file or folder of the repository; notes what is to be made for it."""
+        """The site's page for a file or folder of the repository; records what must be generated for it."""
         if path in START_PAGES or path in self.shown:
             return START_PAGES.get(path) or self.shown[path]
         folder, name = posixpath.split(path)

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Builds the documentation site of README and docs: launch/site.sh says how to call it.
 
-    make_site.py [--build DIR] OUT
+    make_site.py OUT
 
---build is a folder with the Python package in python/, which knows the docstrings of its compiled classes. What is made
-on the way is kept in OUT-work. Exit status: 0, or 1 when something is wrong with the pages, which warnings count as.
+What is made on the way is kept in OUT-work. Exit status: 0, or 1 when something is wrong with the pages, which warnings count as.
 """
 
 import argparse
@@ -72,25 +71,22 @@ def places_of_tags(tags: pathlib.Path, folder: str) -> dict[str, str]:
     return places
 
 
-def make_python(package: pathlib.Path, built: pathlib.Path, folder: pathlib.Path) -> python_reference.Reference:
-    docstrings = python_reference.docstrings_of_extension(built)
-    if docstrings is None:
-        print(f"Python API: {built} has no package for this Python; compiled classes are shown without docstrings")
-    reference = python_reference.Reference(package, docstrings)
+def make_python(package: pathlib.Path, folder: pathlib.Path) -> python_reference.Reference:
+    reference = python_reference.Reference(package)
     folder.mkdir(parents=True)
     for name, text in reference.pages().items():
         (folder / name).write_text(text, encoding="utf-8")
     return reference
 
 
-def assemble(work: pathlib.Path, build: pathlib.Path) -> pathlib.Path:
+def assemble(work: pathlib.Path) -> pathlib.Path:
     """Everything that mkdocs reads, in `work`; its configuration."""
     content = work / "pages"
     content.mkdir(parents=True)
     pages = fit_pages.Pages(ROOT)
     pages.code_links["headers.md"] = make_cpp(work, content / "cpp")
     pages.shown = {f"include/{name}": place for name, place in pages.code_links["headers.md"].items() if "/" in name}
-    reference = make_python(ROOT / "python/src/evenkeel", build / "python", content / PYTHON_PAGES)
+    reference = make_python(ROOT / "python/src/evenkeel", content / PYTHON_PAGES)
     pages.code_links["python.md"] = {module.name: f"{PYTHON_PAGES}/{module.page}" for module in reference.modules}
     sources = [*fit_pages.START_PAGES, *pages_of_docs(ROOT)]
     for source in sources:
@@ -133,14 +129,13 @@ def build_site(configuration: pathlib.Path, out: pathlib.Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("out", type=pathlib.Path)
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     work = out.with_name(out.name + "-work")
     shutil.rmtree(work, ignore_errors=True)
     try:
-        build_site(assemble(work, arguments.build.resolve()), out)
+        build_site(assemble(work), out)
     except (navigation.NavigationError, fit_pages.PageError) as error:
         print(f"site: {error}", file=sys.stderr)
         return 1

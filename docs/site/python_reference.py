@@ -1,53 +1,18 @@
 """Pages about the Python package's modules, made of its sources: public names, signatures and docstrings.
 
-Modules are read, not imported, so that neither torch nor MPI is needed. Classes of the extension module are described by
-its stub; their docstrings are in the extension itself, which is asked for them where the build has it.
+Modules are read, not imported, so that neither torch nor MPI is needed.
 """
 
 import ast
 import dataclasses
-import json
 import pathlib
 import re
-import subprocess
-import sys
 import textwrap
-from importlib.machinery import EXTENSION_SUFFIXES
-
-Docstrings = dict[str, dict[str, str]]  # of the extension's classes: class -> member, "" for the class itself
-
-PRINT_DOCSTRINGS = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-from evenkeel import _core
-classes = {name: value for name, value in vars(_core).items() if isinstance(value, type)}
-print(json.dumps({
-    name: {"": value.__doc__ or ""} | {member: getattr(value, member).__doc__ or "" for member in vars(value)}
-    for name, value in classes.items()
-}))
-"""
-
-
-def docstrings_of_extension(built: pathlib.Path) -> Docstrings | None:
-    """What the extension in the folder `built` says of its classes; None where it is not there for this Python."""
-    if not any((built / "evenkeel" / f"_core{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
-        return None
-    asked = [sys.executable, "-c", PRINT_DOCSTRINGS, str(built)]
-    said = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return {
-        name: {member: _without_signature(text, member or name) for member, text in members.items()}
-        for name, members in json.loads(said).items()
-    }
-
-
-def _without_signature(text: str, name: str) -> str:
-    """pybind11 writes a function's signature over its docstring."""
-    return text.partition("\n")[2].strip() if re.match(rf"{re.escape(name)}\(", text) else text.strip()
 
 
 @dataclasses.dataclass
 class Module:
-    """A module of the package, and what of it is public."""
+    """A module of the package and its public parts."""
 
     name: str
     doc: str
@@ -104,11 +69,9 @@ def _listed(tree: ast.Module) -> list[str]:
 class Reference:
     """The pages of all modules."""
 
-    def __init__(self, package: pathlib.Path, docstrings: Docstrings | None):
+    def __init__(self, package: pathlib.Path):
         self.modules = modules_of(package)
         self._by_name = {module.name: module for module in self.modules}
-        self._stub = _definitions(ast.parse((package / "_core.pyi").read_text(encoding="utf-8")).body)[1]
-        self._docstrings = docstrings or {}
 
     def pages(self) -> dict[str, str]:
         return {module.page: self._page(module) for module in self.modules}
@@ -123,20 +86,15 @@ class Reference:
 
     def _entry(self, module: Module, name: str) -> str:
         if name in module.functions:
-            return f"## `{name}`\n\n" + _function(module.functions[name], "")
+            return f"## `{name}`\n\n" + _function(module.functions[name])
         if name in module.classes:
-            return f"## `{name}`\n\n" + _class(module.classes[name], {})
-        if self._is_of_extension(module, name):
-            return f"## `{name}`\n\n" + _class(self._stub[name], self._docstrings.get(name, {}))
+            return f"## `{name}`\n\n" + _class(module.classes[name])
         if name in module.values:
             return f"## `{name}`\n\n" + _code(ast.unparse(module.values[name]))
         return ""
 
-    def _is_of_extension(self, module: Module, name: str) -> bool:
-        return module.imported.get(name) == "evenkeel._core" and name in self._stub
-
     def _elsewhere(self, module: Module, name: str) -> str:
-        """The row of a name that another page describes, if one does."""
+        """The table row of a name that another page describes, if there is one."""
         if f"{module.name}.{name}" in self._by_name:
             found = self._by_name[f"{module.name}.{name}"]
             return f"| [`{name}`]({found.page}) | {_in_a_cell(_first_sentence(found.doc))} |"
@@ -146,18 +104,16 @@ class Reference:
         return f"| [`{name}`]({home.page}#{name.lower()}) | {_in_a_cell(_first_sentence(self._doc_of(home, name)))} |"
 
     def _doc_of(self, module: Module, name: str) -> str:
-        if self._is_of_extension(module, name):
-            return self._docstrings.get(name, {}).get("", "")
         node = module.functions.get(name) or module.classes.get(name)
         return (ast.get_docstring(node) or "") if node else ""
 
 
-def _class(node: ast.ClassDef, docstrings: dict[str, str]) -> str:
+def _class(node: ast.ClassDef) -> str:
     bases = [ast.unparse(base) for base in node.bases]
     made = next((part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)
     said = f"class {node.name}" + (f"({', '.join(bases)})" if bases else "")
     parts = [_code(said if made is None else said + "\n\n" + _signature(made, node.name))]
-    parts.append(prose(ast.get_docstring(node) or docstrings.get("", "")))
+    parts.append(prose(ast.get_docstring(node) or ""))
     attributes = [
         f"- `{part.target.id}: {ast.unparse(part.annotation)}`"
         for part in node.body
@@ -167,11 +123,10 @@ def _class(node: ast.ClassDef, docstrings: dict[str, str]) -> str:
     for part in node.body:
         if not isinstance(part, ast.FunctionDef) or (part.name[0] == "_" and part.name != "__call__"):
             continue
-        said = ast.get_docstring(part) or docstrings.get(part.name, "")
         if "property" in _decorators(part):
-            attributes.append(_property(part, said))
+            attributes.append(_property(part))
         else:
-            methods.append(_function(part, said))
+            methods.append(_function(part))
     if attributes:
         parts += ["**Attributes**", "\n".join(attributes)]
     if methods:
@@ -183,15 +138,15 @@ def _decorators(node: ast.FunctionDef) -> set[str]:
     return {ast.unparse(decorator) for decorator in node.decorator_list}
 
 
-def _property(node: ast.FunctionDef, doc: str) -> str:
+def _property(node: ast.FunctionDef) -> str:
     kind = f": {ast.unparse(node.returns)}" if node.returns else ""
-    words = prose(doc).replace("\n\n", " ").replace("\n", " ")
+    words = prose(ast.get_docstring(node) or "").replace("\n\n", " ").replace("\n", " ")
     return f"- `{node.name}{kind}`" + (f" – {words}" if words else "")
 
 
-def _function(node: ast.FunctionDef, doc: str) -> str:
+def _function(node: ast.FunctionDef) -> str:
     decorators = "".join(f"@{name}\n" for name in sorted(_decorators(node) & {"staticmethod", "classmethod"}))
-    return "\n\n".join([_code(decorators + _signature(node)), prose(ast.get_docstring(node) or doc)]).strip()
+    return "\n\n".join([_code(decorators + _signature(node)), prose(ast.get_docstring(node) or "")]).strip()
 
 
 def _signature(node: ast.FunctionDef, name: str = "") -> str:
