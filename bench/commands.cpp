@@ -116,7 +116,7 @@ template <class Options>
 using CollectiveBenchmark = Report (*)(const boost::mpi::communicator&, const Options&);
 using TransferBenchmark = CollectiveBenchmark<TransferOptions>;
 
-/// Steps are only made ahead by a thread where MPI lets it call.
+/// Steps are made ahead only by a thread, which requires that MPI may be called from it.
 template <class Options>
 boost::mpi::threading::level threads_for(const Options& options) {
   if constexpr (requires { options.prefetch; }) {
@@ -136,11 +136,11 @@ int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const BenchCommand<
     });
     return 0;
   } catch (...) {
-    return cli::tell_failure(world);
+    return cli::report_failure(world);
   }
 }
 
-/// Returns the command's options, to add to.
+/// Returns the command's options, so that more can be added.
 TransferOptions& add_transfer(CLI::App& app, Action& chosen, const char* name, const char* about,
                               TransferBenchmark benchmark) {
   auto* command = app.add_subcommand(name, about);

@@ -4,7 +4,7 @@
 
 namespace evenkeel::bench {
 
-/// Adds all benchmarks as commands of `app`; the one that the user chooses sets `chosen`.
+/// Adds all benchmarks as commands of `app`; the command that the user selects sets `chosen`.
 void add_commands(CLI::App& app, cli::Action& chosen);
 
 }  // namespace evenkeel::bench

@@ -14,15 +14,15 @@
 #include "io/jsonl/writer.hpp"
 #include "io/samples/synthetic.hpp"
 
-// How fast one core reads rollouts, in bytes of their file: as a job does, which opens a file once (its
-// lines, then their fields) and reads each sample once. EVENKEEL_JSONL names a file; without it one of 64 MiB
-// is made up.
+// How fast one core reads rollouts, in bytes of their file, in the same way as a job: it opens a file once
+// (its lines, then their fields) and reads each sample once. EVENKEEL_JSONL names a file; without it, a file
+// of 64 MiB is generated.
 namespace {
 
 using benchmark::State;
 using namespace evenkeel;
 
-/// Made-up rollouts in a file of their own, until the program ends.
+/// Synthetic rollouts in a temporary file, which exists until the program ends.
 class MadeUpFile {
  public:
   MadeUpFile()
@@ -76,7 +76,7 @@ void jsonl_fields(State& state) {
   count_bytes(state);
 }
 
-/// As steps read them: some at a time.
+/// Reads samples as steps do: a few at a time.
 void jsonl_samples(State& state) {
   const std::vector<LineRef> lines = scan_lines(rollouts()).lines;
   const JsonlSchema schema = infer_schema(rollouts(), lines);

@@ -29,7 +29,7 @@ std::string cpu_name() {
   return "unknown processor";
 }
 
-/// "32K" or "8M" in bytes.
+/// Converts "32K" or "8M" to bytes.
 std::int64_t bytes_of(const std::string& size) {
   if (size.empty()) return 0;
   std::int64_t value = 0;

@@ -7,7 +7,7 @@
 
 namespace evenkeel::bench {
 
-/// One cache as the first core sees it.
+/// One cache as seen by the first core.
 struct Cache {
   std::string name;  ///< such as "L2"
   std::int64_t bytes = 0;
@@ -21,17 +21,17 @@ struct Machine {
   std::int64_t memory_bytes = 0;
 };
 
-/// The machine this runs on; what the system does not tell stays empty or 0. Reads /proc and /sys.
+/// The machine on which this program runs; unknown properties are empty or 0. Reads /proc and /sys.
 [[nodiscard]] Machine this_machine();
 
-/// Cores that this process may run on, fewer than the machine's where its launcher has bound it, as mpirun
-/// does; 0 when unknown.
+/// Number of cores on which this process may run, fewer than the machine has if the launcher has bound it, as
+/// mpirun does; 0 if unknown.
 [[nodiscard]] int usable_cores();
 
-/// The largest cache, or 0 when unknown.
+/// Returns the size of the largest cache, or 0 if unknown.
 [[nodiscard]] std::int64_t largest_cache(const Machine& machine);
 
-/// One line for people.
+/// Returns a line for people.
 [[nodiscard]] std::string description(const Machine& machine);
 [[nodiscard]] nlohmann::json to_json(const Machine& machine);
 

@@ -22,7 +22,7 @@ int run_program(int argc, char** argv) {
   try {
     return chosen();
   } catch (...) {
-    return cli::tell_failure();
+    return cli::report_failure();
   }
 }
 

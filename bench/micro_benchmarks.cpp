@@ -9,8 +9,8 @@
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
 
-// The primitives one by one, for work on them: what a change costs or gains. The figures that are published
-// come from `evenkeel-bench`.
+// The individual primitives, to see what a change to them costs or gains. The published figures come from
+// `evenkeel-bench`.
 
 namespace evenkeel::bench {
 namespace {
@@ -19,7 +19,7 @@ using benchmark::State;
 
 constexpr std::uint64_t seed = 7;
 
-/// Partitions range(0) made-up lengths into range(1) groups.
+/// Partitions range(0) synthetic lengths into range(1) groups.
 template <typename Algorithm>
 void partition_lengths(State& state, Algorithm algorithm) {
   const std::vector<Cost> costs = made_up_lengths(static_cast<std::size_t>(state.range(0)), seed);
@@ -101,7 +101,7 @@ void label_micro_batch(State& state) {
 }
 BENCHMARK(label_micro_batch)->Arg(8);
 
-/// A tree of 64 Ki rows: a prompt, eight agents, seven turns of each that other leaves go on from.
+/// A tree of 64 Ki rows: a prompt, eight agents, and seven turns of each, which other leaves continue.
 PackedTreeLayout branching_rollouts(int cp) {
   std::vector<TreeNode> segments{{-1, 8192}};
   std::vector<std::int64_t> ends;

@@ -11,7 +11,7 @@
 #include <fstream>
 
 #ifndef __linux__
-extern char** environ;  // POSIX leaves it to programs to declare it
+extern char** environ;  // POSIX requires programs to declare it
 #endif
 
 namespace evenkeel::bench {
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of its own that goes with it.
+/// A folder that is deleted with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -38,7 +38,8 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-/// Runs the program with its output sent to `log`; its exit status, or -1 when it could not be started.
+/// Runs the program with its output redirected to `log`. Returns its exit status, or -1 if it could not be
+/// started.
 int run(const std::string& program, std::array<std::string, 3> words, const fs::path& log) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -16,20 +16,20 @@
 
 namespace evenkeel::bench {
 
-/// Cases that all ranks run together, in turn: the slowest rank's seconds of every case and round.
+/// Cases that all ranks run together, in turn: the slowest rank's seconds for every case and round.
 class Race {
  public:
   /// `world` must outlive it.
   explicit Race(const boost::mpi::communicator& world) : world_(world) {}
 
-  /// `seconds` runs the case once and returns what it took on this rank.
+  /// `seconds` runs the case once and returns the seconds that it took on this rank.
   void add(std::string name, std::function<double()> seconds) {
     samples_.push_back({std::move(name), {}});
     runs_.push_back(std::move(seconds));
   }
 
-  /// memcpy on all ranks, over when the last one is done: where ranks share cores some copy before the others
-  /// begin, and each one's own time would tell nothing of that. `source` and `target` must outlive the race.
+  /// memcpy on all ranks, until the last one is done. If ranks share cores, some copy before the others
+  /// begin, so the time of each rank alone would be meaningless. `source` and `target` must outlive the race.
   void add_memcpy(std::span<const std::byte> source, std::span<std::byte> target) {
     add("memcpy on all ranks", [this, source, target] {
       return seconds_of([&] {

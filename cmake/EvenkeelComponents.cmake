@@ -2,9 +2,10 @@
 #
 #   evenkeel_component(NAME ROOMS room... [NEEDS component...] [PACKAGES package...] [BUILT_BY option])
 #
-# ROOMS are its libraries, lowest first: Evenkeel::NAME is the last of them, with all that it needs. PACKAGES are looked
-# for when a project asks for the component; BUILT_BY is said where it is missing. plan, service, torch and c are for users;
-# the rooms of io, stream, buffer, page and job have no public headers.
+# ROOMS are its libraries, lowest first: Evenkeel::NAME is the last of them, with all that it needs. PACKAGES are
+# searched for when a project asks for the component. BUILT_BY is the option that the error names if the component is
+# missing. plan, service, torch, c and c_mpi are for users; the rooms of io, stream, buffer, page and job have no public
+# headers.
 set(EVENKEEL_COMPONENTS)
 macro(evenkeel_component name)
   cmake_parse_arguments(EVENKEEL_${name} "" "BUILT_BY" "ROOMS;NEEDS;PACKAGES" ${ARGN})
@@ -24,9 +25,10 @@ evenkeel_component(service ROOMS mesh watchdog transport exchange service source
                    BUILT_BY EVENKEEL_MPI)
 evenkeel_component(job ROOMS report job NEEDS service page PACKAGES spdlog BUILT_BY EVENKEEL_MPI)
 evenkeel_component(torch ROOMS torch NEEDS plan PACKAGES Torch BUILT_BY EVENKEEL_TORCH)
-evenkeel_component(c ROOMS c PACKAGES MPI BUILT_BY EVENKEEL_MPI)
+evenkeel_component(c ROOMS c)
+evenkeel_component(c_mpi ROOMS c_mpi NEEDS c PACKAGES MPI BUILT_BY EVENKEEL_MPI)
 
-# What find_package is asked besides the name. A program of C alone finds MPI for C.
+# Arguments of find_package besides the name. A program without C++ finds MPI for C.
 get_property(EVENKEEL_LANGUAGES GLOBAL PROPERTY ENABLED_LANGUAGES)
 set(EVENKEEL_FIND_MPI COMPONENTS C)
 if(CXX IN_LIST EVENKEEL_LANGUAGES)

@@ -1,8 +1,9 @@
-# find_package(Evenkeel [COMPONENTS plan service torch]): looks only for what these components need. Without COMPONENTS
-# it is all that was built but torch, which is large. A room's name is understood as the component that has the room.
-# All of it happens in functions, so that projects keep their variables.
+# find_package(Evenkeel [COMPONENTS plan service torch]) searches only for packages that these components need. Without
+# COMPONENTS, it finds all components that were built except torch, which is large. The name of a room means the
+# component that has the room. Everything runs in functions, so that projects keep their variables.
 
-# Why a component is not there, or nothing. Makes its targets; those of the components below must be there already.
+# Makes the targets of a component, after those of the components that it needs. Sets the result to the reason why the
+# component is missing, or to an empty string.
 function(evenkeel_load component result)
   foreach(below IN LISTS EVENKEEL_${component}_NEEDS)
     if(NOT "${why_not_${below}}" STREQUAL "")
@@ -10,7 +11,7 @@ function(evenkeel_load component result)
       return()
     endif()
   endforeach()
-  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # libtorch talks much
+  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # libtorch prints many messages
   list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}")
   foreach(package IN LISTS EVENKEEL_${component}_PACKAGES)
     find_package(${package} ${EVENKEEL_FIND_${package}} QUIET)
@@ -28,7 +29,7 @@ function(evenkeel_load component result)
   set(${result} "" PARENT_SCOPE)
 endfunction()
 
-# Sets Evenkeel_<word>_FOUND of every word that was asked for, and Evenkeel_FOUND, with the reason where one is missing.
+# Sets Evenkeel_<word>_FOUND of every requested word, and Evenkeel_FOUND, with the reason if one is missing.
 function(evenkeel_find_components)
   include("${CMAKE_CURRENT_LIST_DIR}/EvenkeelComponents.cmake")
   set(installed)

@@ -27,7 +27,8 @@ if(EVENKEEL_BUILD_PROGRAM)
   endif()
 endif()
 
-# evenkeel_find_for(OPTION PACKAGE...): packages that serve only what OPTION builds, which can be left out.
+# evenkeel_find_for(OPTION PACKAGE...): finds packages that only OPTION needs, so that it can be turned off without
+# them.
 function(evenkeel_find_for option)
   foreach(package ${ARGN})
     find_package(${package} QUIET)

@@ -1,22 +1,26 @@
-# What is installed, in parts, each a package of Debian (EvenkeelDebs.cmake): `program`, `development`, `library` with the
-# shared library of the C API, and `development_torch` where the room torch is built.
+# Installs everything, in parts, each of which is a Debian package (EvenkeelDebs.cmake): `program`, `development`,
+# `library` with the shared libraries of the C API, and `development_torch` if the room torch is built.
 include(CMakePackageConfigHelpers)
 include(EvenkeelPkgConfig)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
 
 if(EVENKEEL_BUILD_PROGRAM)
-  # What it links from outside the system's folders (an MPI or a Boost of one's own) is found after the installation too.
+  # Libraries from outside the system's folders (such as the user's own MPI or Boost) are found after the installation,
+  # too.
   set_target_properties(evenkeel PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS evenkeel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
   install(DIRECTORY configs docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program PATTERN docs/site EXCLUDE)
   install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 endif()
 
-# Headers of what was built. evenkeel.hpp is for those who have MPI.
+# Installs the headers of what was built. evenkeel.hpp needs MPI.
 set(headers_left_out PATTERN evenkeel/torch EXCLUDE)
 if(NOT EVENKEEL_MPI)
   foreach(room ${EVENKEEL_MPI_ROOMS} evenkeel.hpp)
     list(APPEND headers_left_out PATTERN evenkeel/${room} EXCLUDE)
+  endforeach()
+  foreach(header evenkeel_mpi samples service step stream watchdog)
+    list(APPEND headers_left_out PATTERN evenkeel/c/${header}.h EXCLUDE)
   endforeach()
 endif()
 install(DIRECTORY include/evenkeel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development ${headers_left_out})
@@ -25,7 +29,7 @@ if(TARGET evenkeel_torch)
           COMPONENT development_torch)
 endif()
 
-# Each component has a file of targets; EvenkeelConfig.cmake looks which of them are there.
+# Each component has a file of targets. EvenkeelConfig.cmake checks which of these files exist.
 foreach(component IN LISTS EVENKEEL_COMPONENTS)
   list(GET EVENKEEL_${component}_ROOMS -1 last_room)
   if(TARGET evenkeel_${last_room})
@@ -43,6 +47,8 @@ install(FILES cmake/EvenkeelConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/EvenkeelCon
 
 evenkeel_add_pkgconfig(evenkeel-plan COMPONENTS plan REQUIRES yaml-cpp FLAGS -pthread
                        DESCRIPTION "plans balanced, packed micro-batches; needs no MPI")
+evenkeel_add_pkgconfig(evenkeel-c COMPONENTS c SHARED evenkeel
+                       DESCRIPTION "plans balanced, packed micro-batches for C; needs no MPI")
 if(EVENKEEL_MPI)
   evenkeel_mpi_for_pkgconfig(CXX mpi_module mpi_flags)
   evenkeel_mpi_for_pkgconfig(C mpi_c_module mpi_c_flags)
@@ -50,7 +56,8 @@ if(EVENKEEL_MPI)
   evenkeel_add_pkgconfig(evenkeel COMPONENTS io stream buffer service FLAGS ${boost_flags} ${mpi_flags}
                          REQUIRES evenkeel-plan ${mpi_module} fmt simdjson zlib libzstd cpp-httplib lmdb hiredis openssl
                          DESCRIPTION "balances, packs and exchanges samples over MPI")
-  evenkeel_add_pkgconfig(evenkeel-c COMPONENTS c SHARED evenkeel FLAGS ${mpi_c_flags} REQUIRES ${mpi_c_module}
+  evenkeel_add_pkgconfig(evenkeel-c-mpi COMPONENTS c_mpi SHARED evenkeel_mpi FLAGS ${mpi_c_flags}
+                         REQUIRES evenkeel-c ${mpi_c_module}
                          DESCRIPTION "balances, packs and exchanges samples over MPI, for C")
 endif()
 if(TARGET evenkeel_torch)

@@ -1,16 +1,16 @@
 # evenkeel_add_pkgconfig(NAME COMPONENTS ... DESCRIPTION text [REQUIRES module...] [FLAGS ...] [SHARED library])
 #
-# Installs NAME.pc for the libraries of these components, or for a shared library that has its own inside. All others of
-# Evenkeel's libraries are static, and there is no other kind of them: what they need is linked by whoever links them. So it stands in Requires and Libs, not in
-# Requires.private, which only `pkg-config --static` heeds, for the dependencies of dependencies. FLAGS are
-# those of libraries that have no .pc file; -l, -L and -pthread follow ours, all others are for the compiler too.
+# Installs NAME.pc for the libraries of these components, or for a shared library that contains them. All other
+# libraries of Evenkeel are static, so that programs must link what these need. Dependencies are therefore in Requires
+# and Libs, not in Requires.private, which only `pkg-config --static` reads. FLAGS are those of libraries without a .pc
+# file; -l, -L and -pthread come after ours, and all others are also passed to the compiler.
 function(evenkeel_add_pkgconfig name)
   cmake_parse_arguments(PARSE_ARGV 1 PC "" "DESCRIPTION;SHARED" "COMPONENTS;REQUIRES;FLAGS")
   set(rooms)
   foreach(component IN LISTS PC_COMPONENTS)
     list(APPEND rooms ${EVENKEEL_${component}_ROOMS})
   endforeach()
-  list(REVERSE rooms)  # a static library stands before those that it uses
+  list(REVERSE rooms)  # a static library comes before those that it uses
   list(TRANSFORM rooms PREPEND -levenkeel_)
   if(PC_SHARED)
     set(rooms -l${PC_SHARED})
@@ -32,13 +32,13 @@ function(evenkeel_add_pkgconfig name)
   install(FILES ${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${package})
 endfunction()
 
-# MPI's .pc file has another name with every MPI, and for C another than for C++. Sets MODULE to the one for LANGUAGE (C or
-# CXX) of the MPI that this build uses; where none is found, FLAGS to what links it.
+# MPI's .pc file has a different name for each MPI, and for C and C++. Sets MODULE to its name for LANGUAGE (C or CXX)
+# and the MPI that this build uses. If there is none, sets FLAGS to the flags that link this MPI.
 function(evenkeel_mpi_for_pkgconfig language module flags)
   set(${module} "" PARENT_SCOPE)
   set(${flags} "" PARENT_SCOPE)
   if(NOT MPI_${language}_INCLUDE_DIRS)
-    return()  # the compiler is MPI's own
+    return()  # the compiler is MPI's wrapper
   endif()
   list(GET MPI_${language}_INCLUDE_DIRS 0 used)
   set(candidates ompi-c mpich mvapich2 mpi-c)
@@ -59,7 +59,7 @@ function(evenkeel_mpi_for_pkgconfig language module flags)
   set(${flags} ${folders} ${MPI_${language}_LIBRARIES} PARENT_SCOPE)
 endfunction()
 
-# Boost has no .pc file: where the one that this build uses is, and its libraries.
+# Sets FLAGS to the folders and libraries of the Boost that this build uses, since Boost has no .pc file.
 function(evenkeel_boost_for_pkgconfig flags)
   set(headers ${Boost_INCLUDE_DIRS})
   set(libraries ${Boost_LIBRARY_DIRS})
@@ -70,15 +70,15 @@ function(evenkeel_boost_for_pkgconfig flags)
   set(${flags} ${headers} ${libraries} -lboost_mpi -lboost_serialization PARENT_SCOPE)
 endfunction()
 
-# libtorch has no .pc file: what the compiler and the linker need for the one that this build uses.
+# Sets FLAGS to the flags for compiling and linking with the libtorch that this build uses, since it has no .pc file.
 function(evenkeel_torch_for_pkgconfig flags)
-  get_target_property(found torch INTERFACE_COMPILE_OPTIONS)  # which ABI of std::string it has
+  get_target_property(found torch INTERFACE_COMPILE_OPTIONS)  # such as the ABI of std::string
   get_target_property(folders torch INTERFACE_INCLUDE_DIRECTORIES)
   list(REMOVE_ITEM folders ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
   list(TRANSFORM folders PREPEND -I)
   list(FILTER found INCLUDE REGEX "^-")
   foreach(library IN LISTS EVENKEEL_TORCH_LIBRARIES)
-    if(IS_ABSOLUTE "${library}")  # libc10; the others lie beside it
+    if(IS_ABSOLUTE "${library}")  # libc10; the others are in the same folder
       cmake_path(GET library PARENT_PATH folder)
       if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
         list(APPEND found -L${folder})

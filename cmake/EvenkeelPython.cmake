@@ -1,15 +1,13 @@
-# The Python package of python/: EVENKEEL_BUILD_PYTHON says whether it is built. AUTO builds it where tests are built,
-# but with the thread sanitizer, which Python would have to be compiled with. Sets EVENKEEL_PYTHON_FOUND, and
-# Python3_EXECUTABLE to the interpreter that it is built and tested with.
+# The Python package of python/. EVENKEEL_BUILD_PYTHON determines whether it is built. AUTO builds it if tests are
+# built, except with the thread sanitizer, with which Python itself would have to be compiled. Sets
+# EVENKEEL_PYTHON_FOUND, and sets Python3_EXECUTABLE to the interpreter with which it is built and tested.
 set(EVENKEEL_BUILD_PYTHON AUTO CACHE STRING "Build the Python package: AUTO (with the tests), ON or OFF")
 set_property(CACHE EVENKEEL_BUILD_PYTHON PROPERTY STRINGS AUTO ON OFF)
 
-# What `python` lacks of the modules named and of its headers, in words; empty where nothing is missing.
+# Sets the result to the modules that `python` lacks, as text; empty if nothing is missing.
 function(evenkeel_missing_from_python python modules result)
-  set(question "import importlib.util, os, sys, sysconfig
-missing = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
-if not os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')): missing.append('Python.h')
-print(', '.join(missing))")
+  set(question "import importlib.util, sys
+print(', '.join(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None))")
   execute_process(COMMAND ${python} -c "${question}" ${modules} OUTPUT_VARIABLE missing RESULT_VARIABLE status
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(NOT status EQUAL 0)
@@ -18,8 +16,8 @@ print(', '.join(missing))")
   set(${result} "${missing}" PARENT_SCOPE)
 endfunction()
 
-# The interpreter that was asked for, else the first of PATH's and the system's python3 that lacks nothing: PATH may
-# lead to one of pyenv or conda, which has none of Debian's packages.
+# Chooses the interpreter that was requested. Otherwise, chooses the first one that lacks nothing of PATH's and the
+# system's python3: PATH may lead to one of pyenv or conda, without Debian's packages.
 function(evenkeel_find_python)
   set(EVENKEEL_PYTHON_FOUND FALSE PARENT_SCOPE)
   if(EVENKEEL_BUILD_PYTHON STREQUAL "AUTO")
@@ -32,9 +30,9 @@ function(evenkeel_find_python)
   elseif(NOT EVENKEEL_BUILD_PYTHON)
     return()
   endif()
-  set(modules numpy pybind11)
+  set(modules)  # a build needs the interpreter alone
   if(EVENKEEL_BUILD_TESTS)
-    list(APPEND modules pytest omegaconf)
+    list(APPEND modules numpy pytest omegaconf)
   endif()
   if(Python3_EXECUTABLE)
     set(candidates ${Python3_EXECUTABLE})

@@ -1,12 +1,13 @@
 # evenkeel_add_room(NAME SOURCES ... [OPENS ...] [LINKS ...] [PRIVATE_LINKS ...])
 #
-# Declares the library of one room: sources in src/NAME, alias Evenkeel::NAME. LINKS are the rooms (and libraries) its
-# headers need; that list is the dependency rule, since a room cannot link what it does not name. Its headers are of
-# three kinds: those of include/evenkeel/NAME are for users and installed; those of src/NAME that OPENS names are for
-# the rooms above; all others in src/NAME are its own. tests/rooms/check_links.py compares includes with these lists.
+# Declares the library of one room: sources in src/NAME, alias Evenkeel::NAME. LINKS are the rooms (and libraries) that
+# its headers need. This list is the dependency rule, since a room cannot link what it does not name. There are three
+# kinds of headers: those in include/evenkeel/NAME are for users and installed; those in src/NAME that OPENS names are
+# for the rooms above; all others in src/NAME are private. tests/rooms/check_links.py compares includes with these
+# lists.
 #
-# A component of the package may have the name of a room and more rooms above it (EvenkeelComponents.cmake). Then
-# Evenkeel::NAME is the component, which is what users link, and Evenkeel::NAME_alone the room. In LINKS it is the room.
+# A component of the package may have the name of a room and more rooms above it (EvenkeelComponents.cmake).
+# Evenkeel::NAME is then the component, which users link, and Evenkeel::NAME_alone the room. In LINKS it is the room.
 function(evenkeel_add_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;OPENS;LINKS;PRIVATE_LINKS" ${ARGN})
   foreach(links ROOM_LINKS ROOM_PRIVATE_LINKS)
@@ -30,8 +31,8 @@ function(evenkeel_add_room name)
     set(scope PUBLIC)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:evenkeel_compile_options> ${ROOM_PRIVATE_LINKS})
-    # Rooms go into shared libraries: the C API, the Python package, others' own. Nothing replaces a function of ours in
-    # there, so that they may be inlined as in a program.
+    # Rooms are linked into shared libraries: the C API, the Python package and those of others. Our functions are not
+    # replaced there, so they may be inlined as in a program.
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_compile_options(${target} PRIVATE -fno-semantic-interposition)
   else()
@@ -45,8 +46,8 @@ function(evenkeel_add_room name)
   evenkeel_export(${target} ${exported} ${component})
 endfunction()
 
-# evenkeel_export(TARGET NAME COMPONENT): other projects know the target as Evenkeel::NAME, whether they add this
-# folder or find the installed package.
+# evenkeel_export(TARGET NAME COMPONENT): gives the target the name Evenkeel::NAME in other projects, whether they add
+# this folder or find the installed package.
 function(evenkeel_export target name component)
   add_library(Evenkeel::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
@@ -58,8 +59,9 @@ function(evenkeel_export target name component)
   endif()
 endfunction()
 
-# evenkeel_package_of(COMPONENT RESULT): what to install the component with (`cmake --install --component`, packages of
-# Debian). torch has its own, since it needs libtorch. A shared library itself is the part `library`.
+# evenkeel_package_of(COMPONENT RESULT): sets RESULT to the part with which the component is installed (`cmake --install
+# --component`, Debian packages). torch has a part of its own, since it needs libtorch. A shared library itself is in
+# the part `library`.
 function(evenkeel_package_of component result)
   if(component STREQUAL "torch")
     set(${result} development_torch PARENT_SCOPE)

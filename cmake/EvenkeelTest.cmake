@@ -1,19 +1,19 @@
 # How tests are built and named.
 #
 # A test program is one CTest, so that `ctest -R plan_test` runs the program as a developer would; `--gtest_filter`
-# chooses among its cases. Each CTest has one label that says when it runs, beside those that say what it is:
+# selects its cases. Each CTest has one label for when it runs, in addition to labels for its kind:
 #
 #   quick    launch/test.sh, in minutes: every test program, MPI suites on two and four ranks
 #   full     launch/test.sh --all: other numbers of ranks and of threads, simulated nodes, packages, pages, whole jobs
-#   nightly  ctest -C nightly -L nightly: what takes hours, or downloads. CTest knows them in this configuration alone
+#   nightly  ctest -C nightly -L nightly: tests that take hours, or download. Other configurations do not have them
 #
-# The target quick_tests builds what the first of them needs.
+# The target quick_tests builds what the `quick` tests need.
 add_custom_target(quick_tests)
 
-# Tests are compiled with less optimization than the libraries under test: that takes half the time.
+# Tests are compiled with less optimization than the libraries under test, which takes half the time.
 set(EVENKEEL_TEST_COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
 
-# What sanitizers look at, access by access, takes several times as long.
+# Code under sanitizers, which check each access, takes several times as long.
 set(EVENKEEL_SERIAL_TIMEOUT 300)
 set(EVENKEEL_MPI_TIMEOUT 600)
 if(EVENKEEL_SANITIZE)
@@ -21,8 +21,8 @@ if(EVENKEEL_SANITIZE)
   set(EVENKEEL_MPI_TIMEOUT 900)
 endif()
 
-# evenkeel_add_test_program(NAME SOURCES ... LINKS ...): a program of GoogleTest, compiled as a unity build where its
-# preset asks for one, with the headers of the test libraries parsed once for all programs that link the same ones.
+# evenkeel_add_test_program(NAME SOURCES ... LINKS ...): adds a GoogleTest program, compiled as a unity build if the
+# preset asks for one. The headers of the test libraries are parsed once for all programs that link the same ones.
 function(evenkeel_add_test_program name)
   cmake_parse_arguments(TEST "MPI" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
@@ -33,7 +33,7 @@ function(evenkeel_add_test_program name)
     target_link_libraries(${name} PRIVATE Boost::mpi MPI::MPI_CXX)
   endif()
   if("Evenkeel::torch" IN_LIST TEST_LINKS)
-    # Its flags are libtorch's, which other programs do not have.
+    # Its flags are those of libtorch, which other programs do not have.
   elseif(TEST_MPI)
     evenkeel_share_test_headers(${name} mpi <boost/mpi/collectives.hpp> <boost/mpi/communicator.hpp>)
   else()
@@ -44,7 +44,7 @@ function(evenkeel_add_test_program name)
   endif()
 endfunction()
 
-# The first program of each KIND precompiles the headers, the others use what it made.
+# Shares precompiled headers. The first program of each KIND compiles them, and the others reuse them.
 function(evenkeel_share_test_headers name kind)
   if(NOT EVENKEEL_PRECOMPILED_HEADERS)
     return()
@@ -61,8 +61,8 @@ endfunction()
 
 # evenkeel_add_test(NAME SOURCES ... [LINKS ...] [SHARDS n] [PROCESSORS n])
 #
-# One serial test program. With SHARDS its cases are dealt out to so many CTests, NAME.1 and so on, which run side by
-# side. PROCESSORS is for tests that launch several ranks themselves.
+# Adds one serial test program. With SHARDS its cases are distributed over this many CTests, NAME.1 and so on, which run
+# in parallel. PROCESSORS is for tests that launch several ranks themselves.
 function(evenkeel_add_test name)
   cmake_parse_arguments(TEST "" "PROCESSORS;SHARDS" "SOURCES;LINKS" ${ARGN})
   if(NOT TEST_PROCESSORS)
@@ -87,13 +87,13 @@ endfunction()
 
 # evenkeel_add_mpi_test(NAME RANKS 1 2 ... SOURCES ... [LINKS ...] [THREADS])
 #
-# One program whose tests run on every rank, registered as NAME.r<N> for each rank count. All MPI tests come through
-# here: each has a timeout, tells CTest how many processors it takes, and launches the same way. With THREADS each also
-# runs as NAME.threads.r<N>, where all threads may call MPI.
+# Adds one program whose tests run on every rank, registered as NAME.r<N> for each number of ranks. All MPI tests use
+# this function, so that each has a timeout, declares its number of processors to CTest, and launches in the same way.
+# With THREADS, each also runs as NAME.threads.r<N>, in which all threads may call MPI.
 #
-# Ranks of one machine need none of the networks that Open MPI looks for otherwise, which takes half the time of a small
-# job. And where a rank fails, mpirun ends the others at once: it would wait for one or two seconds otherwise, and many tests
-# are of jobs that fail.
+# Ranks on one machine do not need the networks that Open MPI searches for by default, which takes half the time of a
+# small job. If a rank fails, mpirun ends the others at once instead of after one or two seconds: many tests are of jobs
+# that fail.
 set(EVENKEEL_MPIRUN ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 --mca pml ob1
                     --mca btl_base_warn_component_unused 0 --mca btl_tcp_disable_family 6
                     --mca odls_base_sigkill_timeout 0)
@@ -123,8 +123,8 @@ function(evenkeel_add_mpi_test name)
   endforeach()
 endfunction()
 
-# evenkeel_register_mpi_run(NAME WHEN RANKS COMMAND...): one CTest, quick, full or nightly, that launches COMMAND on
-# RANKS ranks.
+# evenkeel_register_mpi_run(NAME WHEN RANKS COMMAND...): registers one CTest (quick, full or nightly) that launches
+# COMMAND on RANKS ranks.
 function(evenkeel_register_mpi_run name when ranks)
   set(configurations)
   if(when STREQUAL nightly)
@@ -137,8 +137,8 @@ endfunction()
 
 # evenkeel_add_nodes_test(NAME RANKS_PER_NODE 3 3 2 COMMAND ...)
 #
-# One CTest, NAME.n3-3-2, that launches COMMAND on simulated nodes with so many ranks each. Skipped, with the reason,
-# where the machine permits no network namespaces.
+# Adds one CTest, NAME.n3-3-2, that launches COMMAND on simulated nodes with these numbers of ranks. It is skipped, with
+# the reason, if the machine does not permit network namespaces.
 set(EVENKEEL_SIMULATE_NODES ${PROJECT_SOURCE_DIR}/launch/simulate-nodes.sh)
 
 function(evenkeel_add_nodes_test name)
@@ -152,7 +152,7 @@ function(evenkeel_add_nodes_test name)
   evenkeel_set_nodes_properties(${name}.n${suffix} ${processors})
 endfunction()
 
-# evenkeel_set_nodes_properties(NAME PROCESSORS): what every CTest has that launches simulated nodes.
+# evenkeel_set_nodes_properties(NAME PROCESSORS): sets the properties of a CTest that launches simulated nodes.
 function(evenkeel_set_nodes_properties name processors)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${EVENKEEL_MPI_TIMEOUT} PROCESSORS ${processors} LABELS "nodes;full"
                        SKIP_RETURN_CODE 77 ENVIRONMENT "${EVENKEEL_MPI_ENVIRONMENT}")

@@ -1,5 +1,5 @@
-# libtorch is optional: EVENKEEL_TORCH says whether the room `torch` is built. AUTO builds it where libtorch is found;
-# a project that takes Evenkeel in asks for it. Sets EVENKEEL_TORCH_FOUND and EVENKEEL_TORCH_LIBRARIES.
+# libtorch is optional. EVENKEEL_TORCH determines whether the room `torch` is built. AUTO builds it if libtorch is
+# found; a project that includes Evenkeel must ask for it. Sets EVENKEEL_TORCH_FOUND and EVENKEEL_TORCH_LIBRARIES.
 set(evenkeel_torch_default OFF)
 if(PROJECT_IS_TOP_LEVEL)
   set(evenkeel_torch_default AUTO)
@@ -7,12 +7,12 @@ endif()
 set(EVENKEEL_TORCH ${evenkeel_torch_default} CACHE STRING "Build Evenkeel::torch: AUTO (when libtorch is found), ON or OFF")
 set_property(CACHE EVENKEEL_TORCH PROPERTY STRINGS AUTO ON OFF)
 
-# In a function, since libtorch's own search sets many variables and talks much.
+# A function, since libtorch's own search sets many variables and prints many messages.
 function(evenkeel_find_torch)
   set(EVENKEEL_TORCH_FOUND FALSE PARENT_SCOPE)
   if(EVENKEEL_TORCH STREQUAL "AUTO")
     if(EVENKEEL_SANITIZE STREQUAL "thread")
-      return()  # the thread sanitizer knows nothing of libtorch's own threads
+      return()  # the thread sanitizer does not know libtorch's own threads
     endif()
     set(required QUIET)
   elseif(EVENKEEL_TORCH)
@@ -20,7 +20,7 @@ function(evenkeel_find_torch)
   else()
     return()
   endif()
-  set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Debian 13's warns of a static library that it has no need of
+  set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Debian 13's warns about a static library that it does not need
   find_package(Torch ${required})
   unset(CMAKE_MESSAGE_LOG_LEVEL)
   if(Torch_FOUND)

@@ -1,4 +1,4 @@
-# Hiredis::Hiredis. The configurations for CMake of Debian 12 and 13 have different names.
+# Hiredis::Hiredis. The CMake configurations of Debian 12 and 13 have different names.
 find_path(Hiredis_INCLUDE_DIR hiredis/hiredis.h)
 find_library(Hiredis_LIBRARY hiredis)
 mark_as_advanced(Hiredis_INCLUDE_DIR Hiredis_LIBRARY)

@@ -1,4 +1,4 @@
-# Lmdb::Lmdb. Debian 12 ships no configuration for CMake with liblmdb.
+# Lmdb::Lmdb. Debian 12 ships liblmdb without a CMake configuration.
 find_path(Lmdb_INCLUDE_DIR lmdb.h)
 find_library(Lmdb_LIBRARY lmdb)
 mark_as_advanced(Lmdb_INCLUDE_DIR Lmdb_LIBRARY)

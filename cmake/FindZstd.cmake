@@ -1,4 +1,4 @@
-# Zstd::Zstd. Debian 12 ships no configuration for CMake with libzstd.
+# Zstd::Zstd. Debian 12 ships libzstd without a CMake configuration.
 find_path(Zstd_INCLUDE_DIR zstd.h)
 find_library(Zstd_LIBRARY zstd)
 mark_as_advanced(Zstd_INCLUDE_DIR Zstd_LIBRARY)

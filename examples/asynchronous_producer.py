@@ -1,5 +1,5 @@
-"""An asynchronous producer: many rollouts at once, each sent by a request of its own as soon as it is finished. Evenkeel's part is
-the standard library; generate() stands for your inference server's client.
+"""An asynchronous producer: many rollouts at once, each sent in a separate request as soon as it is finished.
+Evenkeel's part is the standard library; generate() represents your inference server's client.
 
     evenkeel buffer --listen 127.0.0.1:8710 --dir buffer --capacity 1GiB --group-size 4
     python3 examples/asynchronous_producer.py http://127.0.0.1:8710 --prompts 16 --group-size 4"""
@@ -12,7 +12,7 @@ import evenkeel
 
 
 async def generate(prompt, draw):
-    """(tokens, their log-probabilities); raises now and then, as servers do."""
+    """Returns (tokens, their log-probabilities). Raises an error now and then, as servers do."""
     await asyncio.sleep(draw.expovariate(50))
     if draw.random() < 0.02:
         raise ConnectionError("the server was restarted")
@@ -21,12 +21,13 @@ async def generate(prompt, draw):
 
 
 async def roll_out(producer, uid, index, prompt, draw):
-    """One rollout, sent by a thread, since the producer waits there for as long as the buffer is full or away."""
-    version = producer.version  # of the oldest token
+    """Makes one rollout and sends it from a thread, because the producer blocks while the buffer is full or
+    unavailable."""
+    version = producer.version  # version for the oldest token
     try:
         response, log_probs = await generate(prompt, draw)
     except ConnectionError as error:
-        await asyncio.to_thread(producer.abort, uid, index, str(error))  # this sample alone
+        await asyncio.to_thread(producer.abort, uid, index, str(error))  # only this sample
         return False
     await asyncio.to_thread(producer.put, {
         "uid": uid, "index": index, "version": version, "prompt_ids": prompt, "response_ids": response,
@@ -37,13 +38,13 @@ async def roll_out(producer, uid, index, prompt, draw):
 
 async def roll_out_group(producer, number, options, at_once):
     async with at_once:
-        while not await asyncio.to_thread(producer.tickets, 1):  # a group begun now would get too old
+        while not await asyncio.to_thread(producer.tickets, 1):  # a group started now would become too old
             await asyncio.sleep(0.2)
         uid, prompt = f"prompt {number}", [number, number + 1]
         draws = [random.Random(f"{options.seed} {uid} {index}") for index in range(options.group_size)]
         done = await asyncio.gather(*(roll_out(producer, uid, index, prompt, draw) for index, draw in enumerate(draws)))
         if not all(done):
-            await asyncio.to_thread(producer.close, uid)  # it is trained with those that it has
+            await asyncio.to_thread(producer.close, uid)  # it is trained with the samples that it has
         return sum(done)
 
 

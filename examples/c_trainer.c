@@ -1,11 +1,11 @@
 /* A trainer in C that embeds Evenkeel: it owns MPI and its communicator, makes fresh samples every step,
- * computes log-probs over wide micro-batches, takes them home, and updates over narrow ones. The "model" is a
- * stand-in that scores a token by its label; everything else is what a real one does.
+ * computes log-probs with large micro-batches, collects them, and updates with small ones. The "model" is a
+ * stand-in that scores a token by its label; everything else is as in a real trainer.
  *
- *   cc c_trainer.c $(pkg-config --cflags --libs evenkeel-c) -lm -o c_trainer    (-lm for exp)
+ *   cc c_trainer.c $(pkg-config --cflags --libs evenkeel-c-mpi) -lm -o c_trainer    (-lm for exp)
  *   mpirun -n 8 c_trainer */
 
-#include <evenkeel/c/evenkeel.h>
+#include <evenkeel/c/evenkeel_mpi.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const char* const configuration =
     "micro_batch: {max_tokens: 16384}\n"
     "profiles: {log_prob: {}, update: {micro_batch: {max_tokens: 4096}}}\n";
 
-/* Errors of collective calls are the same on every rank; after one of a rank alone the others must not wait.
+/* Errors of collective calls are the same on every rank; after an error on one rank, the others must not wait.
  */
 static void check(evenkeel_status status) {
   if (status == EVENKEEL_OK) return;
@@ -24,7 +24,7 @@ static void check(evenkeel_status status) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* What a rollout worker on this rank would hand over: prompts with 8 responses of very different lengths. */
+/* Samples as from a rollout worker on this rank: prompts with 8 responses of very different lengths. */
 static evenkeel_samples* generate(int rank, int64_t step) {
   int64_t ids[samples_per_rank], prompts[samples_per_rank], responses[samples_per_rank], num_tokens = 0;
   uint64_t groups[samples_per_rank];
@@ -51,7 +51,7 @@ static float log_prob_of(const evenkeel_field* labels, int64_t row) {
   return -1.0F / (float)(2 + llabs(((const int64_t*)labels->data)[row]) % 7);
 }
 
-/* The log-prob pass: each sample's log-probs come back to the rank that brought it. */
+/* The log-prob pass: each sample's log-probs return to the rank that supplied it. */
 static evenkeel_samples* collect_log_probs(const evenkeel_service* service, const evenkeel_step* pass) {
   evenkeel_results* results = NULL;
   check(evenkeel_results_create(pass, &results));
@@ -62,7 +62,7 @@ static evenkeel_samples* collect_log_probs(const evenkeel_service* service, cons
     for (int64_t row = 0; values != NULL && row < of.rows; ++row) values[row] = log_prob_of(&of, row);
     const evenkeel_field field = {
         .name = "old", .dtype = EVENKEEL_FLOAT32, .kind = EVENKEEL_RESPONSE_TOKEN, .rows = of.rows, .data = values};
-    evenkeel_results_put(results, m, &field); /* collecting tells all ranks what is wrong with it */
+    evenkeel_results_put(results, m, &field); /* errors are reported on all ranks when collecting */
     free(values);
   }
   evenkeel_samples* log_probs;
@@ -96,11 +96,14 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const char* const override = ranks % 4 == 0 ? "mesh.cp=2" : "mesh.cp=1";
   evenkeel_config* config;
+  evenkeel_ranks* connected;
   evenkeel_service* service;
   evenkeel_place place;
   check(evenkeel_config_parse(configuration, NULL, &override, 1, &config));
-  check(evenkeel_service_create(MPI_COMM_WORLD, config, &service));
+  check(evenkeel_ranks_of_mpi(MPI_COMM_WORLD, &connected));
+  check(evenkeel_service_create(connected, config, &service));
   evenkeel_config_destroy(config);
+  evenkeel_ranks_destroy(connected);
   check(evenkeel_service_get_place(service, &place));
   for (int64_t number = 0; number < steps; ++number) {
     evenkeel_samples* const samples = generate(place.rank, number);
@@ -108,7 +111,7 @@ int main(int argc, char** argv) {
     check(evenkeel_service_step(service, samples, "log_prob", &step));
     const int wide = (int)evenkeel_step_num_micro_batches(step);
     evenkeel_samples* const log_probs = collect_log_probs(service, step);
-    check(evenkeel_service_step_again(service, step, "update", log_probs)); /* tokens stay where they are */
+    check(evenkeel_service_step_again(service, step, "update", log_probs)); /* tokens are not sent again */
     const double ratio = mean_ratio(step, place.dp_size);
     if (place.rank == 0)
       printf("step %d: %d log-prob and %d update micro-batches, mean ratio %.6f\n", (int)number, wide,

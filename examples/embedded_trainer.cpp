@@ -1,6 +1,6 @@
 // A trainer that embeds Evenkeel: it owns MPI and its communicator, makes fresh samples every step, computes
-// log-probs over wide micro-batches, takes them home, and updates over narrow ones. The "model" is a stand-in
-// that scores a token by its label; everything else is what a real one does.
+// log-probs over large micro-batches, collects them, and updates over small ones. The "model" is a stand-in
+// that scores a token by its label; everything else is as in a real trainer.
 //
 //   mpirun -n 8 embedded_trainer
 
@@ -20,7 +20,8 @@ using namespace evenkeel;
 constexpr std::int64_t steps = 3;
 constexpr std::int64_t samples_per_rank = 40;
 
-/// What a rollout worker on this rank would hand over: prompts with 8 responses of very different lengths.
+/// Returns what a rollout worker on this rank might produce: prompts with 8 responses of very different
+/// lengths.
 RaggedBatch generate(int rank, std::int64_t step) {
   std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < samples_per_rank; ++i) {
@@ -35,7 +36,7 @@ RaggedBatch generate(int rank, std::int64_t step) {
   return batch;
 }
 
-/// Stands in for the model: one log-prob a row.
+/// Stands in for the model: one log-prob per row.
 std::vector<float> log_probs_of(const PackedMicroBatch& micro_batch) {
   std::vector<float> log_probs;
   for (const std::int64_t label : micro_batch.find("labels")->values<std::int64_t>())
@@ -43,7 +44,7 @@ std::vector<float> log_probs_of(const PackedMicroBatch& micro_batch) {
   return log_probs;
 }
 
-/// The log-prob pass: each sample's log-probs come back to the rank that brought it.
+/// The log-prob pass: each sample's log-probs are returned to the rank that supplied the sample.
 RaggedBatch collect_log_probs(const DataService& service, const Step& pass) {
   StepResults results(pass.micro_batches.size());
   for (std::size_t m = 0; m < pass.micro_batches.size(); ++m) {
@@ -53,7 +54,7 @@ RaggedBatch collect_log_probs(const DataService& service, const Step& pass) {
   return service.collect(pass, results);
 }
 
-/// The update pass: the mean PPO ratio over all loss tokens, weighted as the loss is. It is 1 before the
+/// The update pass: the mean PPO ratio over all loss tokens, weighted as in the loss. It is 1 before the
 /// first optimizer step. `scale` undoes the trainer's own mean over DP ranks.
 double mean_ratio(const DataService& service, const Step& pass) {
   double sum = 0;
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
                     static_cast<long long>(step), wide, pass.micro_batches.size(), ratio);
     }
   } catch (const Error& error) {
-    // Every rank throws the same error, so one of them reports it and all leave together.
+    // Every rank throws the same error, so one of them reports it and all exit together.
     if (trainers.rank() == 0) std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }

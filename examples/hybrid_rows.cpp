@@ -1,6 +1,6 @@
-// Rows in the cut that a recurrent layer needs: tokens come in zigzag, as attention wants them, move to the
-// flat cut over MPI, and each rank continues the sequences that the rank before it began. The "layer" adds up
-// the tokens of a sequence so far; afterwards the sums are back in zigzag, beside their tokens.
+// Rows in the cut that a recurrent layer needs: tokens are in zigzag, as attention needs them, and are moved
+// to the flat cut over MPI; each rank continues the sequences that the previous rank began. The "layer" adds
+// up the tokens of a sequence so far; afterwards, the sums are moved back to zigzag, next to their tokens.
 //
 //   mpirun -n 4 hybrid_rows
 
@@ -22,7 +22,7 @@ using namespace evenkeel;
 using Values = std::vector<std::int64_t>;
 using Route = RowRoute<std::int32_t>;
 
-/// What a rollout worker on this rank would hand over. Token t of a sample is t + 1.
+/// Returns what a rollout worker on this rank might produce. Token t of a sample is t + 1.
 RaggedBatch generate(int rank) {
   std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < 12; ++i)
@@ -56,8 +56,8 @@ Values moved(MPI_Comm group, const Route& route, std::span<const std::int64_t> r
   return landed;
 }
 
-/// Collective over the group: adds up the tokens of each run of rows, one rank after the other. In the flat
-/// cut only the first run of a rank continues a sequence, that of the last run on the rank before.
+/// Collective over the group: adds up the tokens of each run of rows, one rank after another. In the flat
+/// cut, only the first run of a rank continues a sequence, from the last run on the previous rank.
 void add_up(MPI_Comm group, const std::vector<SequenceRun>& runs, Values& rows) {
   int rank = 0;
   int size = 1;
@@ -73,7 +73,7 @@ void add_up(MPI_Comm group, const std::vector<SequenceRun>& runs, Values& rows) 
   if (rank + 1 < size) MPI_Send(&state, 1, MPI_INT64_T, rank + 1, 0, group);
 }
 
-/// How many true rows have the sum 1 + 2 + ... of the tokens before them and their own.
+/// Returns the number of true rows that contain the sum 1 + 2 + ... of the tokens up to their own.
 std::int64_t right_rows(const PackedMicroBatch& m, const Values& sums) {
   std::int64_t right = 0;
   for (const PackedRun& run : packed_runs(m.layout, m.cp_rank)) {

@@ -13,7 +13,8 @@ import evenkeel
 
 
 def job():
-    """The job's ranks, and what sums a tensor over them: torch.distributed's where its launcher has set them, else MPI's."""
+    """The job's ranks, and a function that sums a tensor over them: with torch.distributed if its launcher has set it
+    up, otherwise with MPI."""
     if "RANK" in os.environ:
         torch.distributed.init_process_group("gloo")
         return torch.distributed.group.WORLD, torch.distributed.all_reduce
@@ -23,7 +24,7 @@ def job():
 
 
 def loss_of(model, micro_batch):
-    """The micro-batch's part of the loss of the whole batch: whatever it was balanced and packed like."""
+    """The micro-batch's part of the loss of the whole batch, independent of how the batch was balanced and packed."""
     logits = model(micro_batch["input_ids"] % 256)
     losses = torch.nn.functional.cross_entropy(logits, micro_batch["labels"].clamp(min=0) % 256, reduction="none")
     micro_batch.put("losses", losses.detach(), kind="response_token")

@@ -1,4 +1,4 @@
-// Three samples that share prefixes, laid out as a tree: what a trainer is handed, printed. Needs no MPI.
+// Three samples that share prefixes, laid out as a tree: prints what a trainer gets. Does not need MPI.
 #include <cstdint>
 #include <cstdio>
 #include <span>
@@ -29,7 +29,7 @@ void print_mask(const AncestorIntervals& rows) {
   }
 }
 
-/// The mask above as kernels take it.
+/// Prints the mask above in the forms that kernels take.
 void print_kernel_masks(const evenkeel::PackedTreeLayout& layout) {
   using Kind = evenkeel::AttentionSlice::Kind;
   constexpr auto order = evenkeel::KeyOrder::packed;

@@ -1,5 +1,5 @@
-// A trainer whose samples come from the sources that a configuration names: it trains on one step while the
-// next is made.
+// A trainer whose samples come from the sources in a configuration: it trains on one step while the next one
+// is made.
 //
 //   mpirun -n 4 streaming_trainer job.yaml
 

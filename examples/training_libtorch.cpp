@@ -1,6 +1,6 @@
-// The proof of docs/training.md in C++: a small model of libtorch is trained over Evenkeel, data-parallel and
-// context-parallel, and on rank 0 beside it plainly, in one padded batch. Losses and gradients of every step
-// must be equal.
+// The proof of docs/training.md in C++: a small libtorch model is trained with Evenkeel, data-parallel and
+// context-parallel, and also on rank 0 alone, in one padded batch. Losses and gradients of every step must be
+// equal.
 //
 //   mpirun -n 4 training_libtorch
 
@@ -28,7 +28,7 @@ constexpr std::int64_t width = 16;
 constexpr std::int64_t layers = 2;
 constexpr std::int64_t longest = 128;
 
-/// All samples of a step, which every rank can make: mean of the losses of all response tokens.
+/// All samples of a step, which every rank can make. The loss is the mean over all response tokens.
 struct Samples {
   std::vector<SampleShape> shapes;
   std::vector<std::vector<std::int64_t>> tokens;
@@ -49,7 +49,7 @@ Samples samples_of(std::int64_t step) {
   return samples;
 }
 
-/// Those that this rank brings.
+/// Returns the samples that this rank supplies.
 RaggedBatch share_of(const Samples& samples, int rank, int ranks) {
   std::vector<SampleShape> shapes;
   std::vector<std::int64_t> rows;
@@ -65,7 +65,7 @@ RaggedBatch share_of(const Samples& samples, int rank, int ranks) {
   return batch;
 }
 
-/// Parameters, and everything but attention, which is handed in: attend(q, k, v).
+/// Parameters, and everything except attention, which is passed in: attend(q, k, v).
 struct Model {
   std::vector<at::Tensor> parameters;
 
@@ -116,7 +116,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return scores.masked_fill(~sees, -1e30).softmax(-1).matmul(v);
 }
 
-/// All CP ranks' rows, one rank after the other; gradients are summed on the way back.
+/// Returns the rows of all CP ranks, one rank after another; gradients are summed on the way back.
 struct GatherRows : torch::autograd::Function<GatherRows> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const boost::mpi::communicator& cp) {
@@ -155,7 +155,7 @@ at::Tensor weights_of(const MicroBatch& micro_batch) {
   return weights;
 }
 
-/// This rank's part of the loss.
+/// Returns this rank's part of the loss.
 at::Tensor loss_of(const Model& model, const MicroBatch& micro_batch, const boost::mpi::communicator& cp) {
   const PackedMicroBatch& batch = micro_batch.tensors;
   const PackedLayout& layout = batch.layout;
@@ -180,7 +180,7 @@ at::Tensor loss_of(const Model& model, const MicroBatch& micro_batch, const boos
   return -(weights_of(micro_batch) * log_probs.gather(-1, labels).squeeze(-1)).sum() * micro_batch.loss.scale;
 }
 
-/// The same of one padded batch, which knows nothing of Evenkeel: the mean over all response tokens.
+/// Returns the same loss for one padded batch, without Evenkeel: the mean over all response tokens.
 at::Tensor plain_loss(const Model& model, const Samples& samples) {
   const auto count = static_cast<std::int64_t>(samples.shapes.size());
   at::Tensor tokens = at::zeros({count, longest}, at::kLong);
@@ -202,7 +202,8 @@ at::Tensor plain_loss(const Model& model, const Samples& samples) {
   return (losses * predicts).sum() / predicts.sum();
 }
 
-/// Trains both; returns the largest relative distance of losses and gradients, which rank 0 alone knows.
+/// Trains both; returns the largest relative difference of losses and gradients, which is known only on rank
+/// 0.
 double train(const boost::mpi::communicator& world) {
   Config config;
   config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;

@@ -13,10 +13,10 @@
 namespace evenkeel::bench {
 namespace {
 
-/// What the exchange moves, moved by one MPI_Alltoallv between two buffers that are there already.
+/// Moves the same bytes as the exchange with one MPI_Alltoallv between two existing buffers.
 class PlainAlltoallv {
  public:
-  /// Collective. `bytes_from[r]` comes from rank r.
+  /// Collective. `bytes_from[r]` is received from rank r.
   PlainAlltoallv(const boost::mpi::communicator& world, std::span<const std::int64_t> bytes_from)
       : world_(world) {
     for (const std::int64_t bytes : bytes_from) from_.push_back(narrow<int>(bytes, "bytes from a rank"));

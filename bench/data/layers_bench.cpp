@@ -29,7 +29,7 @@ constexpr std::int64_t num_experts = 128;
 constexpr std::int64_t expert_bytes =
     num_layers * experts_per_token * static_cast<std::int64_t>(sizeof(std::int16_t));
 
-// Of pictures: two frames of 14 x 14 pixels of three colours each, four of them a token.
+// Size of a picture: two frames of 14 x 14 pixels with three colors each; four patches per token.
 constexpr LogNormal sample_patches{4.7, 1.0, 4, 4096};
 constexpr const char* patches_field = "patches";
 constexpr std::int64_t patch_elements = 1176;
@@ -44,7 +44,7 @@ MeshSettings mesh_over(int ranks) {
   return mesh;
 }
 
-/// Routed experts of a MoE model, of samples that fill about so many bytes.
+/// Returns samples with routed experts of a MoE model, with a total size of about this many bytes.
 RaggedBatch experts_of(int rank, const TransferOptions& options) {
   LogNormal distribution = sample_lengths;
   distribution.max = std::min(distribution.max, options.cap);
@@ -70,8 +70,8 @@ RaggedBatch experts_of(int rank, const TransferOptions& options) {
   return batch;
 }
 
-/// Patches of images, a sample's own number of them, with a token for each four and some text: samples that
-/// fill about so many bytes, every fifth without an image.
+/// Returns samples with patches of images and some text, with a total size of about this many bytes. Each
+/// sample has its own number of patches, with one token per four patches; every fifth sample has no image.
 RaggedBatch patches_of(int rank, const TransferOptions& options) {
   LogNormal distribution = sample_patches;
   distribution.max = std::min(distribution.max, patches_per_token * (options.cap - text_tokens));
@@ -100,22 +100,22 @@ RaggedBatch patches_of(int rank, const TransferOptions& options) {
   return batch;
 }
 
-/// One way to hand a field out.
+/// A way to deliver a field.
 struct FieldWay {
   std::string name;
   std::string field;
   MeshSettings mesh;
-  std::optional<FieldSettings> settings;  ///< none: to the last stage, whole
+  std::optional<FieldSettings> settings;  ///< if unset, the whole field goes to the last stage
 };
 
-/// Steps of one way.
+/// Makes the steps for one way.
 class FieldJob {
  public:
   FieldJob(const boost::mpi::communicator& world, const TransferOptions& options, const FieldWay& way)
       : world_(world), field_(way.field), service_(world, config_for(options, way)) {}
 
-  /// Seconds that samples take on this rank from where they are to tensors, but for planning: looking through
-  /// integers that are narrowed counts.
+  /// Returns the seconds from having samples to having their tensors on this rank, excluding planning.
+  /// Scanning integers to be narrowed is included.
   double run(const RaggedBatch& samples) {
     RaggedBatch mine = samples;
     world_.barrier();
@@ -127,7 +127,7 @@ class FieldJob {
     return step.seconds.gather + step.seconds.exchange + step.seconds.pack;
   }
 
-  /// Bytes of the field that all ranks got in the last step. Collective.
+  /// Returns the bytes of the field that all ranks received in the last step. Collective.
   [[nodiscard]] std::int64_t bytes_on_all_ranks() const {
     return boost::mpi::all_reduce(world_, received_, std::plus<std::int64_t>());
   }
@@ -161,12 +161,12 @@ std::vector<FieldWay> layers_ways(int ranks) {
           {"layers, narrow, handed out so", experts_field, mesh, narrow}};
 }
 
-/// Every rank is a DP rank, and gets the rows of its samples.
+/// Every rank is a DP rank and gets the rows of its samples.
 std::vector<FieldWay> rows_ways() {
   return {{"rows, whole", patches_field, MeshSettings{}, std::nullopt}};
 }
 
-/// Collective. `bytes` are those of the field that this rank brings; the table is rank 0's.
+/// Collective. `bytes` is the size of the field supplied by this rank; rank 0 gets the table.
 Table race_ways(const boost::mpi::communicator& world, const TransferOptions& options,
                 const RaggedBatch& samples, std::int64_t bytes, std::span<const FieldWay> ways, Table table) {
   const std::int64_t total = boost::mpi::all_reduce(world, bytes, std::plus<std::int64_t>());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "base/narrow.hpp"
 #include "bench/benchmarks.hpp"
@@ -15,9 +16,9 @@
 #include "bench/python.hpp"
 #include "bench/python_scripts.hpp"
 #include "evenkeel/pack/padded.hpp"
+#include "evenkeel/pack/prefix/layout.hpp"
 #include "pack/derived_fields.hpp"
 #include "pack/pack_rows.hpp"
-#include "pack/prefix/tensors.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -28,8 +29,9 @@ using Lengths = std::vector<std::int64_t>;
 constexpr LogNormal one_batch{7.5, 1.0, 1, 8192};
 constexpr std::int64_t responses_in_group = 8;
 
-/// Equal buffers of which each call takes the next: of many it finds its data in memory and not in a cache,
-/// of one as much of it in caches as they hold. They begin at a page, where memcpy is at its best.
+/// Sets of equal buffers; each call uses the next set. With many sets, a call finds its data in memory and
+/// not in a cache; with one set, it finds as much of it in caches as they can hold. Buffers begin at a page
+/// boundary, where memcpy is fastest.
 class Buffers {
  public:
   Buffers(std::size_t count, std::size_t bytes) : bytes_(bytes), buffers_(count, Bytes(bytes + page)) {
@@ -50,7 +52,7 @@ class Buffers {
   std::vector<Bytes> buffers_;
 };
 
-/// Enough sets that the others push one out of the largest cache before its turn comes again.
+/// Enough sets to evict a set from the largest cache before it is used again.
 std::size_t sets_for(std::size_t bytes) {
   const auto cache = static_cast<std::size_t>(largest_cache(this_machine()));
   return std::clamp<std::size_t>(4 * cache / std::max<std::size_t>(bytes, 1) + 1, 3, 16);
@@ -119,7 +121,7 @@ class PackBenchmark {
     return buffer.first(ragged_bytes_);
   }
 
-  /// Packing and cutting are undone exactly, before any time is taken.
+  /// Checks that packing and cutting can be undone exactly before measuring times.
   void check() {
     const std::span<std::byte> source = ragged_of(sources_[0]);
     Bytes packed(ragged_bytes_);
@@ -178,7 +180,7 @@ class PackBenchmark {
     };
   }
 
-  /// [batch, seq] tensors padded on the right, and back.
+  /// Pads [batch, seq] tensors on the right, and removes the padding.
   [[nodiscard]] Table padded() {
     const std::int64_t seq = std::ranges::max(lengths_);
     const TokenPlaces places(lengths_, seq, PaddingSide::right);
@@ -211,7 +213,7 @@ class PackBenchmark {
                         std::vector<Yardstick>{{ragged}, {ragged}, {written, 2}, {written, 2}, {written, 2}});
   }
 
-  /// Shared prefixes: groups of `responses_in_group` sequences whose first member's length is the prefix too.
+  /// Shared prefixes: groups of `responses_in_group` sequences; the prefix is as long as the first sequence.
   [[nodiscard]] Table grouped() {
     std::vector<std::vector<std::int64_t>> groups;
     for (std::size_t first = 0; first + responses_in_group <= lengths_.size(); first += responses_in_group) {
@@ -236,14 +238,25 @@ class PackBenchmark {
     const std::vector<Case> cases{
         {"memcpy of the grouped tensor",
          [&](std::size_t i) { std::memcpy(together[i].data(), together[i + 1].data(), grouped_bytes); }},
-        {"group", [&](std::size_t i) { group(layout, format, prefixes[i], suffixes[i], {}, together[i]); }},
+        {"group",
+         [&](std::size_t i) {
+           move_tokens(layout.prefix().target, layout.prefix().source, format, prefixes[i], together[i]);
+           move_tokens(layout.suffix().target, layout.suffix().source, format, suffixes[i], together[i]);
+           fill_padding(layout.grouped(), format, {}, together[i]);
+         }},
         {"memcpy of prefixes and suffixes",
          [&](std::size_t i) {
            std::memcpy(prefixes[i].data(), prefixes[i + 1].data(), prefix_bytes);
            std::memcpy(suffixes[i].data(), suffixes[i + 1].data(), suffix_bytes);
          }},
         {"ungroup",
-         [&](std::size_t i) { ungroup(layout, format, together[i], {}, prefixes[i], suffixes[i]); }},
+         [&](std::size_t i) {
+           for (const auto& [map, target] :
+                {std::pair{&layout.prefix(), prefixes[i]}, std::pair{&layout.suffix(), suffixes[i]}}) {
+             move_tokens(map->source, map->target, format, together[i], target);
+             fill_padding(map->target, format, {}, target);
+           }
+         }},
     };
     const std::vector<Samples> samples = measure_in_turn(cases, options_.rounds / 2 + 1);
     const std::int64_t joined = as_int(grouped_bytes);
@@ -252,7 +265,7 @@ class PackBenchmark {
                         std::vector<Yardstick>{{joined}, {joined}, {apart, 2}, {apart, 2}});
   }
 
-  /// What is computed from tokens and lengths, for one CP rank.
+  /// Fields derived from tokens and lengths, for one CP rank.
   [[nodiscard]] Table derived() {
     const auto rows = static_cast<std::size_t>(cut_.local_rows());
     const std::size_t sets = sets_for(rows * sizeof(std::int64_t));

@@ -1,4 +1,4 @@
-"""Times the PyTorch loops that packing replaces, sequence by sequence, on the lengths it is given."""
+"""Times the PyTorch loops that packing replaces, sequence by sequence, on the given lengths."""
 import json
 import sys
 import time

@@ -33,8 +33,8 @@ constexpr std::int64_t sample_sizes[] = {std::int64_t{4} << 10, std::int64_t{32}
                                          std::int64_t{256} << 10};
 constexpr std::int64_t block_bytes = std::int64_t{1} << 20;
 
-/// Random tokens of five digits, as text with commas. Every sample is a part of it, so that none is like the
-/// one before, which a disk might notice.
+/// Random tokens of five digits, as text with commas. Every sample is a part of this text, so consecutive
+/// samples differ, since a disk might detect repetitions.
 std::string token_text() {
   std::mt19937_64 random(7);
   std::string text;
@@ -43,7 +43,7 @@ std::string token_text() {
   return text;
 }
 
-/// The part of `all` for a sample: `size` elements, from a multiple of `step` on.
+/// Returns the part of `all` for a sample: `size` elements, starting at a multiple of `step`.
 template <typename List>
 auto part_of(const List& all, std::int64_t sample, std::int64_t size, std::int64_t step) {
   const std::int64_t starts = (std::ssize(all) - size) / step;
@@ -92,7 +92,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() { ::close(number_); }
 
-  /// Takes the file out of the system's cache. What is not on the disk yet would stay there.
+  /// Evicts the file from the system's cache. Data that has not been written to the disk would remain there.
   void drop_from_cache() const {
     if (::fsync(number_) != 0) throw system_error(path_, "cannot be written to the disk", errno);
 #ifdef POSIX_FADV_DONTNEED
@@ -108,7 +108,7 @@ class Descriptor {
   int number_;
 };
 
-/// Bytes that this process has made the system read from disks.
+/// Returns the bytes that this process has caused the system to read from disks.
 std::int64_t bytes_from_disk() {
   std::ifstream io("/proc/self/io");
   std::string key;
@@ -121,13 +121,13 @@ std::int64_t bytes_from_disk() {
 struct Format {
   const char* name;
   SourceKind kind;
-  const char* data_ending;  ///< of the file that has the samples
+  const char* data_ending;  ///< extension of the file that contains the samples
   void (*write)(const fs::path&, std::int64_t, std::int64_t);
 };
 constexpr Format formats[] = {{"jsonl", SourceKind::jsonl, "", write_lines},
                               {"megatron", SourceKind::megatron, ".bin", write_dataset}};
 
-/// One format and size of samples: a file of its own, read in different orders.
+/// One format and size of samples: a separate file, read in different orders.
 class ReadJob {
  public:
   ReadJob(const boost::mpi::communicator& world, const fs::path& folder, const Format& format,
@@ -152,7 +152,7 @@ class ReadJob {
 
   [[nodiscard]] std::int64_t file_bytes() const noexcept { return file_bytes_; }
 
-  /// Collective: all of the file in blocks, each rank a part, with nothing made of them.
+  /// Collective: reads the whole file in blocks, each rank a part, without processing the data.
   void read_blocks() const {
     const InputFile file(data_);
     ByteRange mine = split_bytes(file.size(), world_.size())[static_cast<std::size_t>(world_.rank())];
@@ -163,7 +163,8 @@ class ReadJob {
     }
   }
 
-  /// Collective: every step of an epoch, one after the other; ranks end each together, as jobs do.
+  /// Collective: reads every step of an epoch, one after another; ranks wait for each other after each step,
+  /// as in jobs.
   void read_steps(bool shuffled) {
     SampleStream& stream = streams_[shuffled ? 1 : 0];
     for (std::int64_t step = 0; step < stream.num_steps(); ++step) {
@@ -172,8 +173,8 @@ class ReadJob {
     }
   }
 
-  /// Collective: seconds from the first rank's start to the last one's end, the file not being cached, and
-  /// bytes read from disks, over all ranks.
+  /// Collective: returns the seconds from the first rank's start to the last one's end, with the file not in
+  /// the cache, and the bytes read from disks, over all ranks.
   std::pair<double, std::int64_t> measure(const std::function<void()>& work) const {
     together(world_, [&] { descriptor_->drop_from_cache(); });
     const std::int64_t before = bytes_from_disk();

@@ -49,7 +49,7 @@ void add_routes(const PackOptions& options, Report& report) {
       {"int32", [&](std::size_t) {
          narrow_rows = row_route(layout, RowCut::zigzag, RowCut::contiguous, member, std::move(narrow_rows));
        }}};
-  // Pages that come from the operating system and go back to it take the caches of the others.
+  // Allocating and freeing pages of the operating system evicts other data from the caches.
   const std::vector<Case> alone{{"int64, in fresh memory", [&](std::size_t) {
                                    fresh = row_route(layout, RowCut::zigzag, RowCut::contiguous, member);
                                  }}};

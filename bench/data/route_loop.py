@@ -1,5 +1,5 @@
-"""Times loops in PyTorch that build one rank's route from a zigzag to a contiguous cut, on the lengths it is given, and
-answers with what they built."""
+"""Times loops in PyTorch that build one rank's route from a zigzag to a contiguous cut, on the given lengths, and
+prints the results."""
 import json
 import sys
 import time
@@ -24,7 +24,7 @@ def by_chunks(lengths, cp, rank):
 
 
 def by_owners(lengths, cp, rank):
-    """Row by row: what a rank has of each sequence in one cut, and who has these rows in the other."""
+    """Row by row: a rank's rows of each sequence in one split, and the ranks that have these rows in the other."""
     send, receive = [[] for _ in range(cp)], [[] for _ in range(cp)]
     start = 0
     for length in lengths:

@@ -9,9 +9,9 @@
 
 #include "bench/measurement.hpp"
 #include "bench/plan/lengths.hpp"
+#include "exchange/gather/broadcast_assignment.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
-#include "exchange/gather/told_assignment.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -58,7 +58,7 @@ TransferJob::TransferJob(const boost::mpi::communicator& world, const TransferOp
       samples_per_rank_(options.samples == 0 ? 64
                                              : std::max<std::int64_t>(options.samples / world.size(), 1)),
       mine_(made_up_samples(world.rank(), samples_per_rank_, options.cap)) {
-  // Every rank's rows have the width that fits the rank with the most tokens.
+  // Rows have the width for which the rank with the most tokens holds the requested bytes.
   const auto most_tokens =
       boost::mpi::all_reduce(world, mine_.num_tokens(), boost::mpi::maximum<std::int64_t>());
   const std::int64_t width = std::max<std::int64_t>(options.bytes / most_tokens - 8, 0);

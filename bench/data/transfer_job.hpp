@@ -9,11 +9,11 @@
 
 namespace evenkeel::bench {
 
-/// A step on one rank, as far as benchmarks look at it.
+/// The properties of a step on one rank that benchmarks use.
 struct TimedStep {
   PhaseSeconds phases;
-  double seconds = 0;                    ///< all of it, by the clock around it
-  std::vector<std::int64_t> bytes_from;  ///< payload received from each rank, itself included
+  double seconds = 0;                    ///< total time of the step
+  std::vector<std::int64_t> bytes_from;  ///< payload received from each rank, including this one
   std::int64_t micro_batches = 0;
 };
 
@@ -21,34 +21,34 @@ struct NamedPath {
   const char* name;
   ExchangeSettings exchange;
 };
-/// Every way to exchange there is; those that only differ between nodes last.
+/// Returns all ways to exchange; those that differ only between nodes come last.
 [[nodiscard]] std::span<const NamedPath> exchange_paths(bool several_nodes);
 
-/// Samples with tokens and one wide field, so that every rank holds about the bytes that were asked for. The
-/// service for benchmarks of moving bytes.
+/// Samples with tokens and one wide field, sized so that every rank holds about the requested number of
+/// bytes, and a service for benchmarks that move them.
 class TransferJob {
  public:
   /// Collective over `world`, which must outlive it.
   TransferJob(const boost::mpi::communicator& world, const TransferOptions& options);
 
-  /// Collective: one step over all samples, exchanged so, which all ranks begin together.
+  /// Collective: one step over all samples, exchanged in this way; all ranks begin together.
   [[nodiscard]] TimedStep step(const ExchangeSettings& exchange = {});
 
-  /// Collective: seconds that everything before the exchange takes this rank when nothing follows, all ranks
-  /// beginning together. In a step the first ranks through go on, and where ranks outnumber cores the others
-  /// then wait for a turn, which no phase of theirs can be blamed for.
+  /// Collective: returns the seconds that this rank spends on everything before the exchange; all ranks begin
+  /// together. In a real step, the first ranks to finish this part continue, and if
+  /// there are more ranks than cores, the others wait for a core, which cannot be attributed to their phases.
   [[nodiscard]] double seconds_to_plan();
 
-  /// Collective: `steps` steps over all samples, `depth` of them made ahead. Reading is one copy of this
-  /// rank's samples. The job must outlive it.
+  /// Collective: makes `steps` steps over all samples, `depth` of them ahead. Reading is one copy of this
+  /// rank's samples. This object must outlive the result.
   [[nodiscard]] DataService service_ahead(std::int64_t depth) const;
-  /// The samples that this rank brings to each step.
+  /// Returns the samples that this rank supplies for each step.
   [[nodiscard]] const RaggedBatch& mine() const noexcept { return mine_; }
 
-  /// Whether ranks of different nodes take part.
+  /// Returns whether ranks of different nodes take part.
   [[nodiscard]] bool has_several_nodes() const noexcept { return node_.size() < world_.size(); }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return samples_per_rank_ * world_.size(); }
-  /// Of this rank's samples.
+  /// Returns the size of this rank's samples.
   [[nodiscard]] std::int64_t payload_bytes() const noexcept;
   [[nodiscard]] std::size_t bytes_per_token() const noexcept { return bytes_per_token_; }
   [[nodiscard]] std::int64_t tokens() const noexcept { return mine_.num_tokens(); }
@@ -65,7 +65,7 @@ class TransferJob {
   std::vector<std::pair<ExchangeSettings, DataService>> services_;
 };
 
-/// Collective: every rank's values at rank 0, a list a rank; nothing elsewhere.
+/// Collective: returns every rank's values on rank 0, one list per rank; empty on other ranks.
 [[nodiscard]] std::vector<std::vector<double>> at_first_rank(const boost::mpi::communicator& world,
                                                              const std::vector<double>& mine);
 

@@ -33,7 +33,7 @@ std::int64_t fullest(const Partition& partition, const Batch& batch) {
   return std::ranges::max(group_sums(partition, batch.tokens));
 }
 
-/// ceil(tokens / cap): the count that is enough only if the samples fill every micro-batch.
+/// Returns ceil(tokens / cap): a count that suffices only if the samples fill every micro-batch.
 std::int64_t counted_by_sum(const Batch& batch, std::int64_t cap) {
   const std::int64_t tokens = std::accumulate(batch.tokens.begin(), batch.tokens.end(), std::int64_t{0});
   return (tokens + cap - 1) / cap;
@@ -59,8 +59,8 @@ Partition planned(const Batch& batch, std::int64_t cap) {
   return partition_under_limits(batch.costs, batch.tokens, {cap}, count.needed);
 }
 
-/// Lengths as the standard library draws them: which ones is its own choice. libstdc++'s are those on which
-/// first-fit-decreasing takes 23.425 micro-batches of 32768 tokens on average.
+/// Draws lengths with the standard library, whose implementation determines them. With libstdc++, these are
+/// the lengths for which first-fit-decreasing needs 23.425 micro-batches of 32768 tokens on average.
 std::vector<std::int64_t> library_lengths(std::size_t n, std::uint64_t seed, std::int64_t cap) {
   std::mt19937_64 engine(seed);
   std::lognormal_distribution<double> distribution(7.5, 1.0);
@@ -88,13 +88,13 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// What a method did with all batches.
+/// The results of a method over all batches.
 struct CappedOutcome {
-  int broken = 0;         ///< batches with a micro-batch above the cap
-  double worst_fill = 0;  ///< the fullest micro-batch of all, over the cap
+  int broken = 0;         ///< number of batches with a micro-batch above the cap
+  double worst_fill = 0;  ///< size of the largest micro-batch, relative to the cap
   std::vector<double> counts;
   std::vector<double> spreads;  ///< largest cost over the mean
-  std::vector<double> least;    ///< what no partition into as many groups is below
+  std::vector<double> least;    ///< lower bound over all partitions into the same number of groups
   std::vector<double> seconds;
 };
 

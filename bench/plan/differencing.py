@@ -37,7 +37,7 @@ class Subset:
 
 
 class Arrangement:
-    """k subsets in falling order, and its place in the heap."""
+    """k subsets in descending order, and the sort key in the heap."""
 
     def __init__(self, run, k):
         self.subsets = [Subset() for _ in range(k)]
@@ -74,7 +74,7 @@ def partition_plainly(costs, k, equal):
 
 
 class State:
-    """k sets in falling order, and its place in the heap: the tuned form."""
+    """k sets in descending order, and the sort key in the heap: the tuned version."""
 
     def __init__(self, sets):
         self.sets = sorted(sets, reverse=True)
@@ -86,7 +86,7 @@ class State:
         return self.sets[0] > other.sets[0]
 
     def merged(self, other):
-        """The heaviest with the lightest, and so on."""
+        """Combines the heaviest set with the lightest, and so on."""
         return State([(a[0] + b[0], a[1] + b[1], a[2] + b[2])
                       for a, b in zip(self.sets, reversed(other.sets))])
 
@@ -108,7 +108,7 @@ def partition_tuned(costs, k, equal):
 
 
 def timed(partition, case):
-    """The median of the rounds, and what they found."""
+    """The median over the rounds, and the sums found."""
     seconds = []
     for _ in range(case["rounds"]):
         start = time.perf_counter()

@@ -22,7 +22,7 @@ struct DrawnSamples {
   std::vector<Cost> costs;
 };
 
-/// As many as leave half a micro-batch of each rank free: 16 are needed, and enough.
+/// Number of micro-batches that leaves half a micro-batch of each rank free: 16 are needed, and sufficient.
 DrawnSamples samples_for(std::int64_t cap, std::uint64_t seed) {
   constexpr std::size_t plenty = 1U << 16U;
   const CostModel model = CostModel::flops_7b();
@@ -38,7 +38,7 @@ DrawnSamples samples_for(std::int64_t cap, std::uint64_t seed) {
   return samples;
 }
 
-/// Costs of every rank's micro-batches in order, and how many of these hold more tokens than the cap.
+/// Costs of every rank's micro-batches in order, and how many of these contain more tokens than the cap.
 struct Layout {
   std::vector<std::vector<Cost>> costs;
   std::int64_t above_cap = 0;
@@ -48,7 +48,7 @@ std::int64_t count_above(std::span<const std::int64_t> tokens, std::int64_t cap)
   return std::ranges::count_if(tokens, [&](std::int64_t sum) { return sum > cap; });
 }
 
-/// Costliest micro-batch first, as far as differencing goes.
+/// Differencing over rows, then over columns, costliest micro-batch first.
 Layout differenced_twice(const DrawnSamples& samples, std::int64_t cap) {
   Layout layout;
   const Partition ranks = karmarkar_karp(samples.costs, drawn_shape.rows);
@@ -74,19 +74,19 @@ Layout layout_of(const Partition& grid, const DrawnSamples& samples, std::int64_
   return layout;
 }
 
-/// The most a micro-batch can cost whose longest sample has `longest` tokens, for costs that grow ever
-/// faster: as many such samples as fit, and one that fills it up.
-double most_cost(std::int64_t longest, std::int64_t cap) {
+/// Returns the maximum cost of a micro-batch whose longest sample has `longest` tokens, for costs that grow
+/// superlinearly: the maximum number of such samples that fit, and one that fills it up.
+double max_cost(std::int64_t longest, std::int64_t cap) {
   const CostModel model = CostModel::flops_7b();
   const std::int64_t whole = cap / longest;
   return static_cast<double>(whole) * static_cast<double>(model(longest)) +
          static_cast<double>(model(cap % longest));
 }
 
-/// No layout under the cap waits for less at the micro-batches. The first t columns are as dear as the
-/// costliest samples that cannot share a micro-batch make them; they take no more work than micro-batches
-/// with the longest samples can; all columns together are at least as dear as the work that is left for the
-/// others.
+/// Returns a lower bound on the cost of any layout under the cap if ranks meet at the micro-batches. The
+/// first t columns cost at least as much as the costliest samples that cannot share a micro-batch, and do at
+/// most the work of micro-batches with the longest samples. All columns together cost at least as much as the
+/// work that is left for the others.
 double least_waiting(const DrawnSamples& samples, std::int64_t cap) {
   std::vector<std::int64_t> longest = samples.tokens;
   std::ranges::sort(longest, std::ranges::greater{});
@@ -99,13 +99,13 @@ double least_waiting(const DrawnSamples& samples, std::int64_t cap) {
   for (std::size_t first = 0; first + rows <= longest.size(); first += rows) {
     if (first > 0 && 2 * longest[first] <= cap) break;
     peaks += static_cast<double>(model(longest[first]));
-    for (std::size_t i = first; i < first + rows; ++i) taken += most_cost(longest[i], cap);
+    for (std::size_t i = first; i < first + rows; ++i) taken += max_cost(longest[i], cap);
     least = std::max(least, peaks + (work - taken) / static_cast<double>(rows));
   }
   return 1 - work / static_cast<double>(rows) / least;
 }
 
-/// One entry a seed.
+/// One entry per seed.
 struct GridOutcome {
   std::vector<double> samples, once_twice, every_twice, above_twice, once, every, ratio, least, seconds;
 };

@@ -4,7 +4,7 @@
 
 namespace evenkeel::bench {
 
-/// What ranks wait for where they meet at every micro-batch: made-up samples laid out as a grid, and by
+/// How long ranks wait if they meet at every micro-batch: synthetic samples laid out as a grid, compared with
 /// differencing over DP ranks, then over each rank's micro-batches.
 [[nodiscard]] Table waiting_of_grids(const PlanOptions& options);
 

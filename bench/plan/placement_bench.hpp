@@ -4,8 +4,8 @@
 
 namespace evenkeel::bench {
 
-/// Tokens that change ranks when parts go to the DP ranks that hold most of them, and when part r goes to DP
-/// rank r; owners are drawn at random.
+/// Number of tokens that change ranks if parts go to the DP ranks that hold most of them, and if part r goes
+/// to DP rank r; owners are drawn at random.
 [[nodiscard]] Table tokens_moved(const PlanOptions& options);
 
 }  // namespace evenkeel::bench

@@ -44,7 +44,7 @@ std::vector<Cost> costs_of(std::size_t items, const CostModel& model) {
   return costs;
 }
 
-/// Whether pure Python gets there within seconds: it takes k steps a merge, and n or n / k merges.
+/// Returns whether pure Python takes only seconds: it takes k steps per merge, and n or n / k merges.
 bool python_can_follow(Size size, GroupSize group_size) {
   constexpr double patience = 3e6;
   const auto n = static_cast<double>(size.items);

@@ -17,7 +17,8 @@ namespace {
 constexpr int cp = 8;
 constexpr int samples_per_rank = 8;
 
-/// What one rank of a job works out in a step, piece by piece, and how many ranks it then talks to.
+/// The computations of one rank of a job in a step, piece by piece, and the number of ranks with which it
+/// communicates.
 class RankOfMany {
  public:
   RankOfMany(int ranks, PlacementRule placement) : ranks_(ranks) {
@@ -50,7 +51,7 @@ class RankOfMany {
   }
 
   [[nodiscard]] std::int64_t num_samples() const { return std::ssize(entries_); }
-  /// Ranks that this one has something for, and ranks that have something for it.
+  /// Number of ranks to which this one sends, and from which it receives.
   [[nodiscard]] std::int64_t num_sends() const {
     return cp * std::ranges::count_if(segments_.to_group, [](const auto& list) { return !list.empty(); });
   }

@@ -4,7 +4,7 @@
 
 namespace evenkeel::bench {
 
-/// What a rank of 1024 to 102 400 works out in a step, piece by piece: what docs/scale.md adds up.
+/// The computations of one rank of 1024 to 102 400 in a step, piece by piece, as used in docs/benchmarks.md.
 [[nodiscard]] Table pieces_by_ranks(const PlanOptions& options);
 
 }  // namespace evenkeel::bench

@@ -47,7 +47,8 @@ PlanSettings made_up_settings() {
   return settings;
 }
 
-/// A plan, stage by stage, as the ranks of a job make it: each its own micro-batches and transfers.
+/// A plan, stage by stage, as computed by the ranks of a job: each computes its own micro-batches and
+/// transfers.
 class LargePlan {
  public:
   void assign() { assignment_ = assign_step(problem()); }
@@ -57,7 +58,7 @@ class LargePlan {
     micro_batches_ = std::move(plan_dp_ranks(problem(), assignment_, {&rank, 1}, nobody).ranks.front());
   }
 
-  /// Who sends what where, and how what comes is cut for this CP rank.
+  /// Determines who sends what to whom, and how received samples are cut for this CP rank.
   void plan_transfers_of_one() {
     const TransferPlan<SegmentId> plan = plan_transfers(table_, assignment_.segments, assignment_.groups,
                                                         {WorldRank{0}, DataPlace{0}, dp * cp_size});

@@ -29,7 +29,7 @@ PlanSettings settings_of_shaped(const ShapedJob& job) {
   return settings;
 }
 
-/// What the micro-batches of each step need.
+/// Returns the shapes that the micro-batches of each step need.
 std::vector<PassNeeds> needs_of_steps(std::span<const FileLengths> lengths, const ShapedJob& job,
                                       const PlanSettings& settings) {
   std::vector<PassNeeds> steps;
@@ -54,7 +54,7 @@ std::vector<PassNeeds> needs_of_steps(std::span<const FileLengths> lengths, cons
   return steps;
 }
 
-/// Rows of padding over rows that are needed, as a service would have them; and of the worst step.
+/// Rows of padding per needed row, as with a service, on average and for the worst step.
 struct ShapePadding {
   double of_all = 0;
   double worst = 0;
@@ -115,7 +115,7 @@ Table padding_to_few_shapes(const PlanOptions& options) {
         double worst = 0;
         for (const std::int64_t most : numbers_of_shapes) {
           const ShapePadding padding = shape_padding_of(steps, settings, most);
-          // One shape is the cap.
+          // a single shape is the cap
           if (most == 1) row.emplace_back(1 / (1 + padding.of_all));
           row.emplace_back(100 * padding.of_all);
           if (most == 8) worst = 100 * padding.worst;

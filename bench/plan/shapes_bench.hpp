@@ -4,7 +4,7 @@
 
 namespace evenkeel::bench {
 
-/// What handing micro-batches out in few shapes costs, on steps of the length table in its order.
+/// The cost of padding micro-batches to few shapes, for steps of the length table in its order.
 [[nodiscard]] Table padding_to_few_shapes(const PlanOptions& options);
 
 }  // namespace evenkeel::bench

@@ -30,7 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t epochs = 1'000'000;
-constexpr std::int64_t capacity = std::int64_t{256} << 20;  // of the buffer: how far a feeder gets ahead
+constexpr std::int64_t capacity = std::int64_t{256}
+                                  << 20;  // of the buffer, which limits how far ahead a feeder gets
 
 /// Rollouts of 64 to 12,000 tokens, most of them short.
 void write_rollouts(const fs::path& path, std::int64_t samples) {
@@ -59,7 +60,7 @@ Config job_config(const fs::path& path, const FeedOptions& options, std::int64_t
   return config;
 }
 
-/// A buffer of its own for one run, with a feeder that keeps it full. On rank 0.
+/// A separate buffer for one run, with a feeder that keeps it full. On rank 0.
 class Feeding {
  public:
   Feeding(const fs::path& folder, const fs::path& path, const FeedOptions& options)
@@ -101,7 +102,7 @@ double cpu_seconds() {
 }
 
 /// Measurements of the steps after the warm-up: how long the slowest trainer waited, how long the step took,
-/// and processor seconds of a trainer's process a step.
+/// and processor seconds of a trainer's process per step.
 struct Times {
   std::vector<double> waits;
   std::vector<double> steps;
@@ -147,7 +148,7 @@ Table new_table() {
            {"cpu_ms", "processor time of a trainer a step, ms", 2}}};
 }
 
-/// One way of getting samples. `run` makes steps and adds their times.
+/// One way of supplying samples. `run` makes steps and adds their times.
 struct Way {
   const char* name;
   std::function<void(const std::function<void()>& compute, Times& times)> run;

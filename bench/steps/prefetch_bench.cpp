@@ -14,7 +14,7 @@
 namespace evenkeel::bench {
 namespace {
 
-/// Trains on `rounds` steps after the warm-up. Seconds that the slowest rank waited for each.
+/// Trains on `rounds` steps after the warm-up. Returns how many seconds the slowest rank waited for each.
 std::vector<double> waits(const boost::mpi::communicator& world, const TransferJob& job, std::int64_t depth,
                           int rounds, const std::function<void()>& compute) {
   DataService service = job.service_ahead(depth);

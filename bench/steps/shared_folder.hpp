@@ -13,7 +13,7 @@
 
 namespace evenkeel::bench {
 
-/// A folder of rank 0's that goes away with all that is in it.
+/// A folder of rank 0 that is deleted, with its contents, along with this object.
 class SharedFolder {
  public:
   SharedFolder(const boost::mpi::communicator& world, const std::filesystem::path& parent) : world_(world) {

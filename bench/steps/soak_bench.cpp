@@ -20,8 +20,8 @@ constexpr std::int64_t num_parts = 10;
 constexpr LogNormal soak_lengths{6.0, 1.0, 16, 4096};
 constexpr const char* injected = "made up by the benchmark";
 
-/// What memory this process has for itself, and shares with others, in bytes; 0 where the system does not
-/// tell.
+/// Memory that this process has for itself, and memory that it shares with others, in bytes; 0 if the system
+/// does not report it.
 struct Memory {
   double own = 0;
   double shared = 0;
@@ -41,7 +41,7 @@ Memory memory_now() {
   return memory;
 }
 
-/// Samples whose lengths and tokens are different ones in every step, the same ones again in every run.
+/// Returns samples whose lengths and tokens differ in every step but are the same in every run.
 RaggedBatch samples_of(std::int64_t step, int rank, std::int64_t count) {
   const std::uint64_t seed =
       mix_64(static_cast<std::uint64_t>(step) * 8191 + static_cast<std::uint64_t>(rank));
@@ -59,8 +59,8 @@ RaggedBatch samples_of(std::int64_t step, int rank, std::int64_t count) {
   return batch;
 }
 
-/// The job whose steps go on for long: samples in, tokens back as results, and compared with what was
-/// brought.
+/// The job with a large number of steps: samples go in, tokens are returned as results, and are compared with
+/// the input.
 class Soak {
  public:
   Soak(const boost::mpi::communicator& world, const SoakOptions& options)
@@ -95,7 +95,7 @@ class Soak {
     return std::max<std::int64_t>(options_.samples / world_.size(), 1);
   }
 
-  // Each rank in turn is the one whose reader throws; all ranks must be told.
+  // Each rank in turn is the one whose reader throws; all ranks must get the error.
   void fail(std::int64_t number) {
     const int bad = static_cast<int>(num_failed_ % world_.size());
     try {
@@ -120,7 +120,7 @@ class Soak {
   std::int64_t num_failed_ = 0;
 };
 
-/// A tenth of all steps; memory is that of the rank that has most, after it.
+/// A tenth of all steps; memory is that of the rank with the most, at its end.
 struct Part {
   std::int64_t steps = 0;
   double seconds = 0;

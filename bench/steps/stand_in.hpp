@@ -7,13 +7,13 @@ namespace evenkeel::bench {
 
 using Seconds = std::chrono::duration<double>;
 
-/// How long a trainer computes, in times of what its step's data work takes.
+/// How long a trainer computes, relative to the time of its step's data work.
 inline constexpr double compute_of_data_work = 1.2;
 
-/// Steps before those that count: the first is waited for in full, and its memory is new.
+/// Number of steps before those that count: the trainer waits for the whole first step, whose memory is new.
 inline constexpr int warm_up = 2;
 
-/// What stands in for a trainer's compute.
+/// Stands in for a trainer's compute.
 struct StandIn {
   const char* name;
   void (*run)(Seconds);

@@ -33,11 +33,12 @@ constexpr NamedPhase phases[] = {{"look through the samples", &PhaseSeconds::rea
 /// A row of the table of phases, in seconds. Each column adds up to the slowest rank's step.
 struct Phase {
   std::string name;
-  double mean = 0;   ///< over ranks, their waits for each other in it
-  double front = 0;  ///< from when the last rank is through what comes before to when it is through this
+  double mean = 0;  ///< over ranks, including the time in which they wait for each other
+  /// From when the last rank finishes the previous phase to when the last rank finishes this one.
+  double front = 0;
 };
 
-/// What one rank tells of a step: its phases, then what is in none of them.
+/// A rank's times in a step: its phases, then the time outside of all phases.
 std::vector<double> seconds_of_phases(const TimedStep& step) {
   std::vector<double> seconds;
   for (const NamedPhase& phase : phases) seconds.push_back(step.phases.*phase.seconds);
@@ -45,8 +46,8 @@ std::vector<double> seconds_of_phases(const TimedStep& step) {
   return seconds;
 }
 
-/// One step over all ranks, from the seconds that each tells; last the time that the mean rank waits for the
-/// slowest one when all is done.
+/// Returns the times of one step over all ranks, from the times of each; the last one is the time that the
+/// mean rank waits for the slowest one at the end.
 std::vector<Phase> rows_of(const std::vector<std::vector<double>>& by_rank) {
   std::vector<Phase> rows;
   for (const NamedPhase& phase : phases) rows.push_back({phase.name});
@@ -71,7 +72,7 @@ double sum_of(const std::vector<Phase>& rows) {
                          [](double total, const Phase& row) { return total + row.front; });
 }
 
-/// The round whose step took the median time, so that the rows shown are of one step and add up.
+/// Returns the round whose step took the median time, so that the rows shown belong to one step and add up.
 std::vector<Phase> median_round(std::vector<std::vector<Phase>> rounds) {
   const auto middle = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
   std::ranges::nth_element(rounds, middle, {}, sum_of);
@@ -92,7 +93,7 @@ Table phase_table(const std::vector<Phase>& rows) {
   return table;
 }
 
-/// The slowest rank's seconds of gathering, planning and agreeing alone, a round each, on rank 0.
+/// Returns, on rank 0, the slowest rank's seconds of gathering, planning and agreeing alone, per round.
 std::vector<double> planning_rounds(const boost::mpi::communicator& world, TransferJob& job, int rounds) {
   std::vector<double> slowest;
   for (int round = -1; round < rounds; ++round) {

@@ -14,7 +14,7 @@
 #include "bench/stream/buffer_process.hpp"
 #include "bench/stream/producers.hpp"
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
+#include "buffer/server.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/system_error.hpp"
@@ -26,10 +26,10 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t intake_sizes[] = {std::int64_t{64} << 10, std::int64_t{1} << 20};
 constexpr std::int64_t held_sample = std::int64_t{64} << 10;
-constexpr std::int64_t samples_at_once = 16;  // where it is only to be filled
+constexpr std::int64_t samples_at_once = 16;  // used when the buffer only has to be filled
 constexpr double mib = 1 << 20;
 
-/// A folder that goes away with all that is in it.
+/// A folder that is deleted, with its contents, along with this object.
 class OwnFolder {
  public:
   explicit OwnFolder(const fs::path& parent)
@@ -49,7 +49,7 @@ class OwnFolder {
   fs::path path_;
 };
 
-/// Any store, with its transactions of samples counted.
+/// Any store, with a count of its transactions of samples.
 class CountedStore : public Store {
  public:
   CountedStore(std::unique_ptr<Store> store, std::atomic<std::int64_t>& commits)
@@ -87,27 +87,27 @@ class CountedStore : public Store {
   std::atomic<std::int64_t>& commits_;
 };
 
-/// A buffer with its door, whose samples are trained after every round: what it has then is the room of those
-/// before.
+/// A buffer with its server. Its samples are trained after every round, so its room is that of previous
+/// samples.
 class MeasuredBuffer {
  public:
   explicit MeasuredBuffer(std::unique_ptr<Store> store)
       : buffer_(std::make_unique<CountedStore>(std::move(store), commits_), {}),
-        door_(buffer_, {.port = 0}),
-        serving_([this] { door_.serve(); }) {}
+        server_(buffer_, {.port = 0}),
+        serving_([this] { server_.serve(); }) {}
   ~MeasuredBuffer() {
     buffer_.stop();
-    door_.stop();
+    server_.stop();
     serving_.join();
   }
   MeasuredBuffer(const MeasuredBuffer&) = delete;
   MeasuredBuffer& operator=(const MeasuredBuffer&) = delete;
 
-  /// Seconds to take what all producers send.
+  /// Returns the seconds to accept what all producers send.
   double take(const MadeUpBody& body, int producers, std::int64_t requests) {
     commits_ = 0;
     const double seconds = send_from_all(
-        {.port = door_.port(), .producers = producers, .requests = requests, .first_uid = sent_}, body);
+        {.port = server_.port(), .producers = producers, .requests = requests, .first_uid = sent_}, body);
     sent_ += producers * requests * std::ssize(body.uids);
     train_all();
     return seconds;
@@ -128,11 +128,11 @@ class MeasuredBuffer {
   std::int64_t sent_ = 0;
   std::int64_t step_ = 0;
   Buffer buffer_;
-  Door door_;
+  BufferServer server_;
   std::thread serving_;
 };
 
-/// Seconds to write so many bytes one after the other, with an fdatasync behind each batch.
+/// Returns the seconds to write this many bytes in sequence, with an fdatasync after each batch.
 double write_plainly(const fs::path& path, std::int64_t bytes, std::int64_t batch) {
   const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
   if (file < 0) throw system_error(path.string(), "cannot be made", errno);

@@ -19,13 +19,13 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace evenkeel::bench {
 namespace {
 
-/// The program `evenkeel` in the folder of this one.
+/// Returns the path of the program `evenkeel` in the folder of this program.
 std::string evenkeel_program() {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "evenkeel").string();
 }
 
-/// While it exists, this thread may run on all cores, and so may processes that it starts: mpirun binds ranks
-/// to one core.
+/// While it exists, this thread and the processes that it starts may run on all cores, although mpirun binds
+/// ranks to one core.
 class AllCores {
  public:
   AllCores() {

@@ -10,12 +10,12 @@
 
 namespace evenkeel::bench {
 
-/// A command of `evenkeel`, which is in the folder of this program, as a process of its own until this object
-/// goes.
+/// A command of `evenkeel`, whose program is in the folder of this program, as a separate process until this
+/// object is destroyed.
 class EvenkeelProcess {
  public:
-  /// Starts it with these words; what it prints to standard output goes to the file descriptor `output`.
-  /// Throws IoError.
+  /// Starts the command with these words; its standard output goes to the file descriptor `output`. Throws
+  /// IoError.
   EvenkeelProcess(std::vector<std::string> words, int output);
   ~EvenkeelProcess();
   EvenkeelProcess(const EvenkeelProcess&) = delete;
@@ -27,20 +27,20 @@ class EvenkeelProcess {
   pid_t id_ = 0;
 };
 
-/// `evenkeel buffer`, whose program is beside this one, as a process of its own until this object is
-/// destroyed.
+/// `evenkeel buffer`, whose program is in the folder of this program, as a separate process until this object
+/// is destroyed.
 class BufferProcess {
  public:
-  /// In this folder, with this capacity. Returns when it listens. Throws IoError where it does not.
+  /// Uses this folder and capacity. Returns when the buffer listens. Throws IoError if it does not.
   BufferProcess(const std::filesystem::path& folder, std::int64_t capacity);
   ~BufferProcess();
   BufferProcess(const BufferProcess&) = delete;
   BufferProcess& operator=(const BufferProcess&) = delete;
 
   [[nodiscard]] int port() const noexcept { return port_; }
-  /// Its memory without the page cache: heap and stacks, and what is shared without a file.
+  /// Returns its memory without the page cache: heap and stacks, and memory that is shared without a file.
   [[nodiscard]] std::int64_t memory() const;
-  /// Nanoseconds of processor time of all of its threads so far.
+  /// Returns the nanoseconds of processor time of all of its threads so far.
   [[nodiscard]] std::int64_t processor_time() const;
 
  private:

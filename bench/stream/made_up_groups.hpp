@@ -10,24 +10,25 @@
 
 namespace evenkeel::bench {
 
-/// Lengths of prompts and responses to draw groups from.
+/// Lengths of prompts and responses from which to draw groups.
 struct GroupLengths {
   std::string name;
   std::vector<FileLengths> rows;
 };
 
-/// Responses with a long tail (log-normal, some ten times the median), prompts of 64 to 512 tokens.
+/// Returns responses with a long tail (log-normal, up to about ten times the median) and prompts of 64 to 512
+/// tokens.
 [[nodiscard]] GroupLengths long_tail(std::int64_t cap);
-/// Of a file, without rows above the cap. Throws InputError if none is left.
+/// Reads the lengths of a file, without rows above the cap. Throws InputError if there are no others.
 [[nodiscard]] GroupLengths lengths_of_file(const std::string& path, std::int64_t cap);
 
-/// Groups of that many responses to one prompt, drawn from rows; nothing is above the cap.
+/// Returns groups with this number of responses per prompt, drawn from rows; nothing is above the cap.
 [[nodiscard]] std::vector<stream::WaitingGroup> made_up_groups(const GroupLengths& lengths,
                                                                std::int64_t groups, std::int64_t group_size,
                                                                std::int64_t cap, std::uint64_t seed);
 
-/// The order in which an engine with so many slots finishes groups that it starts in this order, a token of
-/// each slot at a time: short ones first, as far as they are started.
+/// Returns the order in which an engine with this number of slots finishes groups that it starts in the given
+/// order, if each slot generates one token at a time: short ones first, among those that have been started.
 [[nodiscard]] std::vector<stream::WaitingGroup> as_finished(std::span<const stream::WaitingGroup> started,
                                                             std::int64_t slots);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t prompt_tokens = 64;
 
-/// Numbers of a list, all of as many characters: tokens of five digits, or real numbers.
+/// The numbers of a list, all with the same number of characters: tokens of five digits, or real numbers.
 void append_numbers(std::string& text, std::int64_t count, bool are_real, std::uint64_t seed) {
   for (std::int64_t i = 0; i < count; ++i) {
     seed = seed * 6364136223846793005U + 1442695040888963407U;

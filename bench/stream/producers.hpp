@@ -7,16 +7,17 @@
 
 namespace evenkeel::bench {
 
-/// A request's body with one sample, whose uid is changed in place, so that every one is another sample.
+/// The body of a request with samples whose uids are changed in place, so that each request contains other
+/// samples.
 struct MadeUpBody {
   std::string bytes;
   std::string content_type;
-  std::vector<std::size_t> uids;  ///< where uids are: `uid_digits` digits each
+  std::vector<std::size_t> uids;  ///< positions of the uids, which have `uid_digits` digits each
 };
 inline constexpr std::size_t uid_digits = 12;
 
-/// JSON Lines: so many samples of about `bytes` each. `fields` lists of real numbers, one a response token,
-/// share the bytes with the tokens; without fields all are tokens.
+/// Makes JSON Lines: this number of samples of about `bytes` each. If there are fields, `fields` lists of
+/// real numbers (one per response token) share the bytes with the tokens.
 [[nodiscard]] MadeUpBody lines_of(std::int64_t samples, std::int64_t bytes, int fields);
 
 /// How many senders send how much.
@@ -28,11 +29,11 @@ struct Sending {
   std::int64_t first_uid = 0;
 };
 
-/// Sends from threads, each over a connection of its own, one request after the other. Returns the seconds
-/// until all were answered, and throws IoError unless each was answered with 200.
+/// Sends from threads, each over its own connection, one request after another. Returns the seconds until all
+/// were answered. Throws IoError unless each was answered with status 200.
 [[nodiscard]] double send_from_all(const Sending& sending, const MadeUpBody& body);
 
-/// A server that reads bodies with the library of the door, throws them away and answers.
+/// HTTP server that reads request bodies with the same library as the buffer, discards them, and answers.
 class ThrowingAway {
  public:
   explicit ThrowingAway(int producers);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stream/former.hpp"
-#include "stream/step_price.hpp"
+#include "stream/step_cost_estimate.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -23,7 +23,7 @@ double training_time(std::span<const WaitingGroup> groups, const SimulatedDevice
   return planned_time(groups, devices.plan) * devices.token_of_cost / part;
 }
 
-/// When the last of these is generated, if they start together on free slots.
+/// Returns the time at which the last of these is generated, if they start together on free slots.
 double generation_time(std::span<const WaitingGroup> groups, std::int64_t slots) {
   std::priority_queue<double, std::vector<double>, std::greater<>> free_at;
   for (std::int64_t slot = 0; slot < slots; ++slot) free_at.push(0);

@@ -6,7 +6,7 @@
 #include "bench/stream/made_up_groups.hpp"
 #include "bench/stream/simulated_job.hpp"
 #include "stream/former.hpp"
-#include "stream/step_price.hpp"
+#include "stream/step_cost_estimate.hpp"
 
 namespace evenkeel::bench {
 namespace {
@@ -53,7 +53,8 @@ Table forming_table(const StreamOptions& options, const GroupLengths& lengths) {
   return table;
 }
 
-/// What all steps take by their plans, formed one after the other from a window that is kept full.
+/// Returns the time of all steps according to their plans, formed one after another from a window that is
+/// kept full.
 double time_of_steps(std::span<const WaitingGroup> arriving, const StreamOptions& options,
                      std::int64_t look_ahead) {
   StreamSettings settings;
@@ -113,10 +114,10 @@ Table steps_table(StreamOptions options, std::span<const GroupLengths> all_lengt
   return table;
 }
 
-/// The part of the devices that trains, of these, with which the job is fastest.
+/// Returns which of these shares of the devices should train for the job to be fastest.
 constexpr double parts_that_train[] = {0.125, 0.25, 0.375, 0.5, 0.625, 0.75};
 
-/// Trained tokens: a job that drops long samples has more steps and not more of these.
+/// Counts trained tokens, since a job that drops long samples has more steps but not more tokens.
 double tokens_a_second(const SimulatedRun& run) {
   return static_cast<double>(run.tokens) / run.time;
 }
@@ -137,7 +138,7 @@ Table jobs_table(const StreamOptions& options, std::span<const GroupLengths> all
     const auto groups =
         made_up_groups(lengths, options.groups * options.steps, options.group_size, options.cap, groups_seed);
     SimulatedDevices devices{plan_of(options), options.groups * options.group_size, 0, 1};
-    // Training a step takes half as long as generating it, where one follows the other.
+    // Training a step takes half as long as generating it, if one follows the other.
     const double generating = synchronous_job(groups, options.groups, devices).time;
     devices.token_of_cost = 1;
     devices.token_of_cost =

@@ -25,7 +25,7 @@ from proof import config_of, model_of
 from ranks import Ranks
 from trainer import Trainer
 
-GROUPS, RESPONSES = 3, 4  # of a step, and of a group
+GROUPS, RESPONSES = 3, 4  # samples per step and per group
 LONGEST = 24
 
 
@@ -54,7 +54,7 @@ def generate_group(model, number):
 
 
 def share_of(rollouts, rank, size):
-    """The samples of a step that a rank brings: the same as it would read from a buffer."""
+    """The samples of a step that a rank supplies: the same as it would read from a buffer."""
     first, last = (r * (len(rollouts) // size) + min(r, len(rollouts) % size) for r in (rank, rank + 1))
     own = rollouts[first:last]
     together = {name: torch.cat([r[name] for r in own]) for name in ("advantages", "rollout_log_probs")} if own else {}
@@ -66,7 +66,7 @@ def share_of(rollouts, rank, size):
 
 
 class GrpoTrainer(Trainer):
-    """Ratios are to what the generator computed, maybe with older weights."""
+    """Computes ratios relative to the generator's probabilities, which may be from older weights."""
 
     def learn(self, step):
         return self.update(step, self._token_losses)[0]
@@ -79,13 +79,13 @@ class GrpoTrainer(Trainer):
 
 
 def write_weights(path, version, model):
-    """Whole or not at all: whoever reads at the same time reads those before."""
+    """Writes completely or not at all: a concurrent reader gets the previous weights."""
     torch.save({"version": version, "weights": model.state_dict()}, f"{path}.new")
     os.replace(f"{path}.new", path)
 
 
 def newer_weights(path, version):
-    """Those of a later version, which was published just before they are written."""
+    """Waits for the weights of a later version, which is published just before they are written."""
     while True:
         if path.exists() and (kept := torch.load(path))["version"] > version:
             return kept
@@ -109,7 +109,7 @@ def train_asynchronously(ranks, options):
     for step in trainer.service:
         yield trainer.learn(step)
         if step.index + 1 == options.steps:
-            break  # more may come
+            break  # more may arrive
         publish(step.index + 1)
 
 
@@ -121,7 +121,7 @@ def train_synchronously(ranks, options):
 
 
 def generate(options):
-    """Groups one after the other; whoever goes on in the place of a generator that died begins after its last group."""
+    """Generates groups one after another; a replacement for a generator that died starts after its last group."""
     model, version = model_of("float64"), -1
     producer = evenkeel.Producer(options.buffer, patience=120)
     number = options.first

@@ -5,9 +5,9 @@ in a padded batch. Losses and gradients of both are compared at every step.
     mpirun -n 4 python3 examples/training/branching.py --cp 2 --aggregation prompt-mean --steps 10
     python3 examples/training/branching.py --max-kept 16
 
-A tool names a door, one of four. The agent writes some bytes, and each pushes the door that it equals modulo 4. Where all of them
+A tool names a server, one of four. The agent writes some bytes, and each pushes the server that it equals modulo 4. Where all of them
 push the right one, it opens and the next is named; otherwise the agent is asked again. Every turn is tried several times, so that
-paths have turns in common. A path's reward is the share of its bytes that pushed the right door."""
+paths have turns in common. A path's reward is the share of its bytes that pushed the right server."""
 
 import argparse
 import copy
@@ -26,18 +26,18 @@ from proof import AGGREGATIONS, config_of
 from ranks import Ranks
 from trainer import Trainer, samples_for
 
-FORKS = (2, 2, 2)  # how often each turn is tried
-DOORS = 2  # open, and the path ends
-BYTES = 2  # of each of the agent's turns
+FORKS = (2, 2, 2)  # number of attempts per turn
+DOORS = 2  # open branches, and the end of the path
+BYTES = 2  # tokens of each of the agent's turns
 
 
 class Path:
-    """One that has not ended: what was said, by whom, and the doors to come."""
+    """A path that has not ended: what was said, by whom, and the servers to visit."""
 
-    def __init__(self, task, doors):
-        self.task, self.doors, self.pushes = task, doors, []
+    def __init__(self, task, servers):
+        self.task, self.servers, self.pushes = task, servers, []
         self.text, self.by_agent = [], []
-        self.say(b"door: %c" % self.doors[0])
+        self.say(b"server: %c" % self.servers[0])
         self.prompt_length = len(self.text)
 
     def say(self, text, by_agent=False):
@@ -45,24 +45,24 @@ class Path:
         self.by_agent += [by_agent] * len(text)
 
     def answer(self):
-        """What the tool says to the agent's bytes."""
-        pushes = [byte % 4 == self.doors[0] % 4 for byte in self.text[-BYTES:]]
+        """The tool's answer to the agent's bytes."""
+        pushes = [byte % 4 == self.servers[0] % 4 for byte in self.text[-BYTES:]]
         self.pushes += pushes
         if all(pushes):
-            self.doors = self.doors[1:]
+            self.servers = self.servers[1:]
         self.say(b" open" if all(pushes) else b" no")
         if not self.has_ended():
-            self.say(b" %c" % self.doors[0])
+            self.say(b" %c" % self.servers[0])
 
     def has_ended(self):
-        return not self.doors or len(self.pushes) == BYTES * len(FORKS)
+        return not self.servers or len(self.pushes) == BYTES * len(FORKS)
 
 
 @dataclasses.dataclass
 class Rollout(Sample):
-    """A whole path; those of one task are a group."""
+    """A whole path; the paths of one task form a group."""
 
-    by_agent: torch.Tensor  # of each response token
+    by_agent: torch.Tensor  # for each response token
     reward: float
     advantage: float = 0.0
 
@@ -110,8 +110,8 @@ def rollouts_of(paths, number, tasks):
 
 
 class TreeTrainer(Trainer):
-    """Turns of the tool carry no loss. A turn of the agent that several paths have in common stands once, and has one term of the
-    loss for each of them, with that path's advantage."""
+    """Turns of the tool carry no loss. A turn of the agent that several paths share is stored once, and has one loss
+    term for each of them, with that path's advantage."""
 
     def share_of(self, rollouts):
         return samples_for(rollouts, self.ranks.rank, self.ranks.size, {
@@ -132,13 +132,13 @@ class TreeTrainer(Trainer):
         return DepthFirst(self.model, micro_batch, cp, loss_of).run()
 
     def rows_of(self, step):
-        """Tokens of all ranks, each once in its micro-batch."""
+        """Tokens of all ranks, each counted once per micro-batch."""
         first = self.service.mesh["cp"][0] == 0
         return sum(self.ranks.gather_objects(sum(m.tree.tree.num_rows for m in step.micro_batches if m.tree and first)))
 
 
 class PathTrainer(PlainTrainer):
-    """The same with a row of the batch for each path."""
+    """The same with one row of the batch per path."""
 
     def step(self, rollouts, split=None):
         batch = PaddedBatch(rollouts)
@@ -153,8 +153,8 @@ class PathTrainer(PlainTrainer):
 
 
 def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.03, depth_first=False, max_kept=None, **settings):
-    """Yields on rank 0 a line a step, and None on the others: mean reward, tokens of the paths and of the trees, both losses, how
-    far these are apart, and how far gradients are."""
+    """Yields one line per step on rank 0, and None on the others: mean reward, tokens of the paths and of the trees,
+    both losses, how far these are apart, and how far gradients are."""
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model = SmallGpt(width=16, layers=layers).double()
@@ -179,7 +179,7 @@ def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.03, depth_first=False
             "micro_batches": [len(each) for each in split],
             "kept": max((schedule["most_kept"] for schedule in schedules), default=rows),
             "computed_again": sum(schedule["computed_again"] for schedule in schedules),
-            "loss": abs(got - expected) / max(abs(expected), 1e-3),  # these losses come near 0
+            "loss": abs(got - expected) / max(abs(expected), 1e-3),  # these losses are close to 0
             "gradient": ((gradient - its_gradient).abs().max() / its_gradient.abs().max().clamp(min=1e-6)).item(),
         }
 

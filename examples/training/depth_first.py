@@ -16,7 +16,7 @@ class OpenPiece:
 
 
 class DepthFirst:
-    """``loss_of(log_probs, chosen)`` is what these predictions of the micro-batch add to the loss."""
+    """``loss_of(log_probs, chosen)`` is the contribution of these predictions of the micro-batch to the loss."""
 
     def __init__(self, model, micro_batch, cp, loss_of):
         self.model, self.micro_batch, self.cp, self.loss_of = model, micro_batch, cp, loss_of
@@ -66,7 +66,7 @@ class DepthFirst:
         return self.model(tokens[begin:end], positions[begin:end], attend), made
 
     def numbers_of(self, piece):
-        """Which rows see its keys (docs/prefix-sharing.md): [2, keys]."""
+        """The numbers that define which rows attend to its keys (docs/prefix-sharing.md): [2, keys]."""
         begin, end = self.rows[piece]
         return self.numbers[:, :, begin:end].transpose(0, 1).flatten(1)
 

@@ -25,7 +25,7 @@ def rewards_of(samples):
 
 
 def advantages_of(samples):
-    """[samples] float64: how much better a response is than its group, in standard deviations."""
+    """[samples] float64: how much better a response is than the mean of its group, in standard deviations."""
     rewards, groups = rewards_of(samples), torch.tensor([s.group for s in samples])
     advantages = torch.zeros(len(samples), dtype=torch.float64)
     for group in groups.unique():
@@ -42,7 +42,7 @@ def clipped(log_probs_now, old_log_probs, advantages):
 
 class GrpoTrainer(Trainer):
     def steps(self, samples):
-        """Yields a line an update: (loss, gradient, largest distance of a ratio from 1 on any rank)."""
+        """Yields one line per update: (loss, gradient, largest distance of a ratio from 1 on any rank)."""
         mine = self.share_of(samples)
         step = self.service.step(mine, "log_prob")
         with torch.no_grad():
@@ -51,7 +51,7 @@ class GrpoTrainer(Trainer):
         added = self._with_advantages(self.service.collect(step), samples)
         for _ in range(UPDATES):
             step = self.service.step_again(step, "update", added)
-            added, self.distance = None, 0.0  # fields that were added stay with the samples
+            added, self.distance = None, 0.0  # fields that were added remain with the samples
             loss, gradient = self.update(step, self._token_losses)
             yield loss, gradient, max(self.ranks.gather_objects(self.distance))
 
@@ -89,7 +89,7 @@ class PlainGrpo(PlainTrainer):
 
 
 def prove(ranks, steps, dtype="float64", samples=samples_of, log_prob_tokens=1024, **settings):
-    """A line an update, as proof.prove() has them, with the distance of ratios from 1; None on ranks other than 0."""
+    """One line per update, as in proof.prove(), with the distance of ratios from 1; None on ranks other than 0."""
     torch.set_num_threads(1)
     config = config_of(**settings)
     config["profiles"] = {"log_prob": {"micro_batch": cap_of(settings.get("cp"), log_prob_tokens)}, "update": {}}
@@ -104,7 +104,7 @@ def prove(ranks, steps, dtype="float64", samples=samples_of, log_prob_tokens=102
             if ranks.rank == 0:
                 lines.append({
                     "update": update, "plain": its_loss, "evenkeel": got, "ratio": distance,
-                    "loss": abs(got - its_loss) / max(abs(its_loss), 1e-3),  # these losses come near 0
+                    "loss": abs(got - its_loss) / max(abs(its_loss), 1e-3),  # these losses are close to 0
                     "gradient": ((gradient - its_gradient).abs().max() / its_gradient.abs().max()).item(),
                 })
     return lines if ranks.rank == 0 else None

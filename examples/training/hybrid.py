@@ -20,11 +20,11 @@ from trainer import samples_for
 
 WIDTH, KERNEL, DECAY = 8, 4, 0.9
 AHEAD = 2
-SHARE_OF_LOSS = 0.3  # of each depth ahead
+SHARE_OF_LOSS = 0.3  # for each depth ahead
 
 
 class Hybrid(nn.Module):
-    """It knows neither ranks nor cuts: ``cuts`` of step_over() and of whole() bring rows, states and keys."""
+    """Independent of ranks and splits: ``cuts`` of step_over() and of whole() supply rows, states and keys."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class Hybrid(nn.Module):
         return [(rows @ self.embedding.weight.T).log_softmax(-1) for rows in of_depths]
 
     def convolve(self, before, rows):
-        """Rows [n, WIDTH] that stand behind the KERNEL - 1 rows ``before``."""
+        """Rows [n, WIDTH] that follow the KERNEL - 1 rows ``before``."""
         seen = torch.cat([before, rows])
         return rows + torch.tanh(sum(self.kernel[k] * seen[k : k + len(rows)] for k in range(KERNEL)))
 
@@ -86,7 +86,8 @@ class OverRanks:
         next one what is left of it: so each rank hands on what its last run adds, and knows the rest from lengths."""
         runs, none = self.runs, rows.new_zeros(WIDTH, WIDTH)
         _, added = layer(none, rows[runs.begin[-1] :][: runs.tokens[-1]])
-        # Gradients of what is gathered are summed over all ranks: also one that adds or continues nothing takes part.
+        # Gradients of gathered tensors are summed over all ranks, so a rank that adds or continues nothing also takes
+        # part.
         added = self.cp.gather_with_gradient(added + 0 * rows.sum())
         state = none
         for rank in range(self.cp.rank):
@@ -101,7 +102,7 @@ class OverRanks:
 
 
 class Whole:
-    """One sample as it is."""
+    """One sample without splitting."""
 
     def __init__(self, length):
         sees = torch.tril(torch.ones(length, length, dtype=torch.bool))
@@ -125,14 +126,15 @@ def loss_over(model, micro_batch, cp):
     ahead = [micro_batch[at_depth("input_ids", depth)] for depth in range(1, AHEAD + 1)]
     losses = []
     for depth, log_probs in enumerate(model(micro_batch["input_ids"], ahead, OverRanks(micro_batch, cp))):
-        labels = micro_batch[at_depth("labels", depth)].clamp(min=0)  # -100 where nothing is predicted
+        labels = micro_batch[at_depth("labels", depth)].clamp(min=0)  # -100 if nothing is predicted
         of_rows = -log_probs.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
         losses.append(micro_batch.scale * (micro_batch.exact_loss_weights_at(depth) * of_rows).sum())
     return torch.stack(losses)
 
 
 def loss_of_whole(model, samples):
-    """The same of all samples, whole: for each depth the mean over all response tokens that it predicts."""
+    """The same for all samples, without splitting: for each depth, the mean over all response tokens that it predicts.
+    """
     sums, counts = [0.0] * (AHEAD + 1), [0] * (AHEAD + 1)
     for sample in samples:
         tokens, length = sample.tokens, len(sample)
@@ -151,7 +153,8 @@ def weighed(losses):
 
 
 def prove(ranks, samples, max_tokens):
-    """How far losses and gradients over ranks are from those of the uncut model, relatively; on every rank."""
+    """How far losses and gradients over ranks are from those of the model without splitting, relatively; on every rank.
+    """
     torch.manual_seed(1)
     model = Hybrid().double()
     config = {"mesh": {"cp": ranks.size}, "micro_batch": {"max_tokens": max_tokens}, "pack": {"predict_ahead": AHEAD}}

@@ -1,4 +1,5 @@
-"""Made-up text in prompts with several responses each, of long-tailed lengths. The same seed makes the same samples."""
+"""Synthetic text: prompts with several responses each, with long-tailed lengths. The same seed makes the same samples.
+"""
 
 import dataclasses
 
@@ -10,7 +11,7 @@ LETTERS = np.frombuffer(b"etaoinshrdlu", np.uint8)
 
 @dataclasses.dataclass
 class Sample:
-    """Bytes, as int64. Samples of one group have one prompt."""
+    """Bytes, as int64. Samples of one group share one prompt."""
 
     id: int
     group: int
@@ -26,7 +27,7 @@ class Sample:
 
 
 class Language:
-    """Words that are followed by one of three others: something to learn."""
+    """Words followed by one of three other words, so that there is something to learn."""
 
     def __init__(self, seed=1, words=60):
         random = np.random.default_rng(seed)
@@ -45,8 +46,8 @@ LANGUAGE = Language()
 
 
 def samples_of(step, groups=6, responses=4, *, typical=40, sigma=0.8, longest=300, seed=0):
-    """The samples of a step. Response lengths are lognormal around ``typical``, cut at ``longest``; of the first group one
-    response is empty: a sample without any loss."""
+    """The samples of a step. Response lengths are lognormal around ``typical``, truncated to ``longest``; one response
+    in the first group is empty: a sample without loss."""
     random = np.random.default_rng([seed, step])
 
     def length():

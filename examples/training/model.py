@@ -1,4 +1,4 @@
-"""A small GPT over bytes. It does not know how its sequences are laid out: whoever calls it brings the attention."""
+"""A small GPT over bytes. It is independent of the layout of its sequences: the caller supplies the attention."""
 
 import math
 
@@ -44,7 +44,7 @@ class Block(nn.Module):
 
 
 def sinusoids(positions, like):
-    """Positions as a model of any length can read them: [..., rows, width]."""
+    """Positional encodings for a model of any length: [..., rows, width]."""
     width = like.shape[-1]
     rates = torch.exp(torch.arange(0, width, 2, dtype=like.dtype) * (-math.log(10_000.0) / width))
     angles = positions.unsqueeze(-1).to(like.dtype) * rates

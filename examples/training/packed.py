@@ -8,18 +8,19 @@ from model import attention
 
 
 def log_probs(model, micro_batch, cp):
-    """The log-probability of each label: [rows], or [predictions] where samples share prefixes. ``cp`` are the ranks of the
-    context-parallel group. Rows whose loss weight is 0 hold numbers without meaning."""
+    """The log-probability of each label: [rows], or [predictions] where samples share prefixes. ``cp`` are the ranks of
+    the context-parallel group. Rows whose loss weight is 0 contain arbitrary numbers."""
     attend = shared_attention(micro_batch, cp) if micro_batch.tree else packed_attention(micro_batch, cp)
     logits = model(micro_batch["input_ids"], micro_batch["position_ids"], attend)
     if micro_batch.tree:
         logits = logits.index_select(0, micro_batch["prediction_rows"])
-    labels = micro_batch["labels"].clamp(min=0)  # -100 where nothing is predicted
+    labels = micro_batch["labels"].clamp(min=0)  # -100 if nothing is predicted
     return logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
 
 
 def packed_attention(micro_batch, cp):
-    """Sequence after sequence. Pad rows stand at the end of a sequence, and count on: no true row sees one."""
+    """Sequence after sequence. Pad rows are at the end of a sequence, and their positions continue: no true row attends
+    to one."""
     ends = micro_batch.cu_seqlens_padded.long() // cp.size
     sizes = ends.diff().tolist()
     positions = micro_batch["position_ids"]
@@ -38,7 +39,8 @@ def packed_attention(micro_batch, cp):
 
 
 def shared_attention(micro_batch, cp):
-    """All rows at once, with the two numbers a row that say who sees whom (docs/prefix-sharing.md)."""
+    """All rows together, with the two numbers per row that define which rows attend to which (docs/prefix-sharing.md).
+    """
     numbers = [micro_batch.tree.ancestor_intervals(cp_rank=rank) for rank in range(cp.size)]
     begins, ends = (torch.cat([torch.from_numpy(pair[i]) for pair in numbers]) for i in range(2))
     mine = torch.from_numpy(numbers[cp.rank][0]).unsqueeze(1)

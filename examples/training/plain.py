@@ -21,7 +21,7 @@ class PaddedBatch:
         self.predicts = (predicted >= prompts[:, None]) & (predicted < self.lengths[:, None])
 
     def log_probs(self, model):
-        """Of each next token: [B, L - 1]."""
+        """Log-probabilities of each next token: [B, L - 1]."""
         causal = self.positions <= self.positions[:, None]
         sees = causal & (self.positions < self.lengths[:, None, None])
         positions = self.positions.expand(self.tokens.shape)
@@ -64,7 +64,7 @@ def aggregate(losses, batch, aggregation, *, fully_masked="count", norm_length=1
 
 
 def gradient_of(model):
-    """All gradients, one after the other."""
+    """All gradients, concatenated."""
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
@@ -78,7 +78,7 @@ def set_gradients(model, gradient):
 class PlainTrainer:
     def __init__(self, model, settings, learning_rate=3e-3):
         self.model = copy.deepcopy(model)
-        self.settings = settings  # of aggregate()
+        self.settings = settings  # the arguments of aggregate()
         self.optimizer = torch.optim.Adam(self.model.parameters(), learning_rate)
 
     def step(self, samples, split=None):

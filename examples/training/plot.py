@@ -8,7 +8,7 @@ import math
 import sys
 
 BLUE, ORANGE, DARK = "#7aa6e8", "#d98324", "#223"
-LEFT, TOP, WIDTH, HEIGHT = 60, 40, 320, 200  # of the first panel
+LEFT, TOP, WIDTH, HEIGHT = 60, 40, 320, 200  # position of the first panel
 
 
 def page(width, height, parts):
@@ -29,7 +29,7 @@ def line(points, color, width, dash=""):
 
 
 class Panel:
-    """Steps to the right, and values between two limits upwards."""
+    """Steps on the x-axis, and values between two limits on the y-axis."""
 
     def __init__(self, left, title, low, high, ticks, steps, label="{}".format):
         self.left, self.low, self.high, self.steps = left, low, high, steps

@@ -27,7 +27,7 @@ def ranks_of_context(text):
 
 
 def cap_of(cp, tokens):
-    """The cap, which micro-batches with groups of their own count in tokens a rank."""
+    """The key of the cap, which counts tokens per rank if groups differ between micro-batches."""
     return {"max_tokens_per_rank" if cp == "flexible" else "max_tokens": tokens}
 
 
@@ -49,8 +49,8 @@ def model_of(dtype):
 
 
 def prove(ranks, steps, dtype="float64", samples=samples_of, **settings):
-    """A line a step: the losses of both, how far they are apart, and how far gradients are. Rank 0 alone trains plainly;
-    others get None."""
+    """One line per step: both losses, their difference, and that of the gradients. Only rank 0 trains plainly; other
+    ranks get None."""
     torch.set_num_threads(1)
     model = model_of(dtype)
     config = config_of(**settings)

@@ -1,4 +1,5 @@
-"""What a trainer asks of its ranks, over mpi4py or over torch.distributed: sums, and rows of others with gradients."""
+"""What a trainer needs from its ranks, over mpi4py or torch.distributed: sums, and rows of other ranks with gradients.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import torch
 
 
 class Ranks:
-    """Some ranks of the job. ``group`` is what evenkeel.DataService takes."""
+    """Some ranks of the job. Pass ``group`` to evenkeel.DataService."""
 
     def __init__(self, group):
         self.group = group
@@ -18,7 +19,7 @@ class Ranks:
 
     @classmethod
     def of_job(cls):
-        """All ranks: torch.distributed's where its launcher has set the variables, else MPI's."""
+        """All ranks: those of torch.distributed if its launcher has set the variables, otherwise MPI's."""
         if "RANK" in os.environ:
             torch.distributed.init_process_group("gloo")
             return cls(torch.distributed.group.WORLD)
@@ -27,7 +28,7 @@ class Ranks:
         return cls(MPI.COMM_WORLD)
 
     def split(self, color):
-        """The ranks that named the same color, in their order. All ranks of the job call it."""
+        """The ranks with the same color, in their order. All ranks of the job must call it."""
         if not self.over_torch:
             return Ranks(self.group.Split(color, self.rank))
         colors = self.gather_objects(color)
@@ -48,7 +49,7 @@ class Ranks:
         return tensor
 
     def gather(self, tensor):
-        """[ranks, ...] of tensors that have one shape on all ranks."""
+        """[ranks, ...] of tensors that have the same shape on all ranks."""
         every = torch.empty(self.size, *tensor.shape, dtype=tensor.dtype)
         if self.over_torch and self.size > 1:
             torch.distributed.all_gather(list(every.unbind()), tensor.contiguous(), group=self.group)
@@ -66,7 +67,7 @@ class Ranks:
         return every
 
     def gather_with_gradient(self, tensor):
-        """gather(), through which gradients flow back to the ranks that the rows came from."""
+        """gather() with gradients, which flow back to the ranks that the rows came from."""
         return _Gather.apply(tensor, self)
 
 

@@ -1,9 +1,10 @@
-"""Tokens a second of the model on long-tailed lengths: padded batches, fixed micro-batches, and Evenkeel.
+"""Tokens per second of the model on long-tailed lengths: padded batches, fixed micro-batches, and Evenkeel.
 
     mpirun -n 2 python3 examples/training/throughput.py --out speed.json
 
-All three train the same model on the same samples, in turns, step by step, so that whatever else the machine does meets all of
-them alike. Nothing is compared here: proof.py does that. Times are those of whole updates, the slowest rank's."""
+All three train the same model on the same samples, alternating step by step, so that other work on the machine affects
+all of them equally. Nothing is compared here: proof.py does that. Times are those of whole updates, the slowest rank's.
+"""
 
 import argparse
 import copy
@@ -19,7 +20,7 @@ from ranks import Ranks
 from trainer import Trainer
 
 CAP = 2048
-SIZE = 4  # samples of a padded or fixed micro-batch
+SIZE = 4  # samples per padded or fixed micro-batch
 
 
 def config_of(**micro_batch):
@@ -28,7 +29,7 @@ def config_of(**micro_batch):
 
 
 class PaddedTrainer:
-    """Each rank takes its run of the samples, SIZE at a time, padded to the longest of them."""
+    """Each rank takes its run of the samples, SIZE at a time, padded to the longest one."""
 
     def __init__(self, ranks, model):
         self.ranks, self.model = ranks, model
@@ -48,7 +49,7 @@ class PaddedTrainer:
 
 
 def rows_of(samples, ranks):
-    """What a padded trainer computes, all ranks together, and what there is."""
+    """The rows that a padded trainer computes on all ranks together, and the number of tokens."""
     per_rank = -(-len(samples) // ranks)
     rows = 0
     for rank in range(ranks):
@@ -78,7 +79,7 @@ def measure(ranks, steps, groups):
             begin = time.perf_counter()
             trainer.step(samples)
             took = max(ranks.gather_objects(time.perf_counter() - begin))
-            if number:  # the first warms up
+            if number:  # the first one is for warm-up
                 seconds[name].append(took)
         if number:
             padded, tokens = padded + rows, tokens + true

@@ -11,8 +11,8 @@ from plain import gradient_of, set_gradients
 
 
 def samples_for(samples, rank, size, response_fields=None):
-    """The samples that this rank brings, unevenly many: what rollouts leave behind. ``response_fields`` are further fields by
-    name: functions of a sample to a row for each response token."""
+    """The samples that this rank supplies, a different number on each rank, as after rollouts. ``response_fields`` are
+    further fields by name: functions from a sample to one row per response token."""
     mine = [s for s in samples if (s.id * s.id + s.id // 3) % size == rank]
     return evenkeel.Samples(
         ids=[s.id for s in mine],
@@ -26,8 +26,8 @@ def samples_for(samples, rank, size, response_fields=None):
 
 
 class Trainer:
-    """Every rank makes one, with the same model and configuration, and calls step() with the same samples, of which it brings
-    its own share."""
+    """Every rank makes one, with the same model and configuration, and calls step() with the same samples, of which it
+    supplies its own share."""
 
     def __init__(self, ranks, model, config, learning_rate=3e-3):
         self.ranks = ranks
@@ -51,9 +51,9 @@ class Trainer:
         return step, *self.update(step, self.token_losses)
 
     def micro_batches_of(self, step):
-        """Each micro-batch with the ranks of its context-parallel group: with ``mesh.cp: flexible`` they have groups of their
-        own, and ranks have different numbers of them. Each rank has one at least, so that there is always a last one: a rank
-        that is left without samples runs an empty one, whose weights are 0, and so adds nothing to the gradients."""
+        """Each micro-batch with the ranks of its context-parallel group: with ``mesh.cp: flexible`` they have groups of
+        their own, and ranks have different numbers of them. Each rank has at least one, so there is always a last one:
+        a rank without samples runs an empty one, whose weights are 0, so it adds nothing to the gradients."""
         for number, micro_batch in enumerate(step.micro_batches):
             yield micro_batch, self.context[tuple(self.service.context_ranks(step, number))]
 
@@ -68,7 +68,7 @@ class Trainer:
         """Sums ``token_losses(micro_batch, cp)`` by their weights, and updates the model."""
         self.optimizer.zero_grad(set_to_none=False)
         total = torch.zeros(1, dtype=torch.float64)
-        # of a micro-batch, before gradients flow to ranks that may have another number of them
+        # for a micro-batch, before gradients flow to ranks that may have another number of them
         share = 1 / len(step.micro_batches) if self.mean_of_micro_batches else 1
         for micro_batch, cp in self.micro_batches_of(step):
             total += self.backward(micro_batch, cp, token_losses, share)
@@ -79,18 +79,18 @@ class Trainer:
         return total.item(), gradient
 
     def backward(self, micro_batch, cp, token_losses, share):
-        """Adds the gradients of a micro-batch's share in the loss, and returns that."""
+        """Adds the gradients of a micro-batch's part of the loss, and returns that part."""
         loss = self.weighted(micro_batch, token_losses(micro_batch, cp)) * share
         loss.backward()
         return loss.item()
 
     def weighted(self, micro_batch, losses, chosen=slice(None)):
-        """The loss of a micro-batch, or of the rows or predictions of it whose losses these are."""
+        """The loss of a micro-batch, or of those of its rows or predictions that the losses belong to."""
         weights = micro_batch.exact_loss_weights if losses.dtype == torch.float64 else micro_batch["loss_weights"]
         return (weights[chosen] * losses).sum() * micro_batch.scale
 
     def _reduce(self, values):
-        """As the configuration says that this trainer reduces: sums over CP ranks, sums or means over the rest."""
+        """Reduces as declared in the configuration: sums over CP ranks, sums or means over the others."""
         self.ranks.sum_(values)
         if self.mean_of_dp_ranks:
             values /= self.service.mesh["dp"][1]
@@ -102,7 +102,7 @@ class Trainer:
         for group in self.service.context_groups():
             of_size.setdefault(len(group), []).append(tuple(group))
         found = {}
-        for groups in of_size.values():  # those of one size have no rank in common
+        for groups in of_size.values():  # groups of one size do not share ranks
             own = next((group for group in groups if self.ranks.rank in group), None)
             found[own] = self.ranks.split(groups.index(own) if own else len(groups))
         return found

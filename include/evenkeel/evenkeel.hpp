@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything for a trainer that embeds Evenkeel and uses MPI. Link Evenkeel::service.
+// Everything needed by a trainer that embeds Evenkeel and uses MPI. Link Evenkeel::service.
 //
 //   Config        a job's settings: its mesh, caps, costs (load_config and parse_config read YAML)
 //   RaggedBatch   the samples that a rank brings

@@ -1,6 +1,6 @@
 #pragma once
 
-// The planner without MPI: lengths in, the plan of every DP rank out. Link Evenkeel::plan.
+// The planner without MPI: takes lengths and returns the plan of every DP rank. Link Evenkeel::plan.
 //
 //   Config         its plan_settings() are the settings for planning a step
 //   LengthTable    the samples of a step; LengthTable::of(lengths)

@@ -31,13 +31,14 @@ void require_groups(std::int64_t k) {
 
 namespace {
 
-/// The sum of the counts, each of which some bin can hold.
+/// Returns the sum of the counts. Throws InputError or LimitError for an invalid count, or one above the
+/// limit.
 std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
   const auto n = static_cast<std::int64_t>(items.sizes.size());
   const auto require_fit = [&](Item item, std::int64_t count) {
     if (count <= limits.max_items) return;
-    throw LimitError("max_items", "item " + std::to_string(item) + " fits no bin: it counts for " +
-                                      std::to_string(count) + ", and a bin may hold " +
+    throw LimitError("max_items", "item " + std::to_string(item) + " does not fit in any bin: its count is " +
+                                      std::to_string(count) + ", and a bin holds at most " +
                                       std::to_string(limits.max_items) + " items");
   };
   if (items.counts.empty()) {
@@ -51,7 +52,7 @@ std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
   const std::int64_t sum = checked_sum(items.counts, "counts");
   for (Item item = 0; item < n; ++item) {
     if (items.count_of(item) < 1)
-      throw InputError("counts", "item " + std::to_string(item) + " counts for none");
+      throw InputError("counts", "item " + std::to_string(item) + " has a count below 1");
     require_fit(item, items.count_of(item));
   }
   return sum;

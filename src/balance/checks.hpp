@@ -10,27 +10,27 @@
 
 namespace evenkeel::balance_checks {
 
-/// The sum of `values`. Throws InputError when one is negative or the sum reaches `sum_limit`; `what` names
-/// the list in the message.
+/// Returns the sum of `values`. Throws InputError if a value is negative or the sum reaches `sum_limit`;
+/// `what` names the list in the message.
 std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view what);
 
-/// Throws InputError when k < 1.
+/// Throws InputError if k < 1.
 void require_groups(std::int64_t k);
 
-/// What items take of bins together.
+/// Total size and count of items.
 struct Load {
   std::int64_t size = 0;
   std::int64_t count = 0;
 };
 
-/// The sum over all items. Throws InputError as checked_sum does, for counts below 1 and for lists of
-/// different lengths, and LimitError naming the first item that fits no empty bin.
+/// Returns the sum over all items. Throws the errors of checked_sum(), InputError for counts below 1 and for
+/// lists of different lengths, and LimitError naming the first item that does not fit in an empty bin.
 Load checked_load_within(BinItems items, BinLimits limits);
 
-/// Whether no group holds more than the limits allow.
+/// Returns whether all groups are within the limits.
 bool are_within(const Partition& groups, BinItems items, BinLimits limits);
 
-/// Rounded up. Preconditions: value >= 0, divisor >= 1.
+/// Returns value / divisor, rounded up. Preconditions: value >= 0, divisor >= 1.
 constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {
   EVENKEEL_PRECONDITION(cheap, value >= 0 && divisor >= 1, value, divisor);
   return value / divisor + (value % divisor != 0 ? 1 : 0);

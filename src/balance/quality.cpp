@@ -10,7 +10,7 @@
 namespace evenkeel {
 namespace {
 
-/// Costs by rank, the smallest first, with the sums of all runs.
+/// Ascending costs, with prefix sums.
 class RankedCosts {
  public:
   explicit RankedCosts(std::span<const Cost> costs) : sums_below_(costs.size() + 1) {
@@ -31,8 +31,9 @@ class RankedCosts {
   std::vector<Cost> sums_below_;
 };
 
-/// Of the (j - 1) k + 1 largest items some group holds j: at least the j smallest of these, and with them
-/// what fills it up to `fewest` items.
+/// Returns the bound by the pigeonhole principle: some group has j of the (j - 1) k + 1 largest items, so it
+/// costs at least as much as the j smallest of these. Up to `fewest` items, it is filled with the smallest
+/// items.
 Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;
   for (std::int64_t j = 1; (j - 1) * k < costs.size(); ++j) {
@@ -42,7 +43,8 @@ Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewes
   return bound;
 }
 
-/// Any t groups that hold the t largest items hold t (fewest - 1) others at least.
+/// Returns the bound from the t largest items: t groups that include all groups of these items have at least
+/// t (fewest - 1) other items.
 Cost company_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;
   for (std::int64_t t = 1; t <= std::min(k, costs.size()); ++t) {

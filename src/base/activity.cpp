@@ -22,8 +22,8 @@ struct Lane {
   void move() noexcept { moves.fetch_add(1, std::memory_order_release); }
 };
 
-std::array<Lane, most_told_threads> lanes;
-Lane unseen;  // of threads for which there is no room
+std::array<Lane, max_reported_threads> lanes;
+Lane unseen;  // lane for threads that find all others taken; never read
 std::atomic<bool> left{false};
 
 std::int32_t number_of_thread() noexcept {
@@ -34,7 +34,7 @@ std::int32_t number_of_thread() noexcept {
 #endif
 }
 
-/// A thread's lane, for as long as the thread lives.
+/// Lane that a thread occupies until it ends.
 class OwnLane {
  public:
   OwnLane() noexcept {
@@ -105,7 +105,7 @@ Waiting::~Waiting() {
   lane.move();
 }
 
-void leave_for_good(const char* phase) noexcept {
+void begin_exit(const char* phase) noexcept {
   Lane& lane = own();
   lane.phase = phase;
   lane.step = no_step;
@@ -115,16 +115,16 @@ void leave_for_good(const char* phase) noexcept {
   left = true;
 }
 
-bool has_left_for_good() noexcept {
+bool is_exiting() noexcept {
   return left;
 }
 
-void tell_progress() noexcept {
+void record_progress() noexcept {
   own().move();
 }
 
-std::array<ThreadActivity, most_told_threads> activities() noexcept {
-  std::array<ThreadActivity, most_told_threads> all;
+std::array<ThreadActivity, max_reported_threads> activities() noexcept {
+  std::array<ThreadActivity, max_reported_threads> all;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Lane& lane = lanes[i];
     ThreadActivity& activity = all[i];

@@ -6,24 +6,24 @@
 
 namespace evenkeel {
 
-/// What this process does, told by its threads as they go and read by a watchdog at any time. Telling costs a
-/// few stores: no lock, no memory, no system call but when a thread tells for the first time. All texts are
-/// literals.
+/// Activities of this process's threads, which the threads report and a watchdog may read at any time. A
+/// report costs a few stores. It does not lock, allocate or make system calls, except for a thread's first
+/// report. All texts must be string literals.
 
-/// Whom a thread waits for.
+/// Reason why a thread waits, by what it waits for.
 enum class WaitFor : std::uint8_t {
-  nobody,    ///< it works, or runs the program's own code
-  ranks,     ///< other ranks, without whom it cannot go on
-  end,       ///< other ranks, which must end, too; whoever waits for this one waits in vain
+  nobody,    ///< not waiting: it is working, or running the program's own code
+  ranks,     ///< other ranks, which it needs to continue
+  end,       ///< other ranks, which must end too; ranks that wait for this one wait forever
   thread,    ///< another thread of this process
-  trainer,   ///< to be asked for more: no trouble, however long it takes
-  producers  ///< samples that other processes make: no trouble for it, nor for ranks that wait for it
+  trainer,   ///< the trainer's next request, which may take any time without being an error
+  producers  ///< samples from other processes; not an error of this rank, nor of ranks that wait for it
 };
 
 inline constexpr std::int64_t no_step = -1;
 
-/// A part of the calling thread's work, until the object goes; then it is again what it was before. One
-/// without a step is part of the step around it.
+/// Marks a part of the calling thread's work until the object is destroyed, which restores the previous part.
+/// A Phase without a step belongs to the step of the enclosing Phase.
 class Phase {
  public:
   explicit Phase(const char* name, std::int64_t step = no_step) noexcept;
@@ -31,7 +31,7 @@ class Phase {
   Phase& operator=(const Phase&) = delete;
   ~Phase();
 
-  /// The part is over, and the next one begins.
+  /// Ends the current part of the calling thread and begins the part `name`.
   static void becomes(const char* name) noexcept;
 
  private:
@@ -39,7 +39,7 @@ class Phase {
   std::int64_t outer_step_;
 };
 
-/// The calling thread waits, until the object goes.
+/// Marks the calling thread as waiting until the object is destroyed.
 class Waiting {
  public:
   explicit Waiting(const char* in, WaitFor whom = WaitFor::ranks) noexcept;
@@ -52,28 +52,28 @@ class Waiting {
   WaitFor outer_whom_;
 };
 
-/// This process has begun to end, in this phase of the calling thread, and waits for other ranks to end: no
-/// processor time of it is progress any more.
-void leave_for_good(const char* phase) noexcept;
-[[nodiscard]] bool has_left_for_good() noexcept;
+/// Records that this process has begun to exit, in this phase of the calling thread, and now waits for other
+/// ranks to exit. From then on, its processor time does not count as progress.
+void begin_exit(const char* phase) noexcept;
+[[nodiscard]] bool is_exiting() noexcept;
 
-/// The calling thread has got on with work that may leave no other trace.
-void tell_progress() noexcept;
+/// Records progress of the calling thread in work that may leave no other trace.
+void record_progress() noexcept;
 
-/// One thread, as it was at one moment.
+/// Snapshot of one thread.
 struct ThreadActivity {
-  const char* phase = nullptr;  ///< null where no thread stands here
+  const char* phase = nullptr;  ///< null if the slot is unused
   std::int64_t step = no_step;
   const char* wait = nullptr;
   WaitFor whom = WaitFor::nobody;
-  std::uint64_t moves = 0;  ///< grows whenever the thread tells anything
-  std::int32_t thread = 0;  ///< the system's number of it
+  std::uint64_t moves = 0;  ///< number of reports of the thread so far
+  std::int32_t thread = 0;  ///< the system's thread id
 };
 
-/// Threads that can tell at once: a trainer's, those that make steps ahead, a few more. What others do is not
-/// seen.
-inline constexpr std::size_t most_told_threads = 6;
+/// Maximum number of threads that can report at the same time: the trainer's, those that make steps ahead,
+/// and a few more. Reports of further threads are discarded.
+inline constexpr std::size_t max_reported_threads = 6;
 
-[[nodiscard]] std::array<ThreadActivity, most_told_threads> activities() noexcept;
+[[nodiscard]] std::array<ThreadActivity, max_reported_threads> activities() noexcept;
 
 }  // namespace evenkeel

@@ -34,7 +34,7 @@ struct ValueText {
 
 namespace {
 
-/// Takes the first of `names` away, which commas outside of brackets separate.
+/// Removes and returns the first of `names`, which are separated by commas outside of brackets.
 std::string_view take_name(std::string_view& names) {
   std::size_t end = 0;
   for (int depth = 0; end < names.size() && (depth > 0 || names[end] != ','); ++end) {
@@ -58,7 +58,7 @@ std::string values_text(std::string_view names, std::initializer_list<Value> val
 
 }  // namespace
 
-void end_of_process(const Violation& violation, std::initializer_list<Value> values) noexcept {
+void abort_with(const Violation& violation, std::initializer_list<Value> values) noexcept {
   std::string line = violation.kind;
   line.append(" violated: ").append(violation.condition).append(values_text(violation.names, values));
   line.append(" at ").append(violation.file).append(":").append(std::to_string(violation.line));

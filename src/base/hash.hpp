@@ -14,13 +14,13 @@ namespace evenkeel {
 inline constexpr std::uint64_t fnv1a_basis = 0xcbf29ce484222325;
 inline constexpr std::uint64_t fnv1a_prime = 0x100000001b3;
 
-/// 64-bit FNV-1a (Fowler, Noll, Vo) of bytes as they come. The same on every platform.
+/// Computes the 64-bit FNV-1a hash (Fowler, Noll, Vo). Equal on every platform.
 class Fnv1a {
  public:
   constexpr void add(std::string_view bytes) noexcept {
     for (const char byte : bytes) add_byte(static_cast<unsigned char>(byte));
   }
-  /// Its 8 bytes, the least significant one first.
+  /// Adds the 8 bytes of the number, least significant byte first.
   constexpr void add(std::int64_t number) noexcept {
     auto bits = static_cast<std::uint64_t>(number);
     for (int byte = 0; byte < 8; ++byte, bits >>= 8) add_byte(static_cast<unsigned char>(bits & 0xff));
@@ -33,25 +33,25 @@ class Fnv1a {
   std::uint64_t hash_ = fnv1a_basis;
 };
 
-/// FNV-1a of a text: how a uid becomes a group. Example: the empty text gives 0xcbf29ce484222325, "a" gives
-/// 0xaf63dc4c8601ec8c.
+/// Returns the FNV-1a hash of a text, which turns a uid into a group number. Examples: the empty text gives
+/// 0xcbf29ce484222325, "a" gives 0xaf63dc4c8601ec8c.
 [[nodiscard]] constexpr std::uint64_t fnv1a_64(std::string_view text) noexcept {
   Fnv1a hash;
   hash.add(text);
   return hash.value();
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014; constants by Stafford): scrambles all bits. One to
-/// one, so different numbers never collide.
+/// Mixes all bits with the finalizer of SplitMix64 (Steele, Lea, Flood 2014; constants by Stafford).
+/// Bijective, so different numbers never collide.
 [[nodiscard]] constexpr std::uint64_t mix_64(std::uint64_t x) noexcept {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
 
-/// A hash of bytes, for comparing much at once. It reads words as they lie in memory, so it differs between
-/// byte orders: for ranks of one job, and for stores that such machines share anyway. Four words at a time,
-/// which do not wait for each other: about as fast as memory.
+/// Returns a fast hash of bytes, for comparing large data. It reads words in native byte order, so hashes are
+/// comparable only between machines with the same byte order, as within one job or between stores that its
+/// ranks share. Four independent lanes make it about as fast as memory.
 [[nodiscard]] inline std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) noexcept {
   std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
   while (!bytes.empty()) {
@@ -66,11 +66,11 @@ class Fnv1a {
   return hash;
 }
 
-/// Numbers that a search tries its moves by, the same everywhere and every time: Steele, Lea and Flood's
-/// SplitMix64 (2014) from state 0. As good as drawn for ends far below 2^64, which have a bias of their own.
+/// Pseudo-random numbers for the moves of a search, equal on every platform and in every run: SplitMix64
+/// (Steele, Lea, Flood 2014) from state 0. The modulo bias is negligible if `end` is far below 2^64.
 class SearchMoves {
  public:
-  /// 0 .. end - 1. Precondition: end >= 1.
+  /// Returns a number in 0 .. end - 1. Precondition: end >= 1.
   template <std::integral T>
   T below(T end) noexcept {
     state_ += 0x9e3779b97f4a7c15U;

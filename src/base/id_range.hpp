@@ -8,25 +8,25 @@
 
 namespace evenkeel {
 
-/// Makes ids of plain numbers.
+/// Function object that converts a number to an id.
 template <typename I>
 struct MakeId {
   [[nodiscard]] constexpr I operator()(typename I::value_type number) const noexcept { return I{number}; }
 };
 
-/// The ids from `begin` up to `end`, which is left out.
+/// Returns the ids from `begin` up to, but not including, `end`.
 template <typename I>
 [[nodiscard]] constexpr auto ids_between(I begin, I end) noexcept {
   return std::views::iota(begin.value(), end.value()) | std::views::transform(MakeId<I>{});
 }
 
-/// The ids 0..count-1.
+/// Returns the ids 0 .. count-1.
 template <typename I>
 [[nodiscard]] constexpr auto ids_below(typename I::value_type count) noexcept {
   return ids_between(I{0}, I{count});
 }
 
-/// Ids as plain numbers.
+/// Converts ids to numbers.
 template <std::ranges::sized_range Ids>
 [[nodiscard]] std::vector<std::int64_t> numbers_of(const Ids& ids) {
   std::vector<std::int64_t> numbers;

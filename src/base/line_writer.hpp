@@ -9,14 +9,14 @@
 
 namespace evenkeel {
 
-/// Writes memory from front to back past the caches, in pieces of any size and alignment, which leave as
-/// whole cache lines. All is written after finish(), not before.
+/// Writes memory from front to back, bypassing the caches. Accepts pieces of any size and alignment, and
+/// stores them as whole cache lines. The memory is complete only after finish().
 class LineWriter {
  public:
   LineWriter() = default;
   explicit LineWriter(std::byte* to) noexcept : to_(to), room_(streaming::room_in_line(to)) {}
 
-  /// `store_lines(to, from, count)` stores the whole lines of the piece, as streaming::store_lines does.
+  /// Appends a piece. `store_lines(to, from, count)` stores its whole lines, as streaming::store_lines does.
   template <typename StoreLines>
   void put(const std::byte* from, std::size_t bytes, StoreLines store_lines) noexcept {
     if (begun_ > 0 || room_ < streaming::line_bytes) {
@@ -40,7 +40,8 @@ class LineWriter {
     });
   }
 
-  /// Nothing may be put after it. Others see the lines after streaming::finish().
+  /// Stores the incomplete last line. Do not append anything afterwards. Other threads see the data after
+  /// streaming::finish().
   void finish() noexcept {
     std::memcpy(to_, line_.data(), begun_);
     begun_ = 0;
@@ -58,9 +59,10 @@ class LineWriter {
     begun_ = 0;
   }
 
-  std::byte* to_ = nullptr;  // up to here everything is written; of the line begun there, the rest waits
-  std::size_t room_ = streaming::line_bytes;  // of the line begun: less than a line only at the front
-  std::size_t begun_ = 0;                     // bytes of it that are known
+  std::byte* to_ = nullptr;  // destination of the current line; earlier lines have been stored
+  // Size of the current line in bytes; smaller only for the first line.
+  std::size_t room_ = streaming::line_bytes;
+  std::size_t begun_ = 0;  // number of bytes of the current line that are buffered in `line_`
   alignas(streaming::line_bytes) std::array<std::byte, streaming::line_bytes> line_{};
 };
 

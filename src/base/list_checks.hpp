@@ -9,14 +9,14 @@
 
 namespace evenkeel {
 
-/// What preconditions say of lists; for assertions of the level `thorough`.
+/// Predicates for preconditions on lists, for assertions of level `thorough`.
 
-/// O(n).
+/// Returns whether all values are at least 0. O(n).
 [[nodiscard]] inline bool none_is_negative(std::span<const std::int64_t> values) {
   return std::ranges::all_of(values, [](std::int64_t value) { return value >= 0; });
 }
 
-/// Whether each of 0 .. size-1 stands in the list once, and nothing else. O(size).
+/// Returns whether the list contains each of 0 .. size-1 exactly once and no other values. O(size).
 [[nodiscard]] inline bool is_permutation(std::span<const std::int64_t> values, std::int64_t size) {
   if (std::ssize(values) != size) return false;
   std::vector<bool> seen(values.size());
@@ -27,7 +27,7 @@ namespace evenkeel {
   return true;
 }
 
-/// Whether every value, a number or an id, is above the one before it. O(n).
+/// Returns whether every value, a number or an id, is greater than the previous one. O(n).
 template <std::ranges::forward_range Values>
 [[nodiscard]] bool ascends_strictly(const Values& values) {
   return std::ranges::adjacent_find(values, std::ranges::greater_equal{}) == std::ranges::end(values);

@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-/// Somebody's memory: what there is, and what of it can still be had.
+/// Memory of the machine or of a control group, in bytes.
 struct Room {
   std::int64_t total = 0;
   std::int64_t available = 0;
@@ -21,7 +21,8 @@ struct Room {
   }
 };
 
-/// The number in a file of one number; nothing for a missing file or another word, such as "max".
+/// Returns the number in a file that contains one number; nullopt if the file is missing or contains a word,
+/// such as "max".
 std::optional<std::int64_t> number_in(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::int64_t number = 0;
@@ -29,7 +30,8 @@ std::optional<std::int64_t> number_in(const std::filesystem::path& path) {
   return std::nullopt;
 }
 
-/// The sum of the numbers behind these names in a file of names and numbers; nothing where none is there.
+/// Returns the sum of the numbers after `names` in a file of names and numbers; nullopt if it does not
+/// contain any of these names.
 template <typename... Names>
 std::optional<std::int64_t> numbers_in(const std::filesystem::path& path, Names... names) {
   std::ifstream file(path);
@@ -38,7 +40,7 @@ std::optional<std::int64_t> numbers_in(const std::filesystem::path& path, Names.
   std::int64_t number = 0;
   while (file >> name >> number) {
     if (((name == names) || ...)) sum = sum.value_or(0) + number;
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // a unit
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // Skips the unit.
   }
   return sum;
 }
@@ -52,7 +54,7 @@ std::optional<Room> room_of_machine(const std::filesystem::path& root) {
   return Room{*total * kibibyte, *available * kibibyte};
 }
 
-/// The names that a version of control groups has for the same things.
+/// File and entry names of one version of control groups.
 struct GroupFiles {
   const char* limit;
   const char* used;
@@ -63,8 +65,9 @@ constexpr GroupFiles version_1{"memory.limit_in_bytes", "memory.usage_in_bytes",
                                "total_active_file"};
 constexpr GroupFiles version_2{"memory.max", "memory.current", "inactive_file", "active_file"};
 
-std::optional<Room> room_of_group(const std::filesystem::path& folder, const GroupFiles& files) {
-  constexpr std::int64_t no_limit = std::int64_t{1} << 60;  // version 1 writes a number there too
+std::optional<Room> limit_of_cgroup(const std::filesystem::path& folder, const GroupFiles& files) {
+  constexpr std::int64_t no_limit = std::int64_t{1}
+                                    << 60;  // version 1 reports a huge number if there is no limit
   const auto limit = number_in(folder / files.limit);
   const auto used = number_in(folder / files.used);
   if (!limit || !used || *limit >= no_limit) return std::nullopt;
@@ -72,12 +75,12 @@ std::optional<Room> room_of_group(const std::filesystem::path& folder, const Gro
   return Room{*limit, *limit - *used + cache.value_or(0)};
 }
 
-/// The least that any group from `path` up to the root of the hierarchy leaves. A container may see its own
-/// group as the root and yet be told its path outside, so that folders may be missing.
+/// Lowers `least` to the minimum that the groups from `path` up to the root of the hierarchy leave. Inside a
+/// container, `path` may be the path outside of it, so folders may be missing.
 void take_groups(const std::filesystem::path& hierarchy, std::filesystem::path path, const GroupFiles& files,
                  std::optional<std::int64_t>& least) {
   for (;; path = path.parent_path()) {
-    if (const auto room = room_of_group(hierarchy / path.relative_path(), files))
+    if (const auto room = limit_of_cgroup(hierarchy / path.relative_path(), files))
       least = std::min(least.value_or(room->to_take()), room->to_take());
     if (!path.has_relative_path()) return;
   }
@@ -88,7 +91,7 @@ void take_groups(const std::filesystem::path& hierarchy, std::filesystem::path p
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root) {
   std::optional<std::int64_t> least;
   if (const auto machine = room_of_machine(root)) least = machine->to_take();
-  std::ifstream groups(root / "proc/self/cgroup");  // lines of NUMBER:CONTROLLERS:PATH
+  std::ifstream groups(root / "proc/self/cgroup");  // Each line is NUMBER:CONTROLLERS:PATH.
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);

@@ -7,15 +7,21 @@
 
 namespace evenkeel {
 
-/// Bytes that this process can take before the system would have to end a process for lack of memory: what
-/// the machine has free or can free, swap included, and what the limits of this process's control groups
-/// (version 1 or 2, up to the root) leave, page cache not counted. A 64th of each is kept back, since others
-/// take memory too. Never below 0; nothing where the system does not tell. `root` stands for the root folder.
-/// Takes some 0.1 ms.
+/// Returns the number of bytes that this process can allocate before the system would have to kill a process
+/// for lack of memory, or nullopt if the system does not report it. Never negative. Takes about 0.1 ms.
+///
+/// The result is the minimum of two limits, each reduced by 1/64 of its total as a reserve for other
+/// processes:
+/// - memory that the machine has free or can free, including swap;
+/// - memory that the limits of this process's control groups leave (version 1 or 2, up to the root), not
+///   counting the page cache.
+///
+/// `root` is the folder that contains proc and sys.
 [[nodiscard]] std::optional<std::int64_t> available_memory(const std::filesystem::path& root = "/");
 
-/// Throws LimitError, with both numbers, when `bytes` are more than available_memory(). Linux grants memory
-/// that it does not have and ends a process when it is written to: this asks before.
+/// Throws LimitError, with both numbers, if `bytes` exceed available_memory(). Linux overcommits: it grants
+/// memory that it does not have, and kills a process when the memory is written. This check detects the
+/// shortage earlier.
 void require_memory(std::size_t bytes);
 
 }  // namespace evenkeel

@@ -7,8 +7,8 @@
 
 namespace evenkeel {
 
-/// Runs `work`, which knows samples by their numbers, and adds names to its errors about samples. `names` is
-/// read when an error is thrown, and may be null.
+/// Runs `work`, which identifies samples by number, and adds names to its errors about samples. `names` may
+/// be null; it is called only when such an error is thrown.
 template <typename Work>
 std::invoke_result_t<Work> naming_samples(const NamesInErrors& names, Work&& work) {
   try {

@@ -9,8 +9,8 @@
 
 namespace evenkeel {
 
-/// Converts an integer to a narrower type, or throws LimitError naming `what` and the value. Sizes are 64-bit
-/// everywhere inside; this is the one way out to the 32-bit counts of MPI and of cu_seqlens. Always on.
+/// Converts an integer to a narrower type. Throws LimitError with `what` and the value if it does not fit, in
+/// all builds. Sizes are 64-bit internally; use this function where MPI counts or cu_seqlens need 32 bits.
 template <std::integral To, std::integral From>
 [[nodiscard]] constexpr To narrow(From value, std::string_view what) {
   if (!std::in_range<To>(value)) {

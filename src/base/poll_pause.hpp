@@ -6,16 +6,16 @@
 
 namespace evenkeel {
 
-/// How long to sleep before the next look at something that has not come for so long: a sixteenth of that, so
-/// that it is found hardly later than it comes, and who waits for long takes next to nothing of a core. A
-/// process that wakes up thousands of times a second, beside others that yield, may starve all the rest of a
-/// machine (seen with Linux 6.18).
+/// Returns how long to sleep before polling again for an event that has not occurred for `waited`: a
+/// sixteenth of that time, within 50 us .. 1 ms. Short waits are detected almost at once, and long waits take
+/// almost no processor time. A process that wakes up thousands of times per second while others yield may
+/// starve all other processes of the machine (observed with Linux 6.18).
 [[nodiscard]] constexpr std::chrono::microseconds pause_after(std::chrono::microseconds waited) noexcept {
   using namespace std::chrono_literals;
   return std::clamp<std::chrono::microseconds>(waited / 16, 50us, 1ms);
 }
 
-/// Sleeps between two looks, from when it is made.
+/// Sleeps between polls, for a time that grows with the age of the object.
 class PollPause {
  public:
   void operator()() const {

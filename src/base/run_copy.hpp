@@ -9,11 +9,11 @@
 
 namespace evenkeel {
 
-/// Copies runs of bytes to any places, one after the other. All of them are written when it is destroyed, not
-/// before.
+/// Copies runs of bytes, each to its own destination, bypassing the caches if they are large. The copies are
+/// complete only after the destructor has run.
 class RunCopier {
  public:
-  /// `total_bytes` is what all runs together will have; it decides whether they stream.
+  /// `total_bytes` is the sum over all runs. It decides whether stores bypass the caches.
   explicit RunCopier(std::size_t total_bytes) noexcept : streams_(streaming::pays_off(total_bytes)) {}
   RunCopier(const RunCopier&) = delete;
   RunCopier& operator=(const RunCopier&) = delete;
@@ -23,7 +23,7 @@ class RunCopier {
     streaming::finish();
   }
 
-  /// Precondition: no run overlaps the target of another.
+  /// Copies one run. Precondition: the run does not overlap the destination of another run.
   void operator()(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (bytes == 0) return;
     if (!streams_) {
@@ -31,7 +31,8 @@ class RunCopier {
       return;
     }
     EVENKEEL_PRECONDITION(thorough, !overlaps_waiting({to, from, bytes}), bytes);
-    // The lines that a run shares with its neighbours are read before they are written.
+    // Neighboring runs share their first and last cache lines, so these lines are read before they are
+    // written.
     streaming::fetch_to_write(to);
     streaming::fetch_to_write(to + bytes - 1);
     Run& longest_waiting = next();
@@ -46,7 +47,8 @@ class RunCopier {
     std::size_t bytes = 0;
   };
 
-  /// How far ahead of a copy its source is fetched, past the run's end too: the next one often begins there.
+  /// Prefetch distance in the source. Prefetching continues past the run's end, because the next run often
+  /// begins there.
   static constexpr std::size_t ahead = std::size_t{4} << 10;
 
   [[nodiscard]] static bool overlap(const std::byte* one, std::size_t bytes, const std::byte* other,
@@ -56,7 +58,7 @@ class RunCopier {
     return first < second + other_bytes && second < first + bytes;
   }
 
-  /// Whether a run is in the way of one that waits. Others have been written and cannot be asked any more.
+  /// Returns whether the run overlaps a pending run. Runs that have already been written cannot be checked.
   [[nodiscard]] bool overlaps_waiting(const Run& run) const noexcept {
     return std::ranges::any_of(waiting_, [&](const Run& other) {
       return overlap(run.to, run.bytes, other.to, other.bytes) ||
@@ -80,7 +82,7 @@ class RunCopier {
   }
 
   bool streams_;
-  std::array<Run, 3> waiting_{};  // while the lines at their ends are fetched
+  std::array<Run, 3> waiting_{};  // pending runs, while the cache lines at their ends are prefetched
   std::size_t turn_ = 0;
 };
 

@@ -12,8 +12,9 @@
 
 namespace evenkeel::streaming {
 
-/// Stores that go past the caches, a cache line at a time. They spare reading each line only to overwrite it,
-/// a third of the memory traffic of a large copy; but who reads the lines next must fetch them from memory.
+/// Stores that bypass the caches, one cache line at a time. They avoid reading each line before it is
+/// overwritten, which is a third of the memory traffic of a large copy. However, the next reader must fetch
+/// the lines from memory.
 
 #if defined(__SSE2__)
 inline constexpr bool available = true;
@@ -23,24 +24,25 @@ inline constexpr bool available = false;
 
 inline constexpr std::size_t line_bytes = 64;
 
-/// From this many bytes written by one call on, they stream: a core's own caches cannot hold that many until
-/// a reader comes.
+/// Minimum number of bytes per call for which bypassing pays off: a core's own caches cannot keep that many
+/// until a reader needs them.
 inline constexpr std::size_t threshold = std::size_t{4} << 20;
 
 [[nodiscard]] constexpr bool pays_off(std::size_t total_bytes) noexcept {
   return available && total_bytes >= threshold;
 }
 
-/// Bytes from `address` to the next line; line_bytes where one begins.
+/// Returns the number of bytes from `address` to the start of the next line; line_bytes if a line starts at
+/// `address`.
 [[nodiscard]] inline std::size_t room_in_line(const std::byte* address) noexcept {
   return line_bytes - reinterpret_cast<std::uintptr_t>(address) % line_bytes;
 }
 
-/// Begins to load the line `offset` bytes after `from`, which need not be there, into the nearest cache: for
-/// what is needed very soon.
+/// Prefetches the line `offset` bytes after `from` into the first-level cache, for data that is needed very
+/// soon. The address need not be valid.
 inline void fetch_soon(const std::byte* from, std::size_t offset) noexcept {
 #if defined(__SSE2__)
-  // No pointer arithmetic: the address may lie past the end of what `from` points into.
+  // Uses integer arithmetic, since the address may be beyond the end of the object that `from` points into.
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_T0);
 #else
   static_cast<void>(from);
@@ -48,8 +50,8 @@ inline void fetch_soon(const std::byte* from, std::size_t offset) noexcept {
 #endif
 }
 
-/// Begins to load the line at `address` into the second-level cache: for what is needed some microseconds
-/// later, of which the first level could not hold enough.
+/// Prefetches the line at `address` into the second-level cache, for data that is needed a few microseconds
+/// later and would not fit in the first level.
 inline void fetch_later(const std::byte* address) noexcept {
 #if defined(__SSE2__)
   _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T1);
@@ -58,8 +60,8 @@ inline void fetch_later(const std::byte* address) noexcept {
 #endif
 }
 
-/// Begins to load the line `offset` bytes after `from`, which need not be there, for what is read once and
-/// not again: past the larger caches where the processor can, which keep what others need.
+/// Prefetches the line `offset` bytes after `from`, for data that is read only once. Bypasses the larger
+/// caches if the processor supports that, so they keep their contents. The address need not be valid.
 inline void fetch_once(const std::byte* from, std::size_t offset) noexcept {
 #if defined(__SSE2__)
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_NTA);
@@ -69,7 +71,7 @@ inline void fetch_once(const std::byte* from, std::size_t offset) noexcept {
 #endif
 }
 
-/// Begins to load the line at `address`, a part of which is going to be written, into the nearest cache.
+/// Prefetches the line at `address`, which is about to be partially overwritten, into the first-level cache.
 inline void fetch_to_write(const std::byte* address) noexcept {
 #if defined(__GNUC__)
   __builtin_prefetch(address, 1, 3);
@@ -78,7 +80,7 @@ inline void fetch_to_write(const std::byte* address) noexcept {
 #endif
 }
 
-/// Copies one line. Precondition: `to` begins a line.
+/// Copies one line. Precondition: `to` is aligned to line_bytes.
 inline void store_line(std::byte* to, const std::byte* from) noexcept {
   EVENKEEL_PRECONDITION(cheap, room_in_line(to) == line_bytes, room_in_line(to));
 #if defined(__SSE2__)
@@ -97,8 +99,8 @@ inline void store_line(std::byte* to, const std::byte* from) noexcept {
 #endif
 }
 
-/// Copies `count` lines; calls fetch(offset) with the offset in bytes of each before it is copied.
-/// Precondition: `to` begins a line, unless `count` is 0.
+/// Copies `count` lines. Calls fetch(offset) with the byte offset of each line before it is copied.
+/// Precondition: `to` is aligned to line_bytes, unless `count` is 0.
 template <typename Fetch>
 void store_lines(std::byte* to, const std::byte* from, std::size_t count, Fetch fetch) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
@@ -112,7 +114,7 @@ inline void store_lines(std::byte* to, const std::byte* from, std::size_t count)
   store_lines(to, from, count, [](std::size_t) {});
 }
 
-/// Makes what was stored visible before anything that follows.
+/// Makes the stores visible before any later store.
 inline void finish() noexcept {
 #if defined(__SSE2__)
   _mm_sfence();

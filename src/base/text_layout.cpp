@@ -10,7 +10,7 @@
 namespace evenkeel {
 namespace {
 
-/// A space and the word for so many.
+/// Returns a space followed by the singular or plural that fits `number`.
 std::string named(std::int64_t number, std::string_view thing, std::string_view things) {
   std::string text = " ";
   if (number == 1 || things.empty()) text += thing;

@@ -10,31 +10,31 @@
 
 namespace evenkeel {
 
-/// `text` in a color for what must not be overlooked, if the reader can be shown colors.
+/// Returns `text` in bold red if `is_colored`, for messages that must not be overlooked.
 [[nodiscard]] std::string in_alarm(const std::string& text, bool is_colored);
 
-/// 1234567 as "1,234,567".
+/// Formats 1234567 as "1,234,567".
 [[nodiscard]] std::string grouped(std::int64_t number);
 
-/// "1 sample", "2,048 samples": the plural is `thing` and an s, unless it is named.
+/// Formats "1 sample", "2,048 samples". The plural is `things`; by default, `thing` with an s.
 [[nodiscard]] std::string counted(std::int64_t number, std::string_view thing, std::string_view things = {});
 
-/// The same without commas, for errors: a number that one may look for or copy.
+/// Formats as counted() does but without commas, for errors, whose numbers a user may search for or copy.
 [[nodiscard]] std::string number_of(std::int64_t number, std::string_view thing,
                                     std::string_view things = {});
 
-/// 1536 as "1.5 KiB", in KiB, MiB or GiB.
+/// Formats 1536 as "1.5 KiB", in KiB, MiB or GiB.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
-/// The time in UTC, such as 2026-11-22T02:17:08Z.
+/// Returns the current time in UTC, such as 2026-11-22T02:17:08Z.
 [[nodiscard]] std::string time_now();
 
-/// Cells in columns that are as wide as their widest cell.
+/// A table of text, whose columns are as wide as their widest cell.
 class TextTable {
  public:
   enum class Align : std::uint8_t { left, right };
   struct Column {
-    std::string heading;  ///< may have several lines
+    std::string heading;  ///< one or more lines
     Align align = Align::left;
   };
 
@@ -46,7 +46,8 @@ class TextTable {
     rows_.push_back(std::move(cells));
   }
 
-  /// Heading and rows, every line ended by "\n". Leaves out columns whose heading and cells are all empty.
+  /// Returns the heading and the rows, each line ended by "\n". Omits columns whose heading and cells are all
+  /// empty.
   [[nodiscard]] std::string to_text() const;
 
  private:

@@ -13,7 +13,7 @@ bool continues(unsigned char byte) noexcept {
   return (byte & 0xc0U) == 0x80U;
 }
 
-/// Whether none of the next eight bytes is above 0x7f.
+/// Returns whether the next eight bytes are ASCII. Precondition: text.size() >= 8.
 bool next_are_ascii(std::string_view text) noexcept {
   std::uint64_t word = 0;
   std::memcpy(&word, text.data(), sizeof word);

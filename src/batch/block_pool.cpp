@@ -15,10 +15,10 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t smallest_block = 4096;
-constexpr std::size_t most_bytes = ~std::size_t{0} / 2;
+constexpr std::size_t max_block_bytes = ~std::size_t{0} / 2;
 
 std::size_t rounded_up(std::size_t bytes) {
-  if (bytes > most_bytes) throw std::bad_alloc();
+  if (bytes > max_block_bytes) throw std::bad_alloc();
   if (bytes <= smallest_block) return smallest_block;
   const std::size_t unit = std::bit_floor(bytes) / 8;
   return (bytes + unit - 1) / unit * unit;
@@ -52,19 +52,17 @@ BlockPool::Block BlockPool::find_or_make(std::size_t bytes) {
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       const Block& block = kept_[i];
       const bool fits = block.memory == memory && block.bytes >= bytes && block.bytes / 2 <= bytes;
-      // Of equal ones that which was used last: the caches may still have it.
+      // Among blocks of equal size, prefers the most recently used one, which may still be in the caches.
       if (fits && (!best || block.bytes <= kept_[*best].bytes)) best = i;
     }
     if (best) {
       const Block found = remove(*best);
       in_use_ += found.bytes;
-      most_in_use_ = std::max(most_in_use_, in_use_);
+      max_in_use_ = std::max(max_in_use_, in_use_);
       return found;
     }
-    kept_.reserve(num_blocks_ + 1);  // giving back takes no memory
-    ++num_blocks_;
     in_use_ += bytes;
-    most_in_use_ = std::max(most_in_use_, in_use_);
+    max_in_use_ = std::max(max_in_use_, in_use_);
   }
   return make(bytes);
 }
@@ -84,7 +82,6 @@ BlockPool::Block BlockPool::make(std::size_t bytes) {
     }
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    --num_blocks_;
     in_use_ -= bytes;
     throw;
   }
@@ -100,7 +97,6 @@ void BlockPool::give_back(const Block& block) noexcept {
       kept_bytes_ += block.bytes;
       return;
     }
-    --num_blocks_;
   }
   block.memory->deallocate(block.first, block.bytes, alignment);
 }
@@ -110,10 +106,9 @@ void BlockPool::drop_kept(bool all) noexcept {
     Block block;
     {
       const std::lock_guard lock(mutex_);
-      if (kept_.empty() || (!all && in_use_ + kept_bytes_ <= most_in_use_ + most_in_use_ / 4)) return;
+      if (kept_.empty() || (!all && in_use_ + kept_bytes_ <= max_in_use_ + max_in_use_ / 4)) return;
       const auto smallest = std::ranges::min_element(kept_, {}, &Block::bytes);
       block = remove(static_cast<std::size_t>(smallest - kept_.begin()));
-      --num_blocks_;
     }
     block.memory->deallocate(block.first, block.bytes, alignment);
   }
@@ -127,7 +122,6 @@ void BlockPool::keep_only(const std::pmr::memory_resource& memory) noexcept {
       const auto other = std::ranges::find_if(kept_, [&](const Block& b) { return b.memory != &memory; });
       if (other == kept_.end()) return;
       block = remove(static_cast<std::size_t>(other - kept_.begin()));
-      --num_blocks_;
     }
     block.memory->deallocate(block.first, block.bytes, alignment);
   }

@@ -10,7 +10,7 @@
 namespace evenkeel {
 namespace {
 
-/// A sample's value: how many rows, and their bytes.
+/// A sample's value in a counted field: the number of rows and their bytes.
 struct SampleValue {
   SampleValue(const Column& column, std::int64_t sample) : rows(column.samples()[sample].size()) {
     const RowRange range = column.samples()[sample];
@@ -43,7 +43,7 @@ std::vector<std::int64_t> first_equal_samples(const Column& column, ByteHash* ha
   return firsts;
 }
 
-Column with_rows_of_their_own(const Column& column) {
+Column with_separate_rows(const Column& column) {
   EVENKEEL_PRECONDITION(cheap, is_counted(column.spec().kind), column.spec().name);
   std::vector<std::int64_t> counts;
   for (std::int64_t i = 0; i < column.samples().size(); ++i) counts.push_back(column.samples()[i].size());

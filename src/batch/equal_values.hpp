@@ -12,14 +12,15 @@ namespace evenkeel {
 
 using ByteHash = std::uint64_t(std::span<const std::byte>);
 
-/// For each sample of a counted field the first one with the same value: as many rows, of the same bytes.
-/// That may be the sample itself. Values of one hash are compared byte by byte, so that a collision of hashes
-/// costs time and nothing else. Pure; O(bytes) as long as hashes differ.
+/// Returns, for each sample of a counted field, the first sample with the same value, which may be the sample
+/// itself. Values are equal if they have the same number of rows and the same bytes. Values with equal hashes
+/// are compared byte by byte, so hash collisions cost only time. Pure. O(bytes) unless hashes collide.
 [[nodiscard]] std::vector<std::int64_t> first_equal_samples(const Column& column,
                                                             ByteHash* hash = hash_of_bytes);
 
-/// The column with rows of each sample's own, back to back, where they lie in common: as many times as
-/// samples have them, and none that no sample has. Others are copied as they are. O(bytes of the result).
-[[nodiscard]] Column with_rows_of_their_own(const Column& column);
+/// Returns a copy of the column in which every sample has its own rows, back to back: shared rows are
+/// repeated for each of their samples, and rows without a sample are dropped. Columns without shared rows are
+/// copied unchanged. O(bytes of the result).
+[[nodiscard]] Column with_separate_rows(const Column& column);
 
 }  // namespace evenkeel

@@ -91,7 +91,7 @@ Column::Column(const Column& other)
       samples_(other.samples_),
       own_(other.own_),
       elsewhere_(other.elsewhere_) {
-  if (other.elsewhere_ && other.is_placed_) take_home();
+  if (other.elsewhere_ && other.is_placed_) copy_to_own_memory();
 }
 
 Column& Column::operator=(const Column& other) {
@@ -99,8 +99,8 @@ Column& Column::operator=(const Column& other) {
   return *this;
 }
 
-// Not inline: compiled without optimization, for a user or a room that has no need of it, they would look at
-// every byte.
+// Defined out of line, since inlining it into a caller that is compiled without optimization would make the
+// destruction of the old elements visit every byte.
 Column& Column::operator=(Column&& other) noexcept = default;
 
 Column::~Column() = default;
@@ -147,7 +147,7 @@ Column Column::unwritten_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr
   }
   column.rows_ = rows;
   if constexpr (EVENKEEL_ASSERTS(thorough)) {
-    // New memory is zero more often than not, which would hide rows that nobody wrote.
+    // New memory is usually zero, which would hide the fact that rows were never written.
     std::ranges::fill(column.bytes(), std::byte{0xA5});
   }
   return column;
@@ -192,9 +192,10 @@ void Column::resize(std::int64_t rows) {
 
 void Column::grow_to(std::int64_t rows) {
   const std::size_t bytes = spec_.bytes_of(rows);
-  if (is_borrowed() || (elsewhere_ && rows > rows_)) take_home();
+  if (is_borrowed() || (elsewhere_ && rows > rows_)) copy_to_own_memory();
   const std::size_t before = own_.size();
-  if (!elsewhere_) own_.resize(bytes);  // else there is room for what is left
+  // Placed memory is always large enough, since the column can only shrink.
+  if (!elsewhere_) own_.resize(bytes);
   rows_ = rows;
   if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);
 }
@@ -202,7 +203,7 @@ void Column::grow_to(std::int64_t rows) {
 std::shared_ptr<const std::byte> Column::lend() {
   if (!elsewhere_) {
     const auto lent = std::make_shared<decltype(own_)>();
-    *lent = std::exchange(own_, {});  // takes no memory
+    *lent = std::exchange(own_, {});
     elsewhere_ = {lent, lent->data()};
   }
   is_placed_ = false;
@@ -220,7 +221,7 @@ Column Column::lent_to(SampleRows samples) {
   return borrowing(spec_, std::move(samples), lend());
 }
 
-void Column::take_home() {
+void Column::copy_to_own_memory() {
   own_.assign(elsewhere_.get(), elsewhere_.get() + offset_of(rows_));
   elsewhere_.reset();
   is_placed_ = false;

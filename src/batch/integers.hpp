@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// Whether elements are whole numbers. bool is none: its elements are true or false.
+/// Returns whether elements are integers. bool does not count as an integer type.
 [[nodiscard]] constexpr bool is_integer(DType dtype) noexcept {
   switch (dtype) {
     case DType::uint8:
@@ -28,7 +28,7 @@ namespace evenkeel {
   }
 }
 
-/// Calls act(T{}) with the C++ type of an integer dtype. Precondition: is_integer(dtype).
+/// Calls act(T{}) with the C++ type T of an integer dtype. Precondition: is_integer(dtype).
 template <typename Act>
 decltype(auto) with_integer_type(DType dtype, Act&& act) {
   EVENKEEL_PRECONDITION(cheap, is_integer(dtype), name_of(dtype));
@@ -50,7 +50,7 @@ decltype(auto) with_integer_type(DType dtype, Act&& act) {
   }
 }
 
-/// Whole numbers from `least` to `most`; none at all where `least` is above `most`, as at first.
+/// The integers from `least` to `most`; empty if `least` is greater than `most`, as by default.
 struct IntegerRange {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::int64_t most = std::numeric_limits<std::int64_t>::min();
@@ -59,14 +59,14 @@ struct IntegerRange {
   [[nodiscard]] constexpr bool contains(const IntegerRange& other) const noexcept {
     return other.empty() || (least <= other.least && other.most <= most);
   }
-  /// Both, and what lies between them.
+  /// Returns the smallest range that contains both ranges.
   [[nodiscard]] constexpr IntegerRange joined(const IntegerRange& other) const noexcept {
     return {std::min(least, other.least), std::max(most, other.most)};
   }
   friend constexpr bool operator==(const IntegerRange&, const IntegerRange&) = default;
 };
 
-/// What elements of a dtype can be. Precondition: is_integer(dtype).
+/// Returns the values that elements of a dtype can have. Precondition: is_integer(dtype).
 [[nodiscard]] inline IntegerRange range_of(DType dtype) {
   return with_integer_type(dtype, []<typename T>(T) {
     return IntegerRange{static_cast<std::int64_t>(std::numeric_limits<T>::min()),
@@ -74,7 +74,7 @@ struct IntegerRange {
   });
 }
 
-/// What the elements of a column of integers are; an empty range where there are none. O(elements).
+/// Returns the range of the elements of an integer column; empty if the column is empty. O(elements).
 [[nodiscard]] IntegerRange range_of_values(const Column& column);
 
 }  // namespace evenkeel

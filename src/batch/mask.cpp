@@ -12,8 +12,8 @@ bool are_rows_of(const Column& mask, RowRange rows) noexcept {
   return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= mask.rows();
 }
 
-/// Calls visit(i, whether row i of the range is set), where `ignored` bits do not count. A row that is a
-/// machine word is compared as one, so that the loops over them are loops of vector instructions.
+/// Calls visit(i, is_set) for each row i of the range. Bits in `ignored` do not count as set. Rows of the
+/// size of a machine word are compared as words, so the compiler vectorizes the loops.
 template <typename Word, typename Visit>
 void visit_words(const std::byte* first, std::int64_t size, Word ignored, const Visit& visit) noexcept {
   for (std::int64_t i = 0; i < size; ++i) {
@@ -23,7 +23,7 @@ void visit_words(const std::byte* first, std::int64_t size, Word ignored, const 
   }
 }
 
-/// The bit that alone makes no value other than 0: the sign of a real number.
+/// Returns the bit that does not make a value nonzero by itself: the sign bit of a floating-point number.
 template <typename Word>
 Word sign_bit(const FieldSpec& mask) noexcept {
   const bool is_real = mask.dtype == DType::float16 || mask.dtype == DType::bfloat16 ||

@@ -8,14 +8,14 @@
 
 namespace evenkeel {
 
-/// Masks of every dtype are read alike: a row is set when it is not 0. (A real 0 may have either sign. A row
-/// of several elements is set when any of its bytes is not 0.)
+/// Functions on masks of any dtype. A row is set if its value is not 0. Floating-point zeros of either sign
+/// count as 0. A row of several elements is set if any of its bytes is not 0.
 
-/// How many of a mask's rows in `rows` are set. Precondition: they lie within the column. O(rows).
+/// Returns the number of set rows in `rows`. Precondition: `rows` is within the column. O(rows).
 [[nodiscard]] std::int64_t count_set(const Column& mask, RowRange rows) noexcept;
 
-/// Writes `value` where a row is set and 0 where it is not, one element a row. Precondition: as above, and
-/// `out` has as many elements as there are rows. O(rows).
+/// Writes `value` for each row that is set, and 0 for the others. Preconditions: `rows` is within the column;
+/// `out` has one element per row. O(rows).
 void write_where_set(const Column& mask, RowRange rows, float value, std::span<float> out) noexcept;
 
 }  // namespace evenkeel

@@ -17,7 +17,7 @@ void require_valid_lengths(const SampleShape& sample) {
                                   std::to_string(sample.response) + "; a length cannot be negative");
 }
 
-// Precondition: lengths are not negative.
+// Throws InputError if the batch would have 2^63 tokens or more. Precondition: lengths are not negative.
 void require_room(const SampleShape& sample, std::int64_t tokens_before) {
   EVENKEEL_PRECONDITION(cheap, sample.prompt >= 0 && sample.response >= 0, sample.prompt, sample.response);
   const std::int64_t room = std::numeric_limits<std::int64_t>::max() - tokens_before;
@@ -28,7 +28,7 @@ void require_room(const SampleShape& sample, std::int64_t tokens_before) {
                                   " tokens of samples before it the batch has 2^63 tokens or more");
 }
 
-/// Returns where the rows of sample `index` begin; for `index` = size(), the number of rows.
+/// Returns the first row of sample `index`; for `index` = size(), the number of rows.
 std::int64_t first_row(const RaggedBatch& batch, FieldKind kind, std::int64_t index) noexcept {
   EVENKEEL_PRECONDITION(cheap, !is_counted(kind), name_of(kind));
   switch (rule_of(kind).rows_per) {
@@ -75,7 +75,8 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
   const std::string kind(name_of(spec.kind));
   if (is_counted(spec.kind)) {
     if (field.samples().are_in_common()) {
-      throw InputError(where, "has rows that samples share, as micro-batches may", "Bring each sample's own");
+      throw InputError(where, "has rows that several samples share, which only micro-batches may have",
+                       "Give each sample rows of its own");
     }
     if (field.samples().size() == size()) return;
     throw InputError(where,
@@ -125,7 +126,7 @@ std::uint64_t group_of_uid(std::int64_t number) noexcept {
   return number >= 0 ? bits : mix_64(bits) & below_own_groups;
 }
 
-// Mixed once more than a negative number of the same bits.
+// Mixes twice, so that the group differs from the group of the negative number with the same bits.
 std::uint64_t group_of_uid(std::uint64_t number) noexcept {
   return number < first_own_group ? number : mix_64(mix_64(number)) & below_own_groups;
 }

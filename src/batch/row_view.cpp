@@ -18,7 +18,7 @@ constexpr std::size_t largest_element = 8;
 
 using Convert = void (*)(const std::byte* from, std::byte* to, std::size_t elements);
 
-// Bytes as they travel need not begin where an element of their type may.
+// Uses memcpy, since bytes in the transfer format need not be aligned to their element type.
 template <typename From, typename To>
 void convert(const std::byte* __restrict from, std::byte* __restrict to, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -35,7 +35,8 @@ Convert conversion(DType from, DType to) {
   });
 }
 
-/// What elements are on both sides.
+/// Element types of the source, the target and the transfer; all are uint8 if both sides are in the transfer
+/// format.
 struct ElementTypes {
   DType from = DType::uint8;
   DType to = DType::uint8;
@@ -50,12 +51,13 @@ struct ElementTypes {
   }
 };
 
-/// Fetches the pieces of rows to come, a line a call: of a group of rows the first line of each, then the
-/// second, and so on. Line after line of one row would look like a stream to the processor, whose own
-/// prefetching then brings what lies between pieces, and twice the memory traffic.
+/// Prefetches the pieces of upcoming rows, one cache line per call. It interleaves the rows of a group: the
+/// first line of each row, then the second line of each, and so on. Consecutive lines of one row would look
+/// like a stream to the processor's own prefetcher, which would then load the bytes between pieces as well
+/// and double the memory traffic.
 class PieceFetcher {
  public:
-  /// Begins with the first groups from this row on, of which there are so many.
+  /// Prefetches the first groups of the `rows` rows that start at `row`.
   PieceFetcher(const RowView& view, const std::byte* row, std::size_t rows) noexcept
       : view_(view),
         first_row_(row),
@@ -97,20 +99,21 @@ class PieceFetcher {
   const RowView& view_;
   const std::byte* first_row_;
   std::size_t row_bytes_;
-  std::size_t group_;      // rows
-  std::size_t next_;       // to be fetched, in bytes after the first row, as all below
-  std::size_t rows_ = 0;   // the group
-  std::size_t row_ = 0;    // a number in the group
-  std::size_t piece_ = 0;  // a number in the row
-  std::size_t line_ = 0;   // after the piece's begin
+  std::size_t group_;      // rows per group
+  std::size_t next_;       // next line; this and the offsets below are in bytes after the first row
+  std::size_t rows_ = 0;   // start of the group
+  std::size_t row_ = 0;    // index of the row in the group
+  std::size_t piece_ = 0;  // index of the piece in the row
+  std::size_t line_ = 0;   // offset of the line from the piece's start
 };
 
-/// Where rows are copied whole.
+/// Replaces PieceFetcher when rows are copied whole.
 struct NothingToFetch {
   void operator()() const noexcept {}
 };
 
-/// What is taken before a place, as it is in memory. Bytes as they travel may begin anywhere.
+/// Returns the number of bytes, in the memory format, before a position. Positions in the transfer format
+/// need not be at element boundaries.
 std::size_t bytes_before(const ViewedRows& place) noexcept {
   if (place.view == nullptr) return place.at;
   const std::size_t width = size_of(place.view->on_the_way);
@@ -118,7 +121,7 @@ std::size_t bytes_before(const ViewedRows& place) noexcept {
   return place.at / width * size_of(place.view->in_memory);
 }
 
-/// Where a copy goes, from front to back.
+/// Destination of a copy, written from front to back.
 class Sink {
  public:
   Sink(std::byte* to, bool streams) noexcept : to_(to), streams_(streams) {
@@ -131,7 +134,8 @@ class Sink {
   }
 
   void put(const std::byte* from, std::size_t bytes) noexcept { put(from, bytes, NothingToFetch()); }
-  /// Calls `fetch` once for each line of what is put, as it goes: a burst would wait for its own first lines.
+  /// Appends bytes and calls `fetch` once per cache line. The calls are spread over the copy, because a burst
+  /// of prefetches would wait for its own first lines.
   template <typename Fetch>
   void put(const std::byte* from, std::size_t bytes, Fetch&& fetch) noexcept {
     std::size_t due = PieceFetcher::lines_of(bytes);
@@ -153,8 +157,8 @@ class Sink {
   LineWriter lines_;
 };
 
-/// Elements on their way to a sink that change their type, and wait meanwhile in the nearest cache: what
-/// comes in small pieces leaves in large ones.
+/// Converts elements on their way to a sink. Converted elements are buffered in the first-level cache, so
+/// that small pieces are stored in large blocks.
 class ConvertedElements {
  public:
   ConvertedElements(Sink& sink, DType from, DType to) noexcept
@@ -190,7 +194,8 @@ class ConvertedElements {
   alignas(streaming::line_bytes) std::array<std::byte, converted_at_once * largest_element> converted_;
 };
 
-/// Puts the next `bytes`, counted as they are in memory, into a target, in runs that lie together there.
+/// Puts the next `bytes` bytes of `rows`, starting at byte `at`, into a target, with one call per contiguous
+/// run. Both numbers are in the memory format.
 template <typename Target>
 void put_pieces(const ViewedRows& rows, std::size_t at, std::size_t bytes, Target& target) {
   if (rows.view == nullptr || rows.view->pieces.empty()) {
@@ -242,7 +247,7 @@ RowView view_of_rows(const FieldSpec& column, const std::optional<std::vector<st
       view.pieces.push_back({from, in_layer});
     }
   }
-  if (view.pieces.empty()) view.pieces.emplace_back();  // nothing travels
+  if (view.pieces.empty()) view.pieces.emplace_back();  // zero bytes are transferred
   const bool are_all = view.pieces.size() == 1 && view.pieces.front().bytes == view.row_bytes;
   if (are_all) view.pieces.clear();
   return view;
@@ -256,7 +261,7 @@ void copy_rows(const ViewedRows& from, const ViewedRows& to, std::size_t bytes, 
   const ElementTypes types(from, to);
   const std::size_t width = size_of(types.on_the_way);
   EVENKEEL_PRECONDITION(cheap, bytes % width == 0, bytes, width);
-  // Whoever receives looks through the view at memory that may be written.
+  // The receiver's view refers to writable memory.
   Sink sink(const_cast<std::byte*>(to.first) + bytes_before(to), streams);
   const std::size_t begin = bytes_before(from);
   const std::size_t taken = bytes / width * size_of(types.from);

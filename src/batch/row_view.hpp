@@ -11,10 +11,11 @@
 
 namespace evenkeel {
 
-/// What travels of each row of a column, and as what: pieces of the row, one after the other, whose integers
-/// may be of another type on the way than in memory. By default whole rows as they are.
+/// Describes which bytes of each row of a column are transferred, and in which element type. The transfer
+/// format consists of pieces of the row, back to back; the type of their integers may differ from the type in
+/// memory. By default, whole rows are transferred unchanged.
 struct RowView {
-  /// Bytes of a row that lie together in memory, and together on the way.
+  /// A run of bytes that is contiguous in memory and in the transfer.
   struct Piece {
     std::size_t from = 0;
     std::size_t bytes = 0;
@@ -22,45 +23,48 @@ struct RowView {
     friend bool operator==(const Piece&, const Piece&) = default;
   };
 
-  std::size_t row_bytes = 0;  ///< in memory, from one row to the next; 0: whatever rows have
-  /// In the order in which they travel; none: whole rows. An empty piece alone: nothing of them.
+  std::size_t row_bytes = 0;  ///< distance in memory from one row to the next; 0 if not specified
+  /// Pieces in transfer order. If empty, whole rows are transferred. A single piece of zero bytes transfers
+  /// zero bytes of each row.
   std::vector<Piece> pieces;
   DType in_memory = DType::uint8;
   DType on_the_way = DType::uint8;
 
-  /// Whether rows travel whole and as they are, so that nobody needs to look at the view.
+  /// Returns whether rows are transferred whole and unchanged, so the view can be ignored.
   [[nodiscard]] bool is_plain() const noexcept { return pieces.empty() && in_memory == on_the_way; }
-  /// Bytes of a row that travel, as they are in memory and as they are on the way. Precondition: not plain.
+  /// Bytes transferred per row: taken_bytes() in memory, wire_bytes() in the transfer format.
+  /// Precondition: the view is not plain.
   [[nodiscard]] std::size_t taken_bytes() const noexcept;
-  [[nodiscard]] std::size_t travelling_bytes() const noexcept {
+  [[nodiscard]] std::size_t wire_bytes() const noexcept {
     return taken_bytes() / size_of(in_memory) * size_of(on_the_way);
   }
 
   friend bool operator==(const RowView&, const RowView&) = default;
 };
 
-/// Of rows of `column`, with elements that travel as `on_the_way`: those layers along their first dimension,
-/// in this order, or whole rows. Throws like FieldSpec::row_bytes(). Preconditions: the layers are there;
-/// both types are the same, or integers.
+/// Returns the view of rows of `column` that are transferred with elements of type `on_the_way`: the given
+/// layers along the first dimension, in this order, or whole rows if `layers` is nullopt. Throws the errors
+/// of FieldSpec::row_bytes(). Preconditions: the layers exist; both element types are equal or both are
+/// integers.
 [[nodiscard]] RowView view_of_rows(const FieldSpec& column,
                                    const std::optional<std::vector<std::int64_t>>& layers, DType on_the_way);
 
-/// A place in rows that are looked at through a view.
+/// A position in rows that are accessed through a view.
 struct ViewedRows {
-  const std::byte* first = nullptr;  ///< of the first row
-  const RowView* view = nullptr;     ///< nullptr: bytes as they travel
-  std::size_t at = 0;                ///< bytes, as they travel, before the place
+  const std::byte* first = nullptr;  ///< start of the first row
+  const RowView* view = nullptr;     ///< null if the bytes are in the transfer format
+  std::size_t at = 0;                ///< position, in bytes of the transfer format
 
-  /// The type on the way that the view knows; nothing where the bytes are as they travel.
+  /// Returns the element type in the transfer; nullopt if the bytes are in the transfer format.
   [[nodiscard]] std::optional<DType> on_the_way() const noexcept {
     return view == nullptr ? std::nullopt : std::optional(view->on_the_way);
   }
 };
 
-/// Copies the next `bytes` bytes, as they travel, from one place to another in one pass; past the caches
-/// where it `streams`, which others see after streaming::finish(). Preconditions: both views have one type on
-/// the way; the target's takes whole rows; places in views, and `bytes`, are at borders of elements; elements
-/// fit their new type; nothing overlaps.
+/// Copies the next `bytes` bytes, counted in the transfer format, from one position to another in one pass.
+/// If `streams`, stores bypass the caches and are visible to others after streaming::finish(). Preconditions:
+/// both views have the same transfer type; the target's view takes whole rows; positions in views, and
+/// `bytes`, are at element boundaries; elements fit their new type; source and target do not overlap.
 void copy_rows(const ViewedRows& from, const ViewedRows& to, std::size_t bytes, bool streams) noexcept;
 
 }  // namespace evenkeel

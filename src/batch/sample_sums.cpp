@@ -20,8 +20,8 @@ std::string name_of_field(const Column& field) {
 [[noreturn]] void throw_no_work(const Column& field, SampleId sample, const std::string& value) {
   throw InputError(name_of_field(field),
                    "has " + value + " in sample " + std::to_string(sample.value()) +
-                       ", and balance.cost goes by this field: it counts work",
-                   "Bring whole numbers, 0 or more");
+                       ", but balance.cost reads the work of samples from this field",
+                   "Use whole numbers, 0 or more");
 }
 
 template <typename T>
@@ -32,7 +32,7 @@ std::int64_t checked(T value, const Column& field, SampleId sample) {
       text << value;
       throw_no_work(field, sample, text.str());
     }
-    // Every whole number that is larger than this is a power of two or above it.
+    // 2^62 is exact in T, and every smaller value fits in std::int64_t.
     constexpr T limit = static_cast<T>(std::int64_t{1} << 62);
     return value < limit ? static_cast<std::int64_t>(value) : most + 1;
   } else {
@@ -57,7 +57,7 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
       if (own > most - sum) {
         throw LimitError(name_of_field(field),
                          "adds up to 2^62 or more in sample " + std::to_string(id.value()) +
-                             ", and balance.cost goes by this field",
+                             ", but balance.cost reads the work of samples from this field",
                          "Use a coarser unit");
       }
       sum += own;
@@ -68,9 +68,10 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
 }
 
 [[noreturn]] void throw_no_numbers(const Column& field, std::string_view what) {
-  throw InputError(name_of_field(field),
-                   "has " + std::string(what) + ", and balance.cost goes by this field: it counts work",
-                   "Bring integers, float32 or float64");
+  throw InputError(
+      name_of_field(field),
+      "has " + std::string(what) + ", but balance.cost reads the work of samples from this field",
+      "Use integers, float32 or float64");
 }
 
 }  // namespace

@@ -4,22 +4,25 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
-#include "buffer/door_json.hpp"
-#include "buffer/intake/sent_samples.hpp"
+#include "buffer/intake/sample_bodies.hpp"
 #include "buffer/ledger_notes.hpp"
+#include "buffer/server_json.hpp"
 #include "evenkeel/base/error.hpp"
+#include "pack/sample_fields.hpp"
 
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t most_bytes_of_body = std::int64_t{64} << 20;
+constexpr std::int64_t max_bytes_of_body = std::int64_t{64} << 20;
 constexpr const char* totals_note = "totals";
 constexpr const char* tickets_note = "tickets";
 constexpr const char* schema_note = "schema";
+constexpr const char* late_schema_note = "late_schema";
 constexpr const char* groups_note = "groups_per_step";
 constexpr const char* job_note = "job";
 constexpr const char* identity_note = "identity";
@@ -35,16 +38,16 @@ std::int64_t milliseconds_now() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
 }
 
-/// Refuses a key that came before with other content. `where` names the sample.
+/// Throws FieldsError for a key that was accepted before with different content. `where` names the sample.
 [[noreturn]] void refuse_other_content(const std::string& where, const stream::SampleKey& key) {
   throw FieldsError(where,
                     "sample " + std::to_string(key.index) + " of group " + stream::to_text(key.uid) +
-                        " came before with other content",
+                        " was already accepted with different content",
                     "Give each response of a group an index of its own. To repeat a sample, send the same "
                     "again");
 }
 
-/// Returns nullopt unless the text is a 64-bit integer in decimal digits.
+/// Returns the uid if the text is a 64-bit integer in canonical decimal digits, otherwise nullopt.
 std::optional<Uid> integer_uid_of(const std::string& name) {
   const char* const end = name.data() + name.size();
   std::int64_t value = 0;
@@ -58,7 +61,13 @@ std::optional<Uid> integer_uid_of(const std::string& name) {
   return std::nullopt;
 }
 
-/// 128 bits that no other store has.
+std::string words_of(const std::vector<std::string>& fields) {
+  std::string words;
+  for (const std::string& field : fields) words += (words.empty() ? "" : ", ") + field;
+  return words.empty() ? "none" : words;
+}
+
+/// Returns 128 random bits in hexadecimal, the identity of a new store.
 std::string new_identity() {
   std::random_device device;
   std::string text;
@@ -68,12 +77,12 @@ std::string new_identity() {
 
 }  // namespace
 
-/// What one transaction makes of the ledger and the store.
+/// Changes that one transaction makes to the ledger and the store.
 struct Buffer::Change {
   Buffer& buffer;
   StoreChange store{};
-  std::int64_t cost = 0;     // of its bodies
-  std::int64_t applied = 0;  // events
+  std::int64_t cost = 0;     // upper bound on the bytes of capacity used by new samples and aborts
+  std::int64_t applied = 0;  // number of events applied to the ledger
 
   std::int64_t apply(stream::Event::What what) {
     stream::Ledger& ledger = *buffer.ledger_;
@@ -87,14 +96,15 @@ struct Buffer::Change {
     return event.number;
   }
 
-  /// What the settings demand, at once. Returns what was dropped.
+  /// Applies the drops that the settings require, and returns them.
   std::vector<stream::SamplesDropped> apply_due() {
     std::vector<stream::SamplesDropped> dropped = buffer.ledger_->due();
     for (const stream::SamplesDropped& samples : dropped) apply(samples);
     return dropped;
   }
 
-  /// Leaves out what came and went in this transaction.
+  /// Removes records that the transaction both adds and erases, and adds the totals and, if changed, the
+  /// tickets.
   void tidy() {
     std::ranges::sort(store.erased);
     const auto is_gone = [&](std::int64_t number) {
@@ -111,14 +121,14 @@ struct Buffer::Change {
 };
 
 Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
-               const std::optional<ToldFormats>& told)
+               const std::optional<DeclaredFormats>& told)
     : store_(std::move(store)), settings_(settings) {
   load();
-  keep_group_size();
+  keep_rules_of_groups();
   choose_formats(told);
   describe_store();
   rules_ = json_of_rules(*this, identity_).dump();
-  last_call_ = Clock::now();  // a job may not have noticed that the buffer was restarted
+  last_call_ = Clock::now();  // a job that is alive may not have noticed the restart
   writer_ = std::thread([this] { write_until_stopped(); });
 }
 
@@ -145,12 +155,21 @@ void Buffer::describe_store() {
   store_->settle();
 }
 
-/// Half of a group of four is no group of two.
-void Buffer::keep_group_size() const {
+/// Throws InputError if the store has untrained groups of a size other than the configured one, or with other
+/// late fields. Changing these would change their meaning: half of a group of four is not a group of two.
+void Buffer::keep_rules_of_groups() const {
   const stream::Status status = ledger_->status();
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
   if (groups == 0 || !store_->note(settings_note)) return;
-  const std::int64_t kept = settings_in(*store_).group_size;
+  const stream::StreamSettings before = settings_in(*store_);
+  if (before.late_fields != settings_.late_fields) {
+    throw InputError(store_->name(),
+                     "has groups that were not trained, whose late fields are " +
+                         words_of(before.late_fields) + ", and is started with " +
+                         words_of(settings_.late_fields),
+                     "Say the same as before (--late-fields), or use a new store");
+  }
+  const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
   throw InputError(store_->name(),
                    "has groups of " + std::to_string(kept) + " samples, " + std::to_string(groups) +
@@ -159,14 +178,20 @@ void Buffer::keep_group_size() const {
                    "Say the same as before (--group-size, or stream.group_size), or use a new store");
 }
 
-void Buffer::choose_formats(const std::optional<ToldFormats>& told) {
+void Buffer::choose_formats(const std::optional<DeclaredFormats>& told) {
   const std::optional<std::string> note = store_->note(formats_note);
-  const ToldFormats kept = note ? formats_of_text(*note) : stream_formats();
+  const DeclaredFormats kept = note ? formats_of_text(*note) : stream_formats();
   formats_ = told ? formats_with(*told, "--read-as") : kept;
+  for (const std::string& field : settings_.late_fields) {
+    require_usable_name({field, DType::float32, FieldKind::sample, {}});
+    if (formats_.contains(field))
+      throw ConfigError("--read-as", "has '" + field + "', which is added to samples later (--late-fields)",
+                        "Leave it out of one of them");
+  }
   if (schema_.empty || formats_ == kept) return;
   throw InputError(
       store_->name(),
-      "has samples that are written as " + words_of(kept) + ", and is to read them as " + words_of(formats_),
+      "has samples in the format " + words_of(kept) + ", but is configured to read " + words_of(formats_),
       "Say the same as before (--read-as, or fields.NAME.read_as), or use a new store");
 }
 
@@ -184,6 +209,8 @@ void Buffer::load() {
   const std::optional<std::string> schema = store_->note(schema_note);
   schema_ = schema ? schema_of(*schema) : JsonlSchema{};
   form_ = schema ? form_of_schema(*schema) : SampleForm::lines;
+  const std::optional<std::string> late_schema = store_->note(late_schema_note);
+  late_schema_ = late_schema ? schema_of(*late_schema) : JsonlSchema{};
   if (const auto groups = store_->note(groups_note)) groups_per_step_ = groups_of_text(*groups);
   const std::optional<std::string> job = store_->note(job_note);
   job_ = job ? job_of_text(*job) : CurrentJob{};
@@ -194,12 +221,15 @@ void Buffer::load() {
   must_load_ = false;
 }
 
-/// What nobody will find in the store is told to nobody.
+/// Throws IoError while the ledger may differ from the store, so that callers never see state that is not
+/// stored.
 void Buffer::require_loaded() const {
   if (must_load_) throw IoError(store_->name(), "could not be written, and cannot be read yet", "Try again");
 }
 
-/// Returns whether the store has something new.
+/// Applies the requests and commits them in one transaction. Returns whether the store has changed. A request
+/// that fails before it changes the ledger gets its own error, and the others are committed. If the ledger
+/// was partly changed or the store cannot be written, all requests fail.
 bool Buffer::commit(const std::vector<Request*>& requests) {
   const std::lock_guard lock(state_mutex_);
   Change change{*this};
@@ -211,11 +241,11 @@ bool Buffer::commit(const std::vector<Request*>& requests) {
       try {
         request->act(change);
       } catch (...) {
-        if (change.applied != applied) throw;  // a part of it is in the ledger
+        if (change.applied != applied) throw;  // the ledger contains a part of the request
         request->error = std::current_exception();
       }
     }
-    close_what_is_due(change);
+    close_expired(change);
     if (change.applied == 0 && change.store.notes.empty()) return false;
     change.tidy();
     store_->commit(change.store);
@@ -231,24 +261,25 @@ bool Buffer::commit(const std::vector<Request*>& requests) {
   return false;
 }
 
-// The ledger may be ahead of the store: it is made again.
+// Sets the error of all requests. The ledger may be ahead of the store, so it is loaded again.
 void Buffer::fail(const std::vector<Request*>& requests, const std::exception_ptr& error) {
   for (Request* request : requests) request->error = error;
-  opened_.clear();  // what is due is not known until it is loaded
+  opened_.clear();  // deadlines are unknown until the ledger is loaded
   is_opened_.clear();
-  if (std::exchange(must_load_, true)) return;  // it has just been tried
+  if (std::exchange(must_load_, true)) return;  // loading was already tried
   try {
     load();
   } catch (const Error&) {
-    // The writer tries again, with each commit and from time to time.
+    // The writer tries again with each commit and periodically.
   }
 }
 
-std::int64_t Buffer::most_body_bytes() const noexcept {
-  return std::min(most_bytes_of_body, store_->capacity());
+std::int64_t Buffer::max_body_bytes() const noexcept {
+  return std::min(max_bytes_of_body, store_->capacity());
 }
 
-/// Returns the samples that are new. Throws if one of them cannot be taken.
+/// Returns the samples that are neither known nor repeated within the request. `faults` has one entry per
+/// sample, or is empty. Throws if one of the samples cannot be taken.
 std::vector<const ReceivedSample*> Buffer::new_samples(
     const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const {
   std::vector<const ReceivedSample*> fresh;
@@ -272,8 +303,8 @@ std::vector<const ReceivedSample*> Buffer::new_samples(
   return fresh;
 }
 
-/// Throws FullError if that much has no room besides what the change has already, and LimitError if there are
-/// no samples whose training would make room.
+/// Throws FullError if `cost` does not fit in addition to the change's other additions, or LimitError if
+/// there are no samples whose training would make room.
 void Buffer::require_room(const Change& change, std::int64_t cost) {
   if (store_->used() + change.cost + cost <= store_->capacity()) return;
   if (holds_samples(ledger_->status())) throw full_error();
@@ -292,16 +323,12 @@ Intake Buffer::take(const ReceivedSamples& received, const std::string& holder) 
   std::int64_t bytes = 0;
   for (const ReceivedSample& sample : received.samples()) bytes += cost_of(sample, holder);
   if (bytes > store_->capacity()) throw too_large(bytes);
-  const CurrentJob job = [&] {
-    const std::lock_guard lock(state_mutex_);
-    return job_;
-  }();
+  const CurrentJob job = job_now();
   const std::vector<std::optional<ErrorReport>> faults =
       job.has_left ? std::vector<std::optional<ErrorReport>>() : faults_of(received, job.acceptance);
   Intake intake;
   submit(bytes, [&](Change& change) {
-    if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
-      throw IoError("buffer", "has a new job, which may accept other samples", "Send the same again");
+    require_same_job(job);
     JsonlSchema schema = schema_with(received);
     const std::vector<const ReceivedSample*> fresh = new_samples(received, faults);
     std::int64_t cost = 0;
@@ -315,7 +342,7 @@ Intake Buffer::take(const ReceivedSamples& received, const std::string& holder) 
       note_opened(sample->accepted.key.uid);
     }
     intake.duplicates = std::ssize(received.samples()) - std::ssize(fresh);
-    if (intake.duplicates > 0) change.apply(stream::DuplicatesTold{intake.duplicates});
+    if (intake.duplicates > 0) change.apply(stream::DuplicatesReported{intake.duplicates});
     for (const stream::SamplesDropped& dropped : change.apply_due()) {
       const auto is_mine = [&](std::int64_t arrival) {
         return std::ranges::binary_search(arrivals, arrival);
@@ -340,7 +367,151 @@ Intake Buffer::take(const ReceivedSamples& received, const std::string& holder) 
   return intake;
 }
 
-/// Returns for each sample why the job does not accept it.
+CurrentJob Buffer::job_now() const {
+  const std::lock_guard lock(state_mutex_);
+  return job_;
+}
+
+/// Throws IoError if samples were checked for `job`, and another job has begun that may accept others.
+void Buffer::require_same_job(const CurrentJob& job) const {
+  if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
+    throw IoError("buffer", "has a new job, which may accept other samples", "Send the same again");
+}
+
+/// Returns the stored sample to which the fields belong; null if it was trained or dropped.
+const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) const {
+  const stream::WaitingSample* const sample = ledger_->find_sample(fields.key);
+  if (sample != nullptr || ledger_->is_known(fields.key)) return sample;
+  throw UnknownGroupError(fields.where(),
+                          "names sample " + std::to_string(fields.key.index) + " of group " +
+                              stream::to_text(fields.key.uid) + ", which has not come",
+                          "Add fields to a sample after it was acknowledged");
+}
+
+/// Checks values as take() checks those of samples, and returns their schema.
+JsonlSchema Buffer::checked_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
+  constexpr std::int64_t max_tokens_at_once = std::int64_t{1} << 20;
+  JsonlSchema schema;
+  std::vector<const ReceivedFields*> fields;
+  std::vector<SampleLengths> lengths;
+  std::int64_t tokens = 0;
+  const auto check = [&] {
+    if (fields.empty()) return;
+    const ReceivedSamples samples = samples_with(fields, lengths);
+    if (!job.has_left) {
+      const std::vector<std::optional<ErrorReport>> faults = faults_of(samples, job.acceptance);
+      for (std::size_t i = 0; i < faults.size(); ++i)
+        if (faults[i]) throw InputError(fields[i]->where(), faults[i]->message, faults[i]->hint);
+    }
+    schema = joined_fields(schema, part_of(samples.schema(), settings_.late_fields), true);
+    fields.clear();
+    lengths.clear();
+    tokens = 0;
+  };
+  for (const ReceivedFields& of_sample : received) {
+    const auto stored = [&]() -> std::optional<SampleLengths> {
+      const std::lock_guard lock(state_mutex_);
+      require_loaded();
+      if (form_ == SampleForm::tensors)
+        throw FieldsError(of_sample.where(), "adds a field to samples that came as safetensors",
+                          "Fields can be added to samples that came as JSON Lines");
+      const stream::WaitingSample* const sample = find_stored(of_sample);
+      if (sample == nullptr) return std::nullopt;
+      return SampleLengths{sample->prompt, sample->response};
+    }();
+    if (!stored) continue;
+    const auto has_key = [&](const auto& value) { return fields.back()->values.contains(value.first); };
+    const bool has_same_fields = !fields.empty() && fields.back()->values.size() == of_sample.values.size() &&
+                                 std::ranges::all_of(of_sample.values, has_key);
+    if (!has_same_fields || tokens > max_tokens_at_once) check();
+    tokens += stored->prompt + stored->response;
+    fields.push_back(&of_sample);
+    lengths.push_back(*stored);
+  }
+  check();
+  return schema;
+}
+
+/// Returns the fields that samples lack, and counts the samples by outcome.
+std::vector<Buffer::Addition> Buffer::new_fields(const std::vector<ReceivedFields>& received,
+                                                 FieldIntake& intake) const {
+  std::vector<Addition> fresh;
+  std::map<std::pair<std::int64_t, std::string>, std::uint32_t> in_request;
+  for (const ReceivedFields& fields : received) {
+    const stream::WaitingSample* const sample = find_stored(fields);
+    if (sample == nullptr) {
+      ++intake.gone;
+      continue;
+    }
+    Addition addition{{fields.key, 0, {}}, {}};
+    std::set<std::string> names;
+    for (const auto& [name, value] : fields.values) {
+      const std::uint32_t content = content_of_value(value);
+      std::optional<std::uint32_t> before = ledger_->added_content(sample->arrival, name);
+      if (!before) {
+        const auto [known, is_new] = in_request.emplace(std::pair(sample->arrival, name), content);
+        if (is_new) names.insert(name);
+        if (is_new) addition.event.content.emplace(name, content);
+        before = known->second;
+      }
+      if (*before == content) continue;
+      const std::optional<std::int64_t> step = ledger_->step_of(fields.key.uid);
+      throw FieldsError(fields.where(),
+                        "has another value of field '" + name + "' of sample " +
+                            std::to_string(fields.key.index) + " of group " +
+                            stream::to_text(fields.key.uid) + " than was added before" +
+                            (step ? "; the sample is in step " + std::to_string(*step) : ""),
+                        "A value is added once. To repeat it, send the same again");
+    }
+    ++(names.empty() ? intake.repeated : intake.added);
+    if (names.empty()) continue;
+    addition.body = body_of_fields(fields, names);
+    addition.event.bytes = store_->cost_of(std::ssize(addition.body));
+    fresh.push_back(std::move(addition));
+  }
+  return fresh;
+}
+
+FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
+  const CurrentJob job = job_now();
+  const JsonlSchema schema = checked_fields(received, job);
+  std::int64_t bytes = 0;
+  for (const ReceivedFields& fields : received)
+    for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));
+  std::vector<Addition> fresh;  // until the transaction is written
+  FieldIntake intake;
+  submit(bytes, [&](Change& change) {
+    require_same_job(job);
+    JsonlSchema joined = late_schema_;
+    try {
+      joined = joined_fields(late_schema_, schema, !ledger_->status().formed_step);
+    } catch (const InputError& error) {
+      throw FieldsError(error.report());
+    }
+    intake = {};
+    fresh = new_fields(received, intake);
+    std::int64_t cost = 0;
+    for (const Addition& addition : fresh) {
+      const std::int64_t number = std::numeric_limits<std::int64_t>::max();
+      cost +=
+          addition.event.bytes + store_->cost_of_event(std::ssize(text_of_event({number, addition.event})));
+    }
+    if (cost > 0) require_room(change, cost);
+    change.cost += cost;
+    for (const Addition& addition : fresh)
+      change.store.bodies.push_back({change.apply(addition.event), addition.body});
+    intake.version = ledger_->version();
+    if (fresh.empty()) return;
+    last_sample_ = Clock::now();
+    full_.clear();
+    if (const std::string text = text_of_schema(joined); text != text_of_schema(late_schema_))
+      change.store.notes[late_schema_note] = text;
+    late_schema_ = std::move(joined);
+  });
+  return intake;
+}
+
+/// Returns, for each sample, the reason why the job does not accept it, or nullopt if it does.
 std::vector<std::optional<ErrorReport>> Buffer::faults_of(const ReceivedSamples& received,
                                                           const Acceptance& acceptance) const {
   std::vector<std::optional<ErrorReport>> faults;
@@ -351,7 +522,7 @@ std::vector<std::optional<ErrorReport>> Buffer::faults_of(const ReceivedSamples&
     if (!looks_at_values || faults.back()) continue;
     const std::int64_t number = sample.number;
     faults.back() = fault_of_values(
-        sent_samples(framed(sample.body), std::span(&number, 1), received.schema(), formats_), acceptance);
+        parse_samples(framed(sample.body), std::span(&number, 1), received.schema(), formats_), acceptance);
   }
   return faults;
 }
@@ -364,11 +535,12 @@ RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
     read_body(sample.arrival, [&](std::string_view body) { bodies += framed(body); });
     arrivals.push_back(sample.arrival);
   }
-  return sent_samples(bodies, arrivals, schema, formats_);
+  return parse_samples(bodies, arrivals, schema, formats_);
 }
 
-/// Why the job does not accept a sample of the group, and its index. Samples that came after the job began
-/// were checked then, and the trees of groups when it formed the step.
+/// Returns the index of a sample that the job does not accept, with the reason; nullopt if the job accepts
+/// the group. Samples that arrived after the job began were checked on arrival; trees were checked when the
+/// job formed the step.
 std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::fault_of_group(const stream::WaitingGroup& group,
                                                                            const CurrentJob& job,
                                                                            const JsonlSchema& schema,
@@ -382,18 +554,18 @@ std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::fault_of_group(const
       fault = fault_of_values(samples_of({&sample, 1}, schema), job.acceptance);
     if (fault) return std::pair(sample.index, *fault);
   }
-  if (is_checked || group.samples.size() < 2 || !job.acceptance.tells_trees(schema)) return std::nullopt;
+  if (is_checked || group.samples.size() < 2 || !job.acceptance.declares_trees(schema)) return std::nullopt;
   auto fault = fault_of_tree(samples_of(group.samples, schema));
   if (fault) fault->first = group.samples[static_cast<std::size_t>(fault->first)].index;
   return fault;
 }
 
-/// Throws InputError at the first sample that the current job does not accept.
+/// Throws InputError for the first sample that the current job does not accept.
 void Buffer::require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
                               bool is_formed) const {
   const auto [job, schema] = [&] {
     const std::lock_guard lock(state_mutex_);
-    return std::pair(job_, schema_);
+    return std::pair(job_, schema_of_job());
   }();
   if (job.has_left) return;
   for (const stream::WaitingGroup& group : groups) {
@@ -411,7 +583,7 @@ void Buffer::require_accepted(std::int64_t step, std::span<const stream::Waiting
   }
 }
 
-/// The groups of the step as far as they wait.
+/// Returns the groups of the step that are still ready.
 std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFormed& step) const {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
@@ -423,6 +595,15 @@ std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFo
 }
 
 JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
+  for (const std::string& field : settings_.late_fields) {
+    const std::vector<FieldSpec>& fields = received.schema().fields;
+    if (std::ranges::find(fields, field, &FieldSpec::name) == fields.end() &&
+        !received.schema().ignored.contains(field))
+      continue;
+    throw FieldsError("body",
+                      "has the field '" + field + "', which is added to samples later (--late-fields)",
+                      "Send it with POST /v1/fields, after the sample was acknowledged");
+  }
   if (!schema_.empty && !received.schema().empty && received.form() != form_) {
     const auto words = [](SampleForm form) {
       return form == SampleForm::lines ? "JSON Lines" : "safetensors";
@@ -450,7 +631,7 @@ GrantedTickets Buffer::grant(std::int64_t groups, const TicketRequest& request) 
       granted.groups = before->of;
       return;
     }
-    // Without a job nobody knows how many groups a step takes.
+    // Before the first job, the number of groups per step is unknown.
     const std::int64_t most = groups_per_step_ ? ledger_->grantable(*groups_per_step_) : 0;
     granted.groups = std::min(granted.groups, most);
     if (granted.groups == 0) return;
@@ -475,10 +656,10 @@ void Buffer::close_group(const Uid& uid) {
 
 std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                                 const std::string& reason) {
-  if (std::ssize(reason) > stream::most_reason_bytes) {
+  if (std::ssize(reason) > stream::max_reason_bytes) {
     throw InputError("reason",
                      "has " + std::to_string(reason.size()) + " bytes, and at most " +
-                         std::to_string(stream::most_reason_bytes) + " are kept",
+                         std::to_string(stream::max_reason_bytes) + " are kept",
                      "Send a shorter one");
   }
   if (const std::string why = stream::refusal_of(uid); !why.empty()) throw InputError("body", why);
@@ -519,7 +700,7 @@ void Buffer::end() {
   });
 }
 
-Uid Buffer::group_called(const std::string& name) const {
+Uid Buffer::find_group_by_name(const std::string& name) const {
   const Uid text = name;
   const std::optional<Uid> integer = integer_uid_of(name);
   if (!integer) return text;
@@ -561,7 +742,7 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
   }
   std::string pass;
   submit(0, [&](Change& change) {
-    if (!start.takes_over && is_job_alive()) throw busy();  // two have waited
+    if (!start.takes_over && is_job_alive()) throw busy();  // another job began while this one waited
     groups_per_step_ = groups_per_step;
     job_ = job_.next(start.acceptance, ledger_->totals().last_event);
     last_call_ = Clock::now();
@@ -626,7 +807,7 @@ void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
     require_accepted(step.step, waiting, false);
   } catch (const InputError& error) {
     if (waiting_groups_of(step) == waiting) throw;
-    throw FieldsError(error.report());  // one of them was aborted meanwhile
+    throw FieldsError(error.report());  // a group has changed in the meantime
   }
   submit(0, [&](Change& change) {
     require_pass_now(pass);
@@ -643,7 +824,7 @@ void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
     try {
       change.apply(step);
     } catch (const InputError& error) {
-      throw FieldsError(error.report());  // a group has changed since the step was decided
+      throw FieldsError(error.report());  // a group has changed since the step was chosen
     }
     change.apply_due();
   });
@@ -654,7 +835,7 @@ WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chro
   const Clock::time_point begun = Clock::now();
   changed_.wait_for(lock, time, [&] {
     const stream::Status status = ledger_->status();
-    return is_stopping_ || (!must_load_ && (status.ready_groups >= enough || status.ended));
+    return is_stopping_ || (!must_load_ && (status.ready_groups >= enough || status.is_exhausted()));
   });
   waited_ += Clock::now() - begun;
   require_loaded();
@@ -673,15 +854,15 @@ void Buffer::give_up(std::int64_t step, const std::string& why, const std::strin
   changed_.notify_all();
 }
 
-StepToCome Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds time) {
-  StepToCome come;
+PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds time) {
+  PendingStep come;
   const auto look = [&] {
     if (must_load_) return is_stopping_;
     for (stream::FormedStep& formed : ledger_->formed(step)) {
       if (formed.step == step) come.step = std::move(formed);
     }
     come.stream = ledger_->status();
-    come.is_over = !come.step && come.stream.ended && come.stream.open_groups + come.stream.ready_groups == 0;
+    come.is_over = !come.step && come.stream.is_exhausted() && come.stream.ready_groups == 0;
     if (given_up_ && given_up_->step <= step) come.failure = given_up_->why;
     return come.step || come.is_over || !come.failure.empty() || is_stopping_;
   };
@@ -725,13 +906,25 @@ std::vector<stream::FormedStep> Buffer::formed(std::int64_t from_step) {
 }
 
 void Buffer::read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const {
-  store_->read_body(arrival, take);
+  std::vector<std::int64_t> added;
+  if (!settings_.late_fields.empty()) {
+    const std::lock_guard lock(state_mutex_);
+    require_loaded();
+    for (const stream::AddedFields& fields : ledger_->added_to(arrival)) added.push_back(fields.number);
+  }
+  if (added.empty()) return store_->read_body(arrival, take);
+  std::string fields;
+  for (const std::int64_t number : added)
+    store_->read_body(number, [&](std::string_view more) { fields.append(",").append(more); });
+  std::string line;
+  store_->read_body(arrival, [&](std::string_view body) { line = line_with_fields(body, fields); });
+  take(line);
 }
 
 JsonlSchema Buffer::schema() const {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
-  return schema_;
+  return schema_of_job();
 }
 
 BufferStatus Buffer::status() const {
@@ -776,7 +969,7 @@ std::optional<Buffer::Clock::time_point> Buffer::next_group_deadline() const {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*settings_.deadline));
 }
 
-/// Tickets whose deadline has passed, and those with which nothing could be trained in time any more.
+/// Expires tickets whose deadline has passed or whose groups could no longer be trained in time.
 void Buffer::expire_tickets(Change& change) {
   const std::int64_t now = milliseconds_now();
   const std::int64_t oldest = ledger_->version() - settings_.max_staleness.value_or(ledger_->version());
@@ -787,8 +980,8 @@ void Buffer::expire_tickets(Change& change) {
   change.apply(stream::TicketsExpired{now, oldest});
 }
 
-// That a deadline has fired is an event like any other: who replays them looks at no clock.
-void Buffer::close_what_is_due(Change& change) {
+// A passed deadline is recorded as an event like any other, so that replays do not depend on a clock.
+void Buffer::close_expired(Change& change) {
   expire_tickets(change);
   bool has_closed = false;
   for (auto due = next_group_deadline(); due && *due <= Clock::now(); due = next_group_deadline()) {

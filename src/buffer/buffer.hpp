@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "buffer/current_job.hpp"
+#include "buffer/intake/received_fields.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
@@ -25,170 +26,212 @@
 
 namespace evenkeel {
 
-/// There is no room now; there will be once samples are trained.
+/// The buffer is full now. Training samples makes room, as does closing or aborting incomplete groups. HTTP
+/// status 429.
 class FullError : public LimitError {
  public:
   using LimitError::LimitError;
 };
 
-/// No sample of the group has arrived (404).
+/// The sample, or any sample or abort of the group, has not arrived. HTTP status 404.
 class UnknownGroupError : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// What was said before is not to be changed: other fields, other content of a sample, other groups of a
-/// step.
+/// The request contradicts the record: it has other fields, other content for a known sample, or other groups
+/// for a formed step. HTTP status 409.
 class FieldsError : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// What became of the samples of one request.
+/// Numbers of samples of one request, by outcome.
 struct Intake {
-  std::int64_t accepted = 0;
+  std::int64_t accepted = 0;  ///< new and kept
   std::int64_t duplicates = 0;
-  std::int64_t stale = 0;    ///< accepted, and dropped at once: too old to be trained
-  std::int64_t dropped = 0;  ///< likewise, since their group was aborted, or had gone to a step
-  std::int64_t version = 0;
+  std::int64_t stale = 0;  ///< new, but dropped at once as too old to be trained
+  /// New, but dropped at once: its group was aborted, is too small, has ended, or is in a step.
+  std::int64_t dropped = 0;
+  std::int64_t version = 0;  ///< policy version after the request
 };
 
-/// Who asks for tickets, and which request it is: a retry has the same. Both may be empty.
+/// Numbers of samples of one request that adds fields, by outcome.
+struct FieldIntake {
+  std::int64_t added = 0;     ///< samples that have got fields
+  std::int64_t repeated = 0;  ///< samples that had all of these values
+  std::int64_t gone = 0;      ///< samples that were trained or dropped, so their fields are not needed
+  std::int64_t version = 0;   ///< policy version after the request
+};
+
+/// Sender of a request for tickets. Both members may be empty.
 struct TicketRequest {
-  std::string holder{};
-  std::string identity{};
+  std::string holder{};    ///< producer that will own the tickets
+  std::string identity{};  ///< identity of the request; a retry has the same one
 };
 
+/// Answer to a request for tickets, each of which permits its holder to start one group.
 struct GrantedTickets {
-  std::int64_t groups = 0;
-  std::int64_t version = 0;
+  std::int64_t groups = 0;   ///< number of tickets granted
+  std::int64_t version = 0;  ///< policy version
 };
 
-/// What a buffer says about itself.
+/// Status report of a buffer.
 struct BufferStatus {
   stream::Status stream;
-  std::string store;
-  std::string risk;  ///< what may be lost of that which was acknowledged; empty: nothing
-  std::int64_t capacity = 0;
-  std::int64_t used = 0;
-  std::optional<double> since_last_sample;  ///< seconds; none before the first one of this process
-  std::optional<std::int64_t> groups_per_step;
-  std::string identity;  ///< of what the store holds: no other buffer's
-  double waited = 0;     ///< seconds that jobs of this process's time have waited for samples
-  std::int64_t job = 0;  ///< the number of the job that began last; 0: none
+  std::string store;                            ///< name of the store
+  std::string risk;                             ///< acknowledged data that may be lost; empty if none can be
+  std::int64_t capacity = 0;                    ///< bytes
+  std::int64_t used = 0;                        ///< bytes
+  std::optional<double> since_last_sample;      ///< seconds; null before the first one in this process
+  std::optional<std::int64_t> groups_per_step;  ///< of the latest job; null if there was none
+  std::string identity;                         ///< unique identity of the store's content
+  double waited = 0;     ///< seconds that jobs waited for samples since this process started
+  std::int64_t job = 0;  ///< number of the latest job; 0 if there was none
   bool is_job_alive = false;
   std::int64_t group_size = 1;
 };
 
-/// What a job may form a step of.
+/// Answer of Buffer::wait_for(): groups that a job may put into a step, and the state of the buffer.
 struct WaitingGroups {
   std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
   std::vector<std::int64_t> coming;          ///< Ledger::coming()
   stream::Status stream;
-  std::optional<double> since_last_sample;
+  std::optional<double> since_last_sample;  ///< seconds
   std::string full;  ///< why the latest samples were refused for lack of room; empty if there is room
   bool is_stopping = false;
 };
 
-/// A step that a job's ranks wait for, which one of them forms.
-struct StepToCome {
-  std::optional<stream::FormedStep> step;  ///< once it is formed
-  bool is_over = false;                    ///< it never will be: no more samples come, and none waits
-  std::string failure;                     ///< why the rank that forms steps gave up; empty if it did not
+/// Answer of Buffer::wait_for_step(). One rank of a job forms the step, and the others wait for it.
+struct PendingStep {
+  std::optional<stream::FormedStep> step;  ///< null until it is formed
+  bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
+  std::string failure;   ///< why the forming rank gave up; empty if it did not
   stream::Status stream;
-  std::optional<double> since_last_sample;
+  std::optional<double> since_last_sample;  ///< seconds
 };
 
-/// Takes samples, keeps them until they are trained, and accounts for each: a ledger, and a store that has
-/// all that the ledger needs. Whatever a call has changed is in the store, and durable if the store is, when
-/// the call returns. Calls may come from any thread: one writer commits those that wait together.
+/// Takes samples, keeps them until they are trained, and accounts for each. Consists of a ledger, which is in
+/// memory, and a store, from which the ledger can be restored. When a call returns, its changes are in the
+/// store, and durable if the store is. Thread-safe: one writer thread commits concurrent calls together in
+/// one transaction.
 ///
-/// Each call throws IoError if the store cannot be written: then nothing has changed, or the same call again
-/// will say what has. Until the store can be read again, whatever asks for groups, steps or fields throws
-/// IoError, and status() says what was in the store before.
+/// Every call that changes something throws IoError if the store cannot be written or stop() was called. The
+/// changes may have been stored nevertheless, so the caller should repeat the call; repeating a call does not
+/// apply its changes twice (for grant(), only if the request has an identity). Until the store can be read
+/// again, calls that return groups, steps or fields also throw IoError, and status() returns the store's last
+/// known content.
 class Buffer {
  public:
-  /// Takes up what the store has. `told`: how lines write fields; without, as the store's samples do. Throws
-  /// InputError if the store is damaged, has samples that are written otherwise, or groups of another size
-  /// that were not trained, ConfigError as formats_with(), and as the ledger's settings.
+  /// Restores the content of the store. `told` declares the formats of fields in JSON Lines; if null, the
+  /// formats recorded in the store are used. Throws InputError if the store is damaged, has samples in other
+  /// formats, or has untrained groups of another size; throws ConfigError as formats_with() and the ledger's
+  /// settings do.
   Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
-         const std::optional<ToldFormats>& told = std::nullopt);
+         const std::optional<DeclaredFormats>& told = std::nullopt);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// Throws InputError at the sample that cannot be taken, since no job could accept it or the current job
-  /// does not (Acceptance); FieldsError if the samples so far had other fields or one with the same key had
-  /// other content, LimitError if they can never have room, and FullError if there is no room now. Then none
-  /// is taken. `holder`: who has the tickets of new groups, if it said so.
+  /// Takes the samples of one request: all of them, or none if it throws. `holder` owns the tickets that new
+  /// groups use up; empty if unknown. Throws
+  /// - InputError naming the sample if no job could accept it, or if the current job does not (Acceptance);
+  /// - FieldsError if earlier samples have other fields, or a sample with the same key has other content;
+  /// - LimitError if the samples can never fit, and FullError if they do not fit now;
+  /// - IoError if a job with another Acceptance begins in the meantime.
   Intake take(const ReceivedSamples& received, const std::string& holder = {});
-  /// The same request again gets the same tickets, while any of them is open.
+  /// Adds fields to stored samples (StreamSettings::late_fields): all of them, or none if it throws. Throws
+  /// - UnknownGroupError naming the sample if it has not arrived;
+  /// - InputError naming the sample if no job could accept the values, or if the current job does not;
+  /// - FieldsError if a sample has another value of the field, or the field has another form than before;
+  /// - LimitError, FullError and IoError as take() does.
+  FieldIntake add_fields(const std::vector<ReceivedFields>& received);
+  /// Grants up to `groups` tickets, limited by Ledger::grantable(); none before the first job. Grants all of
+  /// them unless StreamSettings::limits_tickets(). A repeated request gets the same tickets as long as any of
+  /// them is open.
   GrantedTickets grant(std::int64_t groups, const TicketRequest& request = {});
-  /// Throws UnknownGroupError if nothing of the group came so far.
+  /// Closes a group, so later samples of it are dropped: the group becomes ready or, if it has fewer than
+  /// min_group samples, is dropped. Changes nothing if the group is in a step or has ended. Throws
+  /// UnknownGroupError if no sample or abort of the group has arrived.
   void close_group(const Uid& uid);
-  /// Returns the step that has the group already, and keeps it. Throws InputError for an index outside the
-  /// group, a uid that no sample may have or a reason that is too long, and FullError if nothing of the group
-  /// came so far and there is no room to remember it.
+  /// Aborts a sample or, without an index, a group, which need not be known yet. If the group is in a formed,
+  /// untrained step, changes nothing and returns the step; otherwise returns nullopt. Throws InputError for
+  /// an index outside the group, an invalid uid or a reason that is too long; FullError if the group is new
+  /// and there is no room to remember it.
   std::optional<std::int64_t> abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                           const std::string& reason);
-  /// Takes a group out of its step, which no job can build. Throws BusyError while a job is alive, which may
-  /// have the step, and InputError if no step has the group that is formed and not trained.
+  /// Removes a group from its formed step, for a step with a sample that the job cannot train. Throws
+  /// BusyError while a job is alive, since it may have the step already, and InputError if no untrained step
+  /// has the group.
   void abort_formed_group(const Uid& uid, const std::string& reason);
+  /// Ends the stream: further samples are refused, and incomplete groups are closed. Calling it again changes
+  /// nothing.
   void end();
-  /// The group with this name in a URL, where integers are texts. Throws InputError if a text and an integer
-  /// have this name, and UnknownGroupError if it looks like an integer and neither is known.
-  [[nodiscard]] Uid group_called(const std::string& name) const;
+  /// Returns the uid of the group with this name in a URL, where the text "7" and the integer 7 look the
+  /// same. If the name is an integer, returns whichever of the two is known; throws InputError if both are,
+  /// and UnknownGroupError if neither is. Any other name is a text, known or not.
+  [[nodiscard]] Uid find_group_by_name(const std::string& name) const;
 
-  /// Begins a job whose steps have so many groups (tickets need that), and fences all earlier ones. Returns
-  /// the job's pass, which the following calls check before they do anything: they throw FencedError and
-  /// RulesError as require_pass() does. An empty pass is for callers in this process, and is not checked.
+  /// Begins a job whose steps have `groups_per_step` groups, from which the number of tickets is computed,
+  /// and fences all earlier jobs: their calls fail from then on. Returns the job's pass. The calls below that
+  /// have a parameter `pass` check it first, and throw FencedError or RulesError as require_pass() does. An
+  /// empty pass, for callers in this process, is not checked.
   ///
-  /// A job is alive until it leaves or has made no call for the lapse time. Unless the new job `takes_over`,
-  /// this waits for an earlier one to be so, and throws BusyError if it makes calls meanwhile.
+  /// A job is alive until it leaves or its pass has not been used for the lapse time. Unless the new job
+  /// `takes_over`, waits until the earlier job is no longer alive, and throws BusyError if it still is after
+  /// one lapse time.
   std::string begin_job(std::int64_t groups_per_step, const JobStart& start = {});
-  /// Shows that the job is alive.
+  /// Checks the pass, and records that the job is alive.
   void require_job(const std::string& pass);
   /// Ends the job, so that another one may begin.
   void leave_job(const std::string& pass);
-  /// Sets the lapse time, which is 10 seconds by default. For tests.
+  /// Sets the lapse time of begin_job(), 10 seconds by default. For tests.
   void let_jobs_lapse_after(std::chrono::milliseconds lapse);
-  /// Returns the rules that a job's pass stands for as JSON: settings, formats, and the store's identity.
+  /// Returns the rules that a job's pass is bound to, as JSON: settings, formats, and the store's identity.
   [[nodiscard]] const std::string& rules() const noexcept { return rules_; }
 
-  /// The rank that forms steps has failed at this one or a later one: tells those that wait for it.
+  /// Records, in memory only, that the rank that forms steps failed at `step`: calls that wait for this step
+  /// or a later one return `why` in PendingStep::failure. An empty `why` clears an earlier failure; so does
+  /// begin_job().
   void give_up(std::int64_t step, const std::string& why, const std::string& pass = {});
-  /// Waits until at least `enough` groups are ready, no more will come, or the time is over; returns the
-  /// first `most` of them.
+  /// Waits until at least `enough` groups are ready, the stream has ended, stop() is called, or `time` has
+  /// passed. Returns the first `most` ready groups, which may be fewer than `enough`.
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
                                        std::chrono::milliseconds time);
-  /// Waits until the step is formed, which is durable then, it never will be, its job gave up, or the time is
-  /// over. Throws InputError if the step has a sample that the current job does not accept.
-  [[nodiscard]] StepToCome wait_for_step(std::int64_t step, std::chrono::milliseconds time);
-  /// Drops samples that wait, since the job's filter leaves them out. Those that do not wait any more are
-  /// passed over.
+  /// Waits until the step is formed and durable, it is known that the step will never be formed, its job gave
+  /// it up, stop() is called, or `time` has passed. Throws InputError if the step has a sample that the
+  /// current job does not accept.
+  [[nodiscard]] PendingStep wait_for_step(std::int64_t step, std::chrono::milliseconds time);
+  /// Drops waiting samples that the job's filter excludes. Ignores samples that are not in a ready group.
   void drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass = {});
-  /// Writes a step down. The same step again changes nothing. Throws FieldsError if it was formed of others,
-  /// or does not have what waits now, and InputError if the current job does not accept one of its samples.
+  /// Records a step that the job has chosen. Repeating the same step changes nothing. Throws FieldsError if
+  /// the step was formed with other content, or is no longer valid: its groups or the version have changed,
+  /// or it is not the next step. Throws InputError if the current job does not accept one of its samples.
   void form(const stream::StepFormed& step, const std::string& pass = {});
+  /// Records the version of the policy that will train the next steps. If it is higher than before, drops
+  /// samples and expires tickets that have become stale. A lower version only counts as published
+  /// (Ledger::refusal_of_version()).
   void publish(std::int64_t version, const std::string& pass = {});
-  /// The job will ask for no step up to this one again.
+  /// Records that the steps up to this one are trained, so the job will not request them again, and frees
+  /// their samples. Throws InputError if the step is later than any formed one.
   void trained(std::int64_t step, const std::string& pass = {});
-  /// Gives up steps up to this one, which may never have been formed here: the store is a copy that is older
-  /// than the job's state.
+  /// Acts like trained(), but the steps need not have been formed here. Used with a store restored from a
+  /// backup that is older than the job's state.
   void skip(std::int64_t step);
-  /// Those that are formed and not trained, from this one on, once they are durable.
+  /// Makes formed steps durable, and returns those from `from_step` on that are not trained.
   [[nodiscard]] std::vector<stream::FormedStep> formed(std::int64_t from_step);
-  /// A sample as it was sent. Throws InputError if it is not there or damaged.
+  /// Passes the stored body of a sample, given by its arrival number, to `take`, with the fields that were
+  /// added to it. Throws InputError if it is missing or damaged.
   void read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const;
   [[nodiscard]] JsonlSchema schema() const;
 
   [[nodiscard]] BufferStatus status() const;
   [[nodiscard]] const stream::StreamSettings& settings() const noexcept { return settings_; }
-  /// How lines write fields, `versions` among them.
-  [[nodiscard]] const ToldFormats& formats() const noexcept { return formats_; }
-  /// Most bytes that a request may have.
-  [[nodiscard]] std::int64_t most_body_bytes() const noexcept;
-  /// Lets nobody wait any longer.
+  /// Returns the formats in which JSON Lines represent fields, including `versions`.
+  [[nodiscard]] const DeclaredFormats& formats() const noexcept { return formats_; }
+  /// Returns the maximum size, in bytes, of the body of a request with samples.
+  [[nodiscard]] std::int64_t max_body_bytes() const noexcept;
+  /// Ends all waits, and makes further changes throw IoError. Irreversible.
   void stop();
 
  private:
@@ -199,7 +242,7 @@ class Buffer {
     std::int64_t bytes = 0;
     bool is_done = false;
     std::exception_ptr error;
-    std::condition_variable answered{};  // each has its own, so that no other is woken
+    std::condition_variable answered{};  // one per request, to wake only its own thread
   };
   struct OpenedGroup {
     Uid uid;
@@ -227,10 +270,13 @@ class Buffer {
   [[nodiscard]] std::vector<stream::WaitingGroup> waiting_groups_of(const stream::StepFormed& step) const;
   [[nodiscard]] bool is_job_alive() const;
   [[nodiscard]] BusyError busy() const;
-  void keep_group_size() const;
-  void choose_formats(const std::optional<ToldFormats>& told);
+  void keep_rules_of_groups() const;
+  void choose_formats(const std::optional<DeclaredFormats>& told);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
-  /// Most bytes of the store that a sample takes: its body, its event and its key.
+  [[nodiscard]] JsonlSchema schema_of_job() const { return united(schema_, late_schema_); }
+  [[nodiscard]] CurrentJob job_now() const;
+  void require_same_job(const CurrentJob& job) const;
+  /// Returns the maximum size that a sample takes in the store, in bytes: its body, its event and its key.
   [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample, const std::string& holder) const;
   [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
   [[nodiscard]] FullError full_error();
@@ -247,9 +293,19 @@ class Buffer {
                                                      const std::string& holder) const;
   [[nodiscard]] std::vector<const ReceivedSample*> new_samples(
       const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const;
+  /// New fields of one sample.
+  struct Addition {
+    stream::FieldsAdded event;
+    std::string body;
+  };
+  [[nodiscard]] const stream::WaitingSample* find_stored(const ReceivedFields& fields) const;
+  [[nodiscard]] JsonlSchema checked_fields(std::span<const ReceivedFields> received,
+                                           const CurrentJob& job) const;
+  [[nodiscard]] std::vector<Addition> new_fields(const std::vector<ReceivedFields>& received,
+                                                 FieldIntake& intake) const;
   void require_room(const Change& change, std::int64_t cost);
   void expire_tickets(Change& change);
-  void close_what_is_due(Change& change);
+  void close_expired(Change& change);
   void note_opened(const Uid& uid);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
   [[nodiscard]] std::optional<Clock::time_point> next_group_deadline() const;
@@ -257,38 +313,39 @@ class Buffer {
 
   const std::unique_ptr<Store> store_;
   const stream::StreamSettings settings_;
-  ToldFormats formats_;  // const once constructed, as the rules are
+  DeclaredFormats formats_;  // const after construction, like the rules
   std::string rules_;
 
-  mutable std::mutex state_mutex_;  // what follows; the writer holds it until its commit is done
+  mutable std::mutex state_mutex_;  // guards the members below; the writer holds it during a commit
   std::condition_variable changed_;
   std::unique_ptr<stream::Ledger> ledger_;
   std::vector<stream::OpenTickets> stored_tickets_;
-  bool must_load_ = false;  // the ledger may be ahead of the store
-  stream::Status stored_;   // what the ledger said before the latest transaction
-  std::string full_;        // of WaitingGroups
-  bool is_settled_ = true;  // what the ledger says is durable
-  JsonlSchema schema_;
+  bool must_load_ = false;   // the ledger may be ahead of the store, so it must be loaded again
+  stream::Status stored_;    // ledger status before the latest transaction; for status() while must_load_
+  std::string full_;         // see WaitingGroups::full
+  bool is_settled_ = true;   // the latest transaction is durable (Store::is_settled)
+  JsonlSchema schema_;       // fields that come with samples
+  JsonlSchema late_schema_;  // fields that were added to samples
   std::string identity_;
   std::optional<GivenUp> given_up_;
-  SampleForm form_ = SampleForm::lines;
+  SampleForm form_ = SampleForm::lines;  // form of all samples so far
   std::optional<std::int64_t> groups_per_step_;
   CurrentJob job_;
-  Clock::time_point last_call_;  // of that job
+  Clock::time_point last_call_;  // latest call of the current job
   Clock::duration lapse_ = std::chrono::seconds(10);
-  std::optional<Clock::time_point> last_sample_;
-  Clock::duration waited_{};        // by jobs
-  std::deque<OpenedGroup> opened_;  // with a deadline
+  std::optional<Clock::time_point> last_sample_;  // also of the last field
+  Clock::duration waited_{};                      // total time of wait_for() calls
+  std::deque<OpenedGroup> opened_;                // open groups with a deadline, oldest first
   std::map<stream::GroupKey, bool> is_opened_;
 
-  std::mutex queue_mutex_;  // what follows
+  std::mutex queue_mutex_;  // guards the members below
   std::condition_variable queued_;
   std::deque<Request*> queue_;
   bool is_stopping_ = false;
   std::thread writer_;
 };
 
-/// What the buffer was started with that used this store last. Throws InputError if none did.
+/// Returns the settings of the last buffer that used this store. Throws InputError if there was none.
 [[nodiscard]] stream::StreamSettings settings_in(const Store& store);
 
 }  // namespace evenkeel

@@ -8,11 +8,11 @@
 #include "buffer/buffer.hpp"
 #include "buffer/ledger_notes.hpp"
 
-// What a buffer's samples take of its capacity, and what it says when there is no room.
+// Accounting of a buffer's capacity, and errors when there is no room.
 namespace evenkeel {
 namespace {
 
-/// Most bytes of the event that records this sample.
+/// Returns the maximum size in bytes of the event that records this sample.
 std::int64_t event_bytes(const stream::SampleAccepted& accepted, const std::string& holder) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   constexpr std::uint32_t hash = std::numeric_limits<std::uint32_t>::max();
@@ -36,7 +36,8 @@ LimitError Buffer::too_large(std::int64_t bytes) const {
           "Send fewer samples in a request, or give the buffer more room (--capacity, or stream.capacity)"};
 }
 
-/// Says what ends the shortage: training, unless all room is taken by groups of which no step can be formed.
+/// Returns the error for a full buffer. It states what makes room: training or, if no step can be formed from
+/// the groups that occupy all the room, closing or aborting groups.
 FullError Buffer::full_error() {
   const stream::Status& status = stored_;
   const bool can_form = status.formed_groups > 0 || status.ready_groups >= groups_per_step_.value_or(1);

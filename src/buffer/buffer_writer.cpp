@@ -3,12 +3,12 @@
 #include "buffer/buffer.hpp"
 #include "evenkeel/base/error.hpp"
 
-// The queue of a buffer's requests, and the thread that writes them.
+// Request queue of a buffer, and the thread that writes the requests.
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t most_bytes_at_once = std::int64_t{32} << 20;  // of a transaction, but for one request
-constexpr std::chrono::seconds between_loads{1};                     // where the store cannot be read
+constexpr std::int64_t max_bytes_at_once = std::int64_t{32} << 20;  // per transaction, or one larger request
+constexpr std::chrono::seconds between_loads{1};  // interval of attempts while the store cannot be read
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void Buffer::submit(std::int64_t bytes, std::function<void(Change&)> act) {
   if (request.error) std::rethrow_exception(request.error);
 }
 
-/// Who has seen what may not be durable waits for that, as a request does.
+/// Waits until the state that the caller has seen is durable.
 void Buffer::wait_until_settled() {
   {
     const std::lock_guard lock(state_mutex_);
@@ -40,8 +40,9 @@ void Buffer::wait_until_settled() {
   submit(0, [](Change&) {});
 }
 
-/// Requests are answered when what they saw is durable: with the transaction after theirs, or at once where
-/// nobody waits for one.
+/// Writes requests until the buffer is stopped. A request is answered once the state that it saw is durable:
+/// with the next transaction, which makes its predecessor durable, or after settle() if no request is
+/// waiting.
 void Buffer::write_until_stopped() {
   std::vector<Request*> written;
   bool must_settle = false;
@@ -62,8 +63,8 @@ void Buffer::write_until_stopped() {
   }
 }
 
-/// Those that wait, as many as go into one transaction. With `may_wait`, until there is one, a deadline has
-/// come, or the buffer is stopped.
+/// Removes from the queue the waiting requests that fit in one transaction. If `may_wait`, first waits until
+/// there is a request, a deadline has passed, or the buffer is stopped.
 std::vector<Buffer::Request*> Buffer::next_requests(bool may_wait) {
   const std::optional<Clock::time_point> deadline = [&] {
     const std::lock_guard lock(state_mutex_);
@@ -78,7 +79,7 @@ std::vector<Buffer::Request*> Buffer::next_requests(bool may_wait) {
   }
   std::vector<Request*> requests;
   std::int64_t bytes = 0;
-  while (!queue_.empty() && (requests.empty() || bytes + queue_.front()->bytes <= most_bytes_at_once)) {
+  while (!queue_.empty() && (requests.empty() || bytes + queue_.front()->bytes <= max_bytes_at_once)) {
     bytes += queue_.front()->bytes;
     requests.push_back(queue_.front());
     queue_.pop_front();
@@ -105,7 +106,7 @@ void Buffer::settle(const std::vector<Request*>& written) {
 
 void Buffer::answer(std::vector<Request*>& requests) {
   if (requests.empty()) return;
-  const std::lock_guard lock(queue_mutex_);  // a request is gone once its thread has it
+  const std::lock_guard lock(queue_mutex_);  // a request is destroyed as soon as its thread sees is_done
   for (Request* request : requests) {
     request->is_done = true;
     request->answered.notify_one();

@@ -46,7 +46,7 @@ void require_pass(const std::string& pass, const CurrentJob& job, std::string_vi
   const std::string number = std::to_string(job.number);
   const std::string other = pass.substr(0, pass.find('-'));
   if (pass.substr(0, pass.rfind('-')) == expected.substr(0, expected.rfind('-'))) {
-    throw RulesError("job " + number, "began with other rules than the buffer has now",
+    throw RulesError("job " + number, "began with different rules than the buffer has now",
                      "Start the buffer with the same options as before, or start the job again");
   }
   throw FencedError("job " + other,

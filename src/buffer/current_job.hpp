@@ -9,42 +9,45 @@
 
 namespace evenkeel {
 
-/// The job that began last at a buffer, as the buffer's store keeps it.
+/// The latest job of a buffer, as kept in the buffer's store.
 struct CurrentJob {
-  std::int64_t number = 0;  ///< counts the jobs that began; 0: none
-  std::string nonce;        ///< differs from that of a job with the same number after a backup was restored
-  bool has_left = true;     ///< or none has begun
+  std::int64_t number = 0;  ///< number of jobs begun so far; 0 if none
+  std::string nonce;     ///< distinguishes jobs with the same number before and after a backup was restored
+  bool has_left = true;  ///< also true if no job has begun
   Acceptance acceptance;
-  std::int64_t unchecked = 0;  ///< the last sample that came before it began, and may not be accepted
+  /// Number of the latest event before the job began. Samples with arrival numbers up to this one were not
+  /// checked against `acceptance` when they arrived.
+  std::int64_t unchecked = 0;
 
-  /// The next job, which has a nonce of its own.
+  /// Returns the next job, with a new nonce and `last_arrival` as `unchecked`.
   [[nodiscard]] CurrentJob next(const Acceptance& accepts, std::int64_t last_arrival) const;
 };
 
-/// For a store. Reading throws InputError for a text that is not such a job.
+/// Converts a job to text for the store, and back. job_of() throws InputError for invalid text.
 [[nodiscard]] std::string text_of_job(const CurrentJob& job);
 [[nodiscard]] CurrentJob job_of_text(const std::string& text);
 
-/// The parameter that each call of the job carries: the job's number and nonce, and a fingerprint of the
-/// rules with which it began.
+/// Returns the job's pass, which every call of the job has as a parameter: the job's number and nonce, and a
+/// fingerprint of the buffer's rules (json_of_rules()).
 [[nodiscard]] std::string pass_of(const CurrentJob& job, std::string_view rules);
 
-/// Throws FencedError if the pass is not that of this job, and RulesError if its rules were others.
+/// Throws FencedError if the pass belongs to another job, and RulesError if it belongs to this job but the
+/// rules have changed since the job began.
 void require_pass(const std::string& pass, const CurrentJob& job, std::string_view rules);
 
-/// Another job has begun since, so that this one must end (410).
+/// Another job has begun in the meantime, so this job must end. HTTP status 410.
 class FencedError : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// The buffer's rules are not those with which the job began (412).
+/// The buffer's rules differ from those with which the job began. HTTP status 412.
 class RulesError : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// Another job is alive (423).
+/// A job is alive, so no other job can begin or change its steps. HTTP status 423.
 class BusyError : public InputError {
  public:
   using InputError::InputError;

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "buffer/door_json.hpp"
 #include "buffer/intake/received_samples.hpp"
+#include "buffer/server_json.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds longest_connect{5};
 
-/// What the door says is wrong; its own text if it is no JSON.
+/// Returns the error in an answer, or a generic error if the answer is not JSON from the server.
 ErrorReport report_of(const std::string& url, const httplib::Response& response) {
   const json said = json::parse(response.body, nullptr, false);
   ErrorReport report{ErrorKind::input, url, "answers with status " + std::to_string(response.status), {}, -1};
@@ -33,7 +33,7 @@ ErrorReport report_of(const std::string& url, const httplib::Response& response)
   return report;
 }
 
-/// A buffer that is gone would otherwise end this process by a signal.
+/// Runs `call` with SIGPIPE blocked; otherwise, the signal would end this process if the buffer is gone.
 template <typename Call>
 std::string without_broken_pipes(Call&& call) {
   sigset_t broken_pipe;
@@ -117,7 +117,8 @@ class JobClient::Connection {
     client_.set_write_timeout(time);
   }
 
-  /// `read` of an answer, which must be what the door of a buffer says.
+  /// Parses the text as JSON and returns read(JSON). Throws InputError if the text is not an answer of a
+  /// buffer's server.
   template <typename Read>
   auto of_json(const std::string& text, Read&& read) const {
     try {
@@ -134,7 +135,7 @@ class JobClient::Connection {
     return path + (path.find('?') == std::string::npos ? "?job=" : "&job=") + pass_.job;
   }
 
-  /// Throws what has changed in the buffer's rules since the job began.
+  /// Throws ConfigError that lists the changes if the buffer's rules have changed since the job began.
   void require_same_rules() {
     const httplib::Result told = client_.Get("/v1/job/rules");
     if (!told || told->status != 200) return;
@@ -150,9 +151,12 @@ class JobClient::Connection {
     const json before = json::parse(pass_.rules, nullptr, false);
     const json now = json::parse(told->body, nullptr, false);
     if (!before.is_object() || !now.is_object()) return;
-    compare(before.at("settings"), now.value("settings", json::object()));
+    json settings = before.at("settings");
+    if (now.contains("settings"))
+      for (const auto& [name, value] : now["settings"].items()) settings.emplace(name, json());
+    compare(settings, now.value("settings", json::object()));
     for (const char* name : {"read_as", "identity"}) compare({{name, before.at(name)}}, now);
-    throw ConfigError(url_, "has other rules than when the job began: " + changes,
+    throw ConfigError(url_, "has different rules than when the job began: " + changes,
                       "Start the buffer with the same options as before, or start the job again");
   }
 
@@ -180,23 +184,24 @@ JobClient::JobClient(std::string url, std::string token, std::filesystem::path c
 JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
-JobBegun JobClient::begin(std::int64_t samples_per_step, const JobStart& start) {
-  const std::string text = connection_->post("/v1/job/begin", {{"samples_per_step", samples_per_step},
+JobStartReply JobClient::begin(std::int64_t samples_per_step, const JobStart& start) {
+  const std::string text = connection_->post("/v1/job/begin", {{"calls", job_calls_version},
+                                                               {"samples_per_step", samples_per_step},
                                                                {"take_over", start.takes_over},
                                                                {"accepts", json_of(start.acceptance)}});
-  JobBegun begun = connection_->of_json(text, [](const json& in) {
+  JobStartReply reply = connection_->of_json(text, [](const json& in) {
     json rules;
     for (const char* name : {"settings", "read_as", "identity"}) rules[name] = in.at(name);
     stream::StreamSettings settings = settings_of_json(in.at("settings"));
     settings.ticket_deadline = in.at("ticket_deadline");
-    return JobBegun{{in.at("job"), rules.dump()},
-                    settings,
-                    in.at("status").at("version"),
-                    in.at("identity"),
-                    formats_of_text(in.at("read_as").dump())};
+    return JobStartReply{{in.at("job"), rules.dump()},
+                         settings,
+                         in.at("status").at("version"),
+                         in.at("identity"),
+                         formats_of_text(in.at("read_as").dump())};
   });
-  connection_->act_for(begun.pass);
-  return begun;
+  connection_->act_for(reply.pass);
+  return reply;
 }
 
 void JobClient::answer_within(std::chrono::seconds time) {
@@ -220,6 +225,7 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
                        in.at("open_groups"), seconds_since(in), in.at("full"),
                        tickets_of_json(in),  in.at("coming"),   {}};
     for (const json& group : in.at("groups")) waiting.groups.push_back(group_of_json(group));
+    waiting.lacking = in.value("lacking", waiting.lacking);
     return waiting;
   });
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,134 +12,146 @@
 #include <vector>
 
 #include "buffer/intake/acceptance.hpp"
-#include "buffer/intake/sent_samples.hpp"
+#include "buffer/intake/sample_bodies.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/ledger.hpp"
 
 namespace evenkeel {
 
-/// What a job's calls carry from its beginning on.
+/// Identity of a job, which its calls include after begin().
 struct JobPass {
-  std::string job;    ///< names the job and a fingerprint of the buffer's rules; empty: the caller is no job
-  std::string rules;  ///< the rules, as JSON, to say what has changed
+  std::string job;    ///< names the job and its rules (fingerprint); empty if the caller is not a job
+  std::string rules;  ///< the rules as JSON, used by errors to report what has changed
 };
 
-/// What a buffer tells a job that begins.
-struct JobBegun {
+/// Answer of a buffer to a job that begins.
+struct JobStartReply {
   JobPass pass;
   stream::StreamSettings settings;
   std::int64_t version = 0;
-  std::string identity;  ///< no other buffer has it
-  ToldFormats formats;   ///< how its samples' lines write fields
+  std::string identity;     ///< unique identity of the buffer's store
+  DeclaredFormats formats;  ///< formats in which lines represent fields
 };
 
 /// Rules of a buffer that a producer must know.
 struct BufferRules {
   std::int64_t group_size = 1;
-  std::int64_t version = 0;   ///< of the policy
+  std::int64_t version = 0;   ///< policy version
   std::int64_t capacity = 0;  ///< in bytes
 };
 
 /// Numbers of samples of a request, by outcome.
 struct Receipt {
-  std::int64_t accepted = 0;
-  std::int64_t duplicates = 0;
-  std::int64_t stale = 0;
-  std::int64_t dropped = 0;  ///< their group was aborted, or is in a step already
-  std::int64_t version = 0;  ///< of the policy
+  std::int64_t accepted = 0;    ///< new and kept
+  std::int64_t duplicates = 0;  ///< the buffer had them already
+  std::int64_t stale = 0;       ///< new, but dropped as too old
+  std::int64_t dropped = 0;  ///< new, but their group was aborted, is too small, has ended, or is in a step
+  std::int64_t version = 0;  ///< policy version
 };
 
-/// Tickets that were granted, and with which no group was begun so far.
+/// Open tickets: granted, but not used for a group yet.
 struct TicketsOut {
   std::int64_t count = 0;
-  // The oldest grant: its holder, its age and when it expires.
-  std::string holder{};   ///< empty: it did not say
-  double age = 0;         ///< seconds
+  // The members below describe the oldest grant.
+  std::string holder{};   ///< empty if the request did not name one
+  double age = 0;         ///< seconds since the grant
   double expires_in = 0;  ///< seconds
 };
 
-/// What a step can be formed of.
+/// Answer of JobClient::wait_for(): groups that may be put into a step, and the state of the buffer.
 struct JobWaiting {
   std::int64_t version = 0;
-  bool has_ended = false;                   ///< no more samples will come
-  std::int64_t ready_groups = 0;            ///< all of them, of which `groups` are the first
-  std::int64_t open_groups = 0;             ///< that wait for samples
+  bool has_ended = false;         ///< no more groups will become ready
+  std::int64_t ready_groups = 0;  ///< number of all ready groups, the first of which are in `groups`
+  std::int64_t open_groups = 0;   ///< number of groups that wait for samples or fields
   std::optional<double> since_last_sample;  ///< seconds
-  std::string full;                         ///< why the buffer refuses samples for now; empty if it does not
+  std::string full;                         ///< why the buffer refuses samples now; empty if it does not
   TicketsOut tickets;
-  std::vector<std::int64_t> coming;  ///< versions of groups that have not come (Ledger::coming)
+  std::vector<std::int64_t> coming;  ///< versions of expected groups (Ledger::coming)
   std::vector<stream::WaitingGroup> groups;
+  std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
 };
 
-/// A step that ranks wait for, which one of them forms.
+/// Answer of JobClient::wait_for_step(). One rank of a job forms the step, and the others wait for it.
 struct JobStep {
-  std::optional<stream::FormedStep> step;    ///< once it is formed
-  bool is_over = false;                      ///< it never will be: no more samples come, and none waits
-  std::string failure;                       ///< why the rank that forms steps gave up; empty if it did not
-  std::optional<std::int64_t> formed_step;   ///< the latest
-  std::optional<std::int64_t> trained_step;  ///< the latest
+  std::optional<stream::FormedStep> step;  ///< null until it is formed
+  bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
+  std::string failure;   ///< why the forming rank gave up; empty if it did not
+  std::optional<std::int64_t> formed_step;   ///< latest formed step
+  std::optional<std::int64_t> trained_step;  ///< latest trained step
   std::int64_t ready_groups = 0;
   std::int64_t open_groups = 0;
   std::optional<double> since_last_sample;  ///< seconds
   TicketsOut tickets;
 };
 
-/// The job's side of a buffer's door, for one rank and one thread: it holds one connection. Each call is one
-/// request, and throws IoError if the buffer cannot be reached or cannot answer now; then the same call may
-/// be made again. Throws ConfigError for a wrong token or certificate, or if the buffer's rules have changed
-/// since the job began, and InputError, with the buffer's text, for what it refuses: any call once another
-/// job has begun, for example.
+/// Client of a buffer's server, for jobs and producers. Has one connection; not thread-safe. Each call sends
+/// one request, and throws
+/// - IoError if the buffer cannot be reached or cannot answer now, for example while it is full; the call may
+///   then be repeated;
+/// - ConfigError for a wrong token or certificate, or if the buffer's rules have changed since the job began;
+/// - InputError with the buffer's message if the buffer refuses the request, for example after another job
+///   has begun.
 class JobClient {
  public:
-  /// `ca`: certificates to trust for https, instead of the system's. Throws ConfigError for what is no URL.
+  /// `ca` is a file of certificates to trust for https instead of the system's. Throws ConfigError if `url`
+  /// is not a URL.
   explicit JobClient(std::string url, std::string token = {}, std::filesystem::path ca = {},
                      JobPass pass = {});
   ~JobClient();
   JobClient(JobClient&&) noexcept;
   JobClient& operator=(JobClient&&) = delete;
 
-  /// Sets how long each further call waits for its answer before it throws IoError.
+  /// Sets how long further calls wait for their answers before they throw IoError.
   void answer_within(std::chrono::seconds time);
-  /// The default, which is longer than the longest wait.
+  /// Default time limit of an answer. Longer than the longest wait of a call.
   static constexpr std::chrono::seconds longest_answer{60};
 
-  /// Begins a job whose steps have so many samples: whole groups, else InputError. Further calls are this
-  /// job's, and those of earlier jobs are refused. Unless it `takes_over`, InputError if one of them is
-  /// alive, which takes some seconds to find out.
-  JobBegun begin(std::int64_t samples_per_step, const JobStart& start = {});
-  /// Shows that the job is alive.
+  /// Begins a job whose steps have `samples_per_step` samples. Throws InputError if this number is not a
+  /// multiple of the buffer's group size. Further calls of this client carry the job's pass, and calls of
+  /// earlier jobs are refused. Unless the job `takes_over`, throws InputError if an earlier job is alive,
+  /// after waiting for a few seconds.
+  JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
+  /// Reports that the job is alive.
   void show_alive();
-  /// The job has ended: another one may begin at once.
+  /// Reports that the job has ended, so another one may begin at once.
   void leave();
-  /// Returns when at least `enough` groups are ready, when no more will come, or after `time` (30 seconds at
-  /// most): the first `most` groups, in the order in which they became ready.
+  /// Waits until at least `enough` groups are ready, the stream has ended, or `time` (at most 30 seconds) has
+  /// passed. Returns the first `most` groups in the order in which they became ready.
   JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
-  /// Waits until the step is formed, it never will be, its job gave up, or the time (30 seconds at most) is
-  /// over.
+  /// Waits until the step is formed, it is known that the step will never be formed, its job gave it up, or
+  /// `time` (at most 30 seconds) has passed.
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
-  /// Tells ranks that wait for this step or a later one that nobody forms it.
+  /// Reports to ranks that wait for this step or a later one why it will not be formed. An empty `why` clears
+  /// an earlier report.
   void give_up(std::int64_t step, const std::string& why);
-  /// Drops samples that wait, since the job's filter leaves them out.
+  /// Drops waiting samples, given by their arrival numbers, that the job's filter excludes.
   void drop_filtered(std::span<const std::int64_t> arrivals);
-  /// Writes a step down, durably, unless its groups have changed: then it returns false. The same step again
-  /// changes nothing. Throws InputError if the job does not accept one of its samples.
+  /// Records a step durably. Returns false if the buffer refuses it because its groups or the version have
+  /// changed, it is not the next step, or it was formed before with other groups. Repeating the same step
+  /// changes nothing, and returns true. Throws InputError if the job does not accept one of its samples.
   [[nodiscard]] bool form(const stream::StepFormed& step);
-  /// Steps that are formed and not trained, from this one on.
+  /// Returns the formed and untrained steps from `from_step` on.
   std::vector<stream::FormedStep> formed(std::int64_t from_step);
-  /// The samples of these arrival numbers, in this order, for sent_samples(): lines as they were sent, or
-  /// tensors. Throws InputError where one is damaged or not there any more.
+  /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(): lines as
+  /// they were sent, or tensors. Throws InputError if one is damaged or was freed.
   std::string lines(std::span<const std::int64_t> arrivals);
-  /// Which fields the samples have so far, to read their lines with.
+  /// Returns the fields that samples have so far; their lines are read with this schema.
   JsonlSchema schema();
-  /// What GET /v1/status says, as JSON.
+  /// Returns the answer of GET /v1/status as JSON.
   std::string status();
+  /// Requests the rules that a producer must know.
   [[nodiscard]] BufferRules rules();
-  /// What a producer does: samples of this form, which are `packed` with gzip or zstd, or not (empty).
-  /// Durable on return, if the buffer is. Throws LimitError too, for what is too much for the buffer.
+  /// Sends samples as a producer does. `packed` is the compression of `samples`: "gzip", "zstd" or empty.
+  /// When it returns, the samples are durable if the buffer is. Also throws LimitError if the samples are too
+  /// large for the buffer.
   Receipt send(std::string_view samples, SampleForm form, const std::string& packed);
+  /// Ends the stream: the buffer refuses further samples.
   void end();
+  /// Sets the policy version, see Buffer::publish().
   void publish(std::int64_t version);
-  /// The job's state is saved after this step: what it and earlier ones have is freed.
+  /// Reports that the job's state after this step is saved, so samples of this step and earlier ones can be
+  /// freed.
   void trained(std::int64_t step);
 
  private:

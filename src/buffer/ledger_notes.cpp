@@ -20,7 +20,7 @@ std::int64_t integer_at(const json& value) {
   return stream::require_integer(value, "totals");
 }
 
-/// Far below what would overflow when it is added up.
+/// Returns a count. Its upper limit is far below 2^63, so sums of counts cannot overflow.
 std::int64_t count_of(const json& number) {
   const std::int64_t count = integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
@@ -87,7 +87,7 @@ std::string text_of_tickets(std::span<const stream::OpenTickets> tickets) {
 std::vector<stream::OpenTickets> tickets_of(const std::string& text) {
   try {
     std::vector<stream::OpenTickets> tickets;
-    std::int64_t room = stream::most_tickets;
+    std::int64_t room = stream::max_tickets;
     for (const json& open : json::parse(text)) {
       const std::int64_t groups = std::min(count_of(open.at(1)), room);
       if (groups <= 0) continue;
@@ -107,7 +107,8 @@ std::string text_of_event(const stream::Event& event) {
   return text;
 }
 
-// Without exceptions nlohmann::json would throw all the same for arrays of more values than can be.
+// Catches exceptions because nlohmann::json throws for arrays of impossible length even with exceptions
+// disabled.
 stream::Event event_of_text(std::string_view text) {
   json event;
   try {
@@ -122,7 +123,7 @@ std::int64_t groups_of_text(std::string_view text) {
   std::int64_t groups = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), groups);
   if (error != std::errc{} || end != text.data() + text.size() || groups < 1)
-    throw InputError("groups of a step", "are '" + std::string(text) + "', which is no number of them");
+    throw InputError("groups of a step", "are '" + std::string(text) + "', which is not a number of groups");
   return groups;
 }
 

@@ -10,15 +10,16 @@
 
 namespace evenkeel {
 
-/// A ledger's totals, tickets and events for a store, and back. What reads throws InputError that says what
-/// is wrong. Totals are stored with every commit, and so their tickets are stored apart, when they change.
+/// Convert a ledger's totals, tickets and events to text for a store, and back. The inverses throw InputError
+/// that describes what is invalid. Totals are stored with every commit; tickets are stored separately, so
+/// they are written only when they change.
 [[nodiscard]] std::string text_of_totals(const stream::Totals& totals);
 [[nodiscard]] stream::Totals totals_of(const std::string& text);
 [[nodiscard]] std::string text_of_tickets(std::span<const stream::OpenTickets> tickets);
 [[nodiscard]] std::vector<stream::OpenTickets> tickets_of(const std::string& text);
 [[nodiscard]] std::string text_of_event(const stream::Event& event);
 [[nodiscard]] stream::Event event_of_text(std::string_view text);
-/// How many groups a job's step has, at least one.
+/// Parses the number of groups per step of a job. Throws InputError unless it is at least one.
 [[nodiscard]] std::int64_t groups_of_text(std::string_view text);
 
 }  // namespace evenkeel

@@ -1,72 +1,38 @@
-#include <cstring>
-#include <memory>
+#include "c/config.hpp"
+
 #include <string>
+#include <vector>
 
 #include "c/failures.hpp"
-#include "c/handles.hpp"
-#include "evenkeel/config/config.hpp"
-
-namespace evenkeel::c {
-
-void hand_out(const std::string& text, char** buffer, std::int64_t* bytes) {
-  auto* const copy = new char[text.size() + 1];
-  std::memcpy(copy, text.c_str(), text.size() + 1);
-  *buffer = copy;
-  if (bytes != nullptr) *bytes = static_cast<std::int64_t>(text.size());
-}
-
-std::vector<std::string> texts_of(const char* const* texts, std::int64_t count, const char* name) {
-  require_list(texts, count, name);
-  std::vector<std::string> result;
-  for (std::int64_t i = 0; i < count; ++i) {
-    require(texts[i], (std::string(name) + "[" + std::to_string(i) + "]").c_str());
-    result.emplace_back(texts[i]);
-  }
-  return result;
-}
-
-}  // namespace evenkeel::c
+#include "c/texts.hpp"
 
 using namespace evenkeel;
 using namespace evenkeel::c;
 
-const char* evenkeel_version(void) {
-  return EVENKEEL_VERSION;
-}
-
-void evenkeel_version_numbers(int32_t* major, int32_t* minor, int32_t* patch) {
-  if (major != nullptr) *major = EVENKEEL_VERSION_MAJOR;
-  if (minor != nullptr) *minor = EVENKEEL_VERSION_MINOR;
-  if (patch != nullptr) *patch = EVENKEEL_VERSION_PATCH;
-}
-
-void evenkeel_buffer_free(char* buffer) {
-  delete[] buffer;
-}
-
 evenkeel_status evenkeel_config_parse(const char* yaml, const char* name, const char* const* overrides,
                                       int64_t num_overrides, evenkeel_config** config) {
-  return guarded([&] {
-    require(config, "config");
-    *config = nullptr;
-    require(yaml, "yaml");
+  const char* const named = name == nullptr ? "configuration" : name;
+  return evenkeel_config_parse_texts(&yaml, &named, 1, overrides, num_overrides, config);
+}
+
+evenkeel_status evenkeel_config_parse_texts(const char* const* yamls, const char* const* names,
+                                            int64_t num_texts, const char* const* overrides,
+                                            int64_t num_overrides, evenkeel_config** config) {
+  return return_new(config, "config", [&] {
+    const std::vector<std::string> texts = texts_of(yamls, num_texts, "yamls");
+    const std::vector<std::string> called = texts_of(names, num_texts, "names");
     const std::vector<std::string> settings = texts_of(overrides, num_overrides, "overrides");
-    auto made = std::make_unique<evenkeel_config>();
-    made->config = parse_config(yaml, name == nullptr ? "configuration" : name, settings);
-    *config = made.release();
+    std::vector<ConfigText> named;
+    for (std::size_t i = 0; i < texts.size(); ++i) named.push_back({texts[i], called[i]});
+    return new evenkeel_config{parse_config(named, settings)};
   });
 }
 
 evenkeel_status evenkeel_config_load(const char* path, const char* const* overrides, int64_t num_overrides,
                                      evenkeel_config** config) {
-  return guarded([&] {
-    require(config, "config");
-    *config = nullptr;
+  return return_new(config, "config", [&] {
     require(path, "path");
-    const std::vector<std::string> settings = texts_of(overrides, num_overrides, "overrides");
-    auto made = std::make_unique<evenkeel_config>();
-    made->config = load_config(path, settings);
-    *config = made.release();
+    return new evenkeel_config{load_config(path, texts_of(overrides, num_overrides, "overrides"))};
   });
 }
 
@@ -77,6 +43,22 @@ evenkeel_status evenkeel_config_to_yaml(const evenkeel_config* config, char** ya
     require(config, "config");
     hand_out(to_yaml(config->config), yaml, bytes);
   });
+}
+
+evenkeel_status evenkeel_config_settings(const evenkeel_config* config, char** settings, int64_t* bytes) {
+  return guarded([&] {
+    require(settings, "settings");
+    *settings = nullptr;
+    require(config, "config");
+    std::string lines;
+    for (const auto& [path, value] : list_settings(config->config)) lines += path + "=" + value + "\n";
+    hand_out(lines, settings, bytes);
+  });
+}
+
+int32_t evenkeel_config_equal(const evenkeel_config* one, const evenkeel_config* other) {
+  if (one == nullptr || other == nullptr) return one == other ? 1 : 0;
+  return one->config == other->config ? 1 : 0;
 }
 
 void evenkeel_config_destroy(evenkeel_config* config) {

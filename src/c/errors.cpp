@@ -1,6 +1,28 @@
-#include "c/failures.hpp"
+#include <string>
+#include <utility>
 
-using evenkeel::c::last_error;
+#include "c/texts.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/c/base.h"
+
+namespace {
+
+/// Last error of a thread. libevenkeel_mpi sets it with evenkeel_set_last_error.
+struct LastError {
+  evenkeel::ErrorReport report;
+  std::string line;
+};
+thread_local LastError last_error;
+
+}  // namespace
+
+const char* evenkeel_version(void) {
+  return EVENKEEL_VERSION;
+}
+
+void evenkeel_buffer_free(char* buffer) {
+  delete[] buffer;
+}
 
 const char* evenkeel_status_name(evenkeel_status status) {
   switch (status) {
@@ -32,21 +54,34 @@ const char* evenkeel_status_name(evenkeel_status status) {
 }
 
 const char* evenkeel_last_error_message(void) {
-  return last_error().line.c_str();
+  return last_error.line.c_str();
 }
 
 const char* evenkeel_last_error_where(void) {
-  return last_error().report.where.c_str();
+  return last_error.report.where.c_str();
 }
 
 const char* evenkeel_last_error_what(void) {
-  return last_error().report.message.c_str();
+  return last_error.report.message.c_str();
 }
 
 const char* evenkeel_last_error_hint(void) {
-  return last_error().report.hint.c_str();
+  return last_error.report.hint.c_str();
 }
 
 int32_t evenkeel_last_error_rank(void) {
-  return last_error().report.rank;
+  return last_error.report.rank;
+}
+
+evenkeel_status evenkeel_set_last_error(evenkeel_status status, const char* where, const char* what,
+                                        const char* hint, int32_t rank) {
+  using evenkeel::c::text_or_empty;
+  evenkeel::ErrorReport report;
+  report.where = text_or_empty(where);
+  report.message = text_or_empty(what);
+  report.hint = text_or_empty(hint);
+  report.rank = rank;
+  std::string line = to_string(report);
+  last_error = {std::move(report), std::move(line)};
+  return status;
 }

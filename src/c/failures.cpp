@@ -1,11 +1,10 @@
 #include "c/failures.hpp"
 
-#include <boost/mpi/exception.hpp>
+#include <array>
+#include <cstddef>
 #include <exception>
 #include <limits>
 #include <new>
-
-#include "mesh/fail_together.hpp"
 
 namespace evenkeel::c {
 namespace {
@@ -39,8 +38,6 @@ evenkeel_status status_of_current_exception() noexcept {
     return EVENKEEL_ERROR_ARGUMENT;
   } catch (const Error& error) {
     return status_of(error.report().kind);
-  } catch (const boost::mpi::exception&) {
-    return EVENKEEL_ERROR_MPI;
   } catch (const std::bad_alloc&) {
     return EVENKEEL_ERROR_OUT_OF_MEMORY;
   } catch (...) {
@@ -48,20 +45,22 @@ evenkeel_status status_of_current_exception() noexcept {
   }
 }
 
-ErrorReport report_of_current_exception(evenkeel_status status) {
-  ErrorReport report = report_current_exception();
-  if (status != EVENKEEL_ERROR_INTERNAL) return report;
-  report.where = "evenkeel";
-  report.hint = "This is a bug in Evenkeel: please report it";
-  return report;
+ErrorReport report_of_current_exception() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.report();
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::limit, "", "out of memory", "Use fewer or shorter samples", -1};
+  } catch (const std::exception& error) {
+    return {ErrorKind::none, "evenkeel", error.what(), "This is a bug in Evenkeel: please report it", -1};
+  } catch (...) {
+    return {ErrorKind::none, "evenkeel", "an exception without a text",
+            "This is a bug in Evenkeel: please report it", -1};
+  }
 }
 
 }  // namespace
-
-LastError& last_error() noexcept {
-  thread_local LastError kept;
-  return kept;
-}
 
 void require(const void* pointer, const char* name) {
   if (pointer != nullptr) return;
@@ -75,18 +74,26 @@ void require_index(std::int64_t index, std::int64_t count, const char* name, con
 }
 
 void require_list(const void* first, std::int64_t count, const char* name) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 64;  // of what takes so many bytes
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 64;  // 64 bytes per element
   if (count < 0 || count > most)
     throw WrongArgument(std::string("argument ") + name, std::to_string(count) + " of them cannot be");
   if (count > 0) require(first, name);
 }
 
+ErrorReport report_of_status(evenkeel_status status) {
+  constexpr std::array kinds{ErrorKind::config, ErrorKind::input, ErrorKind::limit, ErrorKind::mesh,
+                             ErrorKind::io,     ErrorKind::mpi,   ErrorKind::limit, ErrorKind::input};
+  const bool is_end = status == EVENKEEL_END_OF_SAMPLES;
+  if (!is_end && (status < EVENKEEL_ERROR_CONFIG || status > EVENKEEL_ERROR_ARGUMENT))
+    throw WrongArgument("status", std::to_string(status) + " is not the status of an error");
+  return {is_end ? ErrorKind::end : kinds[static_cast<std::size_t>(status) - 1], evenkeel_last_error_where(),
+          evenkeel_last_error_what(), evenkeel_last_error_hint(), -1};
+}
+
 evenkeel_status note_current_exception() noexcept {
-  const evenkeel_status status = status_of_current_exception();
-  ErrorReport report = report_of_current_exception(status);
-  std::string line = to_string(report);
-  last_error() = {std::move(report), std::move(line)};
-  return status;
+  const ErrorReport report = report_of_current_exception();
+  return evenkeel_set_last_error(status_of_current_exception(), report.where.c_str(), report.message.c_str(),
+                                 report.hint.c_str(), report.rank);
 }
 
 }  // namespace evenkeel::c

@@ -5,35 +5,32 @@
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "evenkeel/c/evenkeel.h"
+#include "evenkeel/c/base.h"
 
 namespace evenkeel::c {
 
-/// What a C caller can get wrong and a C++ caller cannot: NULL, a number that is no dtype, a negative count.
-/// A collective call tells it to all ranks, as the InputError that it is too.
+/// An error that C callers can make and C++ callers cannot: NULL, a number that is not a dtype, a negative
+/// count. Collective calls report it to all ranks as an InputError.
 class WrongArgument : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// Throws WrongArgument for NULL. `name` is the argument's.
+/// Throws WrongArgument if `pointer` is NULL. `name` is the name of the argument.
 void require(const void* pointer, const char* name);
-/// Throws WrongArgument unless 0 <= index < count. `what` is in words, such as "micro-batches".
+/// Throws WrongArgument unless 0 <= index < count. `what` names the elements, such as "micro-batches".
 void require_index(std::int64_t index, std::int64_t count, const char* name, const char* what);
-/// Throws WrongArgument for a negative count, one that no array can have, and for NULL unless the count is 0.
+/// Throws WrongArgument if `count` is negative or too large for any array, or if `first` is NULL and `count`
+/// is not 0.
 void require_list(const void* first, std::int64_t count, const char* name);
 
-/// The last error of the calling thread.
-struct LastError {
-  ErrorReport report;
-  std::string line;
-};
-[[nodiscard]] LastError& last_error() noexcept;
+/// Returns the last error of this thread, which a caller's function returned with this status.
+[[nodiscard]] ErrorReport report_of_status(evenkeel_status status);
 
-/// Keeps the exception being handled as the thread's last error.
+/// Stores the exception being handled as the thread's last error, and returns its status.
 evenkeel_status note_current_exception() noexcept;
 
-/// The barrier that no exception crosses: runs what a function does, and makes a status of what it throws.
+/// Runs the body of a C function and converts its exception to a status. No exception crosses this boundary.
 template <typename Work>
 evenkeel_status guarded(Work&& work) noexcept {
   try {
@@ -42,6 +39,16 @@ evenkeel_status guarded(Work&& work) noexcept {
   } catch (...) {
     return note_current_exception();
   }
+}
+
+/// Sets *handle to the new object that make() returns, or to null if it throws.
+template <typename Handle, typename Make>
+evenkeel_status return_new(Handle** handle, const char* name, Make make) noexcept {
+  return guarded([&] {
+    require(handle, name);
+    *handle = nullptr;
+    *handle = make();
+  });
 }
 
 }  // namespace evenkeel::c

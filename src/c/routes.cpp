@@ -1,10 +1,14 @@
-#include <algorithm>
+#include <concepts>
+#include <cstdint>
 #include <string>
 #include <utility>
-#include <variant>
+#include <vector>
 
 #include "c/failures.hpp"
-#include "c/handles.hpp"
+#include "c/layouts.hpp"
+#include "c/named_arrays.hpp"
+#include "evenkeel/c/pack.h"
+#include "evenkeel/pack/row_routes.hpp"
 
 namespace evenkeel::c {
 namespace {
@@ -18,40 +22,38 @@ RowCut cut_of(std::int32_t cut, const char* name) {
     case EVENKEEL_FLAT:
       return RowCut::flat;
     default:
-      throw WrongArgument(name, std::to_string(cut) + " is none of EVENKEEL_ZIGZAG, _CONTIGUOUS and _FLAT");
+      throw WrongArgument(name, std::to_string(cut) + " is not EVENKEEL_ZIGZAG, _CONTIGUOUS or _FLAT");
   }
 }
 
-const MicroBatch& micro_batch_of(const evenkeel_step* step, std::int64_t micro_batch) {
-  const std::size_t m = micro_batch_index(step, micro_batch);
-  return step->step.micro_batches[m];
-}
-
-/// make(Integer{}) with the type of the numbers that are asked for.
+/// Returns the route make(Integer{}), with numbers of this type.
 template <typename Make>
-void create(evenkeel_route** route, std::int32_t dtype, Make make) {
-  require(route, "route");
-  *route = nullptr;
-  auto made = std::make_unique<evenkeel_route>();
-  if (dtype == EVENKEEL_INT32) {
-    made->route = make(std::int32_t{});
-  } else if (dtype == EVENKEEL_INT64) {
-    made->route = make(std::int64_t{});
-  } else {
+evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make make) noexcept {
+  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+    const auto add = [&](auto route) {
+      const auto as_mpi_takes_it = [](std::integral auto count) { return static_cast<std::int32_t>(count); };
+      made.add("send_rows", std::move(route.send_rows));
+      made.add("receive_rows", std::move(route.receive_rows));
+      made.add_each("send_counts", route.send_counts, as_mpi_takes_it);
+      made.add_each("receive_counts", route.receive_counts, as_mpi_takes_it);
+    };
+    if (dtype == EVENKEEL_INT32) return add(make(std::int32_t{}));
+    if (dtype == EVENKEEL_INT64) return add(make(std::int64_t{}));
     throw WrongArgument("dtype", std::to_string(dtype) + " is neither EVENKEEL_INT32 nor EVENKEEL_INT64");
-  }
-  std::visit(
-      [&](const auto& of) {
-        made->send_counts.assign(of.send_counts.begin(), of.send_counts.end());
-        made->receive_counts.assign(of.receive_counts.begin(), of.receive_counts.end());
-      },
-      made->route);
-  *route = made.release();
+  });
 }
 
-evenkeel_sequence_run view_of_run(const SequenceRun& run) {
-  return {run.sequence,      run.rows.begin, run.rows.end,   run.first,          run.tokens,
-          run.member_before, run.run_before, run.row_before, run.sequence_before};
+RowMember member_of(const evenkeel_member* member) {
+  require(member, "member");
+  return {CpRank{member->cp_rank}, {member->tp_rank, member->tp_size}};
+}
+
+/// use(layout) of sequences, or of the segments of a tree.
+template <typename Use>
+auto with_layout(const evenkeel_layout* layout, Use use) {
+  require(layout, "layout");
+  if (layout->tree != nullptr) return use(tree_layout_of(layout));
+  return use(layout_of(layout));
 }
 
 }  // namespace
@@ -60,56 +62,38 @@ evenkeel_sequence_run view_of_run(const SequenceRun& run) {
 using namespace evenkeel;
 using namespace evenkeel::c;
 
-evenkeel_status evenkeel_route_create(const evenkeel_step* step, int64_t micro_batch, int32_t from,
-                                      int32_t to, int32_t tp_rank, int32_t tp_size, int32_t dtype,
-                                      evenkeel_route** route) {
-  return guarded([&] {
-    create(route, dtype, [&]<typename Integer>(Integer) -> RowRoute<Integer> {
-      return micro_batch_of(step, micro_batch)
-          .route<Integer>(cut_of(from, "from"), cut_of(to, "to"), {tp_rank, tp_size});
+evenkeel_status evenkeel_layout_route(const evenkeel_layout* layout, int32_t from, int32_t to,
+                                      const evenkeel_member* member, int32_t dtype,
+                                      evenkeel_arrays** arrays) {
+  return return_route(arrays, dtype, [&]<typename Integer>(Integer) {
+    return row_route<Integer>(layout_of(layout), cut_of(from, "from"), cut_of(to, "to"), member_of(member));
+  });
+}
+
+evenkeel_status evenkeel_layout_halo_route(const evenkeel_layout* layout, int32_t cut, int64_t width,
+                                           const evenkeel_member* member, int32_t dtype,
+                                           evenkeel_arrays** arrays) {
+  return return_route(arrays, dtype, [&]<typename Integer>(Integer) {
+    return with_layout(layout, [&](const auto& of) {
+      return halo_route<Integer>(of, cut_of(cut, "cut"), member_of(member), width);
     });
   });
 }
 
-evenkeel_status evenkeel_route_create_halo(const evenkeel_step* step, int64_t micro_batch, int32_t cut,
-                                           int64_t width, int32_t tp_rank, int32_t tp_size, int32_t dtype,
-                                           evenkeel_route** route) {
-  return guarded([&] {
-    create(route, dtype, [&]<typename Integer>(Integer) -> RowRoute<Integer> {
-      return micro_batch_of(step, micro_batch)
-          .halo_route<Integer>(cut_of(cut, "cut"), width, {tp_rank, tp_size});
-    });
-  });
-}
-
-evenkeel_status evenkeel_route_get(const evenkeel_route* route, evenkeel_route_view* view) {
-  return guarded([&] {
-    require(view, "view");
-    require(route, "route");
-    std::visit(
-        [&](const auto& of) {
-          *view = {std::ssize(of.send_counts),  std::ssize(of.send_rows),    of.send_rows.data(),
-                   route->send_counts.data(),   std::ssize(of.receive_rows), of.receive_rows.data(),
-                   route->receive_counts.data()};
-        },
-        route->route);
-  });
-}
-
-void evenkeel_route_destroy(evenkeel_route* route) {
-  delete route;
-}
-
-evenkeel_status evenkeel_step_sequence_runs(const evenkeel_step* step, int64_t micro_batch, int32_t cut,
-                                            int32_t tp_rank, int32_t tp_size, evenkeel_sequence_run* runs,
-                                            int64_t room, int64_t* num_runs) {
-  return guarded([&] {
-    require(num_runs, "num_runs");
-    require_list(runs, room, "runs");
-    const std::vector<SequenceRun> found =
-        micro_batch_of(step, micro_batch).sequence_runs(cut_of(cut, "cut"), {tp_rank, tp_size});
-    *num_runs = std::ssize(found);
-    std::ranges::transform(found.begin(), found.begin() + std::min(room, *num_runs), runs,
-                           [](const SequenceRun& run) { return view_of_run(run); });
+evenkeel_status evenkeel_layout_sequence_runs(const evenkeel_layout* layout, int32_t cut,
+                                              const evenkeel_member* member, evenkeel_arrays** arrays) {
+  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+    const std::vector<SequenceRun> runs = with_layout(
+        layout, [&](const auto& of) { return sequence_runs(of, cut_of(cut, "cut"), member_of(member)); });
+    made.add_each("sequence", runs, &SequenceRun::sequence);
+    made.add_each("begin", runs, [](const SequenceRun& run) { return run.rows.begin; });
+    made.add_each("end", runs, [](const SequenceRun& run) { return run.rows.end; });
+    made.add_each("first", runs, &SequenceRun::first);
+    made.add_each("tokens", runs, &SequenceRun::tokens);
+    made.add_each("member_before", runs,
+                  [](const SequenceRun& run) { return std::int64_t{run.member_before}; });
+    made.add_each("run_before", runs, &SequenceRun::run_before);
+    made.add_each("row_before", runs, &SequenceRun::row_before);
+    made.add_each("sequence_before", runs, &SequenceRun::sequence_before);
   });
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::seconds time_for_the_first_rank{5};
 
-/// The deepest command that the words name, as it is typed: "evenkeel config schema".
+/// Returns the innermost command named by the words, as it is typed: "evenkeel config schema".
 std::string named_command(const CLI::App& app) {
   const auto named = app.get_subcommands();
   return named.empty() ? app.get_name() : app.get_name() + " " + named_command(*named.front());
@@ -22,7 +22,7 @@ std::string named_command(const CLI::App& app) {
 
 std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return error.what();  // our own checks
-  // CLI11 reports what is missing before what is too much, and a misspelled word is both.
+  // CLI11 reports missing words before unexpected ones, but a misspelled word causes both errors.
   const std::vector<std::string> unknown = app.remaining(true);
   const std::string text = unknown.empty() ? error.what() : "unexpected argument '" + unknown.front() + "'";
   return text + ". See: " + named_command(app) + " --help";
@@ -39,10 +39,10 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success&) {
     if (is_first_rank()) std::cout << app.help();
   } catch (const CLI::ParseError& error) {
-    // The first rank speaks and fails, and with it its launcher ends the others. One that lives on has words
-    // of its own.
+    // The first rank prints its error at once and fails, and its launcher then usually ends the others. A
+    // rank that is still alive after the delay prints its own error.
     if (!is_first_rank()) std::this_thread::sleep_for(time_for_the_first_rank);
-    tell_error(printable(text_of(app, error)));
+    print_error(printable(text_of(app, error)));
     return wrong_use;
   }
   return 0;

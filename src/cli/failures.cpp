@@ -31,7 +31,7 @@ std::string text_of_foreign_exception() {
     throw;
   } catch (const std::bad_alloc&) {
     return out_of_memory;
-  } catch (const std::length_error&) {  // a container was asked for more than there are addresses
+  } catch (const std::length_error&) {  // a container was asked for more than the address space
     return out_of_memory;
   } catch (const std::filesystem::filesystem_error& error) {
     return error.path1().string() + ": cannot be examined: " + error.code().message();
@@ -42,15 +42,15 @@ std::string text_of_foreign_exception() {
   }
 }
 
-int tell_failure() {
+int report_failure() {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const Error& error) {
-    tell_error(error.what());
+    print_error(error.what());
     return status_of(error);
   } catch (...) {
-    tell_error(printable(text_of_foreign_exception()));
+    print_error(printable(text_of_foreign_exception()));
     return failed;
   }
 }

@@ -7,15 +7,16 @@
 
 namespace evenkeel::cli {
 
-/// Exit statuses beside 0: the command line or the configuration is wrong; or the work failed.
+/// Exit statuses other than 0: the command line or the configuration is wrong, or the work failed.
 inline constexpr int wrong_use = 2;
 inline constexpr int failed = 1;
 
-/// The exit status of a program that `error` ends: a mesh that does not fit is a wrong configuration, too.
+/// Returns the exit status of a program that ends with `error`. A mesh that does not fit also counts as a
+/// wrong configuration.
 [[nodiscard]] int status_of(const Error& error) noexcept;
 
-/// What `load` returns. That a configuration file cannot be read is a ConfigError here, since the command
-/// line names it; all else is thrown as it is.
+/// Returns the result of `load`. Converts IoError to ConfigError, since the command line names the
+/// configuration file that cannot be read. Other exceptions pass through.
 template <typename Load>
 [[nodiscard]] auto loaded(Load&& load) {
   try {
@@ -27,12 +28,12 @@ template <typename Load>
   }
 }
 
-/// What is wrong with the exception being handled, which is not Evenkeel's. Precondition: called inside a
-/// catch block.
+/// Returns the text of the exception being handled, which is not one of Evenkeel's. Precondition: called
+/// inside a catch block.
 [[nodiscard]] std::string text_of_foreign_exception();
 
-/// Tells the exception being handled in one line and returns the exit status. Precondition: called inside a
+/// Prints the exception being handled in one line and returns the exit status. Precondition: called inside a
 /// catch block.
-[[nodiscard]] int tell_failure();
+[[nodiscard]] int report_failure();
 
 }  // namespace evenkeel::cli

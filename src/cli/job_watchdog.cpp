@@ -13,7 +13,7 @@
 namespace evenkeel::cli {
 namespace {
 
-// What is wrong there is told when the configuration is read.
+// Returns the limit set on the command line. Errors in it are reported when the configuration is read.
 double first_limit(std::span<const std::string> overrides) {
   constexpr std::string_view key = "watchdog.seconds=";
   double seconds = static_cast<double>(JobWatchdogSettings().seconds);
@@ -31,7 +31,7 @@ double first_limit(std::span<const std::string> overrides) {
 WatchdogSettings ending_the_job(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
-  settings.tells = [](const WatchdogReport& report) { tell_error(report.text()); };
+  settings.tells = [](const WatchdogReport& report) { print_error(report.text()); };
   settings.ends = [](const WatchdogReport&) { std::_Exit(failed); };
   settings.warns = [](const std::string& text) { spdlog::warn("{}", text); };
   return settings;

@@ -11,16 +11,17 @@
 
 namespace evenkeel::cli {
 
-/// What ends a job that cannot go on, as soon as MPI is up.
+/// Ends a job that cannot continue, starting with the initialization of MPI.
 class JobWatchdog {
  public:
-  /// Local: begins to watch this rank alone. Until the configuration is read, the limit is that of the
+  /// Local. Starts to watch this rank alone. Until the configuration is read, the limit is the one on the
   /// command line (--set watchdog.seconds=N), or the default.
   void begin(const boost::mpi::communicator& world, std::span<const std::string> overrides);
-  /// Collective over `world`: from now on its ranks watch each other. Throws MpiError.
+  /// Collective over `world`. From now on, its ranks watch each other. Throws MpiError.
   void meet(const boost::mpi::communicator& world);
-  /// Local: from now on the limit is the configuration's. Throws what has kept ranks from watching each
-  /// other, the same on all of them, unless the configuration turns the watchdog off.
+  /// Local. Sets the limit to the one in the configuration. If an error prevented the ranks from watching
+  /// each other, throws that error, which is the same on all ranks, unless the configuration turns the
+  /// watchdog off.
   void settle(const Config& config);
 
  private:

@@ -12,7 +12,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// This process's rank as its launcher says; nothing without one.
+/// Returns this process's rank according to its launcher, or null without a launcher.
 const char* launchers_rank() {
   for (const char* name : std::array{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const char* rank = std::getenv(name)) return rank;
@@ -34,13 +34,13 @@ std::optional<int> number_in(const char* name) {
 constexpr const char* own_mpirun =
     "Start it with the mpirun of the MPI library that evenkeel is linked to (ldd shows it): mpirun -n ";
 
-/// Environment variables of a launcher that says how many processes it started.
+/// Environment variables of a launcher that tells processes how many it started.
 struct LauncherVariables {
   const char* launcher;
-  const char* required;  ///< without it the others are of somebody else
+  const char* required;  ///< if it is unset, another program has set the others
   const char* number;
   const char* rank;
-  const char* hint;  ///< the number of processes follows
+  const char* hint;  ///< the number of processes is appended
 };
 
 constexpr std::array launchers{
@@ -49,7 +49,7 @@ constexpr std::array launchers{
     LauncherVariables{"an MPI launcher (PMI)", "PMI_SIZE", "PMI_SIZE", "PMI_RANK", own_mpirun},
     LauncherVariables{"the mpirun of MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
                       "MV2_COMM_WORLD_RANK", own_mpirun},
-    // PyTorch's operators set WORLD_SIZE in a pod, too, where torchrun may not have been called yet.
+    // PyTorch operators also set WORLD_SIZE in a pod before torchrun is called.
     LauncherVariables{"torchrun", "LOCAL_RANK", "WORLD_SIZE", "RANK",
                       "torchrun starts no MPI job: mpirun -n "},
     LauncherVariables{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
@@ -64,7 +64,7 @@ std::optional<LaunchedProcesses> found_processes() {
     return LaunchedProcesses{variables.launcher, std::string(variables.number) + "=" + text, *number,
                              number_in(variables.rank).value_or(0), variables.hint + text};
   }
-  // PMIx says only which process this is.
+  // PMIx sets only the rank of this process.
   const int rank = number_in("PMIX_RANK").value_or(0);
   if (rank == 0) return std::nullopt;
   const std::string least = std::to_string(rank + 1);
@@ -72,7 +72,7 @@ std::optional<LaunchedProcesses> found_processes() {
                            own_mpirun + least};
 }
 
-// Asked before main: MPI sets these variables itself in a process that was started alone.
+// Evaluated before main, because MPI itself sets these variables in a process that was started alone.
 const bool was_launched = launchers_rank() != nullptr;
 const bool was_launched_first = !was_launched || std::string_view(launchers_rank()) == "0";
 const std::optional<LaunchedProcesses> started_processes = found_processes();
@@ -98,9 +98,9 @@ bool is_started_apart(int ranks) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     return true;
   }
-  tell_error(processes.launcher + " started " + std::to_string(processes.number) + " processes (" +
-             processes.variable + "), and MPI knows of one alone: each would run the whole job. " +
-             processes.hint + " evenkeel run ...");
+  print_error(processes.launcher + " started " + std::to_string(processes.number) + " processes (" +
+              processes.variable + "), and MPI knows of one alone: each would run the whole job. " +
+              processes.hint + " evenkeel run ...");
   return true;
 }
 

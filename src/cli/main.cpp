@@ -40,6 +40,7 @@ int run_program(int argc, char** argv) {
   add_buffer_command(app, chosen);
   add_feed_command(app, chosen);
   add_plan_command(app, chosen);
+  add_fit_command(app, chosen);
   add_synth_command(app, chosen);
   add_inspect_command(app, chosen);
   add_convert_command(app, chosen);
@@ -49,7 +50,7 @@ int run_program(int argc, char** argv) {
   try {
     return chosen();
   } catch (...) {
-    return tell_failure();
+    return report_failure();
   }
 }
 
@@ -57,6 +58,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const evenkeel::cli::StandardOutput output;
-  std::signal(SIGXFSZ, SIG_IGN);  // a file above the user's limit is then an error that names it
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // turns exceeding the user's file size limit into an error that names the file
   return output.finish(run_program(argc, argv));
 }

@@ -52,8 +52,7 @@ CLI::Validator whole_number_in(Number least, Number most, const std::string& all
           ""};
 }
 
-CLI::Validator decimal_number_where(const std::function<bool(double)>& is_allowed,
-                                    const std::string& allowed) {
+CLI::Validator decimal_number_if(const std::function<bool(double)>& is_allowed, const std::string& allowed) {
   return {[=](const std::string& text) -> std::string {
             double number = 0;
             if (!reads_as(text, number) || !std::isfinite(number))
@@ -102,16 +101,16 @@ CLI::Validator seed_number() {
 }
 
 CLI::Validator decimal_number() {
-  return decimal_number_where([](double) { return true; }, "any number");
+  return decimal_number_if([](double) { return true; }, "any number");
 }
 
 CLI::Validator positive_number() {
-  return decimal_number_where([](double number) { return number > 0; }, "above 0");
+  return decimal_number_if([](double number) { return number > 0; }, "above 0");
 }
 
 CLI::Validator decimal_number(int most) {
-  return decimal_number_where([=](double number) { return number >= 0 && number <= most; },
-                              fmt::format("0 to {}", most));
+  return decimal_number_if([=](double number) { return number >= 0 && number <= most; },
+                           fmt::format("0 to {}", most));
 }
 
 CLI::Validator token_unit() {
@@ -148,7 +147,7 @@ namespace {
 constexpr std::array line_formats{LineFormat::rows, LineFormat::text, LineFormat::bytes, LineFormat::axes,
                                   LineFormat::runs};
 
-void read(const std::string& word, ToldFormats& told) {
+void read(const std::string& word, DeclaredFormats& declared) {
   const std::size_t equals = word.rfind('=');
   const std::string name = word.substr(0, equals);
   if (equals == std::string::npos || name.empty())
@@ -161,18 +160,18 @@ void read(const std::string& word, ToldFormats& told) {
     throw CLI::ValidationError(
         "--read-as", fmt::format("'{}' is not one of {}", printable(format), fmt::join(words, ", ")));
   }
-  if (!told.emplace(name, *found).second)
+  if (!declared.emplace(name, *found).second)
     throw CLI::ValidationError("--read-as", fmt::format("names '{}' twice", printable(name)));
 }
 
 }  // namespace
 
-void add_read_as_option(CLI::App& command, ToldFormats& told) {
+void add_read_as_option(CLI::App& command, DeclaredFormats& declared) {
   command
       .add_option_function<std::vector<std::string>>(
           "--read-as",
-          [&told](const std::vector<std::string>& words) {
-            for (const std::string& word : words) read(word, told);
+          [&declared](const std::vector<std::string>& words) {
+            for (const std::string& word : words) read(word, declared);
           },
           "How JSON Lines write fields: rows, text, bytes, axes or runs")
       ->type_name("NAME=FORMAT,...")

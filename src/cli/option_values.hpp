@@ -12,39 +12,41 @@
 
 namespace evenkeel::cli {
 
-/// Checks of an option's value, which say in a sentence what is wrong and what is allowed.
+/// Validators of an option's value. Their errors state what is wrong and which values are allowed.
 
-/// Decimal digits of a number in [least, most].
+/// Accepts a decimal integer in [least, most].
 [[nodiscard]] CLI::Validator whole_number(std::int64_t least,
                                           std::int64_t most = std::numeric_limits<std::int64_t>::max());
-/// Decimal digits of a number below 2^64.
+/// Accepts a decimal integer below 2^64.
 [[nodiscard]] CLI::Validator seed_number();
-/// A decimal number, with or without a fraction and an exponent: any, above 0, or in [0, most].
+/// Accept a decimal number, with or without a fraction and an exponent: any number, a number above 0, or a
+/// number in [0, most].
 [[nodiscard]] CLI::Validator decimal_number();
 [[nodiscard]] CLI::Validator positive_number();
 [[nodiscard]] CLI::Validator decimal_number(int most);
-/// In a number of tokens, carries the unit out, so that 32k comes out as 32768, and leaves all else to the
-/// option's check.
+/// Converts a number of tokens with a unit, such as 32k, to 32768, and leaves other texts to the option's
+/// check.
 [[nodiscard]] CLI::Validator token_unit();
-/// One of these words, in small or capital letters; small ones come out.
+/// Accepts one of these words in any case, and converts it to lowercase.
 [[nodiscard]] CLI::Validator one_of(std::vector<std::string> words);
 
-/// For every option of `app` and its subcommands: what looks like an option is not taken for a value, an
-/// empty text neither, and a flag takes none.
+/// Makes every option of `app` and its subcommands reject empty values and values that look like options, and
+/// every flag reject values.
 void refuse_options_as_values(CLI::App& app);
 
-/// Adds --read-as NAME=FORMAT,... to a command that reads JSON lines: how they write fields where they do not
-/// tell, as fields.NAME.read_as says it in a configuration. `told` gets it, and outlives the command.
-void add_read_as_option(CLI::App& command, ToldFormats& told);
+/// Adds --read-as NAME=FORMAT,... to a command that reads JSON Lines. It declares the formats of fields whose
+/// format cannot be inferred from the lines, like fields.NAME.read_as in a configuration. Stores them in
+/// `declared`, which must outlive the command.
+void add_read_as_option(CLI::App& command, DeclaredFormats& declared);
 
-/// The words of source.kind for sources in files.
+/// Returns the values of source.kind for sources in files.
 [[nodiscard]] std::vector<std::string> source_kind_words();
 
-/// The word of such a kind.
+/// Returns the word for a kind of source in files.
 [[nodiscard]] std::string word_of(SourceKind kind);
 
-/// The kind of source at `path`: `word`, if it is not empty, else what the name implies. Throws ConfigError
-/// if the name does not imply a kind.
+/// Returns the kind of the source at `path`: `word` if it is not empty, otherwise the kind implied by the
+/// path's name. Throws ConfigError if the name does not imply one.
 [[nodiscard]] SourceKind source_kind_of(const std::filesystem::path& path, const std::string& word);
 
 }  // namespace evenkeel::cli

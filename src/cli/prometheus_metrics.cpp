@@ -30,7 +30,8 @@ bool is_port(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() && port >= 0 && port <= 65535;
 }
 
-/// Names are not looked up, and the library that answers has no IPv6 as Debian builds it.
+/// Returns whether a text is an IPv4 address. Names are not resolved, and Debian builds the library that
+/// answers scrapes without IPv6.
 bool is_address(const std::string& text) {
   in_addr address{};
   return inet_pton(AF_INET, text.c_str(), &address) == 1;
@@ -55,14 +56,14 @@ CLI::Validator listening_address() {
   return validator;
 }
 
-/// The registry, what is in it by name, and who answers scrapes.
+/// The registry, its metrics by name, and the server that answers scrapes.
 class PrometheusMetrics::Families {
  public:
   void count(const char* name, const char* help, Labels labels, double more) {
     auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
     family.Add(labels).Increment(more);
   }
-  /// A counter that somebody else counts: never goes down.
+  /// Raises a counter to a value that is counted elsewhere. Never lowers it.
   void count_up_to(const std::string& name, const char* help, Labels labels, double value) {
     auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_).Add(labels);
     if (value > counter.Value()) counter.Increment(value - counter.Value());

@@ -10,32 +10,33 @@
 
 namespace evenkeel::cli {
 
-/// Where metrics are told. Equal on all ranks; rank 0 tells.
+/// Destinations of metrics. Equal on all ranks; only rank 0 publishes metrics.
 struct PrometheusSettings {
-  std::string address;         ///< ADDRESS:PORT to answer scrapes on; empty: nowhere
-  std::filesystem::path file;  ///< for node_exporter's textfile collector; empty: none
+  std::string address;         ///< ADDRESS:PORT on which to answer scrapes; empty for no server
+  std::filesystem::path file;  ///< for node_exporter's textfile collector; empty for no file
 
   [[nodiscard]] bool any() const noexcept { return !address.empty() || !file.empty(); }
 };
 
-/// An option's [ADDRESS:]PORT; ADDRESS:PORT comes out, with 127.0.0.1 unless another is given.
+/// Converts an option's [ADDRESS:]PORT to ADDRESS:PORT; the default address is 127.0.0.1.
 [[nodiscard]] CLI::Validator listening_address();
 
-/// A run's figures under Prometheus' rules of naming; docs/watching.md lists them. Local.
+/// A run's figures, named by the conventions of Prometheus; docs/report.md lists them. Local.
 class PrometheusMetrics {
  public:
-  /// Listens from now on. Throws IoError when the address is taken or not this machine's.
+  /// Starts to listen. Throws IoError if the address is in use or does not belong to this machine.
   PrometheusMetrics(const PrometheusSettings& settings, const std::string& version);
   ~PrometheusMetrics();
   PrometheusMetrics(const PrometheusMetrics&) = delete;
   PrometheusMetrics& operator=(const PrometheusMetrics&) = delete;
 
-  /// The port that it listens on; 0 where it does not.
+  /// Returns the port on which it listens, or 0 if it does not.
   [[nodiscard]] int port() const;
   void begins(std::int64_t steps);
-  /// Counts a pass over a step, and puts the file in place of the one before. Throws IoError.
+  /// Counts a pass over a step, and replaces the file. Throws IoError.
   void passed(const StepFigures& figures);
-  /// Tells what became of samples that arrived, once more after the last pass. Throws IoError.
+  /// Publishes the final outcomes of samples that arrived, after the last pass; passed() publishes those of
+  /// each pass. Throws IoError.
   void arrived(const ArrivalFigures& arrivals);
 
  private:

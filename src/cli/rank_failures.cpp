@@ -22,55 +22,55 @@
 namespace evenkeel::cli {
 namespace {
 
-// The exception being handled is this rank's alone, maybe.
-int tell_and_abort() {
+// Prints the exception being handled, which may exist only on this rank, and aborts the job.
+int report_and_abort() {
   const std::string on_rank =
-      fmt::format(" (rank {})", boost::mpi::communicator().rank());  // as mpirun counts
+      fmt::format(" (rank {})", boost::mpi::communicator().rank());  // rank number as used by mpirun
   try {
     throw;
   } catch (const MpiError& error) {
-    tell_error(error.what() + on_rank);
+    print_error(error.what() + on_rank);
   } catch (...) {
-    tell_error(printable(text_of_foreign_exception()) + on_rank);
+    print_error(printable(text_of_foreign_exception()) + on_rank);
   }
   boost::mpi::environment::abort(failed);
   return failed;
 }
 
-// The others wait until the first rank has printed the error, since a launcher may end it once one of them
-// has left.
-void wait_until_told(const boost::mpi::communicator& world) {
+// Waits until the first rank has printed the error, since a launcher may end the first rank when another one
+// has exited.
+void wait_until_reported(const boost::mpi::communicator& world) {
   try {
     const Phase phase("tell an error");
     const Waiting waiting("MPI_Barrier");
     world.barrier();
   } catch (const boost::mpi::exception&) {
-    // MPI fails, for example because memory lacks. The others wait for this rank, and the first one tells the
-    // error.
+    // MPI fails, for example for lack of memory. Other ranks wait for this one, so the job is aborted, after
+    // a delay in which the first rank can print the error.
     if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     boost::mpi::environment::abort(failed);
   }
 }
 
-// Once one rank has left with an error, a launcher such as srun terminates the others, which are about to
-// leave with the same one: the job would end as they do, killed by a signal.
+// Ignores SIGTERM. Once one rank has exited with an error, a launcher such as srun terminates the others,
+// which are about to exit with the same error. The job would otherwise end as if it was killed by a signal.
 void ignore_terminations() {
   std::signal(SIGTERM, SIG_IGN);
 }
 
 }  // namespace
 
-int tell_failure(const boost::mpi::communicator& world) {
+int report_failure(const boost::mpi::communicator& world) {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const Error& error) {
-    if (is_alone(error.report())) return tell_and_abort();
-    if (world.rank() == 0) tell_error(error.what());
-    wait_until_told(world);
+    if (is_alone(error.report())) return report_and_abort();
+    if (world.rank() == 0) print_error(error.what());
+    wait_until_reported(world);
     return status_of(error);
   } catch (...) {
-    return tell_and_abort();
+    return report_and_abort();
   }
 }
 
@@ -80,8 +80,8 @@ int finalize_mpi(int status) {
     check_mpi(MPI_Finalize(), "MPI_Finalize");
     return status;
   } catch (const MpiError&) {
-    if (status == 0) return tell_and_abort();
-    boost::mpi::environment::abort(status);  // what went wrong first has been told
+    if (status == 0) return report_and_abort();
+    boost::mpi::environment::abort(status);  // the first error has already been printed
     return status;
   }
 }

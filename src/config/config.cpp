@@ -19,8 +19,8 @@ namespace {
 /// Cumulative lengths are 32-bit.
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
-/// The largest power of two of places that there are and, unless the configuration says a limit, whose
-/// micro-batches can be counted.
+/// Returns the largest power of two that is at most `places` and at most mesh.max_cp. If mesh.max_cp is not
+/// set, the limit is instead the number of ranks whose tokens 32-bit cumulative lengths can count.
 int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int places) {
   const std::int64_t most =
       mesh.max_cp ? *mesh.max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
@@ -28,7 +28,7 @@ int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int pl
   return static_cast<int>(std::bit_floor(largest));
 }
 
-/// What is wrong with `profiles` of a field is told as what is wrong with the configuration's.
+/// Throws ConfigError at `where` if one of a field's profiles is not in the configuration.
 void require_known(const std::vector<std::string>& profiles, const std::string& where, const Config& config) {
   for (const std::string& name : profiles) {
     try {
@@ -53,8 +53,9 @@ void require_countable(std::int64_t per_rank, std::int64_t ranks) {
                     "Lower it, or mesh.cp or mesh.max_cp");
 }
 
-/// With few shapes one must hold any micro-batch. Only samples without tokens could be more than the cap has
-/// alignments.
+/// If the number of shapes is limited, sets max_samples to the number of alignments that fit in the cap. One
+/// shape must hold any micro-batch, and without this limit, micro-batches could have more samples if these
+/// have no tokens.
 void limit_samples_to_cap(PlanSettings& settings) {
   MicroBatchSettings& micro_batch = settings.micro_batch;
   if (!micro_batch.shapes || micro_batch.max_samples) return;
@@ -64,7 +65,7 @@ void limit_samples_to_cap(PlanSettings& settings) {
   micro_batch.max_samples = most;
 }
 
-/// The cap of a micro-batch, which counts tokens of each rank if groups have their own sizes.
+/// Returns the cap of a micro-batch. If groups have different sizes, it counts the tokens of each rank.
 std::int64_t cap_of(const MicroBatchKeys& keys, const MeshSettings& mesh, const PlanSettings& settings) {
   const std::optional<std::int64_t>& per_rank = keys.max_tokens_per_rank;
   if (!per_rank && keys.max_tokens == 0) {
@@ -82,7 +83,7 @@ std::int64_t furthest_ahead(const Config& config) {
   return most;
 }
 
-/// Returns the settings of a pass without its strategy, on which the cap depends.
+/// Returns the settings of a pass without its strategy. The cap depends on them.
 PlanSettings settings_of(const Config& config, const Profile& pass, const GridPoint& sizes) {
   PlanSettings settings;
   settings.dp = sizes.dp;
@@ -90,6 +91,7 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
   settings.pp = sizes.pp;
   settings.vpp = config.mesh.vpp;
   settings.cp = {sizes.cp, pass.pack.cp_layout};
+  settings.delivery = pass.pack.deliver;
   settings.align = pass.pack.align;
   settings.align_lcm = pass.pack.align_lcm;
   settings.seed = config.batch.seed;
@@ -105,7 +107,9 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
   return settings;
 }
 
-/// What a pass chooses with these settings. Outliers are delayed by the configuration's own alone.
+/// Returns the choices of a pass that decide whether settings are compatible (see Choices). `is_own` tells
+/// whether the pass uses the configuration's own settings instead of a profile; only such a pass delays
+/// outliers.
 Choices choices_of(const Config& config, const PlanSettings& settings, const Profile& pass, bool is_own) {
   Choices choices = choices_of(settings);
   choices.balance = pass.balance;
@@ -113,12 +117,13 @@ Choices choices_of(const Config& config, const PlanSettings& settings, const Pro
   choices.loss = pass.loss.aggregation;
   if (is_own) choices.delay = config.delay;
   choices.flexible_cp = config.mesh.flexible_cp;
-  choices.names_largest_group = config.mesh.max_cp.has_value();
+  choices.has_max_group_size = config.mesh.max_cp.has_value();
   choices.has_cap_of_a_rank = pass.micro_batch.max_tokens_per_rank.has_value();
   return choices;
 }
 
-/// Dumps have values at the rows that predict their tokens, so moving them once more would shift them.
+/// Rejects `at: token` for a field if some but not all sources are dumps. The values in a dump are already at
+/// the rows that predict their tokens, so moving them again would shift them.
 void require_same_convention(const Config& config, const std::string& name, const FieldSettings& field) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   const auto dumps = std::ranges::count_if(config.sources, is_dump);
@@ -176,7 +181,7 @@ PlanSettings Config::delay_settings(std::int64_t longest) const {
   require_together(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
   Config own = *this;
   own.mesh = {};
-  own.micro_batch.order = MicroBatchOrder::plan;  // none changes when ranks that meet are done
+  own.micro_batch.order = MicroBatchOrder::plan;  // the order does not affect the end time if ranks meet
   GridPoint sizes{1, 1, static_cast<int>(*delay.companions), 1};
   while (true) {
     PlanSettings settings = own.plan_settings(sizes);

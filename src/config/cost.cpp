@@ -74,12 +74,12 @@ bool has_key(const ConfigValue& value, std::string_view key) {
   return value.node.IsMap() && value.node[std::string(key)].IsDefined();
 }
 
-/// What stands at a key of a map. Precondition: has_key.
+/// Returns the value at a key of a map. Precondition: has_key(value, key).
 ConfigValue value_at(const ConfigValue& value, std::string_view key) {
   return {value.node[std::string(key)], value.where + ": " + std::string(key)};
 }
 
-/// A cost that stays as it is.
+/// Reads a cost that is not measured.
 CostModel read_fixed(const ConfigValue& value) {
   if (value.node.IsScalar()) return named_costs().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
@@ -106,7 +106,7 @@ const std::vector<Field<EncoderCost>>& encoder_fields() {
 EncoderCost read_encoder(const ConfigValue& value) {
   EncoderCost encoder = read_fields(value, encoder_fields(), EncoderCost{});
   if (encoder.field.empty()) {
-    throw ConfigError(value.where, "names no field whose rows are encoded",
+    throw ConfigError(value.where, "does not name a field whose rows are encoded",
                       "Set field to the name of a field of kind rows");
   }
   if (encoder.cost.linear == 0 && encoder.cost.quadratic == 0)
@@ -114,13 +114,13 @@ EncoderCost read_encoder(const ConfigValue& value) {
   return encoder;
 }
 
-/// The model's cost beside an encoder's: what a cost alone may be, or a model's description.
+/// Reads the model's cost next to an encoder's: any cost that is not measured, or a model's description.
 CostModel read_model_beside_encoder(const ConfigValue& value) {
   const bool is_description = value.node.IsMap() && !has_key(value, "linear") && !has_key(value, "quadratic");
   return is_description ? from_model(value) : read_fixed(value);
 }
 
-/// What a field of the samples says.
+/// Reads a cost that is given by a field of the samples.
 ConfiguredCost read_cost_of_field(const ConfigValue& value) {
   if (value.node.size() > 1) throw ConfigError(value.where, "field takes no other keys");
   return {CostModel::tokens(), std::nullopt, std::nullopt, FieldName{}.read(value_at(value, field_key))};
@@ -128,7 +128,7 @@ ConfiguredCost read_cost_of_field(const ConfigValue& value) {
 
 ConfiguredCost read_two_costs(const ConfigValue& value) {
   if (value.node.size() != 2 || !has_key(value, model_key)) {
-    throw ConfigError(value.where, "encoder stands beside model, and nothing else",
+    throw ConfigError(value.where, "encoder can only be combined with model",
                       "Write {model: ..., encoder: {field: NAME, linear: ...}}");
   }
   const ConfigValue model = value_at(value, model_key);
@@ -146,13 +146,13 @@ const std::vector<Field<ConfiguredCost>>& measured_fields() {
                                    (*cost.measured).*member = format.read(value);
                                  }};
   };
-  constexpr std::int64_t most_steps = 1 << 20;
-  constexpr std::int64_t fewest_times = 16;  // below, nothing is ever fitted
-  constexpr std::int64_t most_times = 1 << 20;
+  constexpr std::int64_t max_steps = 1 << 20;
+  constexpr std::int64_t fewest_times = 16;  // a fit needs at least this many
+  constexpr std::int64_t max_times = 1 << 20;
   static const std::vector<Field<ConfiguredCost>> fields{
       {"initial", [](ConfiguredCost& cost, const ConfigValue& value) { cost.model = read_fixed(value); }},
-      of_measured("every", &MeasuredCost::every, {1, most_steps}),
-      of_measured("window", &MeasuredCost::window, {fewest_times, most_times})};
+      of_measured("every", &MeasuredCost::every, {1, max_steps}),
+      of_measured("window", &MeasuredCost::window, {fewest_times, max_times})};
   return fields;
 }
 
@@ -164,9 +164,9 @@ std::string write_fixed(const CostModel& cost) {
 }
 
 constexpr std::int64_t largest_cost = (std::int64_t{1} << 40) - 1;
-constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t max_ranks = 1 << 20;
 
-/// CommunicationSettings::overlap is in thousandths.
+/// Returns the format of CommunicationSettings::overlap, which is in thousandths.
 Decimal overlap_format() {
   constexpr std::int64_t parts = 1000;
   return {parts, 0, parts};
@@ -185,7 +185,7 @@ const std::vector<Field<CommunicationSettings>>& communication_fields() {
   static const std::vector<Field<Settings>> fields{
       optional_number("inside_node", &Settings::inside_node, {0, largest_cost}),
       optional_number("between_nodes", &Settings::between_nodes, {0, largest_cost}),
-      optional_number("ranks_per_node", &Settings::ranks_per_node, {1, most_ranks}),
+      optional_number("ranks_per_node", &Settings::ranks_per_node, {1, max_ranks}),
       {"overlap", [](Settings& settings, const ConfigValue& value) {
          settings.overlap = overlap_format().read(value);
        }}};

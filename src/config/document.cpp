@@ -17,7 +17,7 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr std::string_view merge_key = "<<";
-/// The limit of yaml-cpp for levels without aliases.
+/// yaml-cpp's own limit on nesting levels, which does not follow aliases.
 constexpr int deepest = 500;
 
 [[noreturn]] void throw_malformed(const std::string& where, const std::string& what,
@@ -25,7 +25,8 @@ constexpr int deepest = 500;
   throw ConfigError(where, "malformed YAML: " + what, hint);
 }
 
-/// YAML is text. yaml-cpp takes other bytes as they come, and ends a document at some of them.
+/// Throws ConfigError at the first control character or byte that is not UTF-8. yaml-cpp accepts such bytes
+/// and, at some of them, ends the document.
 void require_text(const std::string& text, const Place& place) {
   YAML::Mark mark;
   for (std::size_t begin = 0; begin < text.size(); ++mark.line) {
@@ -38,14 +39,14 @@ void require_text(const std::string& text, const Place& place) {
       mark.column = static_cast<int>(std::ranges::mismatch(line, shown).in1 - line.begin());
       throw_malformed(
           place.of_syntax_error(mark),
-          "a byte that is no text, shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4),
+          "a byte that is not text, shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4),
           "Save it as UTF-8; in double quotes, \\xNN stands for a control character");
     }
     begin = end + 1;
   }
 }
 
-/// What may have gone wrong at a place that yaml-cpp names.
+/// Returns a hint on the cause of an error that yaml-cpp reports at `mark`, or an empty string.
 std::string hint_for(const std::string& text, const YAML::Mark& mark) {
   std::istringstream lines(text);
   std::string line;
@@ -56,10 +57,10 @@ std::string hint_for(const std::string& text, const YAML::Mark& mark) {
   return indents ? "Indent with spaces: the line begins with a tab" : "";
 }
 
-/// Goes through the events of one document, and stops where another begins.
+/// Accepts the events of one document, and throws Second at the beginning of a second one.
 class OneDocument : public YAML::EventHandler {
  public:
-  /// Where the second document begins.
+  /// Thrown at the beginning of a second document.
   class Second : public std::exception {
    public:
     explicit Second(const YAML::Mark& mark) : mark_(mark) {}
@@ -89,8 +90,9 @@ class OneDocument : public YAML::EventHandler {
   bool begun_ = false;
 };
 
-/// What yaml-cpp cannot make part of the first document begins a second one, over and over: it would read a
-/// stray comma as documents without end.
+/// Throws ConfigError if the text has a second document. Must be called before YAML::Load, because yaml-cpp
+/// starts a new document at any text that does not belong to the previous one, and would start empty
+/// documents forever at a stray comma.
 void require_one_document(const std::string& text, const Place& place) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -115,8 +117,8 @@ void add_base(const YAML::Node& base, const Place& place, std::vector<YAML::Node
   bases.push_back(base);
 }
 
-/// Merges the maps that a map's merge keys name. Keys of the map itself win, then those of the first map
-/// merged.
+/// Merges the maps named by a map's merge keys. The map's own keys take precedence, then those of the first
+/// merged map.
 void merge_bases(YAML::Node map, const Place& place) {
   std::vector<YAML::Node> merge_keys;
   std::vector<YAML::Node> bases;
@@ -142,20 +144,21 @@ void merge_bases(YAML::Node map, const Place& place) {
   }
 }
 
-/// Carries out the merge keys of a node and of all nodes below it.
-void carry_out_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
+/// Applies the merge keys of a node and of all nodes below it. Throws ConfigError beyond `deepest` levels,
+/// which an alias that contains itself exceeds.
+void resolve_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
   if (depth > deepest) {
     throw ConfigError(place.of_syntax_error(node.Mark()),
-                      "has more than " + std::to_string(deepest) + " levels, aliases followed",
+                      "has more than " + std::to_string(deepest) + " levels, including those of aliases",
                       "Does an alias stand for a map or list that it is part of?");
   }
   if (node.IsSequence()) {
-    for (const YAML::Node& entry : node) carry_out_merge_keys(entry, place, depth + 1);
+    for (const YAML::Node& entry : node) resolve_merge_keys(entry, place, depth + 1);
   }
   if (!node.IsMap()) return;
   for (const auto& entry : node) {
-    carry_out_merge_keys(entry.first, place, depth + 1);
-    carry_out_merge_keys(entry.second, place, depth + 1);
+    resolve_merge_keys(entry.first, place, depth + 1);
+    resolve_merge_keys(entry.second, place, depth + 1);
   }
   merge_bases(node, place);
 }
@@ -178,7 +181,7 @@ YAML::Node parse_document(const std::string& given, const Place& place) {
   try {
     require_one_document(text, place);
     YAML::Node root = YAML::Load(text);
-    carry_out_merge_keys(root, place);
+    resolve_merge_keys(root, place);
     return root;
   } catch (const YAML::DeepRecursion& error) {
     throw_malformed(place.of_syntax_error(error.mark),

@@ -8,12 +8,11 @@
 
 namespace evenkeel::config_detail {
 
-/// A text as part of a message: cut after 60 bytes, never inside a character, so that the message stays one
-/// line.
+/// Shortens a text for use in a message: truncates it after 60 bytes, but never inside a character.
 [[nodiscard]] std::string shortened(std::string_view text);
 
-/// Where a key stands, for messages: in a file, with its line; in settings that no file has (a file without a
-/// name); or on the command line, as it was written.
+/// The place of a key, for messages: in a file, with its line; in settings that are not from a file (with an
+/// empty name); or on the command line, as it was written.
 class Place {
  public:
   static Place in_file(std::string_view name) { return Place(std::string(name), true); }
@@ -28,7 +27,7 @@ class Place {
                ? of_line(mark) + ":" + std::to_string(mark.column + 1)
                : name_;
   }
-  /// For what no single line is to blame for.
+  /// Returns the place of an error that does not concern a single line.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
  private:
@@ -41,8 +40,8 @@ class Place {
   bool is_file_;
 };
 
-/// Returns the one document in `text`, with merge keys (`<<`) carried out, or null if the text has none.
-/// Throws ConfigError that names the place of malformed YAML, bytes that are not UTF-8, control characters, a
+/// Returns the document in `text`, with merge keys (`<<`) applied, or a null node if the text is empty.
+/// Throws ConfigError naming the place of malformed YAML, bytes that are not UTF-8, control characters, a
 /// second document, or an alias that contains itself.
 [[nodiscard]] YAML::Node parse_document(const std::string& text, const Place& place);
 

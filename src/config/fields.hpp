@@ -10,7 +10,7 @@
 #include "config/value.hpp"
 #include "evenkeel/base/error.hpp"
 
-/// Values of keys that are maps with fields of their own.
+/// Helpers for keys whose values are maps with their own fields.
 namespace evenkeel::config_detail {
 
 template <class Settings>

@@ -50,20 +50,21 @@ std::vector<std::string> section_names() {
   return names;
 }
 
-/// What to say about a key that is not in the table.
+/// Returns the hint for a key that is not in the table.
 std::string hint_for_unknown(const std::string& path) {
   const auto siblings = paths_of_section(section_of(path));
   if (!siblings.empty()) return "Keys there: " + config_detail::join(siblings);
   return "Sections: " + config_detail::join(section_names());
 }
 
-/// The named section whose line in the table of keys this is, or nullptr.
+/// Returns the named section with this name, which is its path in the table of keys, or null.
 const NamedSection* named_section(std::string_view path) {
   const auto found = std::ranges::find(named_sections(), path, &NamedSection::name);
   return found == named_sections().end() ? nullptr : &*found;
 }
 
-/// Between files, overrides and profiles the later one counts; in one place none is later.
+/// Throws ConfigError if one map contains both keys of the cap. Between files, overrides and profiles, the
+/// later one wins, but keys of the same map do not have an order.
 void require_one_cap(std::string_view section, std::span<const std::pair<std::string, ConfigValue>> entries) {
   if (section != "micro_batch" && !section.ends_with(".micro_batch")) return;
   const auto find = [&](std::string_view name) {
@@ -74,16 +75,16 @@ void require_one_cap(std::string_view section, std::span<const std::pair<std::st
   if (whole == entries.end() || per_rank == entries.end()) return;
   if (config_detail::is_word(whole->second.node, "auto") || per_rank->second.node.IsNull()) return;
   throw ConfigError(
-      per_rank->second.where, "is given beside max_tokens, and both are the cap",
+      per_rank->second.where, "is given together with max_tokens, and both are the cap",
       "Give one of them: max_tokens counts a micro-batch over its CP group, max_tokens_per_rank on "
       "each rank");
 }
 
-/// Puts a configuration together from a file and overrides. What profiles say comes last, so that they start
-/// from the final settings.
+/// Builds a configuration from a file and overrides. Keys of named entries, such as profiles, are applied
+/// last, so that entries start from the final settings.
 class Loader {
  public:
-  /// Returns whether there is anything in it: a map, be it an empty one.
+  /// Applies a file. Returns whether it has any content: a map, which may be empty.
   bool apply_file(const std::string& yaml, std::string_view name) {
     const Place place = Place::in_file(name);
     const YAML::Node root = parse_document(yaml, place);
@@ -124,7 +125,8 @@ class Loader {
     ConfigValue value;
   };
 
-  /// Whether the value of this path is a map of keys or entries, which is merged into what there is.
+  /// Returns whether the value of this path is a map of keys or entries, which is merged into the existing
+  /// settings.
   static bool holds_entries(const std::string& path) {
     if (const auto named = named_path(path)) {
       const bool is_key = !named->key.empty() && named->section->find(named->key) != nullptr;
@@ -136,15 +138,16 @@ class Loader {
            (named_section(path) != nullptr || !paths_of_section(path).empty());
   }
 
-  /// Takes back what was said of all entries of a named section, or of one: merged, an empty map would say
-  /// nothing.
+  /// Applies an override whose value is an empty map or null. An empty map removes all entries of a named
+  /// section, or all settings of one entry, since merging it would not change anything. Throws ConfigError
+  /// for null and for other paths.
   void apply_empty_override(const std::string& path, const ConfigValue& value) {
     const std::optional<NamedPath> named = named_path(path);
     const NamedSection* section = named ? named->section : named_section(path);
     const bool is_below_entry = named && !named->key.empty();
     if (section == nullptr || is_below_entry || value.node.IsNull())
       throw ConfigError(value.where, "holds no key, and so changes nothing", "Name a key and its value");
-    std::vector<NamedEntry> others;  // not by assignment, which yaml-cpp writes into the node assigned to
+    std::vector<NamedEntry> others;  // copied: assigning a YAML::Node changes the node it refers to
     for (const NamedEntry& entry : named_entries_) {
       if (entry.section != section || (named && entry.name != named->name)) others.push_back(entry);
     }
@@ -152,7 +155,7 @@ class Loader {
     named ? section->add(config_, named->name) : section->clear(config_);
   }
 
-  /// Sets one key, or all keys of a section given as a map. An empty section says nothing.
+  /// Sets one key, or all keys of a section given as a map. An empty section does not change anything.
   void apply_entry(const std::string& path, const ConfigValue& value, const Place& place) {
     if (const auto named = named_path(path)) return apply_named_entry(*named, path, value, place);
     const KeySpec* spec = find_key(path);
@@ -214,7 +217,7 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   }
 }
 
-/// The passes of a step share their shapes.
+/// Throws ConfigError if the passes of a step, which use the same shapes, cannot share them.
 void require_valid_shapes(const Config& config, const std::string& file) {
   const MeshSettings& mesh = config.mesh;
   const GridPoint sizes{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
@@ -244,13 +247,14 @@ void require_path(const SourceSettings& source, const std::string& where) {
 void require_valid_sources(const Config& config, const std::string& file) {
   if (config.sources.empty()) return require_path(config.source, file + "source");
   if (!config.source.path.empty()) {
-    throw ConfigError(file + "source.path", "is set beside sources, where it is not read",
+    throw ConfigError(file + "source.path", "is set together with sources, which replace it",
                       "Name it as one of sources, or leave sources out");
   }
   for (const auto& [name, source] : config.sources) {
     const std::string where = file + "sources." + name;
     if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream)
-      throw ConfigError(where + ".kind", "names no source that can be mixed", "Set the kind of each source");
+      throw ConfigError(where + ".kind", "does not name a kind of source that can be mixed",
+                        "Set the kind of each source");
     require_path(source, where);
   }
 }
@@ -269,7 +273,7 @@ void require_valid_delay(const Config& config, const std::string& file) {
   }
 }
 
-/// Whether a source may be of JSON lines, as far as settings say.
+/// Returns whether the settings permit a source with JSON lines.
 bool may_read_lines(const Config& config) {
   const auto may_be_lines = [](const SourceSettings& source) {
     const SourceKind kind = source.kind.value_or(SourceKind::jsonl);
@@ -281,7 +285,7 @@ bool may_read_lines(const Config& config) {
 
 void require_valid_fields(const Config& config, const std::string& file) {
   if (config.fields.empty() && config.field != FieldSettings{}) {
-    throw ConfigError(file + "field", "says what becomes of fields, and fields names none",
+    throw ConfigError(file + "field", "has settings for fields, but fields does not name any",
                       "Name them: fields: {NAME: {}}");
   }
   try {
@@ -298,8 +302,8 @@ void require_valid_fields(const Config& config, const std::string& file) {
   }
 }
 
-/// Checks that need more than one key. The size of dp matters to speeds alone, which tell it while dp is
-/// auto.
+/// Throws ConfigError if keys conflict with each other. While mesh.dp is auto, plans are checked with the
+/// smallest dp that balance.speeds and mesh.max_cp permit.
 void require_consistent(const Config& config, std::string_view name) {
   const std::string file = name.empty() ? "" : std::string(name) + ": ";
   require_valid_sources(config, file);
@@ -318,7 +322,7 @@ Config finished(Loader loader, std::string_view name, std::span<const std::strin
   return config;
 }
 
-/// A file that the shell opened and names by its number, as <(...) does.
+/// Returns whether the file was opened by the shell and is named by its descriptor, as with <(...).
 bool is_open_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   return name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
@@ -333,7 +337,7 @@ std::string system_message(int error) {
   return error == 0 ? "unknown reason" : std::generic_category().message(error);
 }
 
-/// A key's value as YAML. Throws ConfigError that names `path` when no word stands for the value.
+/// Returns a key's value as YAML. Throws ConfigError naming `path` if the value cannot be expressed.
 std::string value_of(const KeySpec& spec, const std::string& path, const Config& config) {
   try {
     return spec.write(config);
@@ -357,7 +361,7 @@ bool differs(const NamedSection& named, const Config& changed, const Config& con
                              [&](const KeySpec& spec) { return is_different(spec, named, changed, config); });
 }
 
-/// The keys of a section's entries that differ from the configuration's own.
+/// Returns the entries of a section as YAML, with the keys that differ from the configuration's own.
 std::string entries_to_yaml(const NamedSection& named, const Config& config) {
   const std::vector<std::string> names = named.names(config);
   if (names.empty()) return "";
@@ -382,7 +386,7 @@ std::string entries_to_yaml(const NamedSection& named, const Config& config) {
 }  // namespace
 
 std::string read_config_text(const std::filesystem::path& file) {
-  constexpr std::size_t most_bytes = std::size_t{1} << 20;
+  constexpr std::size_t max_bytes = std::size_t{1} << 20;
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
   errno = 0;
@@ -391,14 +395,14 @@ std::string read_config_text(const std::filesystem::path& file) {
     throw IoError(file.string(), "cannot open the configuration: " + system_message(errno),
                   is_open_file(file) ? hint_for_open_file : "");
   }
-  // Also of a device or a pipe that never ends, no more is read than tells that it is too large.
-  std::string text(most_bytes + 1, '\0');
+  // Reads at most one byte beyond the limit, even from a device or pipe that never ends.
+  std::string text(max_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > most_bytes) {
+  if (text.size() > max_bytes) {
     throw IoError(file.string(),
-                  "is larger than a configuration can be, " + std::to_string(most_bytes) + " bytes",
+                  "is larger than a configuration can be, " + std::to_string(max_bytes) + " bytes",
                   "Is it the right file?");
   }
   return text;

@@ -11,19 +11,21 @@
 
 namespace evenkeel::config_detail {
 
-// What the sections of the table of keys are made of.
+// Building blocks of the sections in the table of keys.
 
 using Int64 = std::int64_t;
 using Keys = std::vector<KeySpec>;
 
 inline constexpr Int64 largest_multiple = Int64{1} << 20;
-/// That any step has, however few its samples are: PlanSettings::validate() counts those of all mini-batches.
+/// Limit on the micro-batches that a step must have even if it has few samples. PlanSettings::validate()
+/// applies it to all mini-batches together.
 inline constexpr Int64 most_forced_micro_batches = Int64{1} << 16;
-/// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may pass this.
+/// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may exceed this.
 inline constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
 inline constexpr Int64 smallest_int32 = -largest_int32 - 1;
 
-/// A key that is a member of a section of Config, or of a base of the section; its default is the member's.
+/// Returns the spec of a key that is a member of a section of Config, or of a base of the section. Its
+/// default is the member's.
 template <class Section, class Base, class Member, class Format>
 KeySpec key(std::string path, Section Config::*section, Member Base::*member, Format format,
             std::string meaning) {
@@ -33,7 +35,7 @@ KeySpec key(std::string path, Section Config::*section, Member Base::*member, Fo
           [=](const Config& config) { return format.write(config.*section.*member); }};
 }
 
-/// The same of a member of Config itself.
+/// Does the same for a member of Config itself.
 template <class Member, class Format>
 KeySpec key(std::string path, Member Config::*member, Format format, std::string meaning) {
   return {
@@ -42,18 +44,18 @@ KeySpec key(std::string path, Member Config::*member, Format format, std::string
       [=](const Config& config) { return format.write(config.*member); }};
 }
 
-/// The sections that say which samples a step takes.
+/// Return the keys of the sections that determine which samples a step takes.
 [[nodiscard]] Keys source_keys();
 [[nodiscard]] Keys named_source_keys();
 [[nodiscard]] Keys stream_keys();
 [[nodiscard]] Keys batch_keys();
 
-/// The sections about fields that samples bring.
+/// Return the keys of the sections for fields of samples.
 [[nodiscard]] Keys field_keys();
 [[nodiscard]] Keys named_field_keys();
 
-/// Throws ConfigError, after the `file`'s name, where keys of section `stream` do not go together or with the
-/// source, or where there is nothing that arrives.
+/// Throws ConfigError, at a place that begins with `file`, if keys of section `stream` conflict with each
+/// other or with the source, or if they are set although source.kind is not stream.
 void require_valid_stream(const Config& config, const std::string& file);
 
 }  // namespace evenkeel::config_detail

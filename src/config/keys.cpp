@@ -11,16 +11,17 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr int largest_axis = 1 << 20;
-/// Each takes a step's memory.
-constexpr Int64 most_prefetched = 16;
-/// All are in the state of a job.
-constexpr Int64 most_shapes = 256;
-constexpr Int64 most_tokens_ahead = 16;
-constexpr Int64 longest_watch = 86'400;  // a day
+/// Each prefetched step needs the memory of a whole step.
+constexpr Int64 max_prefetched = 16;
+/// A job's state contains all of its shapes.
+constexpr Int64 max_shapes = 256;
+constexpr Int64 max_tokens_ahead = 16;
+constexpr Int64 longest_watch = 86'400;  // one day
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
 
-/// A number of ranks, or a group of its own size for each micro-batch.
+/// Returns the spec of mesh.cp: a number of ranks, or `flexible` if each micro-batch gets a group of its own
+/// size.
 KeySpec cp_key(std::string meaning) {
   const OptionalInteger<int> format{"flexible", {1, largest_axis}};
   const auto write = [=](const Config& config) {
@@ -35,8 +36,8 @@ KeySpec cp_key(std::string meaning) {
           write};
 }
 
-/// The cap, of which one of two keys says how it is counted: what is said later counts. No cap at all, where
-/// each waits for the other, is 0 tokens, which no plan can have.
+/// Returns the spec of micro_batch.max_tokens. This key and max_tokens_per_rank set the same cap, and the
+/// later one wins. If neither sets it (auto and null), the cap is 0 tokens, which planning rejects.
 KeySpec max_tokens_key(std::string meaning) {
   const OptionalInteger<Int64> format{"auto", tokens(1, largest_int32)};
   const auto write = [=](const Config& config) {
@@ -106,7 +107,7 @@ Keys mesh_keys() {
       key("mesh.dp", m, &MeshSettings::dp, OptionalInteger<int>{"auto", axis},
           "Data-parallel ranks; auto uses all ranks: ranks / (tp * cp * pp)."),
       key("mesh.order", m, &MeshSettings::order, AxisOrder{},
-          "The order in which ranks run through the grid, fastest axis first."),
+          "The order in which ranks are assigned to the grid, fastest axis first."),
   };
 }
 
@@ -132,13 +133,12 @@ Keys balance_keys() {
       key("balance.algorithm", b, &BalanceKeys::algorithm, algorithms,
           "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
           "first, every dp-th by increasing length, or contiguous runs in source order."),
-      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; computed from a model's shape; "
-               "linear s + quadratic s^2; or that with coefficients fitted, at intervals of steps, to the "
-               "latest times that the trainer reports, starting from an initial cost (tokens). With an "
-               "encoder, its work for the rows of a field is balanced over DP ranks as well (linear and "
-               "quadratic, in the units of the model's cost). {field: NAME}: what a sample's elements of "
-               "that field add "
-               "up to, whole numbers of 0 or more, in units of a token's work."),
+      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; computed from a model's shape; linear s "
+               "+ quadratic s^2; or that with coefficients fitted, at intervals of steps, to the latest "
+               "times that the trainer reports, starting from an initial cost (tokens). With an encoder, its "
+               "work for the rows of a field is balanced over DP ranks as well (linear and quadratic, in the "
+               "units of the model's cost). {field: NAME}: the sum of a sample's elements of that field, "
+               "which are integers >= 0, in units of a token's work."),
       key("balance.speeds", b, &BalanceKeys::speeds, DecimalList{"equal", speed},
           "How fast each DP rank works, one number for each, 0.5 for half as fast as 1: work is assigned so "
           "that ranks finish together. With mesh.cp: flexible a group is as fast as its slowest rank."),
@@ -149,18 +149,16 @@ Keys balance_keys() {
           "Then improve the assignment by moves and swaps."),
       key("balance.strategy", b, &BalanceKeys::strategy, strategies,
           "Assign to DP ranks first and let each pack its own (hierarchical); or pack the whole step first "
-          "and "
-          "lay its micro-batches out over the DP ranks (grid), for ranks that meet at every micro-batch. "
-          "auto "
-          "plans every step in both ways and takes the one that ends first by balance.meet, in either of its "
-          "values; if that is not set, it is hierarchical. With prefix.share a grid cuts trees further for "
-          "equal work, and repeats what their parts share."),
+          "and lay its micro-batches out over the DP ranks (grid), for ranks that wait for each other at "
+          "every micro-batch. auto plans every step in both ways and uses the plan that ends first according "
+          "to balance.meet, for either of its values; if that is not set, it is hierarchical. With "
+          "prefix.share a grid cuts trees further for equal work, and repeats what their parts share."),
       key("balance.meet", b, &BalanceKeys::meet, meetings,
-          "Where the trainer's DP ranks wait for each other: once a step, as in plain data parallelism (DDP, "
-          "Megatron), or at every micro-batch (FSDP, experts' all-to-all)."),
+          "Where the trainer's DP ranks wait for each other: once per step, as in plain data parallelism "
+          "(DDP, Megatron), or at every micro-batch (FSDP, experts' all-to-all)."),
       key("balance.placement", b, &BalanceKeys::placement, placements,
-          "Which DP rank gets which share: the one that already holds most of its tokens, so that fewer "
-          "travel; or as the algorithm numbers them, as presets always do."),
+          "Which DP rank gets which share: the one that already holds most of its tokens, so that fewer are "
+          "sent; or as the algorithm numbers them, as presets always do."),
       key("balance.overhead", b, &BalanceKeys::overhead,
           OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
           "The constant cost of a micro-batch, in the units of the cost; auto is the work of 256 tokens, or "
@@ -196,25 +194,26 @@ Keys micro_batch_keys() {
        {"best-fit-decreasing", BinPacking::best_fit_decreasing},
        {"modified-first-fit-decreasing", BinPacking::modified_first_fit_decreasing}});
   const Choice<CountRule> counts({{"fewest", CountRule::fewest}, {"fastest", CountRule::fastest}});
+  const Choice<EqualCounts> equal_counts({{"always", EqualCounts::always}, {"auto", EqualCounts::automatic}});
   return {
       key("micro_batch.mode", m, &MicroBatchKeys::mode, modes,
           "As many sequences as the cap holds, balanced and back to back; sequences of similar length padded "
           "to one length; or a fixed number of sequences in order, back to back."),
-      max_tokens_key("The cap: most tokens of one micro-batch after alignment, over its whole CP group; auto "
-                     "if max_tokens_per_rank is set."),
-      max_tokens_per_rank_key("The cap in tokens a rank: a micro-batch on a CP group may have cp times as "
+      max_tokens_key("The cap: maximum number of tokens of one micro-batch after alignment, over its whole "
+                     "CP group; auto if max_tokens_per_rank is set."),
+      max_tokens_per_rank_key("The cap in tokens per rank: a micro-batch on a CP group may have cp times as "
                               "many; instead of max_tokens, and required with mesh.cp: flexible."),
       key("micro_batch.max_samples", m, &MicroBatchKeys::max_samples, most_samples,
-          "Most samples of one micro-batch; null is no limit."),
+          "Maximum number of samples in one micro-batch; null for no limit."),
       key("micro_batch.max_rows", m, &MicroBatchKeys::max_rows, RowCapsFormat{},
-          "Most rows that the samples of one micro-batch have in each of these fields, over its whole CP "
-          "group, as they bring them, whatever a rank gets of them: a limit beside max_tokens, such as "
-          "{patches: 16384} for what an encoder can hold."),
+          "Maximum number of rows that the samples of one micro-batch have in each of these fields, over its "
+          "whole CP group, no matter how many of them a rank gets: a limit in addition to max_tokens, such "
+          "as {patches: 16384} for what an encoder can hold."),
       key("micro_batch.min_count", m, &MicroBatchKeys::min_count,
           Integer<Int64>{1, most_forced_micro_batches},
-          "Fewest micro-batches of a DP rank in each mini-batch, including empty ones."),
+          "Minimum number of micro-batches of a DP rank in each mini-batch, including empty ones."),
       key("micro_batch.multiple_of", m, &MicroBatchKeys::multiple_of, multiple,
-          "The number of micro-batches is a multiple of this; auto is pp when vpp > 1, else 1."),
+          "The number of micro-batches is a multiple of this; auto is pp if vpp > 1, otherwise 1."),
       key("micro_batch.size", m, &MicroBatchKeys::size, Integer<Int64>{1, largest_int32},
           "Samples of a fixed micro-batch; fewer if the cap requires it, or if samples that share prefixes "
           "would be separated."),
@@ -222,35 +221,43 @@ Keys micro_batch_keys() {
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchKeys::order, orders,
           "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, costliest "
-          "first, or the best one found by simulating the pipeline (1F1B, or interleaved with vpp > 1; "
-          "with pp 1 as pipeline). In a tree (cp: flexible with strategy hierarchical) larger "
-          "groups come first, whatever this says; in a grid and in waves it is the order of whole columns "
-          "and waves, by their longest micro-batch."),
+          "first, or the best one found by simulating the pipeline (1F1B, or interleaved with vpp > 1; with "
+          "pp 1 as pipeline). In a tree (cp: flexible with strategy hierarchical) larger groups always come "
+          "first; in a grid and in waves it is the order of whole columns and waves, by their longest "
+          "micro-batch."),
       key("micro_batch.packing", m, &MicroBatchKeys::packing, packings,
-          "How packed micro-batches are made: as few as can be found, with even work; or exactly the bins of "
-          "the named algorithm for the aligned lengths, without balancing."),
+          "How packed micro-batches are made: as few as can be found, with balanced work; or exactly the "
+          "bins of the named algorithm for the aligned lengths, without balancing."),
       key("micro_batch.count", m, &MicroBatchKeys::count, counts,
           "How many micro-batches a DP rank gets: as few as all ranks can manage with, or up to seven steps "
-          "more if ranks that meet at every micro-batch should then end earlier, which a loose cap allows. "
-          "The cap holds at every count."),
-      key("micro_batch.shapes", m, &MicroBatchKeys::shapes, OptionalInteger<Int64>{"null", {1, most_shapes}},
-          "Most shapes (rows, sequences, max_seqlen and, with mesh.cp: flexible, ranks of the group) that "
-          "micro-batches of the whole run are padded to, for CUDA graphs and batch-invariant kernels; the "
-          "same "
-          "in all profiles; null is a shape of its own for each. Without max_samples, there may be as many "
-          "samples as alignments fit into the cap."),
+          "more if ranks that wait for each other at every micro-batch are then expected to end earlier, "
+          "which a loose cap allows. The cap holds at every count."),
+      key("micro_batch.equal_counts", m, &MicroBatchKeys::equal_counts, equal_counts,
+          "Whether DP ranks get equal numbers of micro-batches: always, or with auto only if balance.meet is "
+          "micro-batch. With balance.meet: step each rank then gets as many as it needs, at least one."),
+      key("micro_batch.shapes", m, &MicroBatchKeys::shapes, OptionalInteger<Int64>{"null", {1, max_shapes}},
+          "Maximum number of shapes (rows, sequences, max_seqlen and, with mesh.cp: flexible, ranks of the "
+          "group) to which micro-batches of the whole run are padded, for CUDA graphs and batch-invariant "
+          "kernels; the same in all profiles; null: each micro-batch has its own shape. Without max_samples, "
+          "there may be as many samples as alignments fit into the cap."),
       key("micro_batch.shuffle", m, &MicroBatchKeys::shuffle, Boolean{},
-          "Shuffle a DP rank's samples before fixed micro-batches are cut."),
+          "Shuffle a DP rank's samples before they are divided into fixed micro-batches."),
   };
 }
 
 Keys pack_keys() {
   const auto p = &Config::pack;
   const OptionalInteger<Int64> align{"auto", tokens(1, largest_int32)};
+  const Choice<Delivery> deliveries({{"packed", Delivery::packed}, {"samples", Delivery::samples}});
   const Choice<CpLayout> layouts({{"zigzag", CpLayout::zigzag}, {"contiguous", CpLayout::contiguous}});
   return {
+      key("pack.deliver", p, &PackSettings::deliver, deliveries,
+          "Samples of a micro-batch are aligned and cut over the CP ranks (packed), or every CP rank gets "
+          "them "
+          "whole and without pad rows (samples), for frameworks that pack and cut themselves. Plans are the "
+          "same, and count the alignment."),
       key("pack.cp_layout", p, &PackSettings::cp_layout, layouts,
-          "How a sequence is cut over CP ranks: 2 * cp chunks, of which rank r takes r and 2 * cp - 1 - r "
+          "How a sequence is split over CP ranks: 2 * cp chunks, of which rank r takes r and 2 * cp - 1 - r "
           "(ring attention), or cp chunks in order (Ulysses)."),
       key("pack.align", p, &PackSettings::align, align,
           "Each sequence's length is rounded up to a multiple of this; auto is what tp and cp need."),
@@ -260,7 +267,7 @@ Keys pack_keys() {
           "The token in pad slots."),
       key("pack.label_pad", p, &PackSettings::label_pad, Integer<Int64>{smallest_int32, largest_int32},
           "The label in pad slots and at the end of each sequence."),
-      key("pack.predict_ahead", p, &PackSettings::predict_ahead, Integer<Int64>{0, most_tokens_ahead},
+      key("pack.predict_ahead", p, &PackSettings::predict_ahead, Integer<Int64>{0, max_tokens_ahead},
           "How many tokens after the label are predicted too (multi-token prediction): for k up to this "
           "there "
           "are input_ids@k, labels@k, loss_mask@k and loss_weights@k."),
@@ -277,16 +284,15 @@ Keys prefix_keys() {
       {{"packed", SegmentSchedule::packed}, {"dfs", SegmentSchedule::depth_first}});
   return {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
-        "Samples with the same uid share tokens, which travel and are computed once: nothing, their prompt, "
-        "or "
-        "every "
-        "prefix that some of them have in common."},
+        "Samples with the same uid share tokens, which are sent and computed once: nothing, their prompt, or "
+        "every prefix that some of them have in common."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
        [=](const Config& config) { return sharing.write(config.prefix); }},
       {{"prefix.max_path_tokens", cap.type(), cap.write(Config{}.max_path_tokens), cap.values(),
-        "The most tokens from the root of a tree to a leaf, before alignment: what attention and positions "
-        "can do, where micro_batch.max_tokens is what memory can. A path is a sample, with its prompt; one "
-        "above it is an error, or what batch.too_long says. null: samples may be as long as a micro-batch."},
+        "Maximum number of tokens from the root of a tree to a leaf, before alignment: the limit of "
+        "attention and positions, while micro_batch.max_tokens is the limit of memory. A path is a sample "
+        "with its prompt; a longer path is an error, or handled by batch.too_long. null: samples may be as "
+        "long as a micro-batch."},
        [=](const ConfigValue& value, Config& config) { config.max_path_tokens = cap.read(value); },
        [=](const Config& config) { return cap.write(config.max_path_tokens); }},
       {{"prefix.schedule", schedules.type(), schedules.write(Config{}.segment_schedule), schedules.values(),
@@ -295,8 +301,9 @@ Keys prefix_keys() {
        [=](const ConfigValue& value, Config& config) { config.segment_schedule = schedules.read(value); },
        [=](const Config& config) { return schedules.write(config.segment_schedule); }},
       {{"prefix.max_kept_tokens", cap.type(), cap.write(Config{}.max_kept_tokens), cap.values(),
-        "The most tokens, with alignment, of which more than keys and values is kept at once, depth first. "
-        "Above it, those at the top of a tree are computed twice. null: all tokens of a path are kept."},
+        "Maximum number of tokens, with alignment, of which more than keys and values is kept at the same "
+        "time, depth first. Beyond it, tokens at the top of a tree are computed twice. null: all tokens of a "
+        "path are kept."},
        [=](const ConfigValue& value, Config& config) { config.max_kept_tokens = cap.read(value); },
        [=](const Config& config) { return cap.write(config.max_kept_tokens); }},
   };
@@ -316,9 +323,8 @@ Keys loss_keys() {
   const Choice<FullyMasked> masked({{"count", FullyMasked::count}, {"skip", FullyMasked::skip}});
   return {
       key("loss.aggregation", l, &LossSettings::aggregation, aggregations,
-          "The un-split loss over all tokens of a step; mindspeed-rl is that system's own rule, "
-          "which depends on "
-          "the split."),
+          "The loss over all tokens of a step, independent of the split; mindspeed-rl is that system's own "
+          "rule, which depends on the split."),
       key("loss.micro_batches", l, &LossSettings::micro_batches, reductions,
           "How the trainer reduces over a rank's micro-batches."),
       key("loss.dp_ranks", l, &LossSettings::dp_ranks, reductions, "How the trainer reduces over DP ranks."),
@@ -329,7 +335,7 @@ Keys loss_keys() {
   };
 }
 
-// Read and written by the loader: an entry's value is a map of the sections below.
+// The loader, not this entry, reads and writes profiles. An entry's value is a map of sections.
 Keys profile_keys() {
   return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",
             "Settings of one kind of pass, such as log_prob or update, where they differ from those above."},
@@ -349,7 +355,7 @@ Keys exchange_keys() {
                                              {"never", NodeAggregation::never}});
   return {
       key("exchange.path", &Config::exchange, &ExchangeSettings::path, paths,
-          "How tokens travel: the best way; copied once from the owner's memory inside a node and in "
+          "How tokens are sent: the best way; copied once from the owner's memory inside a node and in "
           "messages between nodes; one message for each pair of ranks; or one collective call."),
       key("exchange.tp_copies", &Config::exchange, &ExchangeSettings::tp_copies, copies,
           "Tensor-parallel ranks of one place and node have a copy of its tensors each, or all read those of "
@@ -360,9 +366,9 @@ Keys exchange_keys() {
               std::to_string(small_message_bytes) +
               " bytes; whenever it fits the leaders' memory; or never."),
       key("exchange.prefetch", &Config::exchange, &ExchangeSettings::prefetch,
-          Integer<Int64>{0, most_prefetched},
-          "Steps that are made ahead of the trainer, by a thread if MPI permits threads; 0 is none. "
-          "Each takes a step's memory."),
+          Integer<Int64>{0, max_prefetched},
+          "Number of steps made ahead of the trainer, by a thread if MPI permits threads. Each takes a "
+          "step's memory."),
   };
 }
 
@@ -370,7 +376,7 @@ Keys watchdog_keys() {
   return {
       key("watchdog.seconds", &Config::watchdog, &JobWatchdogSettings::seconds,
           Integer<Int64>{0, longest_watch},
-          "A job that cannot continue, because a rank is stopped, disconnected or never comes, ends within "
+          "A job that cannot continue, because a rank is stopped, disconnected or never arrives, ends within "
           "this many seconds, with a message that names it; 0: never. For `evenkeel run`."),
   };
 }

@@ -10,32 +10,33 @@
 
 namespace evenkeel::config_detail {
 
-/// A section whose entries have names of the user's own, each a set of keys of other sections: `profiles`,
-/// `sources` and `fields`. An entry begins with what the configuration says of those keys.
+/// A section whose entries have user-defined names and consist of keys of other sections: `profiles`,
+/// `sources` and `fields`. The keys of an entry default to the configuration's own values.
 struct NamedSection {
   std::string_view name;        ///< "profiles"
   std::string_view entry;       ///< "profile"
-  std::string_view key_prefix;  ///< what the paths of keys have before what an entry calls them: "source."
-  std::string_view keys;        ///< which keys an entry has, as a sentence
+  std::string_view key_prefix;  ///< prefix that an entry's keys omit: "source."
+  std::string_view keys;        ///< a sentence that lists the keys of an entry
 
-  bool (*has)(std::string_view section);  ///< whether an entry has keys of that section
+  bool (*has)(std::string_view section);  ///< whether entries may have keys of this section
   void (*add)(Config& config, const std::string& name);
-  /// The configuration as an entry changes it.
+  /// Returns the configuration with an entry's keys in place of its own.
   Config (*with)(Config config, const std::string& name);
-  /// Takes an entry's keys back from that.
+  /// Sets an entry's keys to the values in the configuration `changed`.
   void (*keep)(Config& config, const std::string& name, const Config& changed);
   std::vector<std::string> (*names)(const Config& config);
-  void (*clear)(Config& config);  ///< takes all entries away
+  void (*clear)(Config& config);  ///< removes all entries
 
-  /// The key that an entry calls `key`, or nullptr.
+  /// Returns the key that is called `key` within an entry, or null.
   [[nodiscard]] const KeySpec* find(const std::string& key) const;
-  /// What an entry calls a key.
+  /// Returns the name of a key within an entry.
   [[nodiscard]] std::string_view key_of(const KeySpec& spec) const {
     return std::string_view(spec.key.path).substr(key_prefix.size());
   }
 };
 
-/// "update" and "micro_batch.max_tokens" of "profiles.update.micro_batch.max_tokens"; either may be empty.
+/// The parts of a path such as "profiles.update.micro_batch.max_tokens": `name` is "update" and `key` is
+/// "micro_batch.max_tokens". Either may be empty.
 struct NamedPath {
   const NamedSection* section;
   std::string name;
@@ -44,13 +45,13 @@ struct NamedPath {
 
 [[nodiscard]] const std::vector<NamedSection>& named_sections();
 
-/// Where a path leads among the named sections; nothing for other paths.
+/// Returns the parts of a path in a named section, or nullopt for other paths.
 [[nodiscard]] std::optional<NamedPath> named_path(const std::string& path);
 
-/// Letters, digits, _ and -, one at least.
+/// Returns whether a name is not empty and consists of letters, digits, _ and -.
 [[nodiscard]] bool is_entry_name(std::string_view name);
 
-/// The key of that path, or nullptr.
+/// Returns the key of that path, or null.
 [[nodiscard]] const KeySpec* find_key(std::string_view path);
 
 }  // namespace evenkeel::config_detail

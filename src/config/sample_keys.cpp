@@ -6,11 +6,11 @@ namespace {
 constexpr Int64 largest_source = Int64{1} << 40;
 /// SourceSettings::weight is in thousandths.
 constexpr Int64 weight_parts = 1000;
-/// All samples of so many steps are arranged together.
-constexpr Int64 most_steps_delayed = 10000;
-constexpr Int64 most_companions = 1 << 16;
+/// Maximum number of steps whose samples are arranged together.
+constexpr Int64 max_steps_delayed = 10000;
+constexpr Int64 max_companions = 1 << 16;
 
-/// Sets the first path and the further ones.
+/// Returns the spec of source.path, which sets the first path and the additional ones.
 KeySpec path_key(std::string meaning) {
   const SourcePaths format;
   return {
@@ -27,9 +27,9 @@ KeySpec path_key(std::string meaning) {
 
 constexpr std::string_view no_layers = "null";
 constexpr std::string_view even_layers = "stage";
-/// Layers are counted within a row.
-constexpr Int64 most_layers = Int64{1} << 20;
-constexpr Int64 most_experts = Int64{1} << 20;
+/// Maximum number of a layer within a row.
+constexpr Int64 max_layers = Int64{1} << 20;
+constexpr Int64 max_experts = Int64{1} << 20;
 
 }  // namespace
 
@@ -45,21 +45,18 @@ Keys source_keys() {
                                                              {"embedded", SourceKind::embedded}})};
   return {
       key("source.kind", s, &SourceSettings::kind, kinds,
-          "Where samples come from: rollouts, one JSON object a line; made-up long-tailed rollouts; a table "
-          "of lengths with made-up tokens; the documents of a Megatron-Core indexed dataset; ragged or "
-          "padded "
-          "tensors of safetensors files; what evenkeel run --dump wrote; samples "
-          "that arrive while the job trains (section stream); or the program that embeds Evenkeel. evenkeel "
-          "run requires it; a program that embeds Evenkeel does not."),
-      path_key(
-          "The file of lengths, the file of jsonl and safetensors, a pattern that names several (such "
-          "as 'rollouts/*.jsonl') or a list of files and patterns, the name of megatron's files without .bin "
-          "and .idx, or the folder "
-          "of dump, relative to the folder where the job is started; the address of a stream's buffer, such "
-          "as http://127.0.0.1:8710; the folder of a spool, from which the job's own buffer takes files; or "
-          "null for the job's own buffer without a spool."),
+          "Where samples come from: rollouts, one JSON object per line; synthetic long-tailed rollouts; a "
+          "table of lengths with synthetic tokens; the documents of a Megatron-Core indexed dataset; ragged "
+          "or padded tensors in safetensors files; a dump of evenkeel run --dump; samples that arrive while "
+          "the job trains (section stream); or the program that embeds Evenkeel. evenkeel run requires it; a "
+          "program that embeds Evenkeel does not."),
+      path_key("The file of lengths, the file of jsonl and safetensors, a pattern for several (such as "
+               "'rollouts/*.jsonl') or a list of files and patterns, the name of megatron's files without "
+               ".bin and .idx, or the folder of dump, relative to the folder where the job is started; the "
+               "address of a stream's buffer, such as http://127.0.0.1:8710; the folder of a spool, from "
+               "which the job's own buffer takes files; or null for the job's own buffer without a spool."),
       key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
-          "Seed of made-up tokens and lengths."),
+          "Seed of synthetic tokens and lengths."),
       key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},
           "How many samples a synthetic source has."),
       key("source.epochs", s, &SourceSettings::epochs, Integer<Int64>{1, largest_int32},
@@ -70,7 +67,8 @@ Keys source_keys() {
   };
 }
 
-// Read and written by the loader: an entry's value is a map of the keys of source.
+// The loader, not this entry, reads and writes sources. An entry's value is a map of the keys of section
+// source.
 Keys named_source_keys() {
   return {
       {{"sources", "map", "{}", "names, each with any keys of source",
@@ -84,7 +82,7 @@ Keys batch_keys() {
   const auto b = &Config::batch;
   return {
       key("batch.global_batch", b, &ScheduleSettings::global_batch, Integer<Int64>{1, largest_int32},
-          "Samples of one step over all ranks."),
+          "Number of samples in one step, over all ranks."),
       key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
           Integer<Int64>{1, most_forced_micro_batches},
           "Optimizer updates in a step; at most its samples, global_batch."),
@@ -95,54 +93,48 @@ Keys batch_keys() {
       key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{},
           "Seed of all random draws: shuffles, and mini-batches that are not kept."),
       key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
-          "Leave out an epoch's last batch if it is smaller than global_batch."),
+          "Skip an epoch's last batch if it is smaller than global_batch."),
       key("batch.mix", &Config::mix, Choice<MixBy>({{"samples", MixBy::samples}, {"tokens", MixBy::tokens}}),
-          "What the weights of several sources are shares of."),
+          "The unit of the weights of several sources."),
       key("batch.too_long", &Config::filter, &FilterSettings::too_long,
           Choice<TooLong>({{"error", TooLong::error},
                            {"drop", TooLong::drop},
                            {"truncate", TooLong::truncate},
                            {"split", TooLong::split}}),
           "What happens to samples of more than max_length tokens: they are an error, before the first step "
-          "if "
-          "max_length is a number and else in the step that has one; they are left out; their first tokens "
-          "are kept; or they become pieces, each a sample of its own. "
-          "Counted "
-          "and reported."),
+          "if max_length is a number, otherwise in the step that contains one; they are skipped; their first "
+          "tokens are kept; or they are split into pieces, each a separate sample. Counted and reported."),
       key("batch.empty", &Config::filter, &FilterSettings::empty,
           Choice<EmptySample>(
               {{"keep", EmptySample::keep}, {"error", EmptySample::error}, {"drop", EmptySample::drop}}),
           "What happens to samples without any token: they are kept, and do not count in a mean over tokens; "
-          "they "
-          "are an error before the first step; or they are left out, counted and reported."),
+          "they are an error before the first step; or they are skipped, counted and reported."),
       key("batch.without_loss", &Config::filter, &FilterSettings::without_loss,
           Choice<WithoutLoss>(
               {{"keep", WithoutLoss::keep}, {"drop", WithoutLoss::drop}, {"error", WithoutLoss::error}}),
-          "What happens to samples in which no token carries loss, since the response was cut off or its "
-          "loss "
-          "mask is 0: they are kept and train nothing; they are left out of their step, which then has fewer "
-          "samples; or the step that has one is an error. Counted and reported."),
+          "What happens to samples in which no token carries loss, because the response was cut off or its "
+          "loss mask is 0: they are kept but have no effect on the loss; they are removed from their step, "
+          "which then has fewer samples; or a step with one is an error. Counted and reported."),
       key("batch.max_length", &Config::filter, &FilterSettings::max_length,
           OptionalInteger<Int64>{"auto", tokens(1, largest_int32)},
-          "The most tokens of a sample for too_long, before alignment; auto is the smallest "
+          "Maximum number of tokens of a sample for too_long, before alignment; auto is the smallest "
           "micro_batch.max_tokens of the passes over a step, or prefix.max_path_tokens if that is less, and "
-          "is refused for too_long if it depends on "
-          "the mesh (mesh.cp: flexible, micro_batch.max_tokens_per_rank)."),
+          "is refused for too_long if it depends on the mesh (mesh.cp: flexible, "
+          "micro_batch.max_tokens_per_rank)."),
       key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
           "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; otherwise "
-          "balance the whole batch and cut each rank's share at random."),
-      key("batch.delay_outliers", &Config::delay, &DelaySettings::steps,
-          Integer<Int64>{0, most_steps_delayed},
-          "The most steps that a sample of more than outlier_length tokens waits for others of similar size, "
-          "which keeps DP ranks from waiting for a single one; 0: none waits. It changes which samples a "
-          "step has."),
+          "balance the whole batch and split each rank's share at random."),
+      key("batch.delay_outliers", &Config::delay, &DelaySettings::steps, Integer<Int64>{0, max_steps_delayed},
+          "Maximum number of steps that a sample of more than outlier_length tokens waits for others of "
+          "similar size, so that DP ranks do not wait for a single one; 0 disables it. This changes which "
+          "samples a step has."),
       key("batch.outlier_length", &Config::delay, &DelaySettings::longer_than,
           OptionalInteger<Int64>{"null", tokens(1, largest_int32)},
-          "Tokens above which a sample is an outlier for delay_outliers."),
+          "Number of tokens above which a sample is an outlier for delay_outliers."),
       key("batch.outlier_companions", &Config::delay, &DelaySettings::companions,
-          OptionalInteger<Int64>{"null", {2, most_companions}},
+          OptionalInteger<Int64>{"null", {2, max_companions}},
           "How many outliers share a step with delay_outliers: as many as there are DP ranks. It is not "
-          "taken from the mesh, since the mesh must not decide what a step has."),
+          "derived from the mesh, because the mesh must not determine the samples of a step."),
   };
 }
 
@@ -155,7 +147,7 @@ std::optional<LayerMap> LayersFormat::read(const ConfigValue& value) const {
   if (is_word(value.node, even_layers)) return LayerMap{};
   const std::string expected = "null, stage or a list of layers for each stage";
   if (!value.node.IsSequence() || value.node.size() == 0) throw_wrong_type(value, expected);
-  const Integer<Int64> layer{0, most_layers};
+  const Integer<Int64> layer{0, max_layers};
   LayerMap map;
   for (const YAML::Node& stage : value.node) {
     if (!stage.IsSequence()) throw_wrong_type({stage, value.where}, expected);
@@ -195,9 +187,9 @@ Keys field_keys() {
                                                          {"bytes", LineFormat::bytes},
                                                          {"axes", LineFormat::axes},
                                                          {"runs", LineFormat::runs}})},
-          "How JSON Lines write the field: a list of any number of rows, a text, bytes in base64, a "
-          "list for each axis with a number a token, or runs of tokens as [value, count]. null: numbers, as "
-          "their lists show; text is left out."),
+          "How JSON Lines write the field: a list of any number of rows, a text, bytes in base64, a list for "
+          "each axis with a number per token, or runs of tokens as [value, count]. null: numbers, with the "
+          "shape of their lists; text is ignored."),
       key("field.at", f, &FieldSettings::at,
           OptionalChoice<RowConvention>{Choice<RowConvention>({{"token", RowConvention::token},
                                                                {"next", RowConvention::next},
@@ -206,35 +198,36 @@ Keys field_keys() {
           "the token. next: at the row that predicts it. response: at its place in the response. null: rows "
           "are delivered where they are; labels and loss_mask with one value per token are then refused."),
       key("field.wire", f, &FieldSettings::wire, widths,
-          "The type in which integers travel: as samples bring them, or the smallest type that holds every "
-          "element of the step over all ranks, from uint8 and int8 up."),
+          "The type in which integers are sent: that of the samples, or the smallest type, from uint8 and "
+          "int8 up, that holds every element of the step over all ranks."),
       key("field.hand_out", f, &FieldSettings::hand_out, widths,
-          "The type in micro-batches: as samples bring them, or that of wire, which may change from step to "
+          "The type in micro-batches: that of the samples, or that of wire, which may change from step to "
           "step."),
       key("field.share", f, &FieldSettings::share,
           Choice<FieldSharing>({{"none", FieldSharing::none}, {"equal", FieldSharing::equal}}),
-          "For rows, text and bytes. none: each sample has its own. equal: values with equal bytes, of "
-          "samples that one rank brings, are sent to a node once and stored there once, for all its ranks."),
+          "For rows, text and bytes. none: each sample has its own. equal: values with equal bytes in "
+          "samples of one rank are sent to a node once and stored there once, for all its ranks."),
       key("field.cut_by", f, &FieldSettings::cut_by, OptionalFieldName{},
           "For rows. null: each context-parallel rank of a sample has all of them. Otherwise another field "
           "of rows, [rows, 2] of int64, has each row's tokens, [first, after the last], and a rank gets only "
           "the rows with a token in its chunks, as do pieces of samples that batch.too_long cuts; that field "
           "is cut in the same way."),
-      key("field.spread_pads", f, &FieldSettings::spread_pads, Integer<Int64>{0, most_experts},
-          "For routes, whose elements are numbers of experts: pad rows are routed to this many experts in "
-          "turn, so that none gets all of them; each context-parallel rank starts at a different expert. 0: "
-          "they are zeros."),
+      key("field.spread_pads", f, &FieldSettings::spread_pads, Integer<Int64>{0, max_experts},
+          "For routes, whose elements are numbers of experts: pad rows are distributed round-robin over this "
+          "many experts, so that no expert gets all of them; each context-parallel rank starts at a "
+          "different expert. 0: they are zeros."),
       key("field.profiles", f, &FieldSettings::profiles, ProfileNames{},
           "The profiles whose passes get the field, such as pixels for an encoder's pass. "
           "all: every pass. A pass without a profile gets only fields that go to all."),
   };
 }
 
-// Read and written by the loader: an entry's value is a map of the keys of field.
+// The loader, not this entry, reads and writes fields. An entry's value is a map of the keys of section
+// field.
 Keys named_field_keys() {
   return {{{"fields", "map", "{}", "names, each with any keys of field",
-            "Fields that samples bring and that are not delivered unchanged, such as fields: "
-            "{routed_experts: {layers: stage, wire: narrow}}."},
+            "Fields of samples that are not delivered unchanged, such as fields: {routed_experts: {layers: "
+            "stage, wire: narrow}}."},
            {},
            {}}};
 }

@@ -53,8 +53,8 @@ constexpr std::string_view table_head = R"(
 |---|---|---|---|---|
 )";
 
-/// The keys that are `chosen`, of a section that is, or all where nothing is. Throws ConfigError where there
-/// are none.
+/// Returns the keys that `chosen` names: one key, all keys of a section, or all keys if it is empty. Throws
+/// ConfigError if there are none.
 std::vector<ConfigKey> chosen_keys(std::string_view chosen) {
   std::vector<ConfigKey> keys;
   std::vector<std::string> names;
@@ -64,7 +64,7 @@ std::vector<ConfigKey> chosen_keys(std::string_view chosen) {
     if (std::ranges::find(names, section) == names.end()) names.push_back(section);
   }
   if (!keys.empty()) return keys;
-  throw ConfigError(std::string(chosen), "is no key and no section",
+  throw ConfigError(std::string(chosen), "is neither a key nor a section",
                     "Sections: " + config_detail::join(names));
 }
 

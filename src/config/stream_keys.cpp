@@ -18,58 +18,60 @@ Keys stream_keys() {
       key("stream.dir", s, &ArrivalSettings::dir, FilePath{},
           "The folder in which the job's own buffer keeps samples; it needs one if store is lmdb."),
       key("stream.store", s, &ArrivalSettings::store, StoreName{},
-          "Where the job's own buffer keeps samples: lmdb in dir; redis://HOST in a Redis, with other doors; "
+          "Where the job's own buffer keeps samples: lmdb in dir; redis://HOST in a Redis, with other "
+          "servers; "
           "memory loses them when the job ends, however it ends."),
       key("stream.name", s, &ArrivalSettings::name, BufferName{},
           "With a Redis: the name of the job's own buffer, as there may be several."),
       key("stream.redis_password_file", s, &ArrivalSettings::redis_password_file, FilePath{},
           "A file whose first line is the password of the Redis; only its owner may read it."),
       key("stream.capacity", s, &ArrivalSettings::capacity, ByteCount{Int64{1} << 20, Int64{1} << 50},
-          "The most bytes that the job's own buffer keeps; then producers wait."),
+          "Maximum number of bytes in the job's own buffer; if it is full, producers wait."),
       key("stream.token_file", s, &ArrivalSettings::token_file, FilePath{},
-          "A file whose first line is the token that the buffer's door asks for; only its owner may read "
+          "A file whose first line is the token that the buffer's server requires; only its owner may read "
           "it."),
       key("stream.ca_file", s, &ArrivalSettings::ca_file, FilePath{},
           "Certificates (PEM) to trust for a buffer at https, instead of the system's."),
       key("stream.group_size", s, &ArrivalSettings::group_size,
-          OptionalInteger<Int64>{"auto", {1, most_in_group}},
-          "Samples of a group, which is complete with them; auto is the buffer's, 1 for the job's own. A "
-          "step has batch.global_batch samples, in whole groups."),
+          OptionalInteger<Int64>{"auto", {1, max_in_group}},
+          "Number of samples in a complete group; auto is the buffer's, 1 for the job's own. A step has "
+          "batch.global_batch samples, in whole groups."),
       key("stream.min_group", s, &ArrivalSettings::min_group,
-          OptionalInteger<Int64>{"auto", {1, most_in_group}},
-          "Fewest samples with which a group is trained that was closed before it was complete; auto is the "
-          "buffer's, group_size for the job's own."),
+          OptionalInteger<Int64>{"auto", {1, max_in_group}},
+          "Minimum number of samples with which a group that was closed before it was complete is trained; "
+          "auto is the buffer's, group_size for the job's own."),
       key("stream.deadline", s, &ArrivalSettings::deadline, OptionalSeconds{"auto"},
-          "Seconds after its first sample, then a group is closed; auto is the buffer's, never for the job's "
-          "own."),
+          "Seconds after its first sample at which a group is closed; auto is the buffer's, never for the "
+          "job's own."),
       key("stream.ticket_deadline", s, &ArrivalSettings::ticket_deadline, OptionalSeconds{"auto"},
-          "Seconds after it was granted, then a ticket with which no group was begun expires; auto is the "
-          "buffer's, 600 for the job's own."),
+          "Seconds after which a ticket expires if no group was started with it; auto is the buffer's, 600 "
+          "for the job's own."),
       key("stream.max_staleness", s, &ArrivalSettings::max_staleness,
           OptionalInteger<Int64>{"auto", {0, largest_int32}},
-          "The most versions that a sample may be behind when its step is formed; auto is the buffer's, no "
-          "limit for the job's own."),
+          "Maximum number of versions that a sample may be behind when its step is formed; auto is the "
+          "buffer's, no limit for the job's own."),
       key("stream.on_stale", s, &ArrivalSettings::on_stale,
           Choice<std::optional<OnStale>>({{"auto", std::nullopt},
                                           {"wait", OnStale::wait},
                                           {"drop", OnStale::drop},
                                           {"mask", OnStale::mask}}),
-          "What keeps staleness: fewer tickets for new groups; or none, and what is stale is dropped, or "
-          "trained with a loss mask of 0. auto is the buffer's, wait for the job's own."),
+          "How staleness is limited: by fewer tickets for new groups; or not at all, and stale samples are "
+          "dropped, or trained with a loss mask of 0. auto is the buffer's, wait for the job's own."),
       key("stream.take_over", s, &ArrivalSettings::take_over, Boolean{},
           "Whether the job takes the buffer from another job that is alive, which then ends with an error; "
           "evenkeel run --resume always does. Otherwise the job waits up to ten seconds for the other one to "
           "end, and is refused after that."),
       key("stream.patience", s, &ArrivalSettings::patience, OptionalSeconds{"null"},
-          "Seconds without any sample, or without the buffer, while a step waits; then the job ends with an "
-          "error. null waits forever."),
-      key("stream.look_ahead", s, &ArrivalSettings::look_ahead, Integer<Int64>{0, most_ahead},
-          "Steps to look ahead when a step is formed of what waits, so that this one and those end early; 0 "
-          "is first come, first served. No group waits longer than so many steps beyond its turn."),
+          "Seconds that a step waits without any new sample, or without the buffer, before the job ends with "
+          "an error. null waits forever."),
+      key("stream.look_ahead", s, &ArrivalSettings::look_ahead, Integer<Int64>{0, max_ahead},
+          "Number of steps to look ahead when a step is formed from waiting groups, so that this step and "
+          "the following ones end early; 0 is first come, first served. No group waits more than this many "
+          "steps beyond its turn."),
       key("stream.version", s, &ArrivalSettings::versions_by_trainer,
           Choice<bool>({{"step", false}, {"trainer", true}}),
-          "What the policy's version is: the number of the step that is being formed, as a step makes a "
-          "version; or what the trainer publishes, which embeds Evenkeel."),
+          "The policy's version: the number of the step that is being formed, because each step makes a "
+          "version; or the version published by the trainer, which embeds Evenkeel."),
   };
 }
 
@@ -82,12 +84,14 @@ void require_redis_for_its_keys(const ArrivalSettings& stream) {
   if (stream.store != "lmdb" && stream.store != "memory") return;
   for (const auto& [key, is_set] : of_redis) {
     if (is_set)
-      throw ConfigError(std::string("stream.") + key, "is about a Redis, and stream.store is " + stream.store,
+      throw ConfigError(std::string("stream.") + key,
+                        "is only for Redis, but stream.store is " + stream.store,
                         "Leave it out, or set stream.store: redis://HOST");
   }
 }
 
-/// What a job says of a buffer of its own goes with no other.
+/// Throws ConfigError if settings of the job's own buffer conflict, are missing, or are set although
+/// source.path refers to another buffer.
 void require_valid_buffer(const Config& config) {
   const ArrivalSettings& stream = config.stream;
   const ArrivalSettings defaults;
@@ -101,13 +105,13 @@ void require_valid_buffer(const Config& config) {
     for (const auto& [key, is_set] : own) {
       if (is_set)
         throw ConfigError(std::string("stream.") + key,
-                          "is of the job's own buffer, and source.path names another",
+                          "is for the job's own buffer, but source.path names another buffer",
                           "Leave out one of them");
     }
     return;
   }
   if (!stream.ca_file.empty())
-    throw ConfigError("stream.ca_file", "is for a buffer at https, and source.path names none",
+    throw ConfigError("stream.ca_file", "is for a buffer at https, and source.path does not name one",
                       "Leave it out");
   if (!config.source.path.empty() && stream.store == "memory") {
     throw ConfigError("stream.store",
@@ -149,7 +153,7 @@ void require_valid_stream(const Config& config, const std::string& file) {
   try {
     if (!is_stream) {
       if (config.stream != ArrivalSettings{})
-        throw ConfigError("stream", "says what becomes of samples that arrive, and source.kind is not stream",
+        throw ConfigError("stream", "has settings for samples that arrive, but source.kind is not stream",
                           "Set source.kind: stream, or leave the section out");
       return;
     }

@@ -147,7 +147,7 @@ std::string BufferName::read(const ConfigValue& value) const {
 }
 
 std::int64_t ByteCount::read(const ConfigValue& value) const {
-  // JSON needs quotes around a number with a unit.
+  // Accepts quotes only around a number with a unit, since JSON needs them there.
   const bool is_quoted_number =
       !plain_text(value.node) && value.node.IsScalar() && is_integer_text(value.node.Scalar());
   const auto bytes =
@@ -186,7 +186,7 @@ std::string quoted(const std::string& text) {
   YAML::Emitter emitter;
   emitter << YAML::DoubleQuoted << text;
   std::string quoted = emitter.c_str();
-  // yaml-cpp leaves DEL as it is.
+  // yaml-cpp does not escape DEL.
   for (std::size_t at = 0; (at = quoted.find('\x7f', at)) != std::string::npos;)
     quoted.replace(at, 1, "\\x7F");
   return quoted;
@@ -195,7 +195,7 @@ std::string quoted(const std::string& text) {
 std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (value.node.IsNull()) return {};
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
-  // The system would open another file: the one named before it.
+  // The system would open a different file, whose name ends before the NUL byte.
   if (value.node.Scalar().find('\0') != std::string::npos)
     throw ConfigError(value.where, "holds a NUL byte, which no path can");
   return value.node.Scalar();

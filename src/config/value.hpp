@@ -22,43 +22,45 @@
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/settings.hpp"
 
-/// How values are read from YAML and written as YAML. Each format has `value_type`, `type()` and `values()`
-/// for the reader of the reference page, `read()` (throws ConfigError at the value's place) and `write()`.
+/// Formats of values, which read them from YAML and write them as YAML. Each format has `value_type`,
+/// `type()` and `values()` for the reference page, `read()` (throws ConfigError at the value's place) and
+/// `write()`.
 namespace evenkeel::config_detail {
 
-/// A value and the place to name when it is wrong: "FILE:LINE: key" or "--set key=value".
+/// A value and its place, which errors name: "FILE:LINE: key" or "--set key=value".
 struct ConfigValue {
   YAML::Node node;
   std::string where;
 };
 
-/// A map's entries in order, each with its place as `where_of` its name and mark tells. Throws ConfigError
-/// when a key is no word or is given twice.
+/// Returns a map's entries in order, each with its place, where_of(name, mark). Throws ConfigError if a key
+/// is not a word or is repeated.
 [[nodiscard]] std::vector<std::pair<std::string, ConfigValue>> map_entries(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);
 
-/// The words as "a, b, c".
+/// Returns the words as "a, b, c".
 [[nodiscard]] std::string join(std::span<const std::string> words);
 
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, std::string_view expected);
 [[noreturn]] void throw_out_of_range(const ConfigValue& value, const std::string& range);
 [[noreturn]] void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed);
 
-/// The text of a plain (unquoted) scalar; nothing when the value is anything else.
+/// Returns the text of a plain (unquoted) scalar, or nullopt for any other value.
 [[nodiscard]] std::optional<std::string> plain_text(const YAML::Node& node);
-/// The same with the unit of a number of tokens (32k) carried out. As a word, such a number may be quoted.
+/// Does the same, but converts a number of tokens with a unit (32k) to digits. Such a number may be quoted,
+/// like a word.
 [[nodiscard]] std::optional<std::string> text_of_tokens(const YAML::Node& node);
-/// Whether the value is this word, quoted or not, as JSON has it and programs write it.
+/// Returns whether the value is this word, possibly quoted, since JSON and programs quote words.
 [[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
   return node.IsScalar() && node.Scalar() == word;
 }
-/// A text as a double-quoted scalar.
+/// Returns a text as a double-quoted scalar.
 [[nodiscard]] std::string quoted(const std::string& text);
-/// An optional sign and decimal digits.
+/// Returns whether the text is an optional sign and decimal digits.
 [[nodiscard]] bool is_integer_text(std::string_view text);
 
-/// What an integer of the wrong type or size is told.
+/// Error texts for an integer that has the wrong type or is out of range.
 struct IntegerMessages {
   std::string expected;
   std::string allowed;
@@ -74,10 +76,10 @@ template <std::integral T>
   return number;
 }
 
-/// What an integer is of.
+/// Kind of things counted by an integer.
 enum class IntegerOf : std::uint8_t {
   things,
-  tokens,  ///< it may have a unit: 32k
+  tokens,  ///< may have a unit: 32k
 };
 
 /// Integers from `min` to `max`.
@@ -93,7 +95,7 @@ struct Integer {
     if (max == std::numeric_limits<T>::max()) return write(min) + " or more";
     return write(min) + " to " + write(max);
   }
-  /// `word` is what the value could be instead.
+  /// `word` is the alternative to mention in messages.
   [[nodiscard]] T read(const ConfigValue& value, const std::string& word = {}) const {
     const std::string expected = of == IntegerOf::tokens ? "a number of tokens (32768 or 32k)" : "an integer";
     return read_integer(value, of == IntegerOf::tokens ? text_of_tokens(value.node) : plain_text(value.node),
@@ -104,7 +106,7 @@ struct Integer {
   [[nodiscard]] std::string write(T number) const { return std::to_string(number); }
 };
 
-/// Numbers of tokens from `min` to `max`.
+/// Returns the format of numbers of tokens from `min` to `max`.
 [[nodiscard]] constexpr Integer<std::int64_t> tokens(std::int64_t min, std::int64_t max) {
   return {min, max, IntegerOf::tokens};
 }
@@ -128,7 +130,6 @@ struct OptionalInteger {
   }
 };
 
-/// true or false.
 struct Boolean {
   using value_type = bool;
   [[nodiscard]] std::string type() const { return "boolean"; }
@@ -137,7 +138,7 @@ struct Boolean {
   [[nodiscard]] std::string write(bool flag) const { return flag ? "true" : "false"; }
 };
 
-/// One of some words, each standing for a value.
+/// One of several words, each of which represents a value.
 template <class T>
 class Choice {
  public:
@@ -154,8 +155,8 @@ class Choice {
     }
     throw_not_allowed(value, words());
   }
-  /// Throws ConfigError, without a place, for a value that no word stands for: one that a program cast or
-  /// that came out of an archive.
+  /// Throws ConfigError, without a place, if the value has no word, since a program may have cast it or it
+  /// may come from an archive.
   [[nodiscard]] std::string write(const T& meant) const {
     const auto found = std::ranges::find(available_, meant, &std::pair<std::string, T>::second);
     if (found == available_.end()) throw ConfigError("", "holds a value that is none of: " + join(words()));
@@ -172,7 +173,7 @@ class Choice {
   std::vector<std::pair<std::string, T>> available_;
 };
 
-/// One of some words, or null for none of them.
+/// One of several words, or null for nullopt.
 template <class T>
 struct OptionalChoice {
   using value_type = std::optional<T>;
@@ -188,7 +189,7 @@ struct OptionalChoice {
   }
 };
 
-/// A path, or null for none.
+/// A path, or null for an empty one.
 struct FilePath {
   using value_type = std::filesystem::path;
   [[nodiscard]] std::string type() const { return "path or null"; }
@@ -197,7 +198,7 @@ struct FilePath {
   [[nodiscard]] std::string write(const std::filesystem::path& path) const;
 };
 
-/// The paths of a source: one, several in a list, or null for none.
+/// The paths of a source: one path, a list of several, or null for an empty list.
 struct SourcePaths {
   using value_type = std::vector<std::filesystem::path>;
   [[nodiscard]] std::string type() const { return "path, list or null"; }
@@ -206,7 +207,7 @@ struct SourcePaths {
   [[nodiscard]] std::string write(const value_type& paths) const;
 };
 
-/// An address and a port.
+/// An address with a port.
 struct Address {
   using value_type = std::string;
   [[nodiscard]] std::string type() const { return "text"; }
@@ -215,7 +216,7 @@ struct Address {
   [[nodiscard]] std::string write(const std::string& address) const { return quoted(address); }
 };
 
-/// Where a buffer keeps samples. What a URL says is for the buffer to read.
+/// The store in which a buffer keeps samples. The buffer itself parses a URL.
 struct StoreName {
   using value_type = std::string;
   [[nodiscard]] std::string type() const { return "text"; }
@@ -265,7 +266,7 @@ struct FieldName {
   [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
 };
 
-/// The name of a field, or null for none.
+/// The name of a field, or null for an empty one.
 struct OptionalFieldName {
   using value_type = std::string;
   [[nodiscard]] std::string type() const { return "text or null"; }
@@ -278,7 +279,7 @@ struct OptionalFieldName {
   }
 };
 
-/// A list of names, one at least, or all for none in particular.
+/// A list of names that is not empty, or `all` for an empty list.
 struct ProfileNames {
   using value_type = std::vector<std::string>;
   [[nodiscard]] std::string type() const { return "list of names or all"; }
@@ -296,11 +297,12 @@ struct AxisOrder {
   [[nodiscard]] std::string write(const RankOrder& order) const { return order.text(); }
 };
 
-/// A number with few decimals, kept as an integer in parts of `scale`, a power of ten, and rounded to one.
+/// A number with a limited number of decimals, stored as an integer in units of 1 / `scale` and rounded to a
+/// unit. The scale is a power of ten.
 struct Decimal {
   using value_type = std::int64_t;
   std::int64_t scale = 1;
-  std::int64_t min = 0;  ///< in parts; so below
+  std::int64_t min = 0;  ///< in these units, like `max`
   std::int64_t max = 0;
 
   [[nodiscard]] std::string type() const { return "number"; }
@@ -309,7 +311,7 @@ struct Decimal {
   [[nodiscard]] std::string write(std::int64_t parts) const;
 };
 
-/// A list of numbers, one at least, or a word for none.
+/// A list of numbers that is not empty, or a word for an empty list.
 struct DecimalList {
   using value_type = std::vector<std::int64_t>;
   std::string word;
@@ -321,15 +323,16 @@ struct DecimalList {
   [[nodiscard]] std::string write(const value_type& numbers) const;
 };
 
-/// Work as it is configured, with how it is measured, or what an encoder does beside it, where that is so.
+/// A configured cost, and how it is measured, or the encoder's cost, if either is configured.
 struct ConfiguredCost {
   CostModel model;
   std::optional<MeasuredCost> measured;
   std::optional<EncoderCost> encoder;
-  std::optional<std::string> field = std::nullopt;  ///< that says a sample's work, in place of the model
+  std::optional<std::string> field =
+      std::nullopt;  ///< name of the field that contains the work of each sample, which replaces `model`
 };
 
-/// What context parallelism costs beside the work, as a map.
+/// The costs of context parallelism in addition to the work, as a map.
 struct CommunicationFormat {
   using value_type = CommunicationSettings;
   [[nodiscard]] std::string type() const { return "word or map"; }
@@ -338,7 +341,8 @@ struct CommunicationFormat {
   [[nodiscard]] std::string write(const CommunicationSettings& settings) const;
 };
 
-/// Which layers a pipeline stage has: a list of them for each, an even split, or no layers at all.
+/// The layers of each pipeline stage: a list per stage, an even split, or null if rows are not split by
+/// layers.
 struct LayersFormat {
   using value_type = std::optional<LayerMap>;
   [[nodiscard]] std::string type() const { return "word or lists"; }
@@ -347,7 +351,7 @@ struct LayersFormat {
   [[nodiscard]] std::string write(const std::optional<LayerMap>& layers) const;
 };
 
-/// Caps by the names of fields, or null for none.
+/// Caps by field name, or null for an empty map.
 struct RowCapsFormat {
   using value_type = std::map<std::string, std::int64_t, std::less<>>;
   [[nodiscard]] std::string type() const { return "map or null"; }
@@ -356,8 +360,8 @@ struct RowCapsFormat {
   [[nodiscard]] std::string write(const value_type& caps) const;
 };
 
-/// A named cost, one worked out from a model's shape, the two coefficients, what a field says, or one that is
-/// measured.
+/// A named cost, a cost computed from a model's shape, two coefficients, a model's and an encoder's cost, the
+/// values of a field, or a measured cost.
 struct CostFormat {
   using value_type = ConfiguredCost;
   [[nodiscard]] std::string type() const { return "word or map"; }

@@ -17,14 +17,14 @@ bool is_sound(const CostObservation& observation) {
          std::isfinite(observation.seconds) && observation.seconds > 0 && observation.ranks >= 1;
 }
 
-/// What the integers of a cost model stand for.
+/// A unit of cost, and the cost model in this unit.
 struct Unit {
-  double seconds = 0;  ///< of one unit of cost
+  double seconds = 0;  ///< seconds per unit of cost
   CostModel model;
 };
 
 Unit unit_of(const TimeModel& times, TokenUnits lone_token = TokenUnits::one) {
-  constexpr double longest = 1 << 30;  // tokens; below that, the squares are nothing beside the tokens
+  constexpr double longest = 1 << 30;  // tokens; up to this length, squares are negligible
   if (times.linear > longest * times.quadratic) {
     const auto token = static_cast<std::int64_t>(lone_token);
     return {times.linear / static_cast<double>(token), {token, 0}};
@@ -36,8 +36,8 @@ Unit unit_of(const TimeModel& times, TokenUnits lone_token = TokenUnits::one) {
   return {times.quadratic / units, {std::llround(ratio * units), quadratic}};
 }
 
-// Whether integers can stand for it: no coefficient is beyond what a double holds, nor so small that its
-// digits are gone.
+// Returns whether the times can be represented by integers: each coefficient and the seconds of a unit must
+// be zero or a positive normal double, so that they are neither too large nor imprecise.
 bool is_usable(const TimeModel& times) {
   const auto is_ordinary = [](double c) { return c == 0 || (std::isnormal(c) && c > 0); };
   return is_ordinary(times.overhead) && is_ordinary(times.linear) && is_ordinary(times.quadratic) &&
@@ -45,7 +45,7 @@ bool is_usable(const TimeModel& times) {
          (times.linear > 0 || times.quadratic > 0) && std::isnormal(unit_of(times).seconds);
 }
 
-/// Sound observations, each divided by the largest.
+/// Valid observations, with each value divided by the largest of its kind.
 struct ScaledTimes {
   std::vector<ScaledTime> times;
   ScaledTime largest;
@@ -55,14 +55,14 @@ struct ScaledTimes {
     for (const CostObservation& each : observations) {
       if (is_sound(each)) add(each, ranks_per_node);
     }
-    leave_out_lone_links();
+    drop_sparse_links();
     for (const ScaledTime& time : times) {
       largest.tokens = std::max(largest.tokens, time.tokens);
       largest.squares = std::max(largest.squares, time.squares);
       largest.seconds = std::max(largest.seconds, time.seconds);
       largest_hops[time.link] = std::max(largest_hops[time.link], time.hops);
     }
-    // Nothing is above 1 from here on, so that no sum overflows.
+    // All values are at most 1 from here on, so sums cannot overflow.
     for (ScaledTime& time : times) {
       time.tokens /= largest.tokens;
       time.squares /= largest.squares;
@@ -71,12 +71,12 @@ struct ScaledTimes {
     }
   }
 
-  // A coefficient with the seconds and terms that it was fitted to, not divided by their largest values.
+  // Converts a coefficient that was fitted to scaled seconds and terms back to unscaled ones.
   [[nodiscard]] double coefficient(double fitted, double largest_term) const {
     return fitted / largest_term * largest.seconds;
   }
-  // Of a link, the other way round.
-  [[nodiscard]] PresentHop scaled(const PresentHop& hop, std::size_t link) const {
+  // Scales the current hop of a link; the inverse of coefficient().
+  [[nodiscard]] AssumedHop scaled(const AssumedHop& hop, std::size_t link) const {
     const double hops = largest_hops[link];
     return {hop.seconds * hops / largest.seconds, hop.tokens * hops / largest.tokens,
             hop.squares * hops / largest.squares};
@@ -90,8 +90,9 @@ struct ScaledTimes {
                      each.ranks <= ranks_per_node ? std::size_t{0} : std::size_t{1}, each.seconds});
   }
 
-  // Too few to tell what a link costs would only pass it off as something else.
-  void leave_out_lone_links() {
+  // Removes the observations of a link that has too few of them to determine its hop, since the fit would
+  // attribute their communication to other terms.
+  void drop_sparse_links() {
     for (std::size_t link = 0; link < num_links; ++link) {
       const auto is_of_link = [&](const ScaledTime& time) { return time.hops > 0 && time.link == link; };
       if (std::ranges::count_if(times, is_of_link) < TimeFit::fewest_exposed)
@@ -128,7 +129,7 @@ CostModel cost_model_of(const TimeModel& times, TokenUnits units) {
 }
 
 Cost cost_of_seconds(double seconds, const TimeModel& times, TokenUnits units) {
-  constexpr double most = 1e14;  // so that the sum over the micro-batches of a step stays within 64 bits
+  constexpr double most = 1e14;  // keeps the sum over the micro-batches of a step within 64 bits
   return std::llround(std::min(seconds / unit_of(times, units).seconds, most));
 }
 

@@ -9,38 +9,39 @@
 
 namespace evenkeel {
 
-/// How long one micro-batch took, as a trainer reports it.
+/// The time of one micro-batch, as reported by a trainer.
 struct CostObservation {
-  std::int64_t tokens = 0;  ///< of all its samples
-  double squares = 0;       ///< the sum of the samples' squared lengths
+  std::int64_t tokens = 0;  ///< sum over its samples
+  double squares = 0;       ///< sum of the samples' squared lengths
   double seconds = 0;
-  std::int64_t ranks = 1;  ///< of its group, where it has one of its own size; else 1
+  std::int64_t ranks = 1;  ///< size of the micro-batch's group if groups have different sizes; otherwise 1
 };
 
-/// seconds ~ overhead + linear * tokens + quadratic * squares, none of them negative; on a group of g ranks
+/// Time of a micro-batch on one rank: seconds ~ overhead + linear * tokens + quadratic * squares, without
+/// negative coefficients. On a group of g ranks:
 ///
 ///     overhead + [linear tokens + quadratic squares + max(0, c(g) (g-1) tokens - v quadratic squares)] / g
 ///
-/// as CommunicationCost has it, with what FitGroups says.
+/// as in CommunicationCost, with v and the nodes of FitGroups.
 struct TimeModel {
-  double overhead = 0;   ///< seconds a micro-batch
-  double linear = 0;     ///< seconds a token
-  double quadratic = 0;  ///< seconds a squared length
-  /// c of groups inside a node: seconds to pass one token's keys and values on by one rank. Unset: not told
-  /// by any observations.
+  double overhead = 0;   ///< seconds per micro-batch
+  double linear = 0;     ///< seconds per token
+  double quadratic = 0;  ///< seconds per squared length
+  /// c(g) of groups inside a node: seconds to pass one token's keys and values to the next rank. Unset if the
+  /// observations do not determine it.
   std::optional<double> inside_node = std::nullopt;
-  std::optional<double> between_nodes = std::nullopt;  ///< c of larger groups
+  std::optional<double> between_nodes = std::nullopt;  ///< c(g) of larger groups
 
-  /// On one rank.
+  /// Returns the seconds on one rank.
   [[nodiscard]] double operator()(const CostObservation& observation) const noexcept {
     return overhead + linear * static_cast<double>(observation.tokens) + quadratic * observation.squares;
   }
   friend bool operator==(const TimeModel&, const TimeModel&) = default;
 };
 
-/// What one token's keys and values take to the next rank, before anything is measured of it:
-/// seconds + tokens * linear + squares * quadratic of the times that are fitted.
-struct PresentHop {
+/// The assumed seconds to pass one token's keys and values to the next rank, used until a fit determines
+/// them: seconds + tokens * linear + squares * quadratic, with the fitted coefficients.
+struct AssumedHop {
   double seconds = 0;
   double tokens = 0;
   double squares = 0;
@@ -50,52 +51,57 @@ struct PresentHop {
   }
 };
 
-/// What a fit to groups of several ranks is given beside times.
+/// Parameters of a fit to groups of several ranks.
 struct FitGroups {
-  std::int64_t ranks_per_node = 1;  ///< c(g) is inside_node up to that
+  std::int64_t ranks_per_node = 1;  ///< largest group for which c(g) is inside_node
   double overlap = 1;               ///< v, the share of attention that hides communication: 0 to 1
-  PresentHop inside_node{};         ///< what is known of them so far
-  PresentHop between_nodes{};
+  AssumedHop inside_node{};         ///< current estimates
+  AssumedHop between_nodes{};
 };
 
-/// Least squares with no negative coefficient, made robust by Huber's weights (1964): an observation that is
-/// far off, for the median of all, counts by its distance and not by its square. Nothing, so that the caller
-/// keeps the model it has, when fewer than 16 observations are sound (finite, above 0 seconds), when they
-/// cannot separate tokens from squares (all of one shape, or all samples of one length), or when nothing
-/// explains the times, or only with coefficients that no ordinary double holds. Where they only cannot tell
-/// the overhead (micro-batches filled to within 1 % of each other), it is 0, and its time is the tokens' and
-/// squares'. Deterministic; the order of observations may change the last digits. O(n log n).
+/// Fits a time model by least squares without negative coefficients, made robust by Huber's weights (1964):
+/// an observation whose residual is large compared with the median of all residuals counts by its distance
+/// instead of its square. Deterministic; the order of observations may change the last digits. O(n log n).
 ///
-/// Observations of groups tell c too, by alternating between coefficients and which observations have
-/// communication that attention does not hide, a bounded number of times. They cannot tell a c, which then is
-/// unset in the model and stays as `groups` has it, while
-/// - fewer than 4 are of groups that it holds for, which are then left out of the fit;
-/// - none shows in the times beyond noise;
-/// - they have nothing to tell it by, such as groups of one size only, which communicate all the time.
-/// Where all communication is hidden they bound c from above: it is set if that is below the present one, and
-/// never larger than that. v is given and not fitted: where communication is hidden times say nothing of it,
-/// and where it is not, a larger v looks like a smaller c or a smaller quadratic coefficient.
+/// Returns nullopt, so that the caller keeps its current model, if
+/// - fewer than 16 observations are sound (finite, above 0 seconds);
+/// - the observations cannot distinguish the cost of tokens from that of squares (all have the same shape, or
+///   all samples have the same length);
+/// - no coefficients explain the times, or only coefficients that are not normal doubles. If only the
+///   overhead cannot be distinguished (micro-batches are filled to within 1 % of each other), the overhead is
+///   0, and its time is attributed to tokens and squares.
+///
+/// Observations of groups also determine c: the fit alternates, a bounded number of times, between fitting
+/// the coefficients and classifying the observations by whether attention hides their communication. A c is
+/// unset in the model, and keeps its value in `groups`, if
+/// - fewer than 4 observations are of groups to which it applies; these are then left out of the fit;
+/// - the effect of its communication on the times is not above the noise;
+/// - its term cannot be distinguished from others, for example if all groups have the same size.
+/// If all communication of a link is hidden, the observations give an upper bound on c: c is set to the bound
+/// if that is below the current value. v is given and not fitted: if communication is hidden, the times do
+/// not depend on v; otherwise, a larger v looks like a smaller c or a smaller quadratic coefficient.
 [[nodiscard]] std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations,
                                                       const FitGroups& groups = {});
 
-/// What one token costs where squares cost nothing: any number of whole units makes the same proportions, and
-/// what is counted in them beside is rounded to one.
+/// Cost of one token if squares do not cost anything. Any number of units gives the same proportions, but
+/// other costs, such as communication, are rounded to whole units.
 enum class TokenUnits : std::int16_t {
   one = 1,
-  fine = 24576,  ///< for communication, which is less than a token's work
+  fine = 24576,  ///< for communication, which costs less than a token's work
 };
 
-/// The same proportions in integers, which is what partitions balance: linear is rounded to a sixteenth of
-/// the quadratic coefficient, or to a whole one from 1024 times that on. Precondition: linear or quadratic is
-/// above 0.
+/// Returns a cost model with the same proportions in integers, which is what partitions balance: linear
+/// becomes a multiple of 1/16 of the quadratic coefficient, or of the whole coefficient for ratios of at
+/// least 1024. For ratios of at least 2^30, quadratic is 0, and linear is `units`. Precondition: linear or
+/// quadratic is above 0.
 ///
-/// Example: 3e-6 s a token and 1e-9 s a squared length make {3000, 1}.
+/// Example: 3e-6 s per token and 1e-9 s per squared length give {3000, 1}.
 [[nodiscard]] CostModel cost_model_of(const TimeModel& times, TokenUnits units = TokenUnits::one);
 
-/// Seconds in the units of cost_model_of(times, units); 10^14 at most.
+/// Converts seconds to the units of cost_model_of(times, units), at most 10^14.
 [[nodiscard]] Cost cost_of_seconds(double seconds, const TimeModel& times,
                                    TokenUnits units = TokenUnits::one);
-/// The overhead of a micro-batch in these.
+/// Returns the overhead of a micro-batch in the units of cost_model_of(times, units).
 [[nodiscard]] Cost overhead_cost_of(const TimeModel& times, TokenUnits units = TokenUnits::one);
 
 }  // namespace evenkeel

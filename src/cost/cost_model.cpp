@@ -18,7 +18,7 @@ constexpr const char* only_ratio_matters =
     "Divide the coefficients of balance.cost by a number: only their ratio matters; or shorten or drop "
     "samples";
 
-/// factor * factor + addend, or nothing at 2^62 and above. None is negative.
+/// Returns left * right + addend, or nullopt if that is 2^62 or more. Precondition: no argument is negative.
 std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, std::int64_t addend) {
   std::int64_t result = 0;
   if (__builtin_mul_overflow(left, right, &result) || __builtin_add_overflow(result, addend, &result) ||
@@ -56,7 +56,8 @@ std::int64_t head_dim_of(const ModelDescription& model) {
   return model.hidden_size / model.heads;
 }
 
-/// quadratic * w (2 s - w), where w is the window or, when that is no shorter, s: then it is s^2.
+/// Returns quadratic * w (2 s - w), or nullopt if that is 2^62 or more. w is the window, or s if s is at
+/// most the window, which gives quadratic * s^2.
 std::optional<std::int64_t> attention_cost(const CostModel& model, std::int64_t tokens) {
   const std::int64_t reach = model.window == 0 ? tokens : std::min(tokens, model.window);
   const std::optional<std::int64_t> both_ways = multiply_add(1, tokens, tokens - reach);
@@ -113,7 +114,8 @@ CostModel CostModel::from_model(const ModelDescription& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;
   const std::int64_t query_width = model_product(model.heads, head_dim);
   const std::int64_t kv_width = model_product(kv_heads, head_dim);
-  // Queries and output read query_width columns each, keys and values kv_width; a gated block has 3 matrices.
+  // Queries and output have query_width columns each, keys and values kv_width each; a gated block has 3
+  // matrices.
   const std::int64_t shared_width = model.shared_ffn_size > 0 ? model.shared_ffn_size : model.ffn_size;
   const std::int64_t ffn_width =
       model_product(model.ffn_size, model.active_experts, model_product(shared_width, model.shared_experts));
@@ -122,8 +124,9 @@ CostModel CostModel::from_model(const ModelDescription& model) {
   const std::int64_t columns = model_product(attention_columns, 1, ffn_columns);
   const std::int64_t head_and_layers = model_product(model.layers, columns, model.vocab_size);
   const std::int64_t weights = model_product(model.hidden_size, head_and_layers);
-  // 2 FLOPs a weight over 4 * query_width * layers / 2 a pair of tokens: the twos cancel. With the backward
-  // pass, 6 FLOPs a weight over 14 / 4 of the forward's a pair.
+  // The ratio of 2 FLOPs per weight to 4 * query_width * layers / 2 FLOPs per pair of tokens; the factors of
+  // 2 cancel. With the backward pass, it is the ratio of 6 FLOPs per weight to 14 / 4 of the forward pass's
+  // FLOPs per pair.
   const std::int64_t pair = model_product(query_width, model.layers);
   const std::int64_t work = model_product(weights, model.backward ? 6 : 1);
   const std::int64_t unit = model_product(pair, model.backward ? 7 : 1);

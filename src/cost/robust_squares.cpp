@@ -9,11 +9,11 @@ namespace evenkeel {
 
 namespace {
 
-// One bit a term.
+// Bit masks of terms, one bit per term.
 constexpr unsigned base_terms = 0b111;
 constexpr unsigned without_constant = 0b110;
 
-/// Weighted sums of products: the normal equations of all terms.
+/// The normal equations of all terms: weighted sums of products.
 struct NormalEquations {
   std::array<Terms, num_terms> products{};
   Terms targets{};
@@ -28,14 +28,16 @@ struct NormalEquations {
     }
   }
 
-  /// For the terms whose bit is set in `used`, by elimination; nothing when they depend on each other.
+  /// Solves for the terms whose bit is set in `used`, by elimination. Returns nullopt if these terms are
+  /// linearly dependent.
   [[nodiscard]] std::optional<Terms> solve(unsigned used) const {
     std::array<Terms, num_terms> left = products;
     Terms right = targets;
     const auto is_used = [&](std::size_t i) { return (used >> i & 1U) != 0; };
     for (std::size_t pivot = 0; pivot < num_terms; ++pivot) {
       if (!is_used(pivot)) continue;
-      constexpr double independent = 1e-4;  // share of a term that the others do not explain: 1 % of its size
+      // Minimum unexplained share of a squared term: 1 % of its size, squared.
+      constexpr double independent = 1e-4;
       if (left[pivot][pivot] <= independent * products[pivot][pivot]) return std::nullopt;
       for (std::size_t row = 0; row < num_terms; ++row) {
         if (row == pivot || !is_used(row)) continue;
@@ -50,7 +52,7 @@ struct NormalEquations {
   }
 };
 
-/// Their weighted sum, or some number above `limit` where it is above that.
+/// Returns the weighted sum of squared residuals, or some number above `limit` if the sum exceeds `limit`.
 double squares_up_to(double limit, const Terms& coefficients, std::span<const Row> rows) {
   double sum = 0;
   for (const Row& row : rows) {
@@ -61,8 +63,9 @@ double squares_up_to(double limit, const Terms& coefficients, std::span<const Ro
   return sum;
 }
 
-/// The most terms that the rows can tell apart, `extra` among them; 0 when these depend on each other.
-unsigned terms_told_apart(const NormalEquations& equations, unsigned extra) {
+/// Returns the largest set of terms that the rows can distinguish and that includes `extra`, or 0 if there is
+/// no such set.
+unsigned distinguishable_terms(const NormalEquations& equations, unsigned extra) {
   for (const unsigned base : {base_terms, without_constant}) {
     if (equations.solve(base | extra)) return base | extra;
   }
@@ -86,10 +89,11 @@ double median(std::vector<double> values) {
 
 std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extra) {
   const NormalEquations equations(rows);
-  const unsigned usable = terms_told_apart(equations, extra);
+  const unsigned usable = distinguishable_terms(equations, extra);
   std::optional<Terms> best;
   double least = 0;
-  // From all terms down: most other choices are seen to be worse after a few rows. Of equals fewer terms win.
+  // Begins with all terms, so that most other choices are rejected after a few rows. On a tie, the later
+  // choice wins, so a subset of terms is preferred.
   for (unsigned used = usable; used > 0; --used) {
     if ((used & ~usable) != 0) continue;
     const std::optional<Terms> solution = equations.solve(used);

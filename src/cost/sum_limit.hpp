@@ -4,8 +4,7 @@
 
 namespace evenkeel {
 
-/// Costs and their sums stay below this, so that the difference and the sum of any two of them fit in 64
-/// bits.
+/// Upper limit of costs and of their sums. The sum and the difference of two values below it fit in 64 bits.
 inline constexpr Cost sum_limit = Cost{1} << 62;
 
 }  // namespace evenkeel

@@ -11,8 +11,8 @@ namespace evenkeel {
 
 namespace {
 
-constexpr std::size_t hop_term = 3;  // of the first link
-constexpr int few_rounds = 6;        // enough to see which choice explains the times
+constexpr std::size_t hop_term = 3;  // index of the first link's hop among the terms
+constexpr int few_rounds = 6;        // enough to compare choices
 
 unsigned bit_of(std::size_t link) {
   return 1U << (hop_term + link);
@@ -21,7 +21,7 @@ unsigned bit_of(std::size_t link) {
 }  // namespace
 
 TimeFit::TimeFit(std::vector<ScaledTime> times, double overlap,
-                 const std::array<PresentHop, num_links>& present)
+                 const std::array<AssumedHop, num_links>& present)
     : times_(std::move(times)), overlap_(overlap), present_(present) {
   EVENKEEL_PRECONDITION(cheap, !times_.empty());
   EVENKEEL_PRECONDITION(cheap, overlap >= 0 && overlap <= 1, overlap);
@@ -48,7 +48,8 @@ std::optional<TimeFit::Result> TimeFit::best() const {
   return result;
 }
 
-// Tries no hop, each one and both. What assumes more has to explain more.
+// Tries to fit no hop, each single hop, and both hops. A fit with more assumptions must explain the times
+// better.
 TimeFit::Choice TimeFit::choose() const {
   const Choice all_kept{{}, std::vector<char>(times_.size())};
   std::optional<Fit> best;
@@ -60,7 +61,7 @@ TimeFit::Choice TimeFit::choose() const {
   const auto can_tell = [&](std::size_t link) { return std::ssize(thresholds_[link]) >= fewest_exposed; };
   if (!can_tell(0) && !can_tell(1)) return all_kept;
   take_if_better(run(all_kept, few_rounds));
-  // The links' own classes are where both begin once more.
+  // Fitting both hops has one more start: the classes found by fitting each link alone.
   std::vector<Choice> both = starts(all_kept, {true, true});
   both.push_back(both.back());
   for (std::size_t link = 0; link < num_links; ++link) {
@@ -73,8 +74,9 @@ TimeFit::Choice TimeFit::choose() const {
   return best ? best->choice : all_kept;
 }
 
-// How much a fit takes for true of links. To fit what shows in the times is less than to go on with what
-// would show in them, which is less than to say that nothing shows; least is what makes no difference.
+// Returns how much a fit assumes about links, from least to most: that a link makes no difference (0), that a
+// fitted hop affects the times (1), that the current hop would affect them (1.5), and that a fitted hop does
+// not affect them (2).
 double TimeFit::assumptions_of(const Fit& fit) const {
   double sum = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
@@ -94,8 +96,8 @@ bool TimeFit::shows(const Choice& choice, std::size_t link) const {
   return false;
 }
 
-// Choices that differ in how many of a link's times begin as exposed: those with least attention to hide
-// behind.
+// Returns choices that begin with none, a quarter, half or all of a link's times exposed. Times with the
+// least attention to hide communication are exposed first.
 std::vector<TimeFit::Choice> TimeFit::starts(Choice choice, const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;
   choice.fitted = fitted;
@@ -120,7 +122,8 @@ void TimeFit::copy_exposed(const Choice& from, std::size_t link, Choice& to) con
   }
 }
 
-// Where hops show, that has to explain the times beyond noise.
+// Returns the best fit from these starts. A fit in which more hops affect the times must explain the times
+// better, by more than noise.
 std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) const {
   std::optional<Fit> best;
   for (const Choice& start : starts) {
@@ -132,7 +135,8 @@ std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) 
   return best;
 }
 
-// As Schwarz's criterion (1978), but twice as strict, since each fit is the best of several.
+// Returns the gain that a fit must have per additional assumption: four times that of Schwarz's criterion
+// (1978), since each fit is the best of several.
 double TimeFit::beyond_noise() const {
   return 2 * std::log(static_cast<double>(times_.size()));
 }
@@ -155,7 +159,8 @@ std::optional<TimeFit::Fit> TimeFit::run(Choice choice, int rounds) const {
   return fit;
 }
 
-// Terms of hops that are fitted to exposed times. Weights stay.
+// Sets the terms, seconds and offsets of all rows, but not their weights. Fitted hops of exposed times get
+// their own terms.
 void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
   for (std::size_t i = 0; i < times_.size(); ++i) {
     const ScaledTime& time = times_[i];
@@ -168,7 +173,7 @@ void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
     if (choice.fitted[time.link]) {
       row.terms[hop_term + time.link] = time.hops;
     } else {
-      const PresentHop& present = present_[time.link];
+      const AssumedHop& present = present_[time.link];
       row.offset = present.seconds * time.hops;
       row.terms[1] += present.tokens * time.hops;
       row.terms[2] += present.squares * time.hops;
@@ -184,13 +189,13 @@ unsigned TimeFit::extra_terms(const Choice& choice) const {
   return extra;
 }
 
-// Classifies the times anew; whether any changed its class.
+// Reclassifies the times. Returns whether any time changed its class.
 bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
   std::array<double, num_links> hops{};
   for (std::size_t link = 0; link < num_links; ++link) {
     hops[link] = choice.fitted[link] ? coefficients[hop_term + link]
                                      : present_[link](coefficients[1], coefficients[2]);
-    // Times are exposed below this ratio of squares to hops.
+    // Times up to this ratio of squares to hops are exposed.
     const double ratio = hops[link] / (overlap_ * coefficients[2]);
     const std::vector<double>& thresholds = thresholds_[link];
     if (choice.fitted[link] && !std::isnan(ratio) &&
@@ -209,7 +214,8 @@ bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
   return moved;
 }
 
-// What the fit says of a link. Where a fitted one is exposed nowhere, times only say how much it is at most.
+// Returns a link's hop according to the fit. If it was fitted but no time is exposed, the times only give an
+// upper bound.
 double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
   const double present = present_[link](fit.coefficients[1], fit.coefficients[2]);
   if (!fit.choice.fitted[link]) return present;
@@ -229,8 +235,8 @@ std::vector<double> TimeFit::distances_of(const Fit& fit) const {
   return distances;
 }
 
-// By how much the logarithm of the likelihood is larger, with Laplace's distribution of errors cut off where
-// they are none of the machine's usual noise.
+// Returns by how much the log-likelihood of `fit` exceeds that of `over`, for errors with Laplace's
+// distribution. Errors far above the machine's usual noise are truncated.
 double TimeFit::gain(const Fit& fit, const Fit& over) const {
   const double usual =
       std::max(rounding_, std::min(median(fit.distances), median(over.distances)) / std::log(2.0));

@@ -10,49 +10,56 @@
 
 namespace evenkeel {
 
-/// Kinds of links: inside a node, between nodes.
+/// Number of kinds of links: inside a node, and between nodes.
 inline constexpr std::size_t num_links = 2;
 
-/// The time of a micro-batch and its parts on one rank of its group, each divided by its largest value.
+/// The time of a micro-batch and its parts on one rank of its group, each divided by the largest value of its
+/// kind.
 struct ScaledTime {
   double tokens = 0;
   double squares = 0;
-  double hops = 0;  ///< tokens that pass by, times the ranks that they pass on to; 0 in a group of one
+  double hops = 0;  ///< tokens on the rank times the number of other ranks in its group
   std::size_t link = 0;
   double seconds = 0;
 };
 
-/// seconds ~ overhead + linear tokens + quadratic squares + max(0, hop hops - overlap quadratic squares), by
-/// robust least squares without negative coefficients. Which times have communication that is exposed, the
-/// max, is found by alternating: coefficients from times as they are classified, classes from coefficients, a
-/// bounded number of times and from several starts. A link's hop is fitted only where exposed
-/// communication explains the times beyond noise, and is otherwise kept: see fit_time_model. Deterministic.
+/// Fits, by robust least squares without negative coefficients,
+///
+///     seconds ~ overhead + linear tokens + quadratic squares + max(0, hop hops - overlap quadratic squares)
+///
+/// The last term is exposed communication. The fit alternates, a bounded number of times and from several
+/// starts, between two steps:
+/// 1. Fit the coefficients to the times, given their classification.
+/// 2. Given the coefficients, classify which times have exposed communication.
+/// A link's hop is fitted only if exposed communication explains the times by more than noise; otherwise, its
+/// current value is kept. See fit_time_model(). Deterministic.
 class TimeFit {
  public:
-  /// Times with exposed communication that tell a hop; of fewer it would be made of noise.
+  /// Minimum number of times with exposed communication needed to fit a hop; with fewer, it would be fitted
+  /// to noise.
   static constexpr std::ptrdiff_t fewest_exposed = 4;
 
   struct Result {
     Terms coefficients{};  ///< overhead, linear, quadratic
-    /// Of each link; unset where it stays as it is.
+    /// hop of each link; nullopt if it keeps its current value
     std::array<std::optional<double>, num_links> hops{};
   };
 
   /// Preconditions: `times` is not empty; overlap is from 0 to 1.
-  TimeFit(std::vector<ScaledTime> times, double overlap, const std::array<PresentHop, num_links>& present);
+  TimeFit(std::vector<ScaledTime> times, double overlap, const std::array<AssumedHop, num_links>& present);
 
-  /// Nothing when the times cannot separate tokens from squares.
+  /// Returns the best fit, or nullopt if the times cannot distinguish tokens from squares.
   [[nodiscard]] std::optional<Result> best() const;
 
  private:
-  /// Which hops are fitted, and which times are taken to have exposed communication.
+  /// The hops to fit, and the times assumed to have exposed communication.
   struct Choice {
     std::array<bool, num_links> fitted{};
     std::vector<char> exposed;
   };
   struct Fit {
     Choice choice;
-    unsigned told = 0;  ///< bits of the terms that communication has in the equations
+    unsigned told = 0;  ///< bits of the communication terms in the equations
     Terms coefficients{};
     std::vector<double> distances;
   };
@@ -74,9 +81,9 @@ class TimeFit {
 
   std::vector<ScaledTime> times_;
   double overlap_;
-  std::array<PresentHop, num_links> present_;
-  std::array<std::vector<double>, num_links> thresholds_;  // squares over hops of each link's times, rising
-  double rounding_ = 0;                                    // distances below are no distances
+  std::array<AssumedHop, num_links> present_;
+  std::array<std::vector<double>, num_links> thresholds_;  // squares / hops of each link's times, ascending
+  double rounding_ = 0;                                    // distances up to this are rounding errors
 };
 
 }  // namespace evenkeel

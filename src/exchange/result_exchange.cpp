@@ -21,12 +21,14 @@ bool reports_results(const GridPoint& place, const GridPoint& sizes) noexcept {
 }
 
 TransferFrame frame_of(const ResultTransfer& step) {
-  return {step.table, step.assignment, step.settings.cp.layout};
+  return {step.table, step.assignment, step.settings};
 }
 
-// All members of a group have the same rows of a kind that is not cut; the first member sends them.
-bool sends_field(FieldKind kind, CpRank member) noexcept {
-  return rule_of(kind).is_cut() || member == CpRank{0};
+// Returns whether a CP member sends its results of this kind. If the kind is not cut, or samples are whole,
+// all members of a group have the same rows, so only the first member sends them.
+bool sends_field(const TransferFrame& frame, FieldKind kind, CpRank member) noexcept {
+  const bool is_cut = rule_of(kind).is_cut() && frame.settings.delivery == Delivery::packed;
+  return is_cut || member == CpRank{0};
 }
 
 const Column* find(const MicroBatchResults& results, const std::string& name) {
@@ -35,20 +37,22 @@ const Column* find(const MicroBatchResults& results, const std::string& name) {
   return found == results.fields.end() ? nullptr : &*found;
 }
 
-// Rows of a micro-batch's tensors, filler and padding counted, as lay_out makes them.
+// Returns the number of rows of a micro-batch's tensors as lay_out() makes them, including filler and
+// padding.
 std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) {
   if (plan.shape) return plan.shape->rows;
   const SequenceLayout sequences = sequences_of(plan, step.settings);
-  const std::int64_t filler = plan.padded_length > 0 ? plan.padded_length : sequences.alignment;
-  return (plan.aligned_tokens == 0 ? filler : plan.aligned_tokens) / sequences.cp.size;
+  const std::int64_t filler = sequences.padded_length > 0 ? sequences.padded_length : sequences.alignment;
+  const std::int64_t rows = rows_of(plan, step.settings);
+  return (rows == 0 ? filler : rows) / sequences.cp.size;
 }
 
-std::int64_t num_samples(const MicroBatchPlan& plan) {
+std::int64_t num_samples(const MicroBatchPlan& plan, const PlanSettings& settings) {
   if (plan.shape) return plan.shape->sequences;
-  return std::ssize(plan.entries) + (plan.aligned_tokens == 0 ? 1 : 0);
+  return std::ssize(plan.entries) + (rows_of(plan, settings) == 0 ? 1 : 0);
 }
 
-// Response tokens that a member of its group predicts in a micro-batch with shared prefixes.
+// Returns the number of response tokens that a group member predicts in a micro-batch with shared prefixes.
 std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& frame, CpRank rank) {
   std::int64_t predictions = 0;
   for (const EntryId entry : plan.entries) {
@@ -62,10 +66,11 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
   return predictions;
 }
 
-// Rows of a column of this kind, or the samples that it has rows of.
+// Returns the number of rows that a result of this kind must have in a micro-batch. If the kind is counted,
+// returns the number of samples instead.
 std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
                          DataPlace place) {
-  if (!rule_of(kind).is_cut()) return num_samples(plan);
+  if (!rule_of(kind).is_cut()) return num_samples(plan, step.settings);
   if (rule_of(kind).is_per_response_token() && step.assignment.shared())
     return num_predictions(plan, frame_of(step), plan.context.rank_of(place));
   return local_rows(plan, step);
@@ -108,7 +113,8 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
   }
 }
 
-// Every place has a micro-batch of a step, if an empty one.
+// Returns the fields of the results. Precondition: `results` is not empty; every place has at least one
+// micro-batch per step, which may be empty.
 std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
   EVENKEEL_PRECONDITION(cheap, !results.empty());
   std::vector<FieldSpec> specs;
@@ -116,7 +122,7 @@ std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
   return specs;
 }
 
-/// What a rank has of a micro-batch's results, by field and then by micro-batch.
+/// Results of a rank, by field and then by micro-batch.
 using ResultColumns = std::vector<std::vector<const Column*>>;
 
 ResultColumns columns_of(std::span<const FieldSpec> fields, std::span<const MicroBatchResults> results) {
@@ -128,7 +134,8 @@ ResultColumns columns_of(std::span<const FieldSpec> fields, std::span<const Micr
   return columns;
 }
 
-// Calls visit(entry) for each sample whose own rows a place sends, in an order that all ranks know.
+// Calls visit(entry) for each sample whose counted rows a place sends, in an order that all ranks can
+// compute.
 template <typename Visit>
 void for_each_sent(const Mesh& mesh, const ResultTransfer& step, const GroupsOfPlaces& groups,
                    const GridPoint& place, Visit visit) {
@@ -139,7 +146,7 @@ void for_each_sent(const Mesh& mesh, const ResultTransfer& step, const GroupsOfP
   }
 }
 
-// The numbers of rows that this rank sends of its samples, field after field of each.
+// Returns, for each sample that this rank sends, one number of rows per counted field.
 std::vector<std::int64_t> own_row_counts(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const FieldSpec> fields,
                                          std::span<const MicroBatchResults> results) {
@@ -156,8 +163,8 @@ std::vector<std::int64_t> own_row_counts(const Mesh& mesh, const ResultTransfer&
   return counts;
 }
 
-// Collective: how many rows each sample has in results that are counted, which only who computed them knows.
-// Nothing is sent where none is.
+// Collective: returns the number of rows of each sample in each counted result. Only the ranks that computed
+// a result know these numbers. Communicates only if any result is counted.
 std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransfer& step,
                                             std::span<const FieldSpec> fields,
                                             std::span<const MicroBatchResults> results, GuardedWork& work) {
@@ -185,7 +192,7 @@ std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransf
   return counts;
 }
 
-// This rank's samples in the order in which it brought them, with a zero column a field.
+// Returns this rank's samples in their original order, with a column of zeros per field.
 RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<const FieldSpec> fields,
                           std::span<const RowCounts> row_counts) {
   std::vector<EntryId> owned;
@@ -218,13 +225,13 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
   const ResultColumns columns = columns_of(fields, results);
   std::vector<std::size_t> sent;
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    // Rows without bytes may be any number: nobody can count them.
+    // Skips rows of zero bytes: there is nothing to send, and their number was not checked.
     if (fields[f].row_bytes() > 0) sent.push_back(f);
   }
   for (std::size_t owner = 0; owner < sends.size(); ++owner) {
     for (const EntryId entry : transfers.from_owner[owner]) {
       for (const std::size_t f : sent) {
-        if (sends_field(fields[f].kind, side.rank_of(entry)))
+        if (sends_field(frame, fields[f].kind, side.rank_of(entry)))
           side.add_sample(entry, columns[f], fields[f].kind, sends[owner]);
       }
     }
@@ -232,11 +239,12 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, co
   return sends;
 }
 
-void add_incoming(const RaggedSide& side, const RaggedBatch& mine, std::span<const FieldSpec> fields,
-                  std::span<const EntryId> entries, CpRank member, BlockList& blocks) {
+void add_incoming(const TransferFrame& frame, const RaggedSide& side, const RaggedBatch& mine,
+                  std::span<const FieldSpec> fields, std::span<const EntryId> entries, CpRank member,
+                  BlockList& blocks) {
   for (const EntryId entry : entries) {
     for (const FieldSpec& field : fields) {
-      if (sends_field(field.kind, member)) side.add_sample(entry, member, mine.at(field.name), blocks);
+      if (sends_field(frame, field.kind, member)) side.add_sample(entry, member, mine.at(field.name), blocks);
     }
   }
 }
@@ -251,7 +259,7 @@ std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, co
     const GridPoint place = grid.point_of(WorldRank{rank});
     if (!reports_results(place, grid.sizes())) continue;
     for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
-      add_incoming(side, mine, fields, transfers.to_group[group], member,
+      add_incoming(frame, side, mine, fields, transfers.to_group[group], member,
                    receives[static_cast<std::size_t>(rank)]);
   }
   return receives;

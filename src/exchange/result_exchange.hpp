@@ -17,32 +17,32 @@
 
 namespace evenkeel {
 
-/// A step's results on their way back: all of it replicated except `micro_batches`, which are of this rank's
-/// DP rank.
+/// A step's results, to be returned to the owners. All members are replicated except `micro_batches`, which
+/// belong to this rank's DP rank.
 struct ResultTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
   std::span<const MicroBatchPlan> micro_batches;
-  const PlanSettings& settings;  ///< by which it was planned
+  const PlanSettings& settings;  ///< settings of the plan
 };
 
-/// Collective over mesh.world(): each sample's results go back to its owner; CP chunks are merged,
-/// sequences unpacked, and the orders of micro-batches and DP ranks undone. Returns this rank's samples in
-/// the order in which it brought them, with one field a result, bit for bit. Rows that nothing computes stay
-/// zero: a response token that starts its sequence.
+/// Collective over mesh.world(): returns the results of each sample to its owner. Merges CP chunks, unpacks
+/// sequences, and undoes the orders of micro-batches and DP ranks. Returns this rank's samples in the order
+/// in which it supplied them, with one field per result. Values are copied bit by bit. The row of a response
+/// token that starts its sequence is never computed and remains zero.
 ///
-/// `results` has one entry a micro-batch on ranks that report, and is ignored on others. Every rank throws
-/// InputError when a reporting rank lacks a field in one micro-batch, has wrong rows, or has other fields
-/// than another rank; when ranks have other steps in mind, which `call` tells; and the `error` that a rank
-/// brings instead of a step, or LimitError when it runs out of memory. Only MpiError may come from one rank
-/// alone.
+/// `results` has one entry per micro-batch on ranks that report, and is ignored on other ranks. Every rank
+/// throws InputError if a reporting rank lacks a field in a micro-batch, has a wrong number of rows, or has
+/// other fields than another rank; InputError if the ranks' `call` differs, which means that they return
+/// different steps; the `error` that a rank passes instead of a step; and LimitError if a rank runs out of
+/// memory. Only MpiError may be thrown by one rank alone.
 [[nodiscard]] RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const MicroBatchResults> results,
                                          const TransportSettings& options, CallKey call = {},
                                          const std::optional<ErrorReport>& error = {});
 
-/// Collective over `comm`: all ranks' samples on rank `root`, ordered by sample id; an empty batch elsewhere.
-/// For tests and small outputs: `root` holds everything.
+/// Collective over `comm`: returns all ranks' samples on rank `root`, ordered by sample id, and an empty
+/// batch on other ranks. Meant for tests and small outputs, since `root` holds everything.
 [[nodiscard]] RaggedBatch gather_samples(const Communicator& comm, const RaggedBatch& mine, int root,
                                          const TransportSettings& options);
 

@@ -17,7 +17,7 @@ std::uint64_t mix(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-// Samples may bring position ids of their own, of any form.
+// Derives positions from the layout, since the form of samples' own position ids is unknown.
 std::vector<std::int64_t> positions_of(const PackedMicroBatch& micro_batch) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(micro_batch.layout.local_rows()));
   if (micro_batch.shared) {
@@ -42,7 +42,7 @@ std::vector<std::int64_t> token_hashes(const PackedMicroBatch& micro_batch) {
   return hashes;
 }
 
-// One a response token: of the token itself, wherever the row that predicts it stands.
+// Returns one hash per label: the hash of the token that its row predicts, at the position after the row.
 std::vector<std::int64_t> response_hashes(const PackedMicroBatch& micro_batch) {
   const auto labels = micro_batch.find(labels_field)->values<std::int64_t>();
   const std::vector<std::int64_t> positions = positions_of(micro_batch);
@@ -86,9 +86,9 @@ StepResults hash_tokens(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const PackedMicroBatch& micro_batch = step.micro_batches[m].tensors;
-    // Pipeline stages without labels have no results to report.
+    // Pipeline stages without labels do not have results to report.
     if (micro_batch.find(input_ids_field) == nullptr || micro_batch.find(labels_field) == nullptr) continue;
-    // A row that several samples share belongs to none of them.
+    // A row shared by several samples does not belong to any one of them.
     if (!micro_batch.shared)
       results.put<std::int64_t>(m, "token_hash", FieldKind::token, token_hashes(micro_batch));
     results.put<std::int64_t>(m, "response_hash", FieldKind::response_token, response_hashes(micro_batch));

@@ -9,20 +9,20 @@
 
 namespace evenkeel {
 
-/// A number that depends on a token, on whose it is and on where it stands: what the demonstration consumer
-/// computes in place of a model, so that a token which was lost, swapped or misplaced on its way shows in the
-/// results. The 64-bit finalizer of SplitMix64 (Steele, Lea and Flood, 2014) over the three, chained. Never
-/// negative.
+/// Returns a hash of a token, its sample and its position. The demonstration consumer computes it in place of
+/// a model, so that a token that was lost, swapped or misplaced on its way is visible in the results. Chains
+/// the 64-bit finalizer of SplitMix64 (Steele, Lea and Flood, 2014) over the three. Never negative.
 [[nodiscard]] std::int64_t token_hash(std::int64_t token, SampleId sample, std::int64_t position) noexcept;
 
-/// The demonstration consumer: `token_hash` (int64, one a token; not where prefixes are shared),
-/// `response_hash` (int64, one a response token, from its label) and `sample_hash` (int64, one a sample: the
-/// hash of its length) for every micro-batch of a step. Local. Nothing on ranks that were handed no tokens.
+/// Runs the demonstration consumer. For every micro-batch of a step, it computes `token_hash` (int64, one per
+/// token; not with shared prefixes), `response_hash` (int64, one per response token, from its label) and
+/// `sample_hash` (int64, one per sample: the hash of its length). Local. Ranks without tokens or labels do
+/// not have results.
 [[nodiscard]] StepResults hash_tokens(const Step& step);
 
-/// Writes results that were gathered, in their order, as DIR/step-000000.safetensors: `sample_index` [n] (the
-/// sample's line in the source), `offsets` [n + 1] (int64 prefix sums of lengths) and one tensor a field.
-/// Throws IoError.
+/// Writes gathered results, in their order, as DIR/step-000000.safetensors: `sample_index` [n] (the sample's
+/// line in the source), `offsets` [n + 1] (int64 prefix sums of lengths) and one tensor per field. Throws
+/// IoError.
 void write_results(const std::filesystem::path& dir, std::int64_t step, const RaggedBatch& results);
 
 }  // namespace evenkeel

@@ -30,7 +30,8 @@
 namespace evenkeel {
 namespace {
 
-/// Both would lock it, and each takes the other for another run.
+/// Rejects a state folder that is also an output folder, since both would lock it and each would mistake the
+/// other for another run.
 void require_own_state_folder(const JobSettings& options) {
   const auto place_of = [](const std::filesystem::path& folder) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)) / "";
@@ -50,25 +51,40 @@ bool awaits_samples(const Config& config) {
   return config.sources.empty() && config.source.kind == SourceKind::stream;
 }
 
-// There is no trainer here but the demonstration consumer.
+// Rejects versions published by a trainer, since this program only has a demonstration consumer.
 void require_versions_of_steps(const Config& config) {
   if (!awaits_samples(config) || !config.stream.versions_by_trainer) return;
   throw ConfigError("stream.version", "is trainer, and evenkeel run has no trainer that publishes versions",
                     "Set stream.version: step");
 }
 
-// A field that no pass is sent would be read for nothing, and missed.
+// Rejects a field that is only for passes under profiles that this run does not use, since it would be read
+// but not sent to any rank.
 void require_fields_are_sent(const Config& config, std::span<const std::string> passes) {
   for (const auto& [name, settings] : config.fields) {
     const std::vector<std::string>& profiles = settings.profiles;
     if (profiles.empty() || std::ranges::find_first_of(passes, profiles) != passes.end()) continue;
     throw ConfigError("fields." + name + ".profiles",
-                      "names none of this run's profiles, so no rank would get the field",
+                      "does not name any of this run's profiles, so no rank would get the field",
                       "Name one with --profiles, or set it to all");
   }
 }
 
-// Several passes write to a folder each, named like the profile.
+// Rejects a dump of whole samples, since the files of a CP group are read again as parts of its samples.
+void require_parts_are_dumped(const JobSettings& options, const Config& config,
+                              std::span<const std::string> passes) {
+  if (options.dump.empty() || (config.mesh.cp == 1 && !config.mesh.flexible_cp)) return;
+  for (const std::string& pass : passes) {
+    if (config.profile(pass).pack.deliver == Delivery::packed) continue;
+    throw ConfigError("--dump",
+                      "writes one part of each sample per context-parallel rank, and pack.deliver: samples "
+                      "gives every rank the whole samples",
+                      "Set pack.deliver: packed, or leave --dump out");
+  }
+}
+
+// Returns the profiles of the passes over a step, or one empty name for the job's own settings. Throws
+// ConfigError for equal names, since each of several passes writes to a folder named after its profile.
 std::vector<std::string> named_passes(const JobSettings& options, const Config& config) {
   if (options.profiles.empty()) return {""};
   std::set<std::string> seen;
@@ -87,6 +103,7 @@ std::vector<std::string> named_passes(const JobSettings& options, const Config& 
 std::vector<std::string> passes_of(const JobSettings& options, const Config& config) {
   std::vector<std::string> passes = named_passes(options, config);
   require_fields_are_sent(config, passes);
+  require_parts_are_dumped(options, config, passes);
   require_versions_of_steps(config);
   return passes;
 }
@@ -97,13 +114,13 @@ void make_folder(const std::filesystem::path& folder) {
   if (failure) throw IoError(folder.string(), "cannot be made: " + failure.message());
 }
 
-/// Of sources without a path there is one kind that this program reads.
+/// Returns a source's name for the report. Only the synthetic kind has neither a path nor a name.
 std::string source_name(const StreamSource& source) {
   if (!source.name.empty()) return source.name;
   return source.path.empty() ? "synthetic" : source.path;
 }
 
-// Ranks scan a file together.
+// Opens the sources. Collective, since ranks scan a file together.
 std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& world, const Config& config,
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
@@ -143,11 +160,11 @@ void Watch::ends() {
   });
 }
 
-// Every rank parses rank 0's text, so that there is no second list of keys to keep.
+// Every rank parses rank 0's text, since sending values would need a second list of keys.
 Config read_config(const boost::mpi::communicator& comm, const JobSettings& options) {
   const Phase phase("read the configuration");
   GuardedWork work;
-  std::vector<std::string> texts;  // overrides, then the file
+  std::vector<std::string> texts;  // the overrides, then the file
   work([&] {
     if (comm.rank() != 0) return;
     require_own_state_folder(options);
@@ -157,7 +174,7 @@ Config read_config(const boost::mpi::communicator& comm, const JobSettings& opti
   broadcast_value(Communicator(comm), texts, 0, work);
   Config config;
   work.on_replicated_data([&] {
-    if (texts.empty()) return;  // rank 0's work has failed, which will tell
+    if (texts.empty()) return;  // rank 0 has failed and will report the reason
     const std::span overrides(texts.data(), texts.size() - 1);
     config = load_config(ConfigText{texts.back(), options.config.string()}, overrides);
   });
@@ -172,20 +189,20 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
       config_(config),
       profiles_(passes_of(options, config_)),
       state_(world, options.state, config_, options.overwrite),
-      // What has changed is told below, with the sources.
+      // Changed settings are reported below, together with changed sources.
       service_(world, config_, state_.begin(), ChangedJob::accepted),
       stream_(open_observed(world, config_, profiles_, observer)) {
   if (state_.is_kept()) describe();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
-  // Before anything is written that this job alone may go on with.
+  // The state is written first, since only a job with this state may continue the output folders.
   if (!state_.is_resumed())
     state_.write(
         this->world(), 0, [this] { return state(); }, true);
   folders_.emplace(this->world(), output_request());
 }
 
-// Its thread may wait for samples that never come.
+// The stream's thread may be waiting for samples that will never arrive.
 Job::~Job() {
   if (stream_) stream_->stop_waiting();
 }
@@ -233,17 +250,17 @@ void Job::run() {
   if (folders_->have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t begin = state_.begin().next_step;
-  if (first()) tell_beginning();
-  if (first()) warn_of_what_is_read_otherwise();
+  if (first()) notify_begin();
+  if (first()) warn_about_input();
   start_watching();
   start_making_steps();
   const auto now = [this] { return state(); };
-  std::int64_t reached = begin;  // the first step that was not handed out
+  std::int64_t reached = begin;  // first step that was not delivered
   while (std::optional<Step> step = next()) {
     if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
-    if (awaits_samples(config_) && (options_.tells_passes || folders_->have(RunOutput::report)))
+    if (awaits_samples(config_) && (options_.reports_passes || folders_->have(RunOutput::report)))
       report_.arrivals = stream_->arrived();
     const std::int64_t tokens = run_passes(std::move(*step));
     if (state_.write(world(), reached, now)) free_samples_before(reached);
@@ -266,7 +283,7 @@ void Job::run() {
   });
 }
 
-void Job::tell_beginning() const {
+void Job::notify_begin() const {
   const std::int64_t begin = state_.begin().next_step;
   const bool is_open = steps_ == SampleStream::all_steps;
   const std::optional<std::int64_t> steps = is_open ? std::nullopt : std::optional(std::max(begin, steps_));
@@ -278,24 +295,25 @@ void Job::free_samples_before(std::int64_t step) {
   if (awaits_samples(config_)) stream_->trained(step);
 }
 
-// A trainer may add a field to a later pass; this job adds none.
+// Throws ConfigError if samples lack a field of the settings. A trainer might add a field to a later pass,
+// but this job does not.
 void Job::require_fields_of_settings(const Step& step) const {
   const std::span<const CarriedField> brought = step.record->samples->fields;
   fail_together(world(), try_on_replicated_data([&] {
                   for (const auto& [name, settings] : config_.fields) {
                     if (std::ranges::find(brought, name, &CarriedField::name) != brought.end()) continue;
                     throw ConfigError("fields." + name, "is a field that no sample has",
-                                      "evenkeel inspect lists those of a source");
+                                      "evenkeel inspect lists the fields of a source");
                   }
                 }));
 }
 
-void Job::warn_of_what_is_read_otherwise() const {
+void Job::warn_about_input() const {
   for (const StreamSource& source : stream_->sources()) {
     const std::string name = printable(source_name(source));
     if (!source.left_out.empty()) observer_.warns(name + ": left out: " + printable(source.left_out));
     if (!source.undecided.empty())
-      observer_.warns(name + ": one row a token, as all prompts are empty: " + printable(source.undecided));
+      observer_.warns(name + ": one row per token, as all prompts are empty: " + printable(source.undecided));
     if (const std::string filtered = filter_in_words(source.counts); !filtered.empty())
       observer_.warns(name + ": " + filtered);
   }
@@ -349,14 +367,14 @@ void Job::finish_pass(const Step& step) {
     });
     folders_->wrote(RunOutput::dump, std::ssize(step.micro_batches));
   }
-  if (folders_->have(RunOutput::results)) bring_results_home(step);
+  if (folders_->have(RunOutput::results)) collect_results(step);
   const FiguresDetail detail =
       folders_->have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
   const Phase phase("gather figures", step.index);
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
   if (figures) figures->arrivals = report_.arrivals;
   watch_->finished(step, figures);
-  if (options_.tells_passes) {
+  if (options_.reports_passes) {
     together(world(), [&] {
       if (figures) observer_.passed(*figures);
     });
@@ -365,7 +383,7 @@ void Job::finish_pass(const Step& step) {
   if (figures) report_.add(*std::move(figures));
 }
 
-// Warns once about each kind, since a job may have many.
+// Warns only once per kind, since a job may have many such steps.
 void Job::warn_of_loss(const StepFigures& figures) {
   const bool trains_nothing = figures.loss_tokens == 0;
   bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;
@@ -379,7 +397,7 @@ void Job::warn_of_loss(const StepFigures& figures) {
                                        " no token that carries loss" + advice);
 }
 
-void Job::bring_results_home(const Step& step) {
+void Job::collect_results(const Step& step) {
   const Phase phase("bring results home", step.index);
   const RaggedBatch all = service_.collect_on(step, hash_tokens(step), 0);
   together(world(), [&] {
@@ -391,7 +409,7 @@ void Job::bring_results_home(const Step& step) {
   });
 }
 
-// Several passes over a step write to a folder each.
+// Returns the folder for a step's output. With several passes, each has its own folder.
 std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
   const std::filesystem::path& folder = folders_->path_of(output);
   return profiles_.size() > 1 ? folder / step.profile : folder;

@@ -20,19 +20,21 @@
 
 namespace evenkeel {
 
-/// What is written about a run while it runs. Nothing is gathered or written that was not asked for.
+/// Writes metrics and a trace of a run while it runs. Gathers and writes only what was requested.
 class Watch {
  public:
-  /// Paths are empty where nothing is to be written; equal on all ranks. Collective: opens the files, on rank
-  /// 0, and aligns clocks for a trace. Throws on every rank.
+  /// Files to write, equal on all ranks; the path of a file that is not written is empty. The constructor is
+  /// collective: it opens the files on rank 0, and aligns clocks for a trace. It throws the same error on
+  /// every rank.
   struct Files {
     std::filesystem::path metrics;  ///< metrics.jsonl
-    std::int64_t first_step = 0;    ///< that this run makes: metrics of earlier ones stay
+    std::int64_t first_step = 0;    ///< first step of this run; metrics of earlier runs are kept
     std::filesystem::path trace;    ///< trace.json
   };
   Watch(const Mesh& mesh, const Files& files);
 
-  /// The trainer asks for a pass, and gets it, made ahead or while it waited. Local.
+  /// Record that the trainer asks for a pass and that it gets the pass, which was made ahead or while it
+  /// waited. Local.
   void asks() { times_.asked = std::chrono::steady_clock::now(); }
   void gets(bool made_ahead) {
     times_.handed = std::chrono::steady_clock::now();
@@ -52,29 +54,29 @@ class Watch {
   TrainerTimes times_;
 };
 
-/// What a job is to do. Equal on all ranks.
+/// Settings of a job. Equal on all ranks.
 struct JobSettings {
-  std::filesystem::path config;        ///< read once, by rank 0: it may be a pipe
+  std::filesystem::path config;        ///< read once, by rank 0, since it may be a pipe
   std::vector<std::string> overrides;  ///< KEY=VALUE each
-  std::filesystem::path dump;          ///< folders to write to; empty: not written
+  std::filesystem::path dump;          ///< folders to write to; empty for outputs that are not written
   std::filesystem::path report;
   std::filesystem::path results;
   std::filesystem::path trace;
-  bool overwrite = false;  ///< remove an earlier run's files from them
+  bool overwrite = false;  ///< whether to remove an earlier run's files from them
   std::vector<std::string>
-      profiles;                ///< passes over each step, in order; none: one, by the job's own settings
-  std::int64_t max_steps = 0;  ///< the step to stop before, wherever the run begins; 0: none
+      profiles;  ///< profiles of the passes over each step; empty for one pass with the job's own settings
+  std::int64_t max_steps = 0;  ///< step to stop before, regardless of where the run begins; 0 for no limit
   StateSettings state;
-  std::string version;        ///< of the program, for the folders' markers
-  bool tells_passes = false;  ///< the observer hears of each pass
+  std::string version;          ///< version of the program, for the markers of folders
+  bool reports_passes = false;  ///< whether to call JobObserver::passed
 };
 
-/// Collective over `comm`: the configuration, which its first rank reads, once: it may be a pipe, which no
-/// other rank could read, and nobody twice. The others get the result, so that all have the same even where
-/// they see other files. Throws as load_config() does, and ConfigError for folders that cannot go together.
+/// Reads the configuration on the first rank of `comm` and broadcasts it. The file is read once, since it may
+/// be a pipe, and all ranks get the same configuration even if they see different files. Collective over
+/// `comm`. Throws the errors of load_config(), and ConfigError for folders that cannot be combined.
 [[nodiscard]] Config read_config(const boost::mpi::communicator& comm, const JobSettings& options);
 
-/// What rank 0's program hears of a job while it runs. Does nothing by itself.
+/// Callbacks that tell rank 0's program about the progress of a job. The defaults do nothing.
 class JobObserver {
  public:
   JobObserver() = default;
@@ -83,12 +85,13 @@ class JobObserver {
   virtual ~JobObserver() = default;
 
   virtual void begins_to_read(const std::filesystem::path& /*source*/) {}
-  /// Steps of `from` to `steps` - 1 are to be made, of so many samples; neither is known of a stream that
-  /// samples arrive in, unless steps are limited.
+  /// Called before steps `from` to `steps` - 1 are made from this number of samples. If samples arrive in a
+  /// stream, `samples` is nullopt, and so is `steps` unless the number of steps is limited.
   virtual void begins(std::optional<std::int64_t> /*samples*/, std::int64_t /*from*/,
                       std::optional<std::int64_t> /*steps*/) {}
   virtual void warns(const std::string& /*text*/) {}
-  /// A pass over a step is over; where the settings ask for it. May throw, which ends the job on every rank.
+  /// Called after each pass over a step, if JobSettings::reports_passes is set. May throw, which ends the job
+  /// on every rank.
   virtual void passed(const StepFigures& /*figures*/) {}
   virtual void finished_step(std::int64_t /*tokens*/) {}
   virtual void finished_steps() {}
@@ -96,17 +99,17 @@ class JobObserver {
   virtual void ends_with(const RunReport& /*report*/) {}
 };
 
-/// One run of the main job: samples in, balanced, packed micro-batches on every rank, a demonstration
-/// consumer that hashes tokens, and files of what was handed out. Collective; what goes wrong anywhere is
-/// thrown on every rank.
+/// One run of a job: reads samples, makes balanced, packed micro-batches on every rank, passes them to a
+/// demonstration consumer that hashes tokens, and writes the requested files. Collective; an error on any
+/// rank is thrown on every rank.
 class Job {
  public:
-  /// Collective over `world`. `options` and `observer` must outlive the job. Throws as DataService,
-  /// OutputFolders and open_source do.
+  /// Collective over `world`. `options` and `observer` must outlive the job. Throws the errors of
+  /// DataService, OutputFolders and open_source().
   Job(const boost::mpi::communicator& world, const Config& config, const JobSettings& options,
       JobObserver& observer);
 
-  /// Waits for no more samples.
+  /// Makes the stream stop waiting for samples, which may never come, so that its thread can end.
   ~Job();
 
   void run();
@@ -114,25 +117,28 @@ class Job {
  private:
   [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
   [[nodiscard]] bool first() const { return world().rank() == 0; }
-  void tell_beginning() const;
-  /// What the user may have meant in another way.
-  void warn_of_what_is_read_otherwise() const;
+  void notify_begin() const;
+  /// Warns about fields that are ignored or whose kind is a guess, about samples that the filter changes, and
+  /// about accepted changes of the job.
+  void warn_about_input() const;
   void warn_of_loss(const StepFigures& figures);
-  /// Collective. A name under `fields` that no sample brings would change nothing, unseen.
+  /// Collective. Throws ConfigError for a name under `fields` that no sample has, since it would silently
+  /// have no effect.
   void require_fields_of_settings(const Step& step) const;
   [[nodiscard]] OutputRequest output_request() const;
-  /// Collective, where a state is kept: the job as it is now, which must be that of the state.
+  /// Collective; called only if a state is kept. Sets `described_` and `changes_`. Throws the errors of
+  /// JobState::accept().
   void describe();
   [[nodiscard]] ServiceState state() const;
   void start_watching();
   void start_making_steps();
   [[nodiscard]] std::optional<Step> next();
-  /// Collective: whoever keeps samples for the job may forget those of steps before this one.
+  /// Collective. Permits the buffer of a stream to forget the samples of steps before this one.
   void free_samples_before(std::int64_t step);
-  /// Returns the step's true tokens.
+  /// Runs all passes over a step and returns its true tokens.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);
-  void bring_results_home(const Step& step);
+  void collect_results(const Step& step);
   [[nodiscard]] std::filesystem::path folder_of(RunOutput output, const Step& step) const;
   void write_report();
 
@@ -143,15 +149,15 @@ class Job {
   JobState state_;
   DataService service_;
   std::unique_ptr<SampleStream> stream_;
-  ServiceState described_;  // the job as its configuration and sources make it, before its first step here
-  std::vector<std::string> changes_;  // since the state it goes on from
+  ServiceState described_;            // configuration and sources of this job, before this run's first step
+  std::vector<std::string> changes_;  // changes since the state from which it resumes
   std::optional<OutputFolders> folders_;
   std::int64_t steps_ = 0;
   RunReport report_;
   bool warned_of_steps_ = false;
   bool warned_of_samples_ = false;
   std::optional<Watch> watch_;
-  std::optional<Steps> ahead_;  // last: its thread reads from the source
+  std::optional<Steps> ahead_;  // destroyed first, since its thread reads from the source
 };
 
 }  // namespace evenkeel

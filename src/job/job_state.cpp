@@ -19,7 +19,7 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
   if (world.rank() == 0 && is_kept()) {
     work([&] {
       folder_.emplace(settings_.folder, new_identity(0));
-      text = read_or_refuse(overwrite);
+      text = read_unless_other_job(overwrite);
     });
   }
   if (world.rank() == 0) {
@@ -33,15 +33,16 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
   broadcast_bytes(world, text, 0, work);
   work([&] {
     begin_ = parse_state(text, "the state of the job");
-    // Before its first step a job may still become another one.
+    // Until a job has made a step, its settings may still change.
     if (begin_.next_step == 0) begin_.settings = list_settings(config);
     is_resumed_ = begin_.next_step > 0;
   });
   work.agree(world);
 }
 
-// A state before the first step is of a job that has left nothing else behind.
-std::string JobState::read_or_refuse(bool overwrite) {
+// Returns the text of the state to resume from; empty for a new job. A state before the first step may be
+// replaced, since its job has left nothing else behind.
+std::string JobState::read_unless_other_job(bool overwrite) {
   const std::optional<ServiceState> found = settings_.resume || !overwrite ? folder_->read() : std::nullopt;
   if (!found) return {};
   if (settings_.resume) return to_text(*found);
@@ -51,7 +52,7 @@ std::string JobState::read_or_refuse(bool overwrite) {
 }
 
 std::vector<std::string> JobState::accept(const ServiceState& now) const {
-  // A job that begins has looked at no sources yet.
+  // The state of a new job has no sources to compare with.
   if (!is_resumed_) return {};
   if (settings_.changed == ChangedJob::refused)
     require_same_job(begin_, now, (settings_.folder / StateFolder::file_name).string());

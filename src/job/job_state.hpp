@@ -14,46 +14,48 @@
 
 namespace evenkeel {
 
-/// Where a job's state is kept, and whether it goes on from it. Equal on all ranks.
+/// The folder of a job's state, and whether to resume from it. Equal on all ranks.
 struct StateSettings {
-  std::filesystem::path folder;  ///< empty: no state is kept
+  std::filesystem::path folder;  ///< empty if no state is kept
   std::int64_t every = 1;        ///< steps between two states
-  bool resume = false;           ///< go on from the state that is there; begin where there is none
+  bool resume = false;           ///< whether to resume from the state in the folder, if there is one
   ChangedJob changed = ChangedJob::refused;
 };
 
-/// A job's state over all of its ranks: rank 0 has the folder, all have the state that the job begins with.
+/// A job's state over all of its ranks. Rank 0 owns the folder; all ranks have the state from which the job
+/// begins.
 class JobState {
  public:
-  /// Collective. Reads the state to resume from, or makes one of a job that begins, with a new name. Throws
-  /// the same error on every rank: as StateFolder does, and IoError for a folder with a state of a job that
-  /// has made steps, when it is not to be resumed nor, by `overwrite`, to be given up.
+  /// Collective. Reads the state to resume from, or makes the state of a new job, with a new name. Throws the
+  /// same error on every rank: the errors of StateFolder, and IoError if the folder contains the state of a
+  /// job that has made steps and neither resuming nor `overwrite` is requested.
   JobState(const boost::mpi::communicator& world, const StateSettings& settings, const Config& config,
            bool overwrite);
 
   [[nodiscard]] bool is_kept() const noexcept { return !settings_.folder.empty(); }
-  /// Whether there was a state to go on from.
+  /// Returns whether the job resumes from a state with at least one step.
   [[nodiscard]] bool is_resumed() const noexcept { return is_resumed_; }
-  /// Where the job begins.
+  /// Returns the state from which the job begins.
   [[nodiscard]] const ServiceState& begin() const noexcept { return begin_; }
 
-  /// Throws as require_same_job() does unless `now` is of the same job, or changes are accepted: then it
-  /// returns them. Local, on replicated data.
+  /// Compares the job with the state from which it resumes. Returns the differences; empty for a new job.
+  /// Throws the errors of require_same_job() unless changes are accepted. Local, on replicated data.
   [[nodiscard]] std::vector<std::string> accept(const ServiceState& now) const;
-  /// Collective: writes the state before `next_step`, of which `now` tells the rest, under the job's name,
-  /// where that is due, which it always is when `always`. `now` is called on rank 0 alone, and only then.
-  /// Returns whether nothing before `next_step` is needed any more: the state is written, or none is kept.
+  /// Collective. Writes the state before `next_step`, under the job's name, if it is due or if `always`.
+  /// `now` returns the state, in which this function replaces the number of the next step and the job's name;
+  /// it is called only on rank 0, and only if the state is written. Returns whether samples before
+  /// `next_step` are no longer needed: the state was written, or no state is kept.
   bool write(const boost::mpi::communicator& world, std::int64_t next_step,
              const std::function<ServiceState()>& now, bool always = false);
 
  private:
-  [[nodiscard]] std::string read_or_refuse(bool overwrite);
+  [[nodiscard]] std::string read_unless_other_job(bool overwrite);
 
   StateSettings settings_;
-  std::optional<StateFolder> folder_;  // on rank 0, where a state is kept
+  std::optional<StateFolder> folder_;  // on rank 0, if a state is kept
   ServiceState begin_;
   bool is_resumed_ = false;
-  std::int64_t written_ = -1;  // the next step of the state written last
+  std::int64_t written_ = -1;  // next step of the last written state
 };
 
 }  // namespace evenkeel

@@ -18,7 +18,7 @@
 namespace evenkeel {
 namespace {
 
-// Reports with this rank travel as those of every rank.
+// Rank number of a report that every rank throws.
 constexpr int every_rank = -2;
 
 std::string what_was_thrown() {
@@ -43,15 +43,15 @@ ErrorReport describe_current_exception() {
   }
 }
 
-/// What travels of a report before its texts.
+/// Fixed-size part of a report, which is broadcast before its texts.
 struct ReportHeader {
   std::int64_t kind = 0;
   std::int64_t rank = -1;
-  std::array<std::int64_t, 3> sizes{};  // of where, message and hint
+  std::array<std::int64_t, 3> sizes{};  // sizes of where, message and hint
   std::int64_t samples = 0;
 };
 
-// `own` is the root's text; null elsewhere.
+// Broadcasts a text of `size` bytes. `own` is the root's text, and null on other ranks.
 std::string broadcast_text(const Communicator& comm, const std::string* own, std::int64_t size, int root) {
   std::string text = own == nullptr ? std::string(static_cast<std::size_t>(size), ' ') : *own;
   comm.broadcast(std::as_writable_bytes(std::span(text)), root);

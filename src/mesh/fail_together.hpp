@@ -10,38 +10,40 @@
 
 namespace evenkeel {
 
-/// Runs `work` and returns the report of its exception, or null. Local; throws nothing. Exceptions that are
-/// not Evenkeel's are reported by their text or type, std::bad_alloc as a LimitError "out of memory".
+/// Runs `work` and returns the report of its exception, or nullopt. Local; never throws. Exceptions that are
+/// not an Error are reported by their text or type, and std::bad_alloc as a LimitError "out of memory".
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_locally(Work&& work) noexcept;
 
-/// The same for work on replicated data. What Evenkeel throws there every rank throws, so that
-/// fail_together() names no rank.
+/// Does the same for work on replicated data. Every rank throws the same Error there, so fail_together() does
+/// not name a rank.
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept;
 
-/// The same for work in which ranks wait for each other. An MpiError that this rank has alone is thrown: the
-/// others are not where they would hear of it.
+/// Does the same for work in which ranks wait for each other. Rethrows an MpiError that occurs only on this
+/// rank, because the other ranks are not at an agreement where they could learn about it.
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_with_others(Work&& work);
 
-/// Collective over `comm`: when any rank brings a report, every rank throws it, the lowest such rank's, as
-/// the typed error of its kind. One small all-reduce when nobody does. Whatever may fail on one rank alone
-/// goes through this before the next collective call, so that no rank waits for one that has left.
+/// Collective over `comm`: if any rank passes a report, every rank throws the report of the lowest such rank
+/// as the typed error of its kind. Costs one small all-reduce if all ranks pass nullopt. Call this after any
+/// work that may fail on one rank alone, before the next collective call; otherwise, ranks would wait for a
+/// rank that has left.
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine);
 
-/// Whether the report is of an MpiError that no other rank has: what fail_together() throws names a rank.
+/// Returns whether the report describes an MpiError that occurred only on this rank. Errors from
+/// fail_together() name a rank.
 [[nodiscard]] inline bool is_alone(const ErrorReport& report) noexcept {
   return report.kind == ErrorKind::mpi && report.rank < 0;
 }
 
-/// Collective over `comm`, for ranks that have found out already that some rank failed, and which one: all
-/// throw what rank `first`, and maybe others, brings.
+/// Collective over `comm`, for ranks that already know that rank `first` failed: every rank throws the report
+/// of rank `first`, and ignores the reports of other ranks. Precondition: `mine` has a value on rank `first`.
 [[noreturn]] void fail_with_report_of(const Communicator& comm, int first,
                                       const std::optional<ErrorReport>& mine);
 
-/// Collective: runs local `work` on every rank, then fails together if it threw anywhere; else returns its
-/// result.
+/// Collective: runs local `work` on every rank. If it throws on any rank, all ranks fail together; otherwise
+/// returns its result.
 template <typename Work>
 std::invoke_result_t<Work> together(const Communicator& comm, Work&& work) {
   using Result = std::invoke_result_t<Work>;
@@ -54,46 +56,46 @@ std::invoke_result_t<Work> together(const Communicator& comm, Work&& work) {
   }
 }
 
-/// One rank's work between two agreements, part by part: once a part has thrown, those after it are left out,
-/// while the rank goes on taking part in what all ranks do, up to the next agreement.
+/// One rank's work between two agreements, in parts. After a part has thrown, later parts are skipped, but
+/// the rank keeps taking part in collective calls until the next agreement.
 class GuardedWork {
  public:
   GuardedWork() = default;
-  /// Beginning with an error from elsewhere, maybe.
+  /// Starts with an error that has already occurred, or without an error.
   explicit GuardedWork(const std::optional<ErrorReport>& error) noexcept { add(error); }
   GuardedWork(const GuardedWork&) = default;
   GuardedWork& operator=(const GuardedWork&) = delete;
   ~GuardedWork() = default;
 
-  /// A part on this rank's own data.
+  /// Runs a part on this rank's own data.
   template <typename Work>
   void operator()(Work&& work) noexcept {
     if (!failed()) error_ = try_locally(std::forward<Work>(work));
   }
-  /// A part on replicated data (see try_on_replicated_data).
+  /// Runs a part on replicated data (see try_on_replicated_data).
   template <typename Work>
   void on_replicated_data(Work&& work) noexcept {
     if (!failed()) error_ = try_on_replicated_data(std::forward<Work>(work));
   }
-  /// A part in which ranks wait for each other, so that it is never left out. The first error stays. Throws
-  /// an MpiError that this rank has alone.
+  /// Runs a part in which ranks wait for each other and which is therefore never skipped. Keeps the first
+  /// error. Throws an MpiError that occurs only on this rank.
   template <typename Work>
   void in_any_case(Work&& work) {
     std::optional<ErrorReport> error = try_with_others(std::forward<Work>(work));
     if (!error_) error_ = std::move(error);
   }
-  /// An error from elsewhere. The first one stays.
+  /// Adds an error that occurred elsewhere, unless there already is an error.
   void add(const std::optional<ErrorReport>& error) noexcept {
     if (!error_) error_ = error;
   }
 
-  /// Leaves out what follows, since the work of another rank has failed, which will tell.
-  void leave_out() noexcept { is_left_out_ = true; }
+  /// Skips all later parts because the work of another rank has failed, which will report its error.
+  void skip_remaining() noexcept { is_left_out_ = true; }
 
-  /// Whether what follows is left out.
+  /// Returns whether later parts are skipped.
   [[nodiscard]] bool failed() const noexcept { return is_left_out_ || error_.has_value(); }
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
-  /// Collective over `comm`: fail_together().
+  /// Throws the errors of fail_together(). Collective over `comm`.
   void agree(const Communicator& comm) const { fail_together(comm, error_); }
 
  private:
@@ -104,8 +106,8 @@ class GuardedWork {
 /// Prints that memory ran out in a collective call, and ends the process.
 [[noreturn]] void end_out_of_memory();
 
-/// Runs `work`, in which ranks wait for each other, and ends the process if an allocation outside of guarded
-/// work fails there: the other ranks would wait for this one. See "Out of memory" in docs/design.md.
+/// Runs `work`, in which ranks wait for each other. Ends the process if an allocation outside of guarded work
+/// fails there, since the other ranks would wait for this one. See "Out of memory" in docs/design.md.
 template <typename Work>
 std::invoke_result_t<Work> end_if_out_of_memory(Work&& work) {
   try {
@@ -115,9 +117,10 @@ std::invoke_result_t<Work> end_if_out_of_memory(Work&& work) {
   }
 }
 
-/// The report of the exception being handled. Precondition: called inside a catch block.
+/// Returns the report of the exception being handled. Precondition: called inside a catch block.
 [[nodiscard]] ErrorReport report_current_exception() noexcept;
-/// The same, as every rank's.
+/// Returns the report of the exception being handled; an Error is marked as thrown by every rank.
+/// Precondition: called inside a catch block.
 [[nodiscard]] ErrorReport report_current_exception_of_all() noexcept;
 
 template <typename Work>

@@ -28,7 +28,7 @@ OpenRequests::~OpenRequests() {
   const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   const PollPause pause;
   for (int all = 0;;) {
-    // An error is no reason to leave memory to MPI: it is asked again.
+    // Retries after an error, since the memory must not be released while MPI may still use it.
     if (MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE) ==
             MPI_SUCCESS &&
         all != 0)
@@ -48,7 +48,7 @@ bool OpenRequests::any() const noexcept {
 }
 
 void OpenRequests::wait_for_all() {
-  if (!any()) return;  // MPI may not even be there
+  if (!any()) return;  // If there are no open requests, MPI may not even be initialized.
   const Waiting waiting("MPI_Waitall");
   check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");

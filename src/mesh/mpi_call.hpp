@@ -10,15 +10,17 @@
 
 namespace evenkeel {
 
-/// Throws MpiError with the call's name and MPI's own text unless `code` is MPI_SUCCESS. Works only on
-/// communicators whose errors return (Mesh sees to that).
+/// Throws MpiError with the call's name and MPI's error text unless `code` is MPI_SUCCESS. Requires that
+/// communicators have the error handler MPI_ERRORS_RETURN, which all communicators of Mesh do.
 void check_mpi(int code, std::string_view call);
 
-/// Calls of MPI that have begun and are not over. Until then MPI reads and writes their memory whatever
-/// happens to this rank, so that memory must outlive this; and when an exception leaves the work in between,
-/// the destructor sees them to their end: it takes receives back as far as nothing has come for them, and
-/// waits for the rest. Others do their part, as they are in the same work and know of no error. Where they
-/// have ended, nobody writes any more, and one second is enough.
+/// MPI requests in flight. MPI reads or writes their memory until they complete, even if this rank fails, so
+/// the memory must outlive this object.
+///
+/// If requests are still in flight, for example because an exception was thrown, the destructor completes
+/// them: it cancels receives that have not been matched, and waits up to one second for the rest. Other ranks
+/// do their part, since they run the same exchange and do not know about the error. If they have ended, their
+/// messages can no longer arrive, so one second is enough.
 class OpenRequests {
  public:
   enum class Kind { receives, others };
@@ -28,17 +30,18 @@ class OpenRequests {
   OpenRequests& operator=(const OpenRequests&) = delete;
   ~OpenRequests();
 
-  /// Memory for so many, none of which has begun. Throws LimitError where MPI could not count them.
+  /// Allocates `count` inactive requests. Throws LimitError if MPI cannot count them.
   void resize(std::int64_t count);
   [[nodiscard]] std::size_t size() const noexcept { return requests_.size(); }
-  /// For the call that begins one. Precondition: index < size().
+  /// Returns the request for the call that starts it. Precondition: index < size().
   [[nodiscard]] MPI_Request* at(std::size_t index) noexcept { return &requests_[index]; }
 
-  /// Waits until all are over. Throws MpiError.
+  /// Waits until all requests are complete. Throws MpiError.
   void wait_for_all();
-  /// Waits for any one, and returns which; nothing when all are over. Throws MpiError.
+  /// Waits until any request is complete and returns its index; nullopt if all were already complete. Throws
+  /// MpiError.
   [[nodiscard]] std::optional<int> wait_for_any();
-  /// Whether all are over. Throws MpiError.
+  /// Returns whether all requests are complete. Throws MpiError.
   [[nodiscard]] bool are_over();
 
  private:

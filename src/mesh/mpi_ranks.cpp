@@ -19,7 +19,7 @@ int bytes_of_message(std::size_t bytes) {
   return narrow<int>(bytes, "bytes of a message");
 }
 
-/// A datatype of some bytes.
+/// Datatype of `bytes` contiguous bytes.
 class ValueType {
  public:
   explicit ValueType(std::size_t bytes) {
@@ -37,12 +37,12 @@ class ValueType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// A communicator for a call to MPI to fill in.
+/// Empty communicator, to be filled in by an MPI call.
 class NewCommunicator : public boost::mpi::communicator {
  public:
   NewCommunicator() { comm_ptr = boost::shared_ptr<MPI_Comm>(new MPI_Comm(MPI_COMM_NULL), free); }
 
-  /// Where MPI stores the communicator; it is freed with the last copy of this.
+  /// Returns the address where MPI stores the communicator, which is freed with the last copy of this object.
   [[nodiscard]] MPI_Comm* place() const noexcept { return comm_ptr.get(); }
 
  private:
@@ -54,7 +54,7 @@ class NewCommunicator : public boost::mpi::communicator {
   }
 };
 
-/// Collective: the communicator that `call` of MPI, named `name`, makes.
+/// Collective: returns the communicator that `call` of the MPI function `name` creates.
 template <typename Call>
 Communicator make(const char* name, Call&& call) {
   const NewCommunicator made;
@@ -79,7 +79,7 @@ void MpiRanks::all_gather(std::span<const std::byte> mine, std::span<std::byte> 
 }
 
 void MpiRanks::all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const {
-  // In values, since lists of more than 2^31 bytes are in order.
+  // Counts values instead of bytes, since lists may exceed 2^31 bytes.
   const ValueType value(lists.bytes_each);
   const int own = lists.sizes[static_cast<std::size_t>(rank())];
   const Waiting waiting("MPI_Allgatherv");

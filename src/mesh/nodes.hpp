@@ -6,8 +6,8 @@
 
 namespace evenkeel {
 
-/// The node of each rank of `comm`: the lowest rank that shares memory with it, so that equal numbers are one
-/// node. Collective; the same answer on every rank.
+/// Returns the node of each rank of `comm`. A node is identified by the lowest of its ranks, which share
+/// memory. Collective; equal on every rank.
 [[nodiscard]] std::vector<int> nodes_of_ranks(const Communicator& comm);
 
 }  // namespace evenkeel

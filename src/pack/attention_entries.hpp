@@ -15,8 +15,8 @@ class AttentionEntries {
  public:
   explicit AttentionEntries(const PackedLayout& segments) : segments_(segments) {}
 
-  /// One run of a segment: its rows as queries; as keys the true rows of the segments `before` it in its
-  /// samples, outermost first, and its own rows so far.
+  /// Adds one run of a segment. The rows of the run are the queries. The keys are the true rows of its
+  /// ancestors (`before`, outermost first), then the segment's own rows up to the end of the run.
   void add(std::int64_t segment, RowRange run, std::span<const std::int64_t> before) {
     std::int64_t keys_before = 0;
     for (const std::int64_t s : before) {
@@ -50,7 +50,7 @@ class AttentionEntries {
   PrefixAttentionPlan plan_;
 };
 
-/// The plan of one CP rank. before(segment) lists the segments in front of it, outermost first.
+/// Returns the plan of one CP rank. before(segment) lists the ancestors of a segment, outermost first.
 template <typename Before>
 PrefixAttentionPlan plan_attention(const PackedLayout& segments, CpRank rank, Before before) {
   AttentionEntries entries(segments);

@@ -56,7 +56,7 @@ std::int64_t sequence_alignment(int tp, CpGroup cp, std::int64_t extra) {
   require_positive(tp, "tensor-parallel size");
   require_positive(cp.size, "context-parallel size");
   require_positive(extra, "extra alignment");
-  // Both factors fit in 31 bits here, so that the least common multiple cannot overflow 64.
+  // Both factors fit in 31 bits here, so their least common multiple cannot overflow 64 bits.
   return checked_alignment(std::lcm(checked_alignment(tp * cp.chunks()), checked_alignment(extra)));
 }
 

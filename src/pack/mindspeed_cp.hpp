@@ -21,42 +21,41 @@ enum class MindSpeedCpAlgorithm : std::uint8_t {
 struct MindSpeedCp {
   int size = 1;  ///< `context_parallel_size`
   MindSpeedCpAlgorithm algorithm = MindSpeedCpAlgorithm::ring;
-  int ulysses_degree = 1;  ///< `ulysses_degree_in_cp`, of hybrid
-  /// `reset_attention_mask` with a causal mask, of ring: each packed sequence is zigzag-cut on its own.
+  int ulysses_degree = 1;  ///< `ulysses_degree_in_cp`, for hybrid only
+  /// `reset_attention_mask` with a causal mask, for ring only: each packed sequence is zigzag-cut by itself.
   bool cut_each_sequence = false;
 
   friend constexpr bool operator==(const MindSpeedCp&, const MindSpeedCp&) = default;
 };
 
-/// Ranks of one ring (`get_ring_degree`): size for ring, 1 for Ulysses, size / ulysses_degree for hybrid,
-/// where 1 is accepted and makes it Ulysses. Throws InputError when a size is below 1 or the degree does not
-/// divide the size.
+/// Returns the number of ranks of one ring (`get_ring_degree`): size for ring, 1 for Ulysses, size /
+/// ulysses_degree for hybrid. A hybrid ring of 1 rank is accepted and equals Ulysses. Throws InputError if a
+/// size is below 1 or the degree does not divide the size.
 [[nodiscard]] int ring_degree(const MindSpeedCp& cp);
 
-/// The columns of a [b, s] batch that `rank` gets, in its order (`get_batch_on_this_cp_rank`).
+/// Returns the columns of a [b, s] batch that `rank` gets, in its order (`get_batch_on_this_cp_rank`).
 /// - ring: chunks rank and 2*size-1-rank of 2*size.
-/// - Ulysses: runs of ceil(s / size) columns, the last one shorter where size does not divide s.
+/// - Ulysses: runs of ceil(s / size) columns; the last run is shorter if size does not divide s.
 /// - hybrid: the ring's cut for rank / ulysses_degree, then run rank mod ulysses_degree of it. The reference
-///   leaves such a batch uncut.
-/// - cut_each_sequence: the ring's cut of each packed sequence. `sequence_ends` are their cumulative ends on
-/// one
-///   rank, with or without the leading 0; times the ring degree they are the ends in the batch
-///   (`actual_seq_len`). Others ignore it.
+///   does not cut hybrid batches.
+/// - cut_each_sequence: the ring's cut of each packed sequence. `sequence_ends` are the cumulative ends of
+///   the sequences on one rank, with or without the leading 0; times the ring degree they are the ends in the
+///   batch (`actual_seq_len`). Other cuts ignore them.
 ///
-/// The columns of all ranks are 0..s-1, each once. Throws InputError when a cut does not come out even (where
-/// the reference may drop columns), when Ulysses would leave a rank without columns, when sequence_ends fall
-/// or do not end at s, for a rank outside the group, and as ring_degree does.
+/// The columns of all ranks are 0..s-1, each once. Throws InputError if a cut is uneven (in which case the
+/// reference may drop columns), if Ulysses would leave a rank without columns, if sequence_ends decrease or
+/// do not end at s, and for a rank outside the group. Also throws the errors of ring_degree().
 [[nodiscard]] std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t columns,
                                                           std::span<const std::int64_t> sequence_ends,
                                                           CpRank rank);
 
-/// The columns that the outputs of all ranks stand for when they are gathered rank after rank: moving
-/// gathered column i to column [i] of the result undoes the cut. Throws as mindspeed_columns does.
+/// Returns the batch columns of the outputs of all ranks, concatenated in rank order: moving gathered column
+/// i to column [i] of the result undoes the cut. Throws the errors of mindspeed_columns().
 [[nodiscard]] std::vector<std::int64_t> mindspeed_gathered_columns(
     const MindSpeedCp& cp, std::int64_t columns, std::span<const std::int64_t> sequence_ends);
 
-/// The chunk numbers of a ring rank, of 2*size: what the reference returns as a rank's index when sequences
-/// are not cut on their own.
+/// Returns the chunk numbers of a ring rank, out of 2*size. The reference returns them as a rank's index if
+/// sequences are not cut individually.
 [[nodiscard]] constexpr std::array<std::int64_t, 2> ring_chunks(int size, CpRank rank) noexcept {
   return {rank.value(), 2 * std::int64_t{size} - 1 - rank.value()};
 }

@@ -21,14 +21,14 @@ std::size_t row_bytes_of(const PackedLayout& layout, std::size_t local_bytes) {
                                       " rows of one size");
 }
 
-/// Checks the buffers' sizes and returns the bytes of one row.
+/// Checks the sizes of the buffers and returns the bytes of one row.
 std::size_t checked_row_bytes(const PackedLayout& layout, std::size_t ragged_bytes, std::size_t local_bytes) {
   const std::size_t row_bytes = row_bytes_of(layout, local_bytes);
   require_bytes(ragged_bytes, static_cast<std::size_t>(layout.num_tokens()) * row_bytes, "ragged rows");
   return row_bytes;
 }
 
-/// The same for the buffers of all context-parallel ranks.
+/// Does the same for the buffers of all CP ranks.
 template <typename Byte>
 std::size_t checked_row_bytes_of_all(const PackedLayout& layout, std::size_t ragged_bytes,
                                      std::span<const std::span<Byte>> locals) {
@@ -44,13 +44,13 @@ std::size_t checked_row_bytes_of_all(const PackedLayout& layout, std::size_t rag
   return checked_row_bytes(layout, ragged_bytes, locals.front().size());
 }
 
-/// Where a run's first row stands in the ragged rows, in bytes.
+/// Returns the byte offset of a run's first row in the ragged rows.
 std::size_t ragged_offset(const PackedLayout& layout, const PackedRun& run, std::size_t row_bytes) {
   const std::int64_t row = layout.cu_seqlens()[static_cast<std::size_t>(run.index)] + run.sequence.begin;
   return static_cast<std::size_t>(row) * row_bytes;
 }
 
-/// Where the first of some sequences begins among a rank's rows, in bytes.
+/// Returns the byte offset of the first of these sequences in a rank's rows.
 std::size_t local_offset(const PackedLayout& layout, SequenceRange sequences, std::size_t row_bytes) {
   const bool none = sequences.begin == layout.size();
   return bytes_of(none ? layout.local_rows() : layout.local_range(sequences.begin).begin, row_bytes);
@@ -71,7 +71,7 @@ void require_sequences(const PackedLayout& layout, std::span<const std::span<con
   }
 }
 
-/// Fills a rank's rows; `source_of` says where the rows of a run are.
+/// Fills a rank's rows. source_of(run) returns the address of the run's first row.
 template <typename SourceOf>
 void pack_from(const PackedLayout& layout, CpRank rank, std::size_t row_bytes, SourceOf source_of,
                Sources sources, std::span<const std::byte> pad_row, std::span<std::byte> local,
@@ -93,7 +93,8 @@ std::int64_t useful_threads(std::int64_t threads, std::size_t bytes) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / least_bytes), 1, threads);
 }
 
-/// The first sequence that begins at or behind this share of the rows.
+/// Returns the first sequence that begins at or after row `part` / `parts` of all rows; for the end of the
+/// last part, the number of sequences.
 std::int64_t first_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
   if (part == parts) return layout.size();
   const std::int64_t row = layout.cu_seqlens_padded().back() / parts * part;
@@ -131,7 +132,7 @@ void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragge
   const RowFill fill(pad_row, row_bytes);
   const std::size_t bytes = locals.size() * locals.front().size();
   share_sequences(layout, threads, bytes, [&](SequenceRange part) {
-    std::deque<RowWriter> writers;  // they cannot move
+    std::deque<RowWriter> writers;  // a deque, since writers cannot be moved
     for (const std::span<std::byte> local : locals) {
       writers.emplace_back(local.data() + local_offset(layout, part, row_bytes), bytes, fill,
                            Sources::consecutive);

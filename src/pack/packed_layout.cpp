@@ -49,7 +49,7 @@ PackedLayout::PackedLayout(std::span<const std::int64_t> lengths, std::int64_t a
   require_alignment(alignment, cp);
   for (const std::int64_t length : lengths) {
     require_length(size(), length);
-    // The length alone must pass first: rounding up one near 2^63 would overflow.
+    // Check the length first, since rounding up a length near 2^63 would overflow.
     append(length, align_up(checked_rows(length), alignment));
   }
 }

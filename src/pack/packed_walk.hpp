@@ -17,10 +17,10 @@ struct SequenceRange {
   return {0, layout.size()};
 }
 
-/// Visits all local rows of a CP rank in order, of some sequences: run(PackedRun) for true tokens, as
+/// Visits a CP rank's local rows of some sequences in order. Calls run(PackedRun) for true tokens, as
 /// packed_runs lists them, and pad(RowRange) for the stretches of local rows between, before and after them.
-/// Neither is ever empty. Every function of this room that reads or writes packed rows goes this way, so that
-/// none can disagree, and none needs memory for the list.
+/// Neither argument is ever empty. Every function of this module that reads or writes packed rows uses this
+/// walk, so all of them agree and none allocates a list of runs.
 template <typename Run, typename Pad>
 void walk_packed_rows(const PackedLayout& layout, CpRank rank, SequenceRange sequences, Run run, Pad pad) {
   if (sequences.begin == sequences.end) return;
@@ -41,15 +41,15 @@ void walk_packed_rows(const PackedLayout& layout, CpRank rank, SequenceRange seq
   if (covered < local) pad(RowRange{covered, local});
 }
 
-/// The same for all sequences.
+/// Does the same for all sequences.
 template <typename Run, typename Pad>
 void walk_packed_rows(const PackedLayout& layout, CpRank rank, Run run, Pad pad) {
   walk_packed_rows(layout, rank, all_sequences(layout), run, pad);
 }
 
-/// Visits the rows of all CP ranks in the order of these sequences' rows, so that ragged rows are read once
-/// from front to back: run(CpRank, PackedRun) for true tokens, pad(CpRank, RowRange) for the rank's local
-/// rows that hold none. Runs are chunks: two that are neighbours on their rank come one by one.
+/// Visits the rows of all CP ranks in the order of these sequences' rows, so that ragged rows are read once,
+/// front to back. Calls run(CpRank, PackedRun) for true tokens and pad(CpRank, RowRange) for the rank's local
+/// rows without tokens. Each run is one chunk: two chunks that are adjacent on a rank are visited separately.
 template <typename Run, typename Pad>
 void walk_all_ranks(const PackedLayout& layout, SequenceRange sequences, Run run, Pad pad) {
   const CpGroup cp = layout.cp();
@@ -69,7 +69,7 @@ void walk_all_ranks(const PackedLayout& layout, SequenceRange sequences, Run run
   }
 }
 
-/// For the walks that care for one of the two only.
+/// Callback for walks that does nothing.
 inline constexpr auto pass_by = [](const auto&...) {};
 
 }  // namespace evenkeel

@@ -17,7 +17,7 @@ namespace {
 
 void require_mask_shape(const PaddedMask& mask) {
   const auto entries = static_cast<std::int64_t>(mask.mask.size());
-  // Divides instead of multiplying, so that a nonsensical shape cannot overflow.
+  // Divides instead of multiplying, since the product could overflow for an invalid shape.
   const bool fits =
       mask.batch >= 0 && mask.seq >= 0 &&
       (mask.seq == 0 ? entries == 0 : entries % mask.seq == 0 && entries / mask.seq == mask.batch);
@@ -32,7 +32,8 @@ void require_mask_shape(const PaddedMask& mask) {
                                        std::to_string(*wrong) + "; a mask has only 0 and 1");
 }
 
-/// Calls visit(row, entries) for each row of a mask that was found to hold 0 and 1 only.
+/// Calls visit(row, entries) for each row of the mask after checking that the row contains only 0 and 1.
+/// Throws InputError if it does not, or if the mask does not have its declared shape.
 template <typename Visit>
 void for_each_checked_row(const PaddedMask& mask, Visit visit) {
   require_mask_shape(mask);
@@ -46,7 +47,7 @@ void for_each_checked_row(const PaddedMask& mask, Visit visit) {
   }
 }
 
-/// The runs of ones of a whole mask as ranges of its entries, found in one pass over it.
+/// Runs of ones of a whole mask, as ranges of its entries.
 struct MaskRuns {
   std::vector<RowRange> runs;
   std::int64_t tokens = 0;
@@ -70,7 +71,7 @@ void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::i
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
                                 ") are not within its length of " + std::to_string(length));
   }
-  // Without a difference of its ends, which row -1 would let overflow.
+  // If kept.begin is negative, avoids computing the difference of the ends, which could overflow.
   if (kept.begin < 0 ? kept.end >= seq && kept.end >= 0 : kept.size() > seq) {
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
                                 ") do not fit into the padded length of " + std::to_string(seq));
@@ -184,7 +185,8 @@ Column pad_field(const RaggedBatch& batch, std::string_view name, std::int64_t s
                  std::span<const std::byte> pad_row) {
   const Column& field = batch.at(name);
   if (field.spec().rule().is_per_sample()) {
-    throw InputError("field '" + std::string(name) + "'", "has one row a sample; there is nothing to pad");
+    throw InputError("field '" + std::string(name) + "'",
+                     "has one row per sample, so there is nothing to pad");
   }
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < batch.size(); ++i) lengths.push_back(batch.rows_of(field, i).size());

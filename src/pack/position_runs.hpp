@@ -12,14 +12,15 @@
 
 namespace evenkeel {
 
-/// Throws InputError unless a list has as many entries as it needs.
+/// Throws InputError naming `what` unless a list has the needed number of entries.
 inline void require_entries(std::size_t actual, std::int64_t needed, const char* what) {
   if (actual == static_cast<std::size_t>(needed)) return;
   throw InputError(what,
                    "has " + std::to_string(actual) + " entries; " + std::to_string(needed) + " are needed");
 }
 
-/// Position ids of all local rows: those of sequence i count up from first(i), through its pad rows too.
+/// Fills in the position ids of all local rows. The ids of sequence i count up from first(i), including pad
+/// rows.
 template <typename First>
 void fill_position_ids(const PackedLayout& layout, CpRank rank, First first, std::span<std::int64_t> out) {
   require_entries(out.size(), layout.local_rows(), "position ids");
@@ -33,7 +34,7 @@ void fill_position_ids(const PackedLayout& layout, CpRank rank, First first, std
   }
 }
 
-/// The first place at or after `from` where the mask holds `value`, or the mask's end.
+/// Returns the first index at or after `from` at which the mask has `value`, or the mask's size.
 inline std::int64_t find_in_mask(std::span<const std::uint8_t> mask, std::int64_t from, int value) {
   const auto rest = mask.subspan(static_cast<std::size_t>(from));
   if (rest.empty()) return from;
@@ -42,8 +43,8 @@ inline std::int64_t find_in_mask(std::span<const std::uint8_t> mask, std::int64_
   return static_cast<const std::uint8_t*>(found) - mask.data();
 }
 
-/// Calls visit(gap, run) for every maximal run of ones, with the zeros in front of it; the last run may be
-/// empty. The mask is one stretch: a [batch, seq] mask is visited as if its rows were one.
+/// Calls visit(gap, run) for every maximal run of ones, with the gap of zeros before it; the last run may be
+/// empty. Treats a [batch, seq] mask as one row.
 template <typename Visit>
 void for_each_mask_run(std::span<const std::uint8_t> mask, Visit visit) {
   const auto size = static_cast<std::int64_t>(mask.size());

@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-// Small enough for the nearest cache, large enough to be streamed at full speed.
+// Small enough for the L1 cache, large enough to stream at full speed.
 constexpr std::size_t pad_block_bytes = 4096;
 
 }  // namespace
@@ -55,8 +55,8 @@ void RowFill::operator()(std::byte* rows, std::int64_t count) const noexcept {
     std::memset(rows, pad_row_.empty() ? 0 : std::to_integer<int>(pad_row_.front()), bytes);
     return;
   }
-  // Copies of what is filled already, twice as much each time, until a block is large enough to be copied at
-  // full speed and small enough to be read from the nearest cache.
+  // Doubles the filled part by copying it until the block is large enough to be copied at full speed and
+  // small enough to be read from the L1 cache.
   constexpr std::size_t large_enough = 4096;
   std::memcpy(rows, pad_row_.data(), row_bytes_);
   std::size_t block = row_bytes_;

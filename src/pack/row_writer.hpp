@@ -13,49 +13,50 @@
 
 namespace evenkeel {
 
-/// Bytes of `rows` rows. Precondition: rows >= 0.
+/// Returns the number of bytes of `rows` rows. Precondition: rows >= 0.
 [[nodiscard]] constexpr std::size_t bytes_of(std::int64_t rows, std::size_t row_bytes) noexcept {
   EVENKEEL_PRECONDITION(cheap, rows >= 0, rows);
   return static_cast<std::size_t>(rows) * row_bytes;
 }
 
-/// Throws InputError naming `what` when a buffer does not have the bytes it needs.
+/// Throws InputError naming `what` unless a buffer has the needed number of bytes.
 void require_bytes(std::size_t actual, std::size_t needed, const char* what);
-/// The same where the product of `factors`, which need not fit into 64 bits, are needed.
+/// Does the same if the needed number of bytes is the product of `factors`, which may exceed 64 bits.
 void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what);
 
-/// Writes copies of one pad row. Does not own the row, which must outlive it.
+/// Writes copies of one pad row. Does not own the row, which must outlive this object.
 class RowFill {
  public:
-  /// `pad_row` has row_bytes bytes, or none for zeros. Throws InputError otherwise.
+  /// `pad_row` has row_bytes bytes, or is empty for zeros. Throws InputError otherwise.
   RowFill(std::span<const std::byte> pad_row, std::size_t row_bytes);
 
   [[nodiscard]] std::size_t bytes(std::int64_t rows) const noexcept { return bytes_of(rows, row_bytes_); }
 
-  /// As many pad rows as fit into `bytes`, but one at least; nothing when rows have no bytes.
+  /// Returns as many pad rows as fit in `bytes`, but at least one; an empty vector if rows have no bytes.
   [[nodiscard]] std::vector<std::byte> repeated(std::size_t bytes) const;
 
-  /// Fills `count` rows from `rows` on.
+  /// Fills `count` rows, beginning at `rows`.
   void operator()(std::byte* rows, std::int64_t count) const noexcept;
 
  private:
   std::span<const std::byte> pad_row_;
   std::size_t row_bytes_;
-  bool uniform_;  // every byte of the row is the same, so that one memset does
+  bool uniform_;  // whether all bytes of the row are equal, so that one memset suffices
 };
 
-/// Where the sources of one call's runs lie in memory.
+/// Where the sources of a call's runs are in memory.
 enum class Sources : std::uint8_t {
-  consecutive,  ///< each begins about where one before it ended, whichever writer that went to
-  scattered,    ///< anywhere: while runs are copied the next ones are fetched
+  consecutive,  ///< each begins about where an earlier one ended, which another writer may have copied
+                ///< one
+  scattered,    ///< anywhere: while one run is copied, the next runs are prefetched
 };
 
-/// Writes a buffer from front to back, in runs of rows and stretches of padding. When it streams, pieces of
-/// any size and alignment still leave as whole cache lines. All is written when it is destroyed, not before.
+/// Writes a buffer from front to back, in runs of rows and stretches of padding. If it streams, pieces of any
+/// size and alignment are stored as whole cache lines. The buffer is complete only after the destructor.
 class RowWriter {
  public:
-  /// `total_bytes` is what the call that makes writers will write, through all of them; it decides whether
-  /// they stream. `fill` must outlive the writer.
+  /// `total_bytes` is the total that one call writes through all its writers; it decides whether they stream.
+  /// `fill` must outlive the writer.
   RowWriter(std::byte* to, std::size_t total_bytes, const RowFill& fill, Sources sources);
   RowWriter(const RowWriter&) = delete;
   RowWriter& operator=(const RowWriter&) = delete;
@@ -96,13 +97,13 @@ class RowWriter {
   void put(const std::byte* from, std::size_t bytes) noexcept;
 
   const RowFill& fill_;
-  std::byte* to_;  // up to here everything is written, where it does not stream
+  std::byte* to_;  // next byte to write; not used if it streams
   bool streams_;
   Sources sources_;
-  RunQueue queue_;  // of scattered sources
+  RunQueue queue_;  // used only for scattered sources
 
-  std::vector<std::byte> pad_block_;  // many pad rows
-  LineWriter lines_;                  // where it streams
+  std::vector<std::byte> pad_block_;  // several pad rows
+  LineWriter lines_;                  // used only if it streams
 };
 
 }  // namespace evenkeel

@@ -9,20 +9,20 @@
 
 namespace evenkeel {
 
-/// Bytes to copy; padding when `from` is null.
+/// Bytes to copy, or padding if `from` is null.
 struct SourceRun {
   const std::byte* from = nullptr;
   std::size_t bytes = 0;
 };
 
-/// Runs that wait to be copied while their sources, which lie anywhere, are fetched. Runs of rows are a few
-/// kilobytes long, and the processor's own prefetching starts anew in each: without help every run begins
-/// with a stall. Fetching keeps a fixed distance ahead of copying, over as many runs as that takes, line for
-/// line: a burst would only wait for its own first lines.
+/// Queue of runs whose scattered sources are prefetched before they are copied. Runs of rows are a few
+/// kilobytes long, and the hardware prefetcher starts over in each, so every run would begin with a stall.
+/// Prefetching stays a fixed distance ahead of copying, across as many runs as needed, and advances line by
+/// line, since a burst would only wait for its own first lines.
 class RunQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
-  /// Whether the front has waited for long enough and must go before anything is pushed.
+  /// Returns whether the front run has waited long enough and must be popped before the next push.
   [[nodiscard]] bool full() const noexcept {
     if (empty()) return false;
     const Waiting& front = at(begin_);
@@ -30,21 +30,21 @@ class RunQueue {
   }
   [[nodiscard]] const SourceRun& front() const noexcept { return at(begin_).run; }
 
-  /// Precondition: not full; the run is not empty.
+  /// Precondition: the queue is not full and the run is not empty.
   void push(const SourceRun& run) noexcept {
     EVENKEEL_PRECONDITION(cheap, !full() && run.bytes > 0, full(), run.bytes);
     at(end_++) = {run, pushed_};
     pushed_ += source_bytes(run);
     fetch_to_distance();
   }
-  /// Precondition: not empty.
+  /// Precondition: the queue is not empty.
   void pop() noexcept {
     EVENKEEL_PRECONDITION(cheap, !empty());
     ++begin_;
     fetch_to_distance();
   }
 
-  /// Stores lines that belong to the front, and fetches as many of those to come.
+  /// Stores `count` lines of the front run, and prefetches the same number of lines of later runs.
   void store_lines(std::byte* to, const std::byte* from, std::size_t count) noexcept {
     while (count > 0) {
       const Lines ahead = next_lines(count);
@@ -59,8 +59,8 @@ class RunQueue {
   }
 
  private:
-  /// Covers a memory's latency many times over, for the pages' addresses must be found too, and still leaves
-  /// room in a cache of 256 KiB.
+  /// Prefetch distance in bytes. It covers the memory latency many times over, since page addresses must also
+  /// be translated, and still fits in a cache of 256 KiB.
   static constexpr std::size_t distance = std::size_t{64} << 10;
   static constexpr std::size_t capacity = 64;
 
@@ -79,7 +79,7 @@ class RunQueue {
   [[nodiscard]] Waiting& at(std::size_t number) noexcept { return waiting_[number % capacity]; }
   [[nodiscard]] const Waiting& at(std::size_t number) const noexcept { return waiting_[number % capacity]; }
 
-  /// At most `count` lines of one run that were not fetched before; none when all were.
+  /// Returns at most `count` lines of one run that have not been prefetched; empty if all have been.
   [[nodiscard]] Lines next_lines(std::size_t count) noexcept {
     while (fetching_ != end_) {
       const SourceRun& run = at(fetching_).run;
@@ -96,7 +96,8 @@ class RunQueue {
     return {};
   }
 
-  /// Fetches what storing the front's lines left behind: runs are no multiples of lines.
+  /// Prefetches up to the distance. Without this, prefetching would fall behind, since runs are not multiples
+  /// of lines.
   void fetch_to_distance() noexcept {
     const std::size_t goal = (empty() ? pushed_ : at(begin_).position) + distance;
     while (fetching_ != end_ && at(fetching_).position + fetched_ < goal) {
@@ -110,7 +111,7 @@ class RunQueue {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t fetching_ = 0;
-  std::size_t fetched_ = 0;  // bytes of run fetching_, whole lines
+  std::size_t fetched_ = 0;  // bytes of run fetching_, in whole lines
   std::size_t pushed_ = 0;   // source bytes of all runs
 };
 

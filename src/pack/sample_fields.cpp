@@ -22,29 +22,29 @@ std::string list_of(std::span<const std::string_view> names) {
   return text;
 }
 
-/// Whether the field has one value per token, or per response token.
+/// Returns whether the field has one value per token or per response token.
 bool is_beside_labels(const FieldSpec& spec) {
   return spec.rule().is_cut() && spec.trailing.empty();
 }
 
-/// The form that the field needs and does not have, or nullopt.
+/// Returns the form that the field needs but does not have, or nullopt.
 std::optional<std::string_view> missing_form(const FieldSpec& spec) {
   const auto unless = [](bool fits, std::string_view form) {
     return fits ? std::nullopt : std::optional(form);
   };
   if (spec.name == input_ids_field)
-    return unless(spec == FieldSpec{spec.name, DType::int64, FieldKind::token, {}}, "one int64 a token");
+    return unless(spec == FieldSpec{spec.name, DType::int64, FieldKind::token, {}}, "one int64 per token");
   if (spec.name == labels_field) {
     return unless(spec.dtype == DType::int64 && is_beside_labels(spec),
-                  "one int64 a token, or one a response token");
+                  "one int64 per token or response token");
   }
   if (spec.name == loss_mask_field) {
-    return unless(is_beside_labels(spec), "one value a token, or one a response token");
+    return unless(is_beside_labels(spec), "one value per token or response token");
   }
   if (spec.name == position_ids_field) {
     const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;
     return unless(spec.rule().is_per_token() && is_position && spec.row_elements() > 0,
-                  "one int32 or int64 a token, or several");
+                  "one int32 or int64 per token, or several");
   }
   return std::nullopt;
 }
@@ -79,7 +79,7 @@ void require_usable_form(const FieldSpec& spec) {
 void require_different_names(std::span<const FieldSpec> fields) {
   std::set<std::string_view> names;
   for (const FieldSpec& field : fields)
-    if (!names.insert(field.name).second) throw InputError(quoted_name(field), "is there twice");
+    if (!names.insert(field.name).second) throw InputError(quoted_name(field), "appears twice");
   for (const FieldSpec& field : fields) {
     if (!is_counted(field.kind)) continue;
     const std::string offsets = offsets_name(field.name);

@@ -14,23 +14,23 @@ namespace evenkeel {
 /// The label of a token that carries no loss.
 inline constexpr std::int64_t ignored_label = -100;
 
-/// "an int64 token field of rows of 2".
+/// Describes a field, such as "an int64 token field of rows of 2".
 [[nodiscard]] std::string description_of(const FieldSpec& spec);
 
-/// Throws InputError if the field has the name of one that is always derived.
+/// Throws InputError if the field has the name of a field that is always derived.
 void require_usable_name(const FieldSpec& spec);
-/// Throws InputError if other fields are derived from the field and it does not have the form that this
-/// needs: input_ids, labels, loss_mask and position_ids.
+/// Throws InputError unless the fields from which others are derived (input_ids, labels, loss_mask and
+/// position_ids) have the required form.
 void require_usable_form(const FieldSpec& spec);
 
-/// Throws InputError for two fields of one name, and for a field with the name of another's offsets.
+/// Throws InputError if two fields have the same name, or if a field has the name of another field's offsets.
 void require_different_names(std::span<const FieldSpec> fields);
 
-/// Throws InputError at the first sample whose loss mask, of one value per token, is set at a row whose label
-/// is a token of its prompt: with shared prefixes only response tokens have loss.
+/// Throws InputError at the first sample whose loss mask, with one value per token, is set at a row whose
+/// label is a prompt token: with shared prefixes, only response tokens have loss.
 void require_loss_of_responses(const RaggedBatch& batch, const Column& mask);
 
-/// What a micro-batch has beside its fields, by its name in a dump.
+/// Names, in a dump, of the tensors of a micro-batch that are not fields.
 inline constexpr std::string_view cu_seqlens_name = "cu_seqlens";
 inline constexpr std::string_view cu_seqlens_padded_name = "cu_seqlens_padded";
 inline constexpr std::string_view sample_index_name = "sample_index";
@@ -39,8 +39,7 @@ inline constexpr std::string_view segment_sample_name = "segment_sample";
 inline constexpr std::string_view segment_group_name = "segment_group";
 inline constexpr std::string_view segment_parent_name = "segment_parent";
 
-/// Names of what is always derived, which no field that samples bring may have. (Of __metadata__ safetensors
-/// make a name of their own.)
+/// Names of fields that are always derived; samples must not use them. (safetensors reserves __metadata__.)
 inline constexpr std::array derived_names{cu_seqlens_name,       cu_seqlens_padded_name,
                                           loss_weights_field,    prediction_offsets_name,
                                           prediction_rows_field, sample_index_name,

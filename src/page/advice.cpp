@@ -10,7 +10,8 @@
 namespace evenkeel {
 namespace {
 
-// Below these nothing is worth a word: planning does no better, and clocks of short runs tell nothing.
+// Thresholds of advice. Below them, planning cannot do better, or the measured times of a short run are
+// inconclusive.
 constexpr double least_share = 0.02;
 constexpr double least_padding = 0.05;
 constexpr double least_wait = 0.1;
@@ -24,7 +25,7 @@ double share_of(double part, double whole) noexcept {
   return whole > 0 ? part / whole : 0;
 }
 
-/// "In 3 of 8 steps the costliest sample", of one step the sample alone.
+/// Formats "In 3 of 8 steps the costliest sample", or "The costliest sample" for a run of one step.
 std::string costliest_sample_in(std::int64_t some, std::size_t all) {
   if (all == 1) return "The costliest sample";
   return "In " + grouped(some) + " of " + grouped(static_cast<std::int64_t>(all)) +
@@ -35,7 +36,7 @@ std::size_t longest_phase(const PhaseTimes& seconds) {
   return static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
 }
 
-/// Why DP ranks have uneven work, and what to do about it.
+/// Adds the reason for uneven work of DP ranks, and a remedy.
 void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice& advice) {
   const PlanningPicture& planning = run.planning();
   const std::int64_t a_rank =
@@ -135,7 +136,7 @@ void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advic
              "where mesh.vpp is above 1) may ask for more."
            : "All DP ranks have as many as the one that needs most, and samples do not always fill the cap.",
        run.planning().asks_for_more ? "If nothing needs them, leave these keys out."
-                                    : "A slightly larger micro_batch.max_tokens may save one a step."});
+                                    : "A slightly larger micro_batch.max_tokens may save one per step."});
 }
 
 void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
@@ -187,7 +188,7 @@ void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std:
        "error ends the job at the first."});
 }
 
-/// Where steps are made one by one, in the trainer's time.
+/// Adds advice for runs that make each step only when the trainer asks for it.
 void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, std::vector<Advice>& all) {
   if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
   const double share = share_of(sums.waited, circumstances.seconds);

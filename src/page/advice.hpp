@@ -9,25 +9,25 @@
 
 namespace evenkeel {
 
-/// Something that a run could have more of, and what may give it. All of it follows from figures: it says
-/// what was counted, not what will be gained.
+/// A possible improvement of a run, and the setting that may achieve it. All advice is derived from figures:
+/// it reports counts and does not predict gains.
 struct Advice {
-  /// How much of a step it is about, from 0 to 1: what advice is sorted by.
+  /// Affected share of a step, from 0 to 1. Advice is sorted by it.
   double share = 0;
-  std::string what;  ///< what was seen, with its figures
-  std::string why;   ///< where it comes from
-  std::string then;  ///< what to try
+  std::string what;  ///< observation, with its figures
+  std::string why;   ///< cause
+  std::string then;  ///< setting to try
 
   friend bool operator==(const Advice&, const Advice&) = default;
 };
 
-/// What advice needs to know of a run besides its steps.
+/// Properties of a run, in addition to its steps, on which advice depends.
 struct RunCircumstances {
-  std::optional<std::int64_t> prefetch;  ///< exchange.prefetch; unset: of a plan
-  double seconds = 0;                    ///< wall clock
+  std::optional<std::int64_t> prefetch;  ///< exchange.prefetch; nullopt for a plan
+  double seconds = 0;                    ///< wall-clock time
 };
 
-/// What to change, what weighs most first; nothing where there is nothing to gain. Pure.
+/// Returns advice, in descending order of `share`; empty if the run cannot be improved. Pure.
 [[nodiscard]] std::vector<Advice> advice_on(const RunPicture& run,
                                             const RunCircumstances& circumstances = {});
 

@@ -13,15 +13,15 @@
 
 namespace evenkeel {
 
-/// A figure of samples that arrive: where it is, whether it only grows, and its names.
+/// A figure about samples that arrive: its accessor, whether it is monotonic, and its names.
 template <typename Of>
 struct ArrivalFigure {
   Of of;
   bool grows;
-  const char* report;  ///< of `arrivals` in report.json, metrics.jsonl and report.html
-  const char* metric;  ///< for Prometheus, without the prefix
-  const char* label;   ///< there, of each number where the figure has several; else nullptr
-  const char* help;    ///< there
+  const char* report;  ///< key in `arrivals` of report.json, metrics.jsonl and report.html
+  const char* metric;  ///< Prometheus name without the prefix
+  const char* label;   ///< Prometheus label of each number if the figure has several; otherwise null
+  const char* help;    ///< Prometheus help text
 };
 
 inline constexpr std::tuple figures_of_arrivals{
@@ -52,7 +52,7 @@ constexpr void for_each_arrival_figure(Visit&& visit) {
   std::apply([&](const auto&... figure) { (visit(figure), ...); }, figures_of_arrivals);
 }
 
-/// Calls `visit` with each number of a figure and its label's value, which is empty for the only one.
+/// Calls `visit` with each number of a figure and the value of its label, which is empty for a single number.
 template <typename Value, typename Visit>
 void for_each_number_of(const Value& value, Visit&& visit) {
   if constexpr (std::is_arithmetic_v<Value>) {
@@ -68,10 +68,11 @@ void for_each_number_of(const Value& value, Visit&& visit) {
   }
 }
 
-/// Samples by the versions that they were behind, such as "96 by 0, 32 by 2 versions".
+/// Formats the number of samples by versions behind, such as "96 by 0, 32 by 2 versions".
 [[nodiscard]] std::string behind_text(const std::map<std::int64_t, std::int64_t>& staleness);
 
-/// All of them by name, an object for those that have several numbers; null where nothing arrives.
+/// Converts all figures to JSON, by name; figures with several numbers become objects. Returns null if
+/// `arrivals` is nullopt.
 [[nodiscard]] nlohmann::json arrivals_json(const std::optional<ArrivalFigures>& arrivals);
 
 }  // namespace evenkeel

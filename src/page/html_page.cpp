@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// Text that stands between tags.
+/// Escapes text for use between tags.
 std::string as_html(std::string_view text) {
   std::string html;
   for (const char c : text) {
@@ -33,7 +33,8 @@ std::string as_html(std::string_view text) {
   return html;
 }
 
-/// JSON that no name in it can end: inside <script> only "<" could, and JSON has it in strings alone.
+/// Formats JSON for use inside <script>. Escapes "<", which occurs only inside strings, since it could end
+/// the script.
 std::string as_script_data(const nlohmann::json& json) {
   std::string text;
   for (const char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
@@ -48,19 +49,20 @@ std::string as_script_data(const nlohmann::json& json) {
 
 using nlohmann::json;
 
-// A chart has no more places than a line of pixels.
-constexpr std::size_t most_places = 1024;
+// Maximum number of places in a chart, about one per pixel.
+constexpr std::size_t max_places = 1024;
 
-std::size_t neighbours_of(std::size_t number) {
-  return std::max<std::size_t>(1, (number + most_places - 1) / most_places);
+std::size_t neighbors_of(std::size_t number) {
+  return std::max<std::size_t>(1, (number + max_places - 1) / max_places);
 }
 
 enum class Merge : std::uint8_t { mean, most, first };
 
-/// One number of each of `things`; where there are more than a chart has places, one for a few neighbours.
+/// Returns one number per element of `things`. If a chart has fewer places, each number represents a group of
+/// adjacent elements.
 template <typename Thing, typename Figure>
 json series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
-  const std::size_t group = neighbours_of(things.size());
+  const std::size_t group = neighbors_of(things.size());
   json numbers = json::array();
   for (std::size_t begin = 0; begin < things.size(); begin += group) {
     const std::size_t end = std::min(things.size(), begin + group);
@@ -91,7 +93,7 @@ json phases_of(const std::vector<Thing>& things, Seconds seconds) {
 json dp_json(const std::vector<DpRankTotals>& ranks) {
   const auto of = [&](auto member) { return series(ranks, Merge::mean, member); };
   return {{"number", ranks.size()},
-          {"group", neighbours_of(ranks.size())},
+          {"group", neighbors_of(ranks.size())},
           {"samples", of(&DpRankTotals::samples)},
           {"tokens", of(&DpRankTotals::tokens)},
           {"rows", of(&DpRankTotals::rows)},
@@ -107,7 +109,7 @@ json points_json(const std::vector<StepPoint>& points) {
   const auto mean = [&](auto member) { return series(points, Merge::mean, member); };
   const auto most = [&](auto member) { return series(points, Merge::most, member); };
   return {{"number", points.size()},
-          {"group", neighbours_of(points.size())},
+          {"group", neighbors_of(points.size())},
           {"step", series(points, Merge::first, &StepPoint::step)},
           {"samples", mean(&StepPoint::samples)},
           {"tokens", mean(&StepPoint::tokens)},
@@ -144,7 +146,7 @@ json kept_json(const KeptStep& step) {
 
 json ranks_json(const std::vector<RankPicture>& ranks) {
   return {{"number", ranks.size()},
-          {"group", neighbours_of(ranks.size())},
+          {"group", neighbors_of(ranks.size())},
           {"seconds", phases_of(ranks, &RankPicture::seconds)},
           {"waited", series(ranks, Merge::mean, &RankPicture::waited)},
           {"peak_bytes", series(ranks, Merge::most, &RankPicture::peak_bytes)},
@@ -211,7 +213,7 @@ json profile_json(const RunPicture& run, const RunCircumstances& circumstances) 
           {"links", std::move(links)}};
 }
 
-/// What the script calls a kind of page, and what readers do.
+/// Returns the name of a kind of page for the script and for readers.
 std::pair<const char*, const char*> words_for(PageSubject::Kind kind) {
   switch (kind) {
     case PageSubject::Kind::run:
@@ -236,7 +238,7 @@ std::string html_page(const PageSubject& subject, std::span<const RunPicture> pr
       {"text", as_html(subject.text)}};
   std::string page;
   std::string_view left = page_html;
-  // One pass: what is filled in is not looked through for places again.
+  // Fills placeholders in one pass, so that inserted text is not scanned for placeholders.
   for (std::size_t begin = left.find("{{"); begin != std::string_view::npos; begin = left.find("{{")) {
     const std::size_t end = left.find("}}", begin);
     page += left.substr(0, begin);

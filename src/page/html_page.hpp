@@ -12,36 +12,36 @@
 
 namespace evenkeel {
 
-/// What the page is about.
+/// Subject of a page.
 struct PageSubject {
   enum class Kind : std::uint8_t {
     run,
     plan,
-    comparison,  ///< of ways to plan: each of those in `ways` that has a picture is a profile
+    comparison,  ///< comparison of strategies; each strategy in `ways` with a picture is a profile
   };
 
   Kind kind = Kind::run;
-  std::string version;  ///< of the program; empty: not said
+  std::string version;  ///< version of the program; empty if unknown
   MeshPicture mesh{};
-  std::string name{};                  ///< of the job, or of the lengths that were planned; empty: not said
-  std::vector<std::string> sources{};  ///< of the job's samples
-  std::string date{};                  ///< when it ran or was planned; empty: not said
+  std::string name{};                  ///< name of the job or of the planned lengths; empty if unknown
+  std::vector<std::string> sources{};  ///< sources of the job's samples
+  std::string date{};                  ///< time of the run or plan; empty if unknown
   RunCircumstances circumstances;
-  std::string text;  ///< the same as a table, for those who have no script
-  /// Of a comparison, as evenkeel plan --compare --json writes it, and what follows from it.
+  std::string text;  ///< text version of the page, for readers without scripts
+  /// Strategies of a comparison, as written by `evenkeel plan --compare --json`, and its conclusion.
   nlohmann::json ways{};
   std::string conclusion{};
-  std::optional<ArrivalFigures> arrivals{};  ///< of a run whose samples arrive while it trains
+  std::optional<ArrivalFigures> arrivals{};  ///< set if samples arrive during training
 };
 
-/// What the page is about, in a line.
+/// Returns the page's subject in one line.
 [[nodiscard]] std::string title_of(const PageSubject& subject);
 
-/// What the page's script draws from, for each profile: charts of bounded size, whatever the run's.
+/// Returns the data for the page's script, per profile. The size of charts is bounded, even for long runs.
 [[nodiscard]] nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture> profiles);
 
-/// One HTML file that needs nothing else: no other file, no network. Whatever names and paths hold, it stays
-/// data.
+/// Returns a self-contained HTML file, which needs neither other files nor a network. Names and paths are
+/// escaped, so they cannot add code.
 [[nodiscard]] std::string html_page(const PageSubject& subject, std::span<const RunPicture> profiles);
 
 }  // namespace evenkeel

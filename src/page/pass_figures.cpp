@@ -19,7 +19,7 @@ constexpr std::size_t bytes_of_the_list() {
 }
 static_assert(bytes_of_the_list() == sizeof(PassFigures), "a figure of a pass is not in the list");
 
-/// Calls `combine` with the numbers of two figures, of which some are several.
+/// Calls `combine` with each pair of numbers of two figures.
 template <typename Value, typename Combine>
 void for_each_number(Value& into, const Value& from, const Combine& combine) {
   if constexpr (std::is_arithmetic_v<Value>) {

@@ -16,7 +16,7 @@
 
 namespace evenkeel {
 
-/// The phases of making a step, in the order of PhaseSeconds.
+/// Phases of making a step, in the order of PhaseSeconds.
 inline constexpr std::array<const char*, 6> phase_names{"read",  "gather",   "plan",
                                                         "agree", "exchange", "pack"};
 using PhaseTimes = std::array<double, phase_names.size()>;
@@ -26,59 +26,60 @@ using PhaseTimes = std::array<double, phase_names.size()>;
 
 struct SharingSavings;
 
-/// What one pass over a step's samples comes to over all ranks. `figures_of_a_pass` lists it all.
+/// Figures of one pass over a step's samples, over all ranks. `figures_of_a_pass` lists all of them.
 struct PassFigures {
   std::int64_t samples = 0;
-  std::int64_t tokens = 0;         ///< true tokens
-  std::int64_t loss_tokens = 0;    ///< tokens that carry loss
-  std::int64_t without_loss = 0;   ///< samples in which no token does
-  std::int64_t left_out = 0;       ///< samples that batch.without_loss dropped; not in `samples`
-  std::int64_t filled = 0;         ///< rows that hold a token; shared ones once
-  std::int64_t rows = 0;           ///< of all micro-batches, filler left out
-  std::int64_t padded_rows = 0;    ///< of one padded batch: samples x the longest aligned length
-  std::int64_t unshared_rows = 0;  ///< with shared prefixes: what `rows` would be without sharing
+  std::int64_t tokens = 0;        ///< true tokens
+  std::int64_t loss_tokens = 0;   ///< tokens that carry loss
+  std::int64_t without_loss = 0;  ///< samples without tokens that carry loss
+  std::int64_t left_out = 0;  ///< number of samples dropped by batch.without_loss; not included in `samples`
+  std::int64_t filled = 0;    ///< rows that hold a token; shared ones count once
+  std::int64_t rows = 0;      ///< rows of all micro-batches, without filler
+  std::int64_t padded_rows = 0;    ///< rows of one padded batch: samples x the longest aligned length
+  std::int64_t unshared_rows = 0;  ///< with shared prefixes: `rows` without sharing
   RepeatedTokens repeated{};       ///< shared tokens that groups above a limit repeat, by limit
 
-  std::int64_t micro_batches = 0;  ///< K, of each DP rank
-  std::int64_t lower_bound = 0;    ///< the most any DP rank needs at the least
-  std::int64_t empty = 0;          ///< over all DP ranks, as below
-  std::int64_t above_cap = 0;      ///< 0 unless a preset asks for another plan
-  std::int64_t widest = 0;         ///< aligned tokens over the CP group
+  std::int64_t micro_batches = 0;  ///< number per DP rank (K)
+  std::int64_t lower_bound = 0;    ///< lower bound on `micro_batches`: maximum over DP ranks
+  std::int64_t empty = 0;          ///< empty micro-batches over all DP ranks
+  std::int64_t above_cap = 0;      ///< number of micro-batches above the cap, over all DP ranks; 0 unless a
+                                   ///< preset requires such a plan
+  std::int64_t widest = 0;         ///< aligned tokens of the largest micro-batch, over its CP group
 
-  double max_over_mean_before = 1;  ///< of work, if samples went out in source order
-  StepBalance balance;              ///< of work, as planned; of time where DP ranks have speeds
-  double encoder_before = 1;        ///< the same two of an encoder's work, where it is shared out as well
-  double encoder = 1;
+  double max_over_mean_before = 1;  ///< ratio for work, if samples were assigned in source order
+  StepBalance balance;              ///< balance of work, as planned; of time if DP ranks have speeds
+  double encoder_before = 1;        ///< max_over_mean_before of the encoder's work, if that is balanced, too
+  double encoder = 1;               ///< the same ratio as planned
 
-  // Nothing of the rest in a plan. Means over ranks add up: over phases and over steps, and they stay below
-  // the wall clock.
+  // The figures below are zero in a plan. Means over ranks can be added over phases and steps, and the sum
+  // remains below the wall-clock time.
   PhaseTimes seconds{};       ///< mean over ranks
-  PhaseTimes slowest{};       ///< of each phase by itself, the rank's that took longest
-  double waited = 0;          ///< of `seconds`, those that the trainer waited; mean over ranks
-  double longest_waited = 0;  ///< the same of the rank that waited longest
+  PhaseTimes slowest{};       ///< per phase, time of the slowest rank
+  double waited = 0;          ///< part of `seconds` during which the trainer waited; mean over ranks
+  double longest_waited = 0;  ///< `waited` of the rank that waited longest
   std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;  ///< see ExchangeVolume
   std::int64_t passed_on_bytes = 0, node_messages = 0;
-  std::int64_t peak_bytes = 0;  ///< most that columns took at a time so far, on the rank with most
+  std::int64_t peak_bytes = 0;  ///< maximum size of columns at any time so far, on the rank with the most
 };
 
 /// Counts the tokens with loss and the samples without loss of a step.
 void count_loss(const LengthTable& table, PassFigures& figures);
 
-/// How the passes of a run add up.
+/// Rule for combining the figures of a run's passes.
 enum class Adds : std::uint8_t {
   as_sum,   ///< counts, bytes and seconds
-  as_most,  ///< the most of any pass
+  as_most,  ///< maximum of all passes
   as_mean,  ///< ratios
 };
 
-/// A figure of a pass: where it is, how it adds up, and its names, which are nullptr where it is not told
-/// under one alone.
+/// A figure of a pass: its accessor, its rule, and its names. A name is null if the figure does not appear
+/// there separately.
 template <typename Of>
 struct Figure {
   Of of;
   Adds adds;
-  const char* report;  ///< of a step in report.json and metrics.jsonl, as a JSON pointer
-  const char* page;    ///< of the totals in report.html
+  const char* report;  ///< JSON pointer in a step of report.json and metrics.jsonl
+  const char* page;    ///< key in the totals of report.html
 };
 
 template <auto Member>
@@ -132,23 +133,23 @@ constexpr void for_each_figure(Visit&& visit) {
   return std::accumulate(repeated.begin(), repeated.end(), std::int64_t{0});
 }
 
-/// "10 to keep micro_batch.max_tokens", "12: 10 to keep micro_batch.max_tokens, 2 to keep
-/// micro_batch.max_rows", or "0".
+/// Formats repeated tokens, such as "10 to keep micro_batch.max_tokens", "12: 10 to keep
+/// micro_batch.max_tokens, 2 to keep micro_batch.max_rows", or "0".
 [[nodiscard]] std::string repeated_in_words(const RepeatedTokens& repeated);
-/// {"max_tokens": 10, "max_samples": 0, "max_rows": 2}
+/// Converts repeated tokens to JSON, such as {"max_tokens": 10, "max_samples": 0, "max_rows": 2}.
 [[nodiscard]] nlohmann::json repeated_json(const RepeatedTokens& repeated);
-/// Tokens and attention scores with sharing and without, and what is repeated.
+/// Converts tokens and attention scores, with and without sharing, and repeated tokens to JSON.
 [[nodiscard]] nlohmann::json sharing_json(const SharingSavings& savings, const RepeatedTokens& repeated);
 
-/// The passes of a run together.
+/// Totals of the passes of a run.
 class PassTotals {
  public:
   void add(const PassFigures& pass);
 
   [[nodiscard]] std::int64_t passes() const noexcept { return passes_; }
-  /// Each figure as it adds up.
+  /// Returns the combined figures, each combined by its rule.
   [[nodiscard]] PassFigures total() const;
-  /// The most of each figure in any pass.
+  /// Returns the maximum of each figure over all passes.
   [[nodiscard]] const PassFigures& most() const noexcept { return most_; }
 
  private:

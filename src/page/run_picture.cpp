@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-/// Times of a step's micro-batches that ranks meet at: the longest first, second, ... of any DP rank.
+/// Returns, for each micro-batch index, the maximum time over the DP ranks, after which they meet.
 std::vector<double> meeting_times(const StepPicture& step) {
   std::vector<double> longest(static_cast<std::size_t>(step.micro_batches));
   for (const DpRankPicture& rank : step.dp_ranks) {
@@ -25,7 +25,8 @@ double time_of(const DpRankPicture& rank) {
   return rank.time_of(rank.sum(&MicroBatchPicture::cost));
 }
 
-/// The DP ranks that take longest and those that take least, half of each, in the order they had.
+/// Returns the DP ranks of a step, in order. Only the `most` / 2 slowest and the `most` / 2 fastest keep
+/// their micro-batches.
 std::vector<DpRankPicture> without_the_middle(const StepPicture& step, std::size_t most) {
   std::vector<std::size_t> order(step.dp_ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -101,9 +102,9 @@ void RunPicture::add_ranks(const StepPicture& step) {
 
 void RunPicture::keep(const StepPicture& step) {
   const auto k = static_cast<std::size_t>(std::max<std::int64_t>(step.micro_batches, 1));
-  const std::size_t most_ranks = std::max<std::size_t>(2, most_kept_micro_batches / k);
+  const std::size_t max_ranks = std::max<std::size_t>(2, max_kept_micro_batches / k);
   KeptStep kept{step.step, step_waiting(step.balance).every_micro_batch,
-                step.dp_ranks.size() > most_ranks ? without_the_middle(step, most_ranks) : step.dp_ranks};
+                step.dp_ranks.size() > max_ranks ? without_the_middle(step, max_ranks) : step.dp_ranks};
   if (!first_) {
     first_ = std::move(kept);
     return;
@@ -112,7 +113,7 @@ void RunPicture::keep(const StepPicture& step) {
     const auto place =
         std::ranges::find_if(worst_, [&](const KeptStep& other) { return other.waiting < latest_->waiting; });
     worst_.insert(place, *std::move(latest_));
-    if (worst_.size() > most_kept_steps - 2) worst_.pop_back();
+    if (worst_.size() > max_kept_steps - 2) worst_.pop_back();
   }
   latest_ = std::move(kept);
 }

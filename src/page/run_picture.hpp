@@ -12,21 +12,22 @@
 
 namespace evenkeel {
 
-/// The process grid as reports show it.
+/// The process grid, as shown in reports.
 struct MeshPicture {
   GridPoint sizes{};
-  bool flexible_cp = false;  ///< micro-batches have groups of their own, and the grid has no cp
+  bool flexible_cp = false;  ///< groups have different sizes, so the grid does not have cp
 
   friend bool operator==(const MeshPicture&, const MeshPicture&) = default;
 };
 
-/// Such as "tp 1 x cp flexible x dp 8 x pp 1".
+/// Formats the mesh, such as "tp 1 x cp flexible x dp 8 x pp 1".
 [[nodiscard]] std::string to_text(const MeshPicture& mesh);
-/// One key an axis: its size, or "flexible" for cp.
+/// Converts the mesh to JSON: for each axis its size, or "flexible" for cp.
 [[nodiscard]] nlohmann::json to_json(const MeshPicture& mesh);
 
-/// How many samples have which length, for any lengths in the memory of a few numbers: bins of equal width,
-/// the least power of two with which `most_bins` hold the longest. Exact: widths grow by merging pairs.
+/// Histogram of sample lengths in bounded memory. All bins have the same width: the smallest power of two
+/// with which `most_bins` bins cover the longest length. Counts are exact, because widening merges pairs of
+/// bins.
 class LengthHistogram {
  public:
   static constexpr std::int64_t most_bins = 64;
@@ -35,7 +36,7 @@ class LengthHistogram {
   void add(std::int64_t length);
 
   [[nodiscard]] std::int64_t width() const noexcept { return width_; }
-  /// Samples of lengths [i * width, (i + 1) * width), up to the longest.
+  /// Number of samples with lengths in [i * width, (i + 1) * width), up to the longest.
   [[nodiscard]] const std::vector<std::int64_t>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::vector<std::int64_t>& tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t shortest() const noexcept { return shortest_; }
@@ -51,36 +52,39 @@ class LengthHistogram {
   std::int64_t longest_ = 0;
 };
 
-/// What a DP rank had over all steps. Times are work over speed, as the step was planned.
+/// Totals of a DP rank over all steps. Times are work divided by speed, as planned.
 struct DpRankTotals {
   std::int64_t samples = 0, tokens = 0, rows = 0, cost = 0;
   std::int64_t cost_before = 0, tokens_before = 0;
   double time = 0;
-  double waits_at_end = 0;   ///< if DP ranks meet at the end of each step
-  double waits_at_each = 0;  ///< if they meet after every micro-batch
+  double waits_at_end = 0;   ///< time spent waiting if DP ranks meet only at the end of each step
+  double waits_at_each = 0;  ///< time spent waiting if they meet after every micro-batch
 };
 
-/// What a step adds to lines over all steps.
+/// A step's point in charts over all steps.
 struct StepPoint : PassFigures {
   std::int64_t step = 0;
 
   [[nodiscard]] bool trains_nothing() const noexcept { return loss_tokens == 0 && samples + left_out > 0; }
 };
 
-/// The micro-batches of one step, kept to be shown one by one.
+/// A step whose micro-batches are kept, to be shown individually.
 struct KeptStep {
   std::int64_t step = 0;
-  double waiting = 0;  ///< share of the step that an average DP rank waits, meeting after every micro-batch
+  /// Share of the step during which an average DP rank waits if ranks meet at each micro-batch.
+  double waiting = 0;
   std::vector<DpRankPicture> dp_ranks;
 };
 
-/// All passes of a run under one profile, in memory that grows by a StepPoint a step.
+/// All passes of a run under one profile. Memory grows by one StepPoint per step.
 class RunPicture {
  public:
-  /// Steps whose micro-batches are kept: the first, the latest, and those that wait longest.
-  static constexpr std::size_t most_kept_steps = 8;
-  /// Micro-batches of one kept step. With more, DP ranks that take least and most stay.
-  static constexpr std::size_t most_kept_micro_batches = 20'000;
+  /// Maximum number of steps whose micro-batches are kept: the first, the latest, and the ones with the
+  /// longest waits.
+  static constexpr std::size_t max_kept_steps = 8;
+  /// Maximum number of micro-batches of one kept step. If a step has more, only its slowest and fastest DP
+  /// ranks keep their micro-batches.
+  static constexpr std::size_t max_kept_micro_batches = 20'000;
 
   void add(const StepPicture& step);
 
@@ -92,15 +96,17 @@ class RunPicture {
   [[nodiscard]] const LengthHistogram& lengths() const noexcept { return lengths_; }
   [[nodiscard]] const std::vector<StepPoint>& points() const noexcept { return points_; }
   [[nodiscard]] const PassTotals& totals() const noexcept { return totals_; }
-  /// By number of the step.
+  /// Returns the kept steps in ascending order of step number.
   [[nodiscard]] std::vector<KeptStep> kept_steps() const;
 
-  /// Sums over steps of the time of the DP rank that takes longest, of the costliest first, second, ...
-  /// micro-batches, and of the costliest sample.
+  /// Sums over steps. For each step, longest_time() adds the time of the slowest DP rank; meeting_time()
+  /// adds, for each m, the maximum time of the m-th micro-batch over DP ranks; mean_time() adds the mean time
+  /// of DP ranks.
   [[nodiscard]] double longest_time() const noexcept { return longest_time_; }
   [[nodiscard]] double meeting_time() const noexcept { return meeting_time_; }
   [[nodiscard]] double mean_time() const noexcept;
-  /// Steps in which one sample alone takes longer than a DP rank's mean work, and than a mean micro-batch.
+  /// Numbers of steps in which a single sample takes longer than a DP rank's mean work (giant), or longer
+  /// than a mean micro-batch by more than 2 % (large).
   [[nodiscard]] std::int64_t steps_with_a_giant() const noexcept { return giants_; }
   [[nodiscard]] std::int64_t steps_with_a_large_sample() const noexcept { return large_; }
 
@@ -118,7 +124,7 @@ class RunPicture {
   std::vector<StepPoint> points_;
   PassTotals totals_;
   std::optional<KeptStep> first_, latest_;
-  std::vector<KeptStep> worst_;  // by falling waiting
+  std::vector<KeptStep> worst_;  // in descending order of `waiting`
   double longest_time_ = 0, meeting_time_ = 0;
   std::int64_t giants_ = 0, large_ = 0;
 };

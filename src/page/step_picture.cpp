@@ -15,8 +15,8 @@ namespace {
 
 std::string words_for(const CostModel& cost) {
   std::string text =
-      cost.linear == 1 && cost.quadratic == 0 ? "tokens" : fmt::format("{} a token", cost.linear);
-  if (cost.quadratic != 0) text += fmt::format(" + {} a squared length", cost.quadratic);
+      cost.linear == 1 && cost.quadratic == 0 ? "tokens" : fmt::format("{} per token", cost.linear);
+  if (cost.quadratic != 0) text += fmt::format(" + {} per squared length", cost.quadratic);
   if (cost.quadratic != 0 && cost.window > 0) text += fmt::format(", window {}", cost.window);
   return text;
 }
@@ -44,7 +44,7 @@ std::int64_t DpRankPicture::sum(std::int64_t MicroBatchPicture::*figure) const n
 LinkPicture LinkPicture::of(int ranks) {
   LinkPicture links;
   links.ranks = ranks;
-  links.ranks_per_line = std::max(1, (ranks + most_lines - 1) / most_lines);
+  links.ranks_per_line = std::max(1, (ranks + max_lines - 1) / max_lines);
   links.bytes.resize(static_cast<std::size_t>(links.lines()) * static_cast<std::size_t>(links.lines()));
   return links;
 }
@@ -58,7 +58,8 @@ LinkPicture& LinkPicture::operator+=(const LinkPicture& other) {
 
 MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan,
                              const PlanSettings& settings, DpRank rank) {
-  // With a fixed cp this DP rank runs all parts; otherwise each rank of the group runs one.
+  // With a fixed cp, this DP rank runs the whole micro-batch. If groups have different sizes, each rank of
+  // the group runs one part of it.
   const bool has_own_groups = strategy_of(settings).has_own_groups();
   const std::int64_t parts = has_own_groups ? plan.context.size : 1;
   const std::int64_t part = has_own_groups ? rank.value() - plan.context.first.value() : 0;

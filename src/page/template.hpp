@@ -4,7 +4,7 @@
 
 namespace evenkeel {
 
-/// The files of src/page/template, made into code by CMake.
+/// Contents of the files in src/page/template, which CMake embeds.
 extern const std::string_view page_html;
 extern const std::string_view page_style;
 extern const std::string_view page_script;

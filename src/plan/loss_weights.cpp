@@ -16,7 +16,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// The exact integers of a whole mini-batch, and the weights that follow from them alone.
+/// The exact totals of a whole mini-batch, and the weights that depend only on them.
 class MiniBatchTotals {
  public:
   MiniBatchTotals(const LengthTable& table, std::span<const EntryId> entries, const LossSettings& settings,
@@ -40,7 +40,7 @@ class MiniBatchTotals {
   [[nodiscard]] std::int64_t tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
 
-  /// omega of an entry's loss tokens. Precondition: it has some.
+  /// Returns omega, the weight of each loss token of the entry. Precondition: the entry has loss tokens.
   [[nodiscard]] double token_weight(const LengthEntry& entry) const {
     const std::int64_t own = loss_tokens(entry);
     EVENKEEL_PRECONDITION(cheap, own > 0, own, entry.shape.id);
@@ -73,7 +73,7 @@ class MiniBatchTotals {
   std::unordered_map<std::uint64_t, std::int64_t> samples_of_prompt_;
 };
 
-/// Loss tokens and counted samples of one micro-batch.
+/// The loss tokens and counted samples of one micro-batch.
 struct MicroBatchTotals {
   std::int64_t tokens = 0;
   std::int64_t samples = 0;
@@ -89,7 +89,7 @@ MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan,
   return totals;
 }
 
-// The part of the mini-batch's loss that a micro-batch's own mean stands for.
+// Returns the weight of a micro-batch's own mean in the mini-batch's loss.
 double share_of(const MicroBatchTotals& m, const MiniBatchTotals& whole, const LossSettings& settings,
                 double sum_of_weights) {
   switch (settings.aggregation) {
@@ -148,8 +148,8 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<con
 
 namespace {
 
-/// The weights of a DP rank's micro-batches, mini-batch after mini-batch, of whose entries `entries_of` knows
-/// all.
+/// Returns the weights of a DP rank's micro-batches, mini-batch by mini-batch. `entries_of` returns a
+/// mini-batch's entries over all DP ranks.
 template <typename EntriesOf>
 std::vector<MicroBatchLoss> loss_weights_by_mini_batch(const LengthTable& table,
                                                        std::int64_t num_mini_batches, EntriesOf entries_of,
@@ -168,7 +168,7 @@ std::vector<MicroBatchLoss> loss_weights_by_mini_batch(const LengthTable& table,
   return losses;
 }
 
-/// The entries of each mini-batch over all DP ranks.
+/// Returns the entries of each mini-batch over all DP ranks.
 std::vector<std::vector<EntryId>> entries_by_mini_batch(const StepPlan& plan) {
   std::vector<std::vector<EntryId>> entries(plan.counts.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {

@@ -11,8 +11,8 @@
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 
-// Boost.Serialization of what ranks tell each other about samples and plans. Raise a type's version when its
-// members change, and keep reading the old one.
+// Boost.Serialization of samples and plans in messages between ranks. Raise a type's version when its members
+// change, and keep reading the old version.
 
 BOOST_CLASS_VERSION(evenkeel::SampleShape, 1)
 BOOST_CLASS_VERSION(evenkeel::LengthEntry, 1)
@@ -48,7 +48,7 @@ void serialize(Archive& archive, evenkeel::FieldSpec& spec, unsigned /*version*/
   archive& spec.trailing;
 }
 
-/// Lists of ids are written as the numbers that they are.
+/// Writes a list of ids as a list of numbers.
 template <class Archive, typename I>
 void serialize_numbers(Archive& archive, std::vector<I>& ids) {
   std::vector<std::int64_t> numbers = evenkeel::numbers_of(ids);

@@ -30,7 +30,7 @@
 namespace evenkeel {
 namespace {
 
-// Combines numbers of all ranks on rank 0.
+// Reduces numbers of all ranks to rank 0.
 template <typename Number, std::size_t Size>
 std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
                                  MPI_Op operation) {
@@ -42,7 +42,7 @@ std::array<Number, Size> combine(const boost::mpi::communicator& world, const st
   return combined;
 }
 
-// Sums on rank 0 over all ranks.
+// Adds sums over all ranks, on rank 0.
 void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
   const ExchangeVolume& mine = step.volume;
   const std::array<std::int64_t, 7> sums =
@@ -59,48 +59,35 @@ void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigur
   figures.left_out = sums[6];
 }
 
-/// Bytes of fields, two words each, on their way to rank 0. Ranks have the same fields.
-class FieldWords {
- public:
-  explicit FieldWords(std::span<const FieldVolume> volumes) : volumes_(volumes) {
-    for (const FieldVolume& volume : volumes) mine_.insert(mine_.end(), {volume.received, volume.copied});
-    sums_.resize(mine_.size());
-    most_.resize(mine_.size());
-  }
-
-  /// Collective; takes no memory.
-  void combine(const boost::mpi::communicator& world) {
-    if (mine_.empty()) return;
+// Combines the bytes of each field on rank 0. All ranks have the same list of fields.
+std::vector<FieldFigures> field_figures(const boost::mpi::communicator& world,
+                                        std::span<const FieldVolume> volumes) {
+  if (volumes.empty()) return {};
+  std::vector<std::int64_t> mine;
+  for (const FieldVolume& volume : volumes) mine.insert(mine.end(), {volume.received, volume.copied});
+  const auto size = narrow<int>(mine.size(), "fields");
+  const auto combined = [&](MPI_Op operation) {
+    std::vector<std::int64_t> words(mine.size());
     const Waiting waiting("MPI_Reduce");
-    const auto size = narrow<int>(mine_.size(), "fields");
-    for (const auto& [to, operation] : {std::pair{&sums_, MPI_SUM}, {&most_, MPI_MAX}})
-      check_mpi(MPI_Reduce(mine_.data(), to->data(), size, boost::mpi::get_mpi_datatype<std::int64_t>(),
-                           operation, 0, world),
-                "MPI_Reduce");
-  }
+    check_mpi(MPI_Reduce(mine.data(), words.data(), size, boost::mpi::get_mpi_datatype<std::int64_t>(),
+                         operation, 0, world),
+              "MPI_Reduce");
+    return words;
+  };
+  const std::vector<std::int64_t> sums = combined(MPI_SUM);
+  const std::vector<std::int64_t> most = combined(MPI_MAX);
+  std::vector<FieldFigures> fields;
+  for (std::size_t f = 0; f < volumes.size(); ++f)
+    fields.push_back({volumes[f].name, volumes[f].changed, sums[2 * f], sums[2 * f + 1], most[2 * f]});
+  return fields;
+}
 
-  /// On rank 0.
-  [[nodiscard]] std::vector<FieldFigures> figures() const {
-    std::vector<FieldFigures> fields;
-    for (std::size_t f = 0; f < volumes_.size(); ++f) {
-      fields.push_back({volumes_[f].name, volumes_[f].changed, sums_[2 * f], sums_[2 * f + 1], most_[2 * f]});
-    }
-    return fields;
-  }
-
- private:
-  std::span<const FieldVolume> volumes_;
-  std::vector<std::int64_t> mine_;
-  std::vector<std::int64_t> sums_;
-  std::vector<std::int64_t> most_;
-};
-
-// The most memory of any rank's columns, on rank 0.
-std::int64_t most_column_bytes(const boost::mpi::communicator& world) {
+// Returns, on rank 0, the maximum size of any rank's columns.
+std::int64_t max_column_bytes(const boost::mpi::communicator& world) {
   return combine(world, std::array<std::int64_t, 1>{SharedHeap::of_process().usage().peak}, MPI_MAX).front();
 }
 
-// On rank 0: means over ranks, and what the slowest rank took, of each phase by itself.
+// Adds, on rank 0, the means over ranks and, for each phase, the time of the slowest rank.
 void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
   constexpr std::size_t phases = phase_names.size();
   std::array<double, phases + 1> values{};
@@ -119,7 +106,8 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   figures.longest_waited = slowest.back().first;
 }
 
-// What figures say of a DP rank's plan, as numbers. Nothing on ranks that are not on world rank 0's line.
+// Returns the figures of a DP rank's plan as numbers. Only one rank per DP rank (with tp, cp and pp 0)
+// returns them; all others return an empty list.
 std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const PlanSettings& settings) {
   const DpRankPlan& plan = step.record->plan;
   const GridPoint& here = mesh.here();
@@ -134,11 +122,11 @@ std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const
   return numbers;
 }
 
-/// A DP rank's plan as far as figures go.
+/// Figures of a DP rank's plan.
 struct PlannedDpRank {
   std::int64_t lower_bound = 0;
   std::vector<MicroBatchPicture> micro_batches;
-  std::vector<PackedShape> shapes;  // one a micro-batch; of no rows where there is no limit on them
+  std::vector<PackedShape> shapes;  // per micro-batch; without rows unless shapes are limited
 };
 
 std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
@@ -167,7 +155,7 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.rows, width);
-  // These figures need DP ranks with whole samples.
+  // Balance figures require that DP ranks run whole samples.
   if (!strategy_of(settings).has_own_groups()) {
     std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
                       std::back_inserter(figures.metrics));
@@ -223,7 +211,7 @@ void add_shapes(const Step& step, const std::vector<PlannedDpRank>& plans, const
   }
 }
 
-// The service may have measured anew since the step was planned.
+// Uses the cost that the plan balanced, since the service may have fitted new costs in the meantime.
 double max_over_mean_before(const Step& step, PlanSettings settings) {
   settings.balance.cost = step.record->cost.model;
   return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);
@@ -253,7 +241,8 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
 }
 
 constexpr std::size_t num_seconds = phase_names.size() + 1;
-constexpr std::size_t num_counts = 3 + std::size_t{LinkPicture::most_lines};  // bytes sent to every line
+constexpr std::size_t num_counts =
+    3 + std::size_t{LinkPicture::max_lines};  // the bytes sent to each line come last
 
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};
@@ -295,23 +284,18 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   StepFigures figures;
   GuardedWork work;
   std::vector<std::int64_t> mine;
-  std::optional<FieldWords> fields;
-  work([&] {
-    mine = plan_numbers(mesh, step, settings);
-    fields.emplace(step.record->volumes);
-  });
+  work([&] { mine = plan_numbers(mesh, step, settings); });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
   add_sums(mesh.world(), step, figures);
-  fields->combine(mesh.world());
-  figures.peak_bytes = most_column_bytes(mesh.world());
+  figures.fields = field_figures(mesh.world(), step.record->volumes);
+  figures.peak_bytes = max_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
   GatheredRanks ranks;
-  if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh, step, work);
+  if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh, step);
   const bool is_told = mesh.rank() == WorldRank{0};
   if (is_told) {
     work([&] {
-      figures.fields = fields->figures();
       figures.step = step.index;
       figures.profile = step.profile;
       figures.cap = settings.micro_batch.max_tokens;
@@ -338,22 +322,13 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   return figures;
 }
 
-GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work) {
+GatheredRanks gather_ranks(const Mesh& mesh, const Step& step) {
   const boost::mpi::communicator& world = mesh.world();
   const bool is_root = world.rank() == 0;
   const auto size = static_cast<std::size_t>(world.size());
-  LinkPicture links;
-  std::vector<double> seconds;
-  std::vector<std::int64_t> counts;
-  GatheredRanks gathered;
-  work([&] {
-    links = LinkPicture::of(mesh.world().size());
-    if (!is_root) return;
-    seconds.resize(size * num_seconds);
-    counts.resize(size * num_counts);
-    gathered.ranks.resize(size);
-  });
-  work.agree(world);
+  LinkPicture links = LinkPicture::of(world.size());
+  std::vector<double> seconds(is_root ? size * num_seconds : 0);
+  std::vector<std::int64_t> counts(is_root ? size * num_counts : 0);
   const std::array<double, num_seconds> my_seconds = seconds_of(step);
   const std::array<std::int64_t, num_counts> my_counts = counts_of(step, links);
   const Waiting waiting("MPI_Gather");
@@ -363,7 +338,9 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work
   check_mpi(
       MPI_Gather(my_counts.data(), num_counts, MPI_INT64_T, counts.data(), num_counts, MPI_INT64_T, 0, world),
       "MPI_Gather");
+  GatheredRanks gathered;
   if (!is_root) return gathered;
+  gathered.ranks.resize(size);
   const auto lines = static_cast<std::size_t>(links.lines());
   for (std::size_t r = 0; r < size; ++r) {
     RankPicture& rank = gathered.ranks[r];

@@ -10,7 +10,7 @@
 
 namespace evenkeel {
 
-/// What each rank that trains did for a step. Nothing on ranks other than 0.
+/// Figures of each rank in one step; empty on ranks other than 0.
 struct GatheredRanks {
   std::vector<RankPicture> ranks;
   std::optional<LinkPicture> links;
@@ -20,8 +20,7 @@ struct GatheredRanks {
   return {s.read, s.gather, s.plan, s.agree, s.exchange, s.pack};
 }
 
-/// Collective over mesh.world(): a few numbers a rank, and as many as a LinkPicture has lines. Throws on
-/// every rank what `work` has failed with, or LimitError when rank 0 lacks memory.
-[[nodiscard]] GatheredRanks gather_ranks(const Mesh& mesh, const Step& step, GuardedWork& work);
+/// Collective over mesh.world(): gathers a few numbers per rank, plus one for each line of a LinkPicture.
+[[nodiscard]] GatheredRanks gather_ranks(const Mesh& mesh, const Step& step);
 
 }  // namespace evenkeel

@@ -20,13 +20,13 @@ std::int64_t step_in(const std::string& line, const std::filesystem::path& path,
   return step->get<std::int64_t>();
 }
 
-/// Bytes of the lines of steps before `first_step`: steps only grow in the file.
+/// Returns the size of the lines of steps before `first_step`. Steps are in ascending order in the file.
 std::int64_t bytes_before(const std::filesystem::path& path, std::int64_t first_step) {
   if (first_step == 0 || !std::filesystem::exists(path)) return 0;
   std::ifstream file(path, std::ios::binary);
   std::int64_t bytes = 0;
   std::int64_t number = 1;
-  // The last line has an end too, unless it is torn.
+  // An incomplete last line reaches the end of the file without a line break.
   for (std::string line; std::getline(file, line) && !file.eof(); ++number) {
     if (step_in(line, path, number) >= first_step) break;
     bytes += static_cast<std::int64_t>(line.size()) + 1;

@@ -9,17 +9,17 @@
 
 namespace evenkeel {
 
-/// metrics.jsonl: one JSON object a pass over a step, with the keys of report.json's steps, appended as soon
-/// as the pass is over. Local.
+/// Writes metrics.jsonl: one JSON object per pass over a step, with the same keys as the steps in
+/// report.json. Each line is appended when its pass ends. Local.
 class MetricsLog {
  public:
-  /// Goes on where the run's steps before `first_step` end: lines of later steps, which will come again, and
-  /// a last line that was torn are dropped. With 0 the file begins anew. Throws InputError for a file that is
-  /// no such log, IoError when it cannot be read or written.
+  /// Continues after the run's steps before `first_step`: drops lines of later steps, which will be repeated,
+  /// and an incomplete last line. If `first_step` is 0, starts with an empty file. Throws InputError if the
+  /// file is not a metrics log, and IoError if it cannot be read or written.
   explicit MetricsLog(const std::filesystem::path& path, std::int64_t first_step = 0);
 
   void add(const StepFigures& figures);
-  /// Call once, last.
+  /// Call this once, last.
   void close() { file_.close(); }
 
  private:

@@ -9,20 +9,20 @@
 
 namespace evenkeel {
 
-/// A source of a run, and what its filter did.
+/// A source of a run, with the counts of its filter.
 struct ReportedSource {
-  std::string name;  ///< in the configuration; else its path, or synthetic
-  std::string path;  ///< empty: it has none
+  std::string name;  ///< name in the configuration; if it has none, its path or "synthetic"
+  std::string path;  ///< empty if the source has no path
   FilterCounts counts;
 };
 
-/// What the filter did, in words, such as "of 100 samples: 26 samples split into 57 pieces"; empty when it
-/// let all samples through whole.
+/// Describes the filter's effect, such as "of 100 samples: 26 samples split into 57 pieces"; empty if
+/// all samples passed unchanged.
 [[nodiscard]] std::string filter_in_words(const FilterCounts& counts);
 
 [[nodiscard]] nlohmann::json to_json(const ReportedSource& source);
 
-/// What became of samples that arrived, as rows of a report: names and values.
+/// Returns what became of samples that arrived, as names and values of report rows.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> arrival_rows(const ArrivalFigures& arrivals);
 
 }  // namespace evenkeel

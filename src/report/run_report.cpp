@@ -20,7 +20,7 @@ double percent_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Labels and values, one pair per line.
+/// A text of labels and values, one pair per line.
 class Table {
  public:
   explicit Table(bool is_colored) : is_colored_(is_colored) {}
@@ -38,7 +38,7 @@ class Table {
   std::string text_;
 };
 
-/// A ratio of the list.
+/// Formats the mean and the worst step of a ratio in PassFigures.
 template <typename Of>
 std::string ratio_text(const PassTotals& passes, Of ratio) {
   const PassFigures total = passes.total();
@@ -47,20 +47,20 @@ std::string ratio_text(const PassTotals& passes, Of ratio) {
   return mean + fmt::format("   worst step {:.4f}", std::invoke(ratio, passes.most()));
 }
 
-/// "chat: data/chat.jsonl", or the path alone.
+/// Formats a source as "chat: data/chat.jsonl", or as its path alone.
 std::string text_of(const ReportedSource& source) {
   const bool has_name = !source.path.empty() && source.name != source.path;
   return printable(has_name ? source.name + ": " + source.path : source.name);
 }
 
-/// What ran, on what, and when.
+/// Adds the job, its sources and its start.
 void add_origin_rows(const RunReport& report, Table& table) {
   if (!report.job.empty()) table.row("job", printable(report.job));
   for (const ReportedSource& source : report.sources) table.row("source", text_of(source));
   if (!report.started.empty()) table.row("started", report.started);
 }
 
-/// 1 where nothing was planned.
+/// Returns the planned time relative to the plan in source order; 1 if the latter is zero.
 double shortened_to(double planned, double in_order) {
   return in_order == 0 ? 1 : planned / in_order;
 }
@@ -88,7 +88,7 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
             {"once", shortened_to(delay->planned.once, delay->in_order.once)}}}};
 }
 
-/// "; 3 samples have none, 2 were dropped", or nothing.
+/// Formats "; 3 samples have none; 2 samples without were dropped"; empty if there are none.
 std::string samples_without_loss(const PassFigures& total) {
   std::string text;
   if (total.without_loss > 0)
@@ -99,7 +99,8 @@ std::string samples_without_loss(const PassFigures& total) {
 
 void add_token_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
-  // Sharing removes rows of its own, which no padding was.
+  // With shared prefixes, compares with the rows before sharing, since sharing removes rows that are not
+  // padding.
   const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
   table.row("samples", grouped(total.samples) + " in " + counted(t.passes.passes(), "step"));
   table.row("tokens", grouped(total.tokens));
@@ -126,7 +127,7 @@ void add_balance_rows(const RunTotals& t, Table& table) {
   row("  ranks meeting at each micro-batch", of_balance<&StepBalance::step_max_over_mean>);
 }
 
-/// What the last step was balanced by, where that is measured.
+/// Adds the measured cost used to balance the last step, if the configuration requests measured costs.
 void add_cost_rows(const StepFigures& last, Table& table) {
   if (!last.cost_is_measured) return;
   const CostInUse& cost = last.cost;
@@ -136,13 +137,13 @@ void add_cost_rows(const StepFigures& last, Table& table) {
   if (!cost.times)
     return table.row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
   table.row("cost, measured",
-            fmt::format("{:.3g} s + {:.3g} s a token + {:.3g} s a squared length{}", cost.times->overhead,
+            fmt::format("{:.3g} s + {:.3g} s per token + {:.3g} s per squared length{}", cost.times->overhead,
                         cost.times->linear, cost.times->quadratic, kept));
   if (!cost.communication) return;
   const auto text_of = [](const HopInUse& hop, std::string_view where) {
     return fmt::format("{:.3g} s {}{}", hop.seconds, where, hop.kept ? " (kept)" : "");
   };
-  table.row("communication, a token and hop",
+  table.row("communication, per token and hop",
             text_of(cost.communication->inside_node, "inside a node") + ", " +
                 text_of(cost.communication->between_nodes, "between nodes"));
 }
@@ -153,7 +154,7 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
       total.above_cap == 0
           ? ""
           : "; " + table.alarm(counted(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
-  table.row("micro-batches a DP rank",
+  table.row("micro-batches per DP rank",
             fmt::format("{}{} (lower bound {}), {} empty", grouped(total.micro_batches),
                         t.passes.passes() == 1 ? "" : " over all steps", grouped(total.lower_bound),
                         grouped(total.empty)));
@@ -170,7 +171,7 @@ void add_shape_rows(const RunTotals& t, Table& table) {
                                   t.shapes->most, t.shapes->chosen));
 }
 
-/// How much later than the way that was chosen.
+/// Formats how much later `end` is than the end of the chosen plan.
 std::string later(double end, double chosen) {
   return fmt::format("{:.1f} % later", chosen > 0 ? 100 * (end / chosen - 1) : 0.0);
 }
@@ -229,7 +230,7 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
 void add_traffic_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
   table.row("bytes between ranks", bytes_text(total.sent_bytes));
-  // Nothing to tell where all ranks are on one node.
+  // On a single node, both figures would be zero.
   if (total.node_messages > 0) {
     table.row("bytes between nodes",
               fmt::format("{} in {}", bytes_text(total.node_bytes), counted(total.node_messages, "message")));
@@ -255,7 +256,7 @@ void add_time_rows(const PassFigures& total, Table& table) {
   table.row("seconds the trainer waited", fmt::format("{:.3f}", total.waited));
 }
 
-/// Only where figures of ranks were gathered.
+/// Adds advice for the profile, if its figures by rank were gathered.
 void add_advice(const RunReport& report, const std::string& profile, Table& table) {
   for (const RunPicture& run : report.pictures) {
     if (run.profile() != profile) continue;
@@ -305,7 +306,7 @@ nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
   return json;
 }
 
-/// A figure of the list.
+/// Converts a figure of PassFigures to JSON.
 template <typename Value>
 nlohmann::json json_of(const Value& value) {
   return value;
@@ -331,7 +332,7 @@ nlohmann::json sharing_json(const StepFigures& f) {
 }  // namespace
 
 void RunReport::add(StepFigures figures) {
-  // Taken out, so that steps that are kept keep no picture each.
+  // Moves the picture out, so that the steps that are kept do not contain their pictures.
   if (const auto picture = std::exchange(figures.picture, nullptr)) {
     const auto of_profile = [&](const RunPicture& run) { return run.profile() == picture->profile; };
     auto run = std::ranges::find_if(pictures, of_profile);

@@ -15,53 +15,56 @@
 
 namespace evenkeel {
 
-/// The passes of one profile together, in the memory of a few.
+/// Totals of the passes of one profile, in constant memory.
 struct RunTotals {
   void add(const StepFigures& figures);
 
-  StepFigures latest;  ///< as it was added
+  StepFigures latest;  ///< the last pass that was added
   PassTotals passes;
-  std::vector<FieldFigures> fields;  ///< by name, of passes in which they travelled; the most of any of these
+  std::vector<FieldFigures> fields;  ///< by name, over the passes that transferred the field; `most_received`
+                                     ///< is the maximum of these passes
   std::optional<SharingSavings> sharing;
   std::optional<ShapeFigures> shapes;
   std::optional<StrategyFigures> strategy;
 };
 
-/// A whole run: what it ran on and what became of its steps.
+/// Report of a whole run: its origin and its steps.
 struct RunReport {
-  /// What to_json lists one by one: some KiB a step. Without, memory does not depend on the number of steps.
+  /// Steps to keep for to_json(). With `each`, a few KiB per step; with `totals`, memory does not depend on
+  /// the number of steps.
   enum class Steps : std::uint8_t { totals, each };
 
   MeshPicture mesh{};
-  std::string job{};      ///< its configuration, as it was named on the command line
-  std::string started{};  ///< such as 2026-11-22T02:17:08Z
+  std::string job{};      ///< path of the configuration, as given on the command line
+  std::string started{};  ///< start time, such as 2026-11-22T02:17:08Z
   Steps keeps = Steps::totals;
-  double seconds = 0;                 ///< wall clock of all steps, on the rank that took longest
-  std::vector<RunTotals> profiles{};  ///< in the order in which they first ran
-  std::vector<StepFigures> steps{};   ///< in the order in which they ran, where each is kept
+  double seconds = 0;                 ///< wall-clock time of all steps, on the rank that took longest
+  std::vector<RunTotals> profiles{};  ///< in order of their first pass
+  std::vector<StepFigures> steps{};   ///< in execution order; empty unless `keeps` is `each`
 
-  std::int64_t first_step =
-      0;  ///< the first one that this run made: earlier runs of the job made those before
+  std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the previous steps
   std::vector<ReportedSource> sources{};
-  std::optional<DelayFigures> delay{};       ///< of outliers, where they wait
-  std::optional<ArrivalFigures> arrivals{};  ///< of samples that arrive while the job trains
+  std::optional<DelayFigures> delay{};       ///< set if outliers are delayed
+  std::optional<ArrivalFigures> arrivals{};  ///< set if samples arrive during training
 
-  /// Of each profile for which pictures came: what the page draws and advice follows from.
+  /// Pictures of the profiles for which they were gathered. The page draws them, and advice is derived from
+  /// them.
   std::vector<RunPicture> pictures{};
   std::optional<std::int64_t> prefetch{};  ///< exchange.prefetch
-  std::string version{};                   ///< of the program
+  std::string version{};                   ///< version of the program
 
   void add(StepFigures figures);
   [[nodiscard]] RunCircumstances circumstances() const noexcept { return {prefetch, seconds}; }
 };
 
-/// The report as a table for people, one a profile. docs/report.md explains every line.
+/// Formats the report as text, with one table per profile. docs/report.md explains every line.
 [[nodiscard]] std::string to_text(const RunReport& report, bool is_colored = false);
-/// The report as one HTML page, with charts of what pictures came. docs/report.md explains them.
+/// Formats the report as one HTML page, with charts of the pictures. docs/report.md explains them.
 [[nodiscard]] std::string to_html(const RunReport& report);
-/// The report as JSON: run figures and one object a step that was kept. docs/report.md explains every key.
+/// Formats the report as JSON: figures of the run, and one object per kept step. docs/report.md explains
+/// every key.
 [[nodiscard]] nlohmann::json to_json(const RunReport& report);
-/// One of its steps.
+/// Formats one step of the report as JSON.
 [[nodiscard]] nlohmann::json to_json(const StepFigures& figures);
 
 }  // namespace evenkeel

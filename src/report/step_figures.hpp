@@ -18,75 +18,76 @@
 
 namespace evenkeel {
 
-/// What one field's bytes come to over all ranks.
+/// Bytes of one field, summed over all ranks.
 struct FieldFigures {
   std::string name;
-  bool changed = false;            ///< whether it travels otherwise than it is brought
+  bool changed = false;            ///< whether its transfer format differs from the samples' columns
   std::int64_t received = 0;       ///< bytes that owners sent or kept
   std::int64_t copied = 0;         ///< bytes of model-parallel copies
-  std::int64_t most_received = 0;  ///< by one rank
+  std::int64_t most_received = 0;  ///< maximum that one rank received
 
   friend bool operator==(const FieldFigures&, const FieldFigures&) = default;
 };
 
-/// The shapes that micro-batches were padded to, with micro_batch.shapes.
+/// Shapes to which micro-batches were padded, with micro_batch.shapes.
 struct ShapeFigures {
-  std::int64_t most = 0;             ///< that there may be
-  std::int64_t chosen = 0;           ///< so far, for all passes
-  std::set<PackedShape> handed_out;  ///< those that a micro-batch had
-  /// Rows added to reach them, over all CP groups; those of empty micro-batches are all added.
+  std::int64_t most = 0;             ///< maximum number of shapes
+  std::int64_t chosen = 0;           ///< shapes chosen so far, for all passes
+  std::set<PackedShape> handed_out;  ///< shapes used by at least one micro-batch
+  /// Rows added to reach the shapes, over all CP groups. All rows of empty micro-batches count as added.
   std::int64_t padding = 0;
 
-  /// Of two passes.
+  /// Adds the figures of another pass.
   ShapeFigures& operator+=(const ShapeFigures& other);
 };
 
-/// What balance.strategy: auto chose, and why.
+/// Decision of balance.strategy: auto, with its reason.
 struct StrategyFigures {
-  Meeting meet = Meeting::once_a_step;  ///< of the trainer's ranks
+  Meeting meet = Meeting::once_a_step;  ///< how often the trainer's ranks meet
   std::int64_t steps = 0;
-  std::int64_t grids = 0;  ///< steps for which it was grid
-  /// When steps end, in the units of their cost: as if all were planned in that way, and as they were.
+  std::int64_t grids = 0;  ///< steps for which grid was chosen
+  /// Planned ends of the steps, in units of their cost: if all steps used the same strategy, and as planned.
   double hierarchical_end = 0;
   double grid_end = 0;
   double chosen_end = 0;
 
-  /// Of two passes.
+  /// Adds the figures of another pass.
   StrategyFigures& operator+=(const StrategyFigures& other);
 };
 
-/// One pass over a step's samples, over all ranks.
+/// Figures of one pass over a step's samples, over all ranks.
 struct StepFigures : PassFigures {
   std::int64_t step = 0;
-  std::string profile;              ///< whose settings it ran under; empty: the job's own
-  std::int64_t cap = 0;             ///< tokens of a micro-batch after alignment
-  std::int64_t alignment = 1;       ///< tokens
-  bool pads_micro_batches = false;  ///< whether `rows` are of samples padded to their micro-batch's width
+  std::string profile;              ///< profile of the pass; empty for the job's own settings
+  std::int64_t cap = 0;             ///< maximum tokens per micro-batch, after alignment
+  std::int64_t alignment = 1;       ///< number of tokens
+  bool pads_micro_batches = false;  ///< whether `rows` count samples padded to their micro-batch's width
 
-  bool shares_encoder = false;    ///< whether an encoder's work is shared out as well
-  CostInUse cost;                 ///< that work is counted by
-  bool cost_is_measured = false;  ///< whether the configuration asks for it
+  bool shares_encoder = false;    ///< whether an encoder's work is also balanced
+  CostInUse cost;                 ///< cost model of the plan
+  bool cost_is_measured = false;  ///< whether the configuration requests measured costs
 
-  std::array<int, phase_names.size()> slowest_ranks{};  ///< of each phase, the rank that took longest
+  std::array<int, phase_names.size()> slowest_ranks{};  ///< for each phase, the rank that took longest
 
-  std::vector<FieldFigures> fields;         ///< that travelled, in that order
-  std::optional<SharingSavings> sharing;    ///< with shared prefixes
-  std::optional<ShapeFigures> shapes;       ///< with micro_batch.shapes
-  std::optional<StrategyFigures> strategy;  ///< where the plan decided it
-  NamedMetrics metrics;                     ///< the same under ROLL's and verl's names
-  std::optional<ArrivalFigures> arrivals;   ///< when the step was handed out, where samples arrive
+  std::vector<FieldFigures> fields;         ///< transferred fields, in transfer order
+  std::optional<SharingSavings> sharing;    ///< set with shared prefixes
+  std::optional<ShapeFigures> shapes;       ///< set with micro_batch.shapes
+  std::optional<StrategyFigures> strategy;  ///< set with balance.strategy: auto
+  NamedMetrics metrics;                     ///< these figures under the names that ROLL and verl use
+  std::optional<ArrivalFigures>
+      arrivals;  ///< as of when the trainer got the step; set if samples arrive during training
 
-  std::shared_ptr<const StepPicture> picture;  ///< rank by rank; nothing unless it was asked for
+  std::shared_ptr<const StepPicture> picture;  ///< figures by rank; null unless requested
 };
 
-/// How much is gathered of a step.
+/// Level of detail of a step's figures.
 enum class FiguresDetail : std::uint8_t {
   totals,
-  picture,  ///< also what the page shows: of each DP rank, micro-batch and rank
+  picture,  ///< also figures of each DP rank, micro-batch and rank, for the page
 };
 
-/// Collective over the mesh: the figures of a pass that ran under `settings`, on world rank 0 (others get
-/// nothing). `detail` is the same on all ranks.
+/// Collective over the mesh: returns, on world rank 0, the figures of a pass that ran under `settings`;
+/// nullopt on other ranks. `detail` must be equal on all ranks.
 [[nodiscard]] std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& settings,
                                                         const Step& step,
                                                         FiguresDetail detail = FiguresDetail::totals);

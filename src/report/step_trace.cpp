@@ -46,7 +46,7 @@ json slice(std::string name, const char* category, std::size_t rank, Track track
           {"args", std::move(args)}};
 }
 
-/// When a rank's exchange began and ended.
+/// Begin and end of a rank's exchange.
 struct Exchange {
   double begin = 0, end = 0;
 
@@ -74,7 +74,7 @@ void add_phases(const RankTrace& trace, std::size_t rank, const json& step, Even
       args["bytes_to_others"] = trace.sent_bytes;
       args["ranks_sent_to"] = trace.sent_to;
       args["flows_left_out"] =
-          std::max<std::int64_t>(0, trace.sent_to - static_cast<std::int64_t>(RankTrace::most_sent));
+          std::max<std::int64_t>(0, trace.sent_to - static_cast<std::int64_t>(RankTrace::max_sent));
     }
     if (trace.phases[p] > 0)
       events.add(slice(phase_names[p], "phase", rank, track_of(trace), at, end, std::move(args)));
@@ -96,7 +96,7 @@ void add_sent(const std::vector<std::int64_t>& bytes_to, int self, RankTrace& tr
   for (const RankTrace::Sent& s : sent) trace.sent_bytes += s.bytes;
   trace.sent_to = std::ssize(sent);
   std::ranges::stable_sort(sent, std::greater(), &RankTrace::Sent::bytes);
-  std::copy_n(sent.begin(), std::min(sent.size(), RankTrace::most_sent), trace.sent.begin());
+  std::copy_n(sent.begin(), std::min(sent.size(), RankTrace::max_sent), trace.sent.begin());
 }
 
 }  // namespace
@@ -155,7 +155,8 @@ void TraceFile::add(std::int64_t step, const std::string& profile, std::span<con
 }
 
 void TraceFile::close() {
-  // Every event before ends in a comma, after which JSON needs one more.
+  // Writes a final event without a trailing comma, since JSON does not allow the comma after the previous
+  // event otherwise.
   file_.append(
       json{{"ph", "M"}, {"name", "trace_is_complete"}, {"pid", 0}, {"tid", 0}, {"args", json::object()}}
           .dump() +
@@ -203,7 +204,8 @@ void answer(const boost::mpi::communicator& world, int rank) {
   }
 }
 
-/// By how much this rank's clock is ahead of rank 0's: rank 0 answered half way of the shortest round.
+/// Returns by how much this rank's clock is ahead of rank 0's. Assumes that rank 0 answered in the middle of
+/// the shortest round trip.
 double ask(const boost::mpi::communicator& world) {
   const Waiting waiting("MPI_Recv");
   double shortest = std::numeric_limits<double>::infinity();

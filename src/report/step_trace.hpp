@@ -16,36 +16,37 @@
 
 namespace evenkeel {
 
-/// What one rank did for one pass over a step, in seconds of the common clock. Copied byte for byte.
+/// Trace of one rank in one pass over a step, in seconds of the common clock. Sent byte by byte, so it must
+/// be trivially copyable.
 struct RankTrace {
-  /// Bytes that went to a rank.
+  /// Bytes sent to one rank.
   struct Sent {
-    std::int64_t rank = -1;  ///< none
+    std::int64_t rank = -1;  ///< -1 for an unused entry
     std::int64_t bytes = 0;
   };
-  static constexpr std::size_t most_sent = 16;
+  static constexpr std::size_t max_sent = 16;
 
-  double made_at = 0;                  ///< when the step was ready
-  PhaseTimes phases{};                 ///< that it took, one after the other
-  std::int64_t made_ahead = 0;         ///< not 0: by a thread of its own, beside the trainer
-  double asked_at = 0;                 ///< when the trainer asked for it,
-  double handed_at = 0;                ///< got it,
-  double used_at = 0;                  ///< and had used it
-  std::array<Sent, most_sent> sent{};  ///< to the ranks that got most
-  std::int64_t sent_to = 0;            ///< to how many ranks
-  std::int64_t sent_bytes = 0;         ///< to all ranks but itself
+  double made_at = 0;           ///< when the step was ready
+  PhaseTimes phases{};          ///< durations, in sequence
+  std::int64_t made_ahead = 0;  ///< 1 if a separate thread made the step ahead of the trainer, otherwise 0
+  double asked_at = 0;          ///< when the trainer asked for the step
+  double handed_at = 0;         ///< when the trainer got it
+  double used_at = 0;           ///< when the trainer was done with it
+  std::array<Sent, max_sent> sent{};  ///< the receivers of the most bytes, in descending order
+  std::int64_t sent_to = 0;           ///< number of receivers, except this rank
+  std::int64_t sent_bytes = 0;        ///< bytes sent to all ranks except this one
 };
 
 /// A trace in Chrome's event format, which Perfetto opens: one process per rank, with a track for making
-/// steps and a track for the trainer. Each step is written when it is over, so memory does not grow, and a
-/// trace that was cut short still opens. Local.
+/// steps and a track for the trainer. Each step is written when it ends, so memory does not grow, and a
+/// truncated trace can still be opened. Local.
 class TraceFile {
  public:
   TraceFile(const std::filesystem::path& path, const Grid& grid);
 
-  /// `ranks` has one a rank.
+  /// Appends a step. `ranks` has one element per rank.
   void add(std::int64_t step, const std::string& profile, std::span<const RankTrace> ranks);
-  /// Call once, last.
+  /// Call this once, last.
   void close();
 
  private:
@@ -53,13 +54,13 @@ class TraceFile {
   std::int64_t flows_ = 0;
 };
 
-/// Seconds of one clock on all ranks: rank 0's, from when it was made. Others know how far theirs is from it,
-/// as exactly as a message travels there and back; clocks that drift apart later are not followed.
+/// A clock common to all ranks: seconds of rank 0's clock since construction. Each rank measures the offset
+/// of its own clock, accurate to the round-trip time of a message. Later clock drift is not corrected.
 class CommonClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Collective: a few messages between rank 0 and each other rank, one after the other.
+  /// Collective: exchanges a few messages between rank 0 and every other rank, one rank after another.
   explicit CommonClock(const boost::mpi::communicator& world);
 
   [[nodiscard]] double seconds_at(Time time) const {
@@ -68,17 +69,18 @@ class CommonClock {
   [[nodiscard]] double now() const { return seconds_at(std::chrono::steady_clock::now()); }
 
  private:
-  double start_ = 0;  // of rank 0's clock, as this rank's shows it
+  double start_ = 0;  // start of the common clock, on this rank's clock
 };
 
-/// When this rank's trainer asked for a pass and got it.
+/// Times at which this rank's trainer asked for a pass and got it.
 struct TrainerTimes {
   CommonClock::Time asked, handed;
-  bool made_ahead = false;  ///< by a thread of its own
+  bool made_ahead = false;  ///< whether a separate thread made the step
 };
 
-/// Collective over `world`: what each rank did for a pass that the trainer has used by now, on rank 0;
-/// nothing on others. Throws LimitError on every rank when rank 0 lacks memory: some hundred bytes a rank.
+/// Collective over `world`: returns, on rank 0, each rank's trace of a pass that the trainer is done with; an
+/// empty list on other ranks. Throws LimitError on every rank if rank 0 lacks the memory for it, a few
+/// hundred bytes per rank.
 [[nodiscard]] std::vector<RankTrace> gather_trace(const boost::mpi::communicator& world,
                                                   const CommonClock& clock, const TrainerTimes& trainer,
                                                   const Step& step);

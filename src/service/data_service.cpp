@@ -29,30 +29,34 @@ std::unique_ptr<ServiceParts> make_parts(const Communicator& world) {
   return together(world, [] { return std::make_unique<ServiceParts>(); });
 }
 
-/// Begins every collective call: throws MpiError if MPI is not running.
-StepMaker& called(ServiceParts& parts) {
+/// Returns the step maker of a service. Throws MpiError if MPI is not running. Every collective call starts
+/// with this.
+StepMaker& checked_maker(ServiceParts& parts) {
   require_ranks_of_one_group(parts.maker->mesh().world());
   return *parts.maker;
 }
 
 /// Throws ConfigError if sources were not compared, and InputError if this service cannot make steps ahead
-/// now. All ranks have the same `parts`.
+/// now. `parts` must be equal on all ranks.
 void require_free_for_steps(const ServiceParts& parts) {
   if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
   if (parts.makes_ahead)
-    throw InputError("service", "already makes steps ahead, and has one position",
+    throw InputError("service",
+                     "already makes steps ahead, and has only one position in the sequence of steps",
                      "Destroy these Steps first");
   if (parts.has_made_steps)
-    throw InputError("service", "has made steps of samples that the trainer brought, and has one position",
-                     "Use another service for steps made ahead");
+    throw InputError(
+        "service",
+        "has made steps from the trainer's samples, and has only one position in the sequence of steps",
+        "Use another service for steps made ahead");
 }
 
-/// Throws ConfigError if sources were not compared, and InputError if this service makes steps ahead. All
-/// ranks have the same `parts`.
+/// Throws ConfigError if sources were not compared, and InputError if this service makes steps ahead. `parts`
+/// must be equal on all ranks.
 void require_free_for_samples(const ServiceParts& parts) {
   if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
   if (parts.ahead || parts.position)
-    throw InputError("service", "makes steps ahead, and has one position",
+    throw InputError("service", "makes steps ahead, and has only one position in the sequence of steps",
                      "Use another service for samples that the trainer brings");
 }
 
@@ -98,12 +102,12 @@ void DataService::require_sources(const ServiceState& now) {
 }
 
 Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string profile) {
-  StepMaker& maker = called(*parts_);
+  StepMaker& maker = checked_maker(*parts_);
   ServiceState from;
   fail_together(maker.mesh().world(), try_on_replicated_data([&] {
                   require_free_for_steps(*parts_);
                   from = parts_->state();
-                  if (parts_->ahead) parts_->position = from;  // stays if no new steps can be made
+                  if (parts_->ahead) parts_->position = from;  // kept if making the new Steps fails
                 }));
   end_if_out_of_memory([&] {
     parts_->ahead.emplace(maker.mesh().world(), maker.config(),
@@ -126,7 +130,7 @@ PlanSettings DataService::plan_settings(std::string_view profile) const {
 }
 
 Step DataService::step(const Reader& read, std::string_view profile) {
-  StepMaker& maker = called(*parts_);
+  StepMaker& maker = checked_maker(*parts_);
   const auto brought = [&] {
     require_free_for_samples(*parts_);
     return read();
@@ -142,11 +146,11 @@ Step DataService::step(RaggedBatch mine, std::string_view profile) {
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  return called(*parts_).later_pass(std::move(before), profile, added);
+  return checked_maker(*parts_).later_pass(std::move(before), profile, added);
 }
 
 Step DataService::step(Step before, std::string_view profile, const Reader& added) {
-  StepMaker& maker = called(*parts_);
+  StepMaker& maker = checked_maker(*parts_);
   GuardedWork work;
   RaggedBatch fields;
   work([&] { fields = added(); });
@@ -158,11 +162,11 @@ Step DataService::step(Step before, std::string_view profile) {
 }
 
 RaggedBatch DataService::collect(const Step& step, const StepResults& results) const {
-  return called(*parts_).collect(step, results);
+  return checked_maker(*parts_).collect(step, results);
 }
 
 RaggedBatch DataService::collect_on(const Step& step, const StepResults& results, int root) const {
-  return called(*parts_).collect_on(step, results, root);
+  return checked_maker(*parts_).collect_on(step, results, root);
 }
 
 void DataService::report_time(const Step& step, std::size_t micro_batch, double seconds) const {

@@ -29,7 +29,7 @@ namespace {
 
 using Value = std::optional<std::string>;
 
-/// The values of one key on rank 0 and on another rank; none where it is not there.
+/// Values of one key on rank 0 and on another rank; nullopt if the key is missing.
 struct Difference {
   std::string path;
   Value first;
@@ -47,14 +47,14 @@ std::uint64_t hash_of(const std::vector<ConfigSetting>& settings) {
 }
 
 bool all_equal(const Communicator& comm, std::uint64_t mine) {
-  // The least complement is the complement of the largest.
+  // The minimum of the complements is the complement of the maximum.
   const auto word = static_cast<std::int64_t>(mine);
   std::array<std::int64_t, 2> least{word, ~word};
   comm.all_reduce(least, Extreme::least);
   return least[0] == ~least[1];
 }
 
-// Those of the first rank in their order, then those that only the other has.
+// Returns the differing settings: first those of `first`, in its order, then those that only `other` has.
 std::vector<Difference> differences(const std::vector<ConfigSetting>& first,
                                     const std::vector<ConfigSetting>& other) {
   std::map<std::string, std::string> left;
@@ -79,14 +79,14 @@ std::string describe(const Difference& difference, int rank) {
 
 void throw_any_difference(const std::vector<ConfigSetting>& first, const std::vector<ConfigSetting>& mine,
                           int rank, std::string_view hint) {
-  constexpr std::size_t most_named = 4;
+  constexpr std::size_t max_named = 4;
   const std::vector<Difference> found = differences(first, mine);
   if (found.empty()) return;
   std::string message = describe(found[0], rank);
-  for (std::size_t i = 1; i < std::min(found.size(), most_named); ++i)
+  for (std::size_t i = 1; i < std::min(found.size(), max_named); ++i)
     message += "; " + found[i].path + " " + describe(found[i], rank);
-  if (found.size() > most_named)
-    message += "; and " + std::to_string(found.size() - most_named) + " more differ";
+  if (found.size() > max_named)
+    message += "; and " + std::to_string(found.size() - max_named) + " more differ";
   throw ConfigError(found[0].path, message, std::string(hint));
 }
 

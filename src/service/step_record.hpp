@@ -19,38 +19,41 @@
 
 namespace evenkeel {
 
-/// The samples of a step: the same in every pass over them, with the fields that were added so far.
-/// Replicated, except for `left_out`.
+/// Samples of a step, equal in every pass over them, with the fields added so far. Replicated, except for
+/// `left_out`.
 struct StepSamples {
   LengthTable table;
-  std::vector<CarriedField> fields;  ///< what samples bring, as it travels, added fields last
-  std::vector<SharedGroup> trees;    ///< with prefix trees: what samples have in common
-  std::int64_t left_out = 0;         ///< samples of this rank that batch.without_loss dropped
-  NamesInErrors names_in_errors;     ///< of their source
+  std::vector<CarriedField> fields;  ///< fields of samples, as they are transferred; added fields are last
+  std::vector<SharedGroup> trees;    ///< with prefix trees: the prefixes that samples share
+  std::int64_t left_out = 0;         ///< number of this rank's samples dropped by batch.without_loss
+  NamesInErrors names_in_errors;     ///< provided by the samples' source
 };
 
-/// Where a step comes from, so that one is not taken for another: equal on all ranks, and on copies of it.
+/// Origin of a step, which distinguishes it from other steps. Equal on all ranks, and on copies of the step.
 struct StepOrigin {
-  std::uint64_t service = 0;  ///< the number of the service that made it
-  std::uint64_t serial = 0;   ///< its sequence number there
-  std::uint64_t cut = 0;      ///< hash of how samples are cut for the ranks of its mesh
+  std::uint64_t service = 0;  ///< number of the service that made it
+  std::uint64_t serial = 0;   ///< sequence number within the service
+  std::uint64_t cut = 0;      ///< hash of how samples are cut for the ranks of the mesh
 };
 
-/// What a Step keeps for reports, for returning its results and for later passes.
+/// Data that a Step keeps for reports, for returning its results, and for later passes.
 struct StepRecord {
   std::shared_ptr<const StepSamples> samples;
-  /// With profiles: what this rank brought and added, to be assigned again. Columns are borrowed. Else null.
+  /// With profiles: this rank's samples and added fields, to be assigned again; their columns are borrowed.
+  /// Without profiles: null.
   std::shared_ptr<const RaggedBatch> mine;
-  StepAssignment assignment;  ///< who gets which samples, and what they share, replicated
-  DpRankPlan plan;            ///< of this rank's DP rank
-  /// With micro_batch.shapes: those of this step, for all passes over it; its plan has one each. Replicated.
+  StepAssignment assignment;  ///< assignment of samples to ranks, and shared segments; replicated
+  DpRankPlan plan;            ///< plan of this rank's DP rank
+  /// With micro_batch.shapes: shapes of this step, for all passes over it; each micro-batch of the plan has
+  /// one. Replicated.
   std::shared_ptr<const std::vector<PackedShape>> shapes;
-  std::optional<StrategyChoice> strategy;  ///< where its plan decided that
-  CostInUse cost;  ///< what it was balanced by: configured, or measured on all ranks alike
+  std::optional<StrategyChoice> strategy;  ///< set if the strategy was decided by the step's samples
+  CostInUse cost;  ///< cost balanced by the plan: configured, or measured on all ranks together
   StepOrigin origin;
-  std::chrono::steady_clock::time_point made_at;  ///< when all phases were over
-  std::vector<std::int64_t> bytes_to;  ///< that this rank sent to each rank; none where nothing moved
-  std::vector<FieldVolume> volumes;    ///< what this rank got of each field; none where nothing moved
+  std::chrono::steady_clock::time_point made_at;  ///< end of all phases
+  std::vector<std::int64_t> bytes_to;  ///< bytes sent to each rank; empty if samples were not moved
+  /// Bytes of each field that this rank got; empty if samples were not moved.
+  std::vector<FieldVolume> volumes;
 
   [[nodiscard]] const LengthTable& table() const noexcept { return samples->table; }
 };

@@ -70,7 +70,8 @@ void StepResults::fail(const ErrorReport& report) noexcept {
   if (!failure_) failure_ = try_locally([&] { throw_error(report); });
 }
 
-// The columns of a micro-batch, to which this one can be added.
+// Returns the columns of a micro-batch. Throws InputError if the micro-batch does not exist or already has
+// this result.
 std::vector<Column>& StepResults::fields_for(std::size_t m, const FieldSpec& spec) {
   if (m >= micro_batches_.size()) {
     throw InputError(name_of_result(m, spec),

@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-/// A field as it is decided so far, and the parts that decided.
+/// A field as decided so far, and the parts that decided it.
 struct Decided {
   SourceField field;
   const std::string* by_kind = nullptr;
@@ -44,7 +44,8 @@ bool can_be(const SourceField& field, FieldKind kind) {
                    hint_for(parts_are));
 }
 
-/// Takes over what a part says of a field.
+/// Adopts the part's values for properties that are still undecided. Throws InputError if other properties
+/// differ.
 void decide(Decided& so_far, const SourceField& field, const std::string& part, std::string_view parts_are) {
   SourceField& decided = so_far.field;
   const FieldKind kind = decided.is_kind_open ? field.spec.kind : decided.spec.kind;
@@ -75,7 +76,7 @@ void require_field(const FieldsOfPart& part, const std::string& field, const std
   throw InputError(part.name, "lacks the field '" + field + "' of " + other, hint_for(parts_are));
 }
 
-/// The column's rows as those of another field of as many bytes.
+/// Returns the column's bytes as rows of another field of the same size.
 Column recast(const Column& column, const FieldSpec& spec, const RaggedBatch& samples) {
   Column made = is_counted(spec.kind) ? Column::unwritten(spec, column.samples())
                                       : Column::unwritten(spec, samples.rows_of(spec.kind));

@@ -10,21 +10,21 @@
 
 namespace evenkeel {
 
-/// The fields of one of several parts of a job's samples: sources, or files of one.
+/// Fields of the samples in one part of a job's input: a source, or a file of a source.
 struct FieldsOfPart {
-  std::string name;  ///< what errors call it
+  std::string name;  ///< name of the part in errors
   std::vector<SourceField> fields;
 };
 
-/// What the samples of all parts have, in the order of names: what is open in one part is as others say, or a
-/// stand-in where it is open in all. A pure function. Throws InputError that names a field and two parts
-/// where one lacks it, or they say that it is of different kinds, types or shapes; `parts_are` is what parts
-/// are called in the plural.
+/// Returns the fields that all parts have in common, sorted by name. A property that is open in one part
+/// (SourceField) is taken from another part; if it is open in all parts, it remains open, with a placeholder.
+/// A pure function. Throws InputError naming a field and two parts if one part lacks the field or if the
+/// parts disagree on its kind, type or shape. `parts_are` is the plural word for parts in errors.
 [[nodiscard]] std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts,
                                                      std::string_view parts_are);
 
-/// The same samples with their fields as agreed, of which one was open where they come from. Precondition:
-/// they have these fields, input_ids aside.
+/// Returns the samples with the kinds and element types of `agreed`, which replace placeholders of open
+/// properties. Precondition: `agreed` is a result of agreed_fields() for parts that include these samples.
 [[nodiscard]] RaggedBatch as_agreed(RaggedBatch samples, std::span<const SourceField> agreed);
 
 }  // namespace evenkeel

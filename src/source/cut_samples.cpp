@@ -30,15 +30,15 @@ bool is_whole(const RaggedBatch& from, const Cut& cut) {
   return cut.tokens == RowRange{0, sample_of(from, cut).length()};
 }
 
-/// The field that says which rows of this one go with which tokens; empty where none does. What cuts another
-/// field is cut by itself.
+/// Returns the name of the field with the token ranges of this field's rows; empty if there is none. A field
+/// of token ranges is cut by itself.
 std::string_view cut_by(const NamedFields& told, std::string_view field) {
   const auto found = told.find(field);
   if (found != told.end() && !found->second.cut_by.empty()) return found->second.cut_by;
   return cuts_rows(told, field) ? field : std::string_view();
 }
 
-/// Of a field of rows those that have a token of the cut.
+/// Returns the rows of a column with token ranges that have at least one token in the cut.
 RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   if (is_whole(from, cut)) return all;
@@ -50,7 +50,7 @@ RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut
   return {all.begin + rows.front().begin, all.begin + rows.front().end};
 }
 
-/// The rows of a cut in a field of the batch that it is cut from.
+/// Returns the rows of a cut in a column of the batch that it is cut from.
 RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   const auto from_begin = [&](std::int64_t begin, std::int64_t end) {
@@ -73,7 +73,7 @@ RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, 
   return all;
 }
 
-/// An empty column for all cuts, that takes what they have of it.
+/// Returns an uninitialized column for the rows of all cuts.
 Column column_for(const RaggedBatch& out, const FieldSpec& spec, std::span<const RaggedBatch> batches,
                   std::span<const Cut> cuts, std::string_view by) {
   if (!is_counted(spec.kind)) return Column::unwritten(spec, out.rows_of(spec.kind));
@@ -86,13 +86,14 @@ Column column_for(const RaggedBatch& out, const FieldSpec& spec, std::span<const
   return Column::unwritten(spec, SampleRows::of_counts(counts));
 }
 
-/// A hash of the column's rows of a cut.
+/// Returns a hash of the column's rows in a cut.
 std::uint64_t hash_of_rows(const RaggedBatch& from, const Column& column, const Cut& cut) {
   const RowRange rows = rows_of(from, column, cut, {});
   return hash_of_bytes({column.row(rows.begin), column.row(rows.end)});
 }
 
-/// Hash of what precedes the cut in a sample that declares its tree; see RaggedBatch::contexts.
+/// Returns a hash of the part of the sample before the cut if the sample declares its tree, otherwise 0; see
+/// RaggedBatch::contexts.
 std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   const Column* const segments = from.find(segment_ids_field);
   if (segments == nullptr || cut.tokens.begin == 0) return 0;
@@ -100,19 +101,21 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   Cut before = cut;
   before.tokens = {0, cut.tokens.begin};
   if (rule_of(kind).is_per_token()) return hash_of_rows(from, *segments, before);
-  if (!rule_of(kind).is_per_response_token()) return 0;  // planning refuses it
+  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects this kind
   const std::uint64_t responses = hash_of_rows(from, *segments, before);
   before.tokens.end = std::min(before.tokens.end, sample_of(from, cut).prompt);
   return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);
 }
 
-/// Whether a batch has labels of one value per token, such that the last row of a piece has one, too.
+/// Returns whether the batch has one label per token, in which case the last row of a piece also has a label.
 bool has_labels_of_tokens(const RaggedBatch& from) {
   const Column* const labels = from.find(labels_field);
   return labels != nullptr && labels->spec().rule().is_per_token();
 }
 
-/// Clears the loss mask at the last row of a piece, whose token is not in the piece.
+/// If a piece ends before its sample, clears the last value of a loss mask with one value per token, since
+/// the label of that row, the next token, is not in the piece. Does nothing for other fields, or if there is
+/// one label per token.
 void clear_beyond(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec, std::span<std::byte> rows) {
   const bool ends_early = cut.tokens.end < sample_of(from, cut).length();
   const bool is_mask = spec.name == loss_mask_field || spec.name == response_mask_field;
@@ -120,7 +123,7 @@ void clear_beyond(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec
   if (!has_labels_of_tokens(from)) std::ranges::fill(rows.last(spec.row_bytes()), std::byte{0});
 }
 
-/// Counts ranges of a sample's tokens from the first one of the cut on, and ends them with it.
+/// Rebases token ranges to the first token of the cut, and clips them to the cut.
 void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
   for (std::int64_t& bound : ranges) bound = std::clamp(bound, tokens.begin, tokens.end) - tokens.begin;
 }

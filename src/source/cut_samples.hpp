@@ -12,33 +12,42 @@
 
 namespace evenkeel {
 
-/// A sample, or a piece of one, of one of several batches.
+/// A sample of one of several batches, or a piece of it.
 struct Cut {
-  std::size_t batch = 0;
-  std::int64_t index = 0;  ///< of the sample in its batch
-  RowRange tokens;         ///< of the sample
-  SampleId id{0};          ///< that it gets
-  std::uint64_t group = 0;
+  std::size_t batch = 0;    ///< number of the batch
+  std::int64_t index = 0;   ///< index of the sample in its batch
+  RowRange tokens;          ///< range of the sample's tokens
+  SampleId id{0};           ///< id of the resulting sample
+  std::uint64_t group = 0;  ///< group of the resulting sample
 };
 
-/// Throws InputError about a source's `name` where samples of these `fields` are to be cut, as `counts` tell,
-/// and nothing in `told` (FieldSettings::cut_by) says which rows of a field go with which of their tokens.
+/// Checks that samples with these fields can be cut. Does nothing if the filter's statistics, `counts`, show
+/// that no sample is cut. Throws InputError about the source `name` if a field has its own number of rows,
+/// but `told` does not name a field with their token ranges (FieldSettings::cut_by), or that field is missing
+/// or has another form.
 void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& told,
                              const std::string& name, const FilterCounts& counts);
 
-/// The cuts in their order as one batch. A piece has the rows of its tokens in fields of tokens, those of its
-/// response tokens in fields of response tokens, those that have a token of it in fields of rows that `told`
-/// lets another field cut (FieldSettings::cut_by), and all of the sample's rows in fields of samples, text
-/// and bytes; its prompt is what of the sample's prompt is in it. Ranges of tokens are counted from its first
-/// token on, and end with it. The batch knows the contexts of pieces that do not begin their sample, so that
-/// these share tokens only as their samples do. Fields are those of the batches that are cut from, in the
-/// order of the first. Throws InputError where ranges of tokens are no ranges of their sample's. O(bytes).
-/// Preconditions: all batches that are cut from have the same fields; require_rows_can_be_cut() accepts what
-/// is cut.
+/// Returns the cuts, in their order, as one batch. A piece has
+/// - the rows of its tokens in fields per token, and of its response tokens in fields per response token;
+/// - in fields with their own rows that are cut by another field (FieldSettings::cut_by in `told`), the rows
+///   with at least one token in the piece;
+/// - all rows of the sample in fields per sample, text and bytes.
+/// Its prompt is the part of the sample's prompt in the piece. Token ranges are rebased to the piece's first
+/// token and clipped to the piece. If samples declare trees, the result has a context (RaggedBatch::contexts)
+/// for each piece that does not begin its sample, so that pieces share tokens only if the parts of their
+/// samples before them are equal. Fields are in the order of the batch of the first cut. O(bytes).
 ///
-/// Example: tokens [2, 5) of a sample of prompt 3 and response 4 have a prompt of 1 and a response of 2,
-/// whose rows are the response's 0 and 1. Of rows of the tokens [0, 3) and [3, 7) it has both, as of [0, 1)
-/// and [1, 3).
+/// A loss mask with one value per token belongs to the rows that predict tokens (unless FieldSettings::at is
+/// token). If a piece ends before its sample, the last of these values becomes 0, because the predicted token
+/// is not in the piece, unless the batch has one label per token.
+///
+/// Throws InputError if token ranges are outside their sample. Preconditions: all batches named by `cuts`
+/// have the same fields, and require_rows_can_be_cut() accepts them.
+///
+/// Example: tokens [2, 5) of a sample with prompt 3 and response 4 have a prompt of 1 and a response of 2,
+/// whose rows are rows 0 and 1 of the response. Of rows with the token ranges [0, 3) and [3, 7), the piece
+/// has both, with the ranges [0, 1) and [1, 3).
 [[nodiscard]] RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
                                       const NamedFields& told = {});
 

@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-/// Whether a pass counts its cap by the rank, so that all of it follows from the mesh.
+/// Returns whether a pass has a cap per rank, in which case its total cap depends on the mesh.
 bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
   if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
   return std::ranges::any_of(profiles, [&](const std::string& name) {
@@ -28,7 +28,8 @@ std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettin
   return cap(std::ranges::min(passes, {}, cap));
 }
 
-// The limit must not depend on the mesh, whose alignment a filtered sample must fit under all the same.
+// The limit must not depend on the mesh, but a sample that passes the filter must fit even with the mesh's
+// alignment.
 void require_fit(const Config& config, std::span<const PlanSettings> passes,
                  std::span<const std::string> profiles) {
   if (config.filter.too_long == TooLong::error) return;
@@ -68,7 +69,6 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
   }
 }
 
-// The last step of an epoch may have fewer.
 void require_samples_for_updates(const Config& config) {
   const std::int64_t updates = config.mini_batches.count;
   if (updates <= config.batch.global_batch) return;

@@ -11,23 +11,25 @@
 
 namespace evenkeel {
 
-// What the passes over a step say of the lengths that its samples may have. Pure.
+// Limits on samples' lengths that follow from the passes over a step. All functions are pure.
 
-/// The settings of the passes that will be made over each step: one with the job's own settings where none is
-/// named. Throws as Config::plan_settings.
+/// Returns the settings of the passes that will be made over each step: one pass with the job's own settings
+/// if `profiles` is empty. Throws the errors of Config::plan_settings().
 [[nodiscard]] std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
                                                            std::span<const std::string> profiles);
 
-/// The most tokens of a sample for the filter: the smallest cap of the passes, on micro-batches or paths,
-/// unless it is set.
+/// Returns the filter's maximum number of tokens per sample: batch.max_length or, if that is not set, the
+/// smallest cap of the passes on micro-batches or paths.
 [[nodiscard]] std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettings> passes);
 
-/// Throws ConfigError where what the filter lets through could still exceed a cap or that on paths, or where
-/// it would depend on the mesh.
+/// Checks the filter (batch.too_long, batch.max_length) against the passes. Does nothing if batch.too_long is
+/// error. Throws ConfigError if samples that pass the filter could exceed a cap on micro-batches or paths, or
+/// if batch.max_length is auto and would depend on the mesh: with flexible CP, or with a cap per rank.
 void require_fit(const Config& config, std::span<const PlanSettings> passes,
                  std::span<const std::string> profiles);
 
-/// Throws ConfigError where a step has more updates than samples. The last step of an epoch may have fewer.
+/// Throws ConfigError if a step has more updates (batch.mini_batches) than samples (batch.global_batch).
+/// Ignores that the last step of an epoch may have fewer samples.
 void require_samples_for_updates(const Config& config);
 
 }  // namespace evenkeel

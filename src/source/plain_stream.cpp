@@ -21,14 +21,14 @@
 namespace evenkeel {
 namespace {
 
-// Samples further apart than this, in bytes, are hardly ever one request.
+// Samples that are further apart in a file than this, in bytes, are rarely read by one request.
 constexpr double farthest_apart = 64 << 10;
 
 std::string name_in_errors(const StreamSource& source) {
   return source.name.empty() ? "source " + source.path : "source '" + source.name + "'";
 }
 
-/// The fields of a source whose kind neither it nor another tells.
+/// Returns the names of the source's fields whose kind no source determines.
 std::string undecided_in(const FieldsOfPart& part, std::span<const SourceField> agreed) {
   std::string text;
   for (const SourceField& field : part.fields) {
@@ -61,7 +61,7 @@ Selection select(const SampleSource& source, const Config& config, std::int64_t 
   return selection;
 }
 
-/// The group of a uid of one of several sources. Two of them may share one by chance alone.
+/// Returns the group of a uid in one of several sources. Groups of different sources coincide only by chance.
 std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
   return mix_64(group ^ mix_64(source + 1)) & (first_own_group - 1);
 }
@@ -69,7 +69,7 @@ std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
 }  // namespace
 
 struct PlainStream::Parts {
-  /// One of the sources, and where its entries and samples stand among those of all.
+  /// A source, with the offsets of its entries and samples in the lists of all sources.
   struct OpenSource {
     std::unique_ptr<SampleSource> samples;
     Selection selection{0};
@@ -104,8 +104,8 @@ struct PlainStream::Parts {
   NamedFields field_settings;
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
-  std::vector<FieldsOfPart> fields_told;  // by sources, where several are read or samples are cut
-  std::vector<SourceField> fields;        // that sources have agreed on
+  std::vector<FieldsOfPart> declared_fields;  // by source; empty for one source that is not cut
+  std::vector<SourceField> fields;            // agreed by all sources
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::int64_t steps = 0;
@@ -117,7 +117,7 @@ struct PlainStream::Parts {
 };
 
 void PlainStream::Parts::open(const Config& config, const std::string& name, const SourceSettings& settings) {
-  // Of a length table no tokens are made that nobody could take; pieces of them may be taken.
+  // A table of lengths does not make tokens for samples above all caps, unless samples are cut into pieces.
   auto source = open_source(readers, settings, cuts_samples(config) ? any_length : longest_sample(config),
                             config.fields);
   fail_together(readers, try_on_replicated_data([&] {
@@ -129,17 +129,17 @@ void PlainStream::Parts::open(const Config& config, const std::string& name, con
                 }));
 }
 
-/// What samples of all sources have; collective over the ranks that read.
+/// Determines the common fields of all sources. Collective over the readers.
 void PlainStream::Parts::agree_on_fields() {
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
     together(readers, [&] {
-      fields_told.push_back({name_in_errors(told[i]), open_sources[i].samples->fields()});
+      declared_fields.push_back({name_in_errors(told[i]), open_sources[i].samples->fields()});
     });
   }
   fail_together(readers, try_on_replicated_data([&] {
-                  fields = agreed_fields(fields_told, "sources");
+                  fields = agreed_fields(declared_fields, "sources");
                   for (std::size_t i = 0; i < told.size(); ++i)
-                    told[i].undecided = undecided_in(fields_told[i], fields);
+                    told[i].undecided = undecided_in(declared_fields[i], fields);
                 }));
 }
 
@@ -154,7 +154,7 @@ void PlainStream::Parts::choose(const Config& config, std::span<const std::strin
     OpenSource& source = open_sources[i];
     source.selection = select(*source.samples, config, length, name_in_errors(told[i]));
     if (cuts_samples(config))
-      require_rows_can_be_cut(fields_told[i].fields, config.fields, fields_told[i].name,
+      require_rows_can_be_cut(declared_fields[i].fields, config.fields, declared_fields[i].name,
                               source.selection.counts());
     source.first_entry = entries;
     source.first_sample = before;
@@ -174,7 +174,7 @@ void PlainStream::Parts::set_up_schedule(const Config& config) {
     part.weight = source.weight;
     samples += part.draws();
     if (config.mix == MixBy::samples) continue;
-    // Sources and selections do not move any more.
+    // The reference is valid because sources and selections are not moved from here on.
     part.size = [this, &source](std::int64_t entry) { return length_of(source.first_entry + entry); };
   }
   is_delayed = config.delay.is_on();
@@ -182,7 +182,7 @@ void PlainStream::Parts::set_up_schedule(const Config& config) {
   steps = schedule->num_steps();
 }
 
-/// Tokens of what is taken of a sample.
+/// Returns the number of tokens of an entry: of a sample or a piece of one.
 std::int64_t PlainStream::Parts::length_of(std::int64_t entry) const {
   const OpenSource& source = open_sources[source_of(entry)];
   const std::int64_t own = entry - source.first_entry;
@@ -215,7 +215,9 @@ void PlainStream::Parts::expect(std::span<const std::int64_t> entries) const {
   }
 }
 
-/// The steps whose samples are asked for together; 1 where that would bring few of them near each other.
+/// Returns the number of steps whose samples are prefetched together. Returns 1 if there are no files, if
+/// they do not fit in the cache, if samples are not shuffled, or if the samples of a window would be too far
+/// apart.
 std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
                                               std::int64_t ranks_of_node) const {
   std::int64_t bytes = 0;
@@ -224,10 +226,10 @@ std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
     bytes += source.samples->file_bytes();
     all += source.samples->num_samples();
   }
-  // What is brought along must stay until its turn comes, beside the files of others.
+  // Prefetched data must stay in the file cache until it is read, along with other files.
   if (!batch.shuffle || bytes == 0 || bytes > available_memory().value_or(0) / 2) return 1;
   const double sample_bytes = static_cast<double>(bytes) / static_cast<double>(all);
-  // What is asked for and what is being read stay in the cache together.
+  // The cache holds both the data being prefetched and the data being read.
   const double of_node = static_cast<double>(ReadAhead::max_bytes / 2 * ranks_of_node);
   const double step_bytes = sample_bytes * static_cast<double>(batch.global_batch) *
                             static_cast<double>(ranks_of_node) / readers.size();
@@ -267,7 +269,7 @@ RaggedBatch PlainStream::Parts::read_pieces(std::span<const std::int64_t> entrie
     const std::int64_t position = source.selection.position_of(entry - source.first_entry);
     const Piece piece =
         source.selection.piece(entry - source.first_entry, source.samples->tokens_in(position));
-    // Pieces that follow each other are of one sample that is read once.
+    // If consecutive pieces belong to the same sample, the sample is read once.
     if (positions[s].empty() || positions[s].back() != position) positions[s].push_back(position);
     cuts.push_back(
         {s, std::ssize(positions[s]) - 1, piece.tokens, SampleId{source.first_sample + position}, 0});
@@ -289,7 +291,7 @@ RaggedBatch PlainStream::Parts::read_pieces(std::span<const std::int64_t> entrie
   return cut_samples(batches, cuts, field_settings);
 }
 
-// Collective.
+// Collective over the readers.
 void PlainStream::Parts::open_all(const Config& config, std::span<const std::string> profiles) {
   if (config.sources.empty()) open(config, "", config.source);
   for (const auto& [name, settings] : config.sources) open(config, name, settings);
@@ -336,7 +338,7 @@ void PlainStream::Parts::take_fingerprints() {
   }
   order = 0;
   for (const OpenSource& source : open_sources) order = mix_64(order ^ source.selection.digest()) + 1;
-  // Which outliers wait follows from how steps are planned, and another version may plan them otherwise.
+  // How outliers are delayed depends on how steps are planned, which may differ between versions.
   if (is_delayed) order = mix_64(order ^ fnv1a_64(EVENKEEL_VERSION)) + 1;
 }
 

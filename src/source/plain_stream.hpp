@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// A stream of files or made-up samples, known before the first step.
+/// A stream of files or synthetic samples, all known before the first step.
 class PlainStream final : public ReadingStream {
  public:
   PlainStream(const Communicator& readers, const Config& config);

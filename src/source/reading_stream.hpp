@@ -14,15 +14,16 @@
 
 namespace evenkeel {
 
-/// Implements a SampleStream, whose header has the contracts: over files or synthetic samples, or over
-/// samples that arrive. Each rank of `readers()` reads a share of every step.
+/// Interface of the implementations of SampleStream: PlainStream for files and synthetic samples, and
+/// ArrivingStream for samples that arrive. See SampleStream for the contracts of functions that have no
+/// comment here. Each rank of `readers()` reads a share of every step.
 class ReadingStream {
  public:
   ReadingStream(const ReadingStream&) = delete;
   ReadingStream& operator=(const ReadingStream&) = delete;
   virtual ~ReadingStream() = default;
 
-  /// Collective, once, when all readers have the memory of this object.
+  /// Opens the sources. Collective, called once after all readers have constructed this object.
   virtual void open(const Config& config, std::span<const std::string> profiles) = 0;
 
   [[nodiscard]] virtual const std::vector<StreamSource>& sources() const noexcept = 0;
@@ -42,7 +43,7 @@ class ReadingStream {
   [[nodiscard]] const Communicator& readers() const noexcept { return readers_; }
 
  private:
-  Communicator readers_;  // the caller's: used while sources are opened, and for fingerprints
+  Communicator readers_;  // the caller's communicator; used to open sources and for fingerprints
 };
 
 }  // namespace evenkeel

@@ -23,21 +23,21 @@ SourceKind required_kind(const SourceSettings& config) {
   if (config.kind) return *config.kind;
   throw ConfigError(
       "source.kind", "is not set, so it is unknown where samples come from",
-      "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object a "
+      "Set it in the configuration or with --set source.kind=KIND: jsonl (rollouts, one JSON object per "
       "line, in source.path), safetensors (tensors of samples in source.path), megatron (an indexed "
       "dataset, source.path.bin and .idx), dump (what run --dump wrote), stream (samples that arrive while "
-      "the job trains), lengths (a table of lengths in source.path, with made-up tokens) or synthetic "
-      "(made-up samples)");
+      "the job trains), lengths (a table of lengths in source.path, with synthetic tokens) or synthetic "
+      "(generated samples)");
 }
 
-// Each kind communicates in its own way.
+// Each kind of reader communicates differently, so different sources could deadlock.
 void require_equal_sources(const Communicator& comm, const SourceSettings& source,
                            const NamedFields& fields) {
   const auto settings = [&] {
     Config config;
     config.source = source;
     config.fields = fields;
-    // Copies of one file may have a name each: their content is compared when they are opened.
+    // Copies of a file may have different names; their contents are compared when they are opened.
     if (source.kind != SourceKind::lengths && !source.path.empty()) {
       config.source.path = "a file of its own";
       for (std::size_t i = 0; i < config.source.more_paths.size(); ++i)
@@ -56,7 +56,7 @@ void require_path(const SourceSettings& config) {
   }
 }
 
-/// Every rank has the same number of samples, and throws or does not.
+/// Throws InputError, on all ranks, if the source does not have any samples.
 std::unique_ptr<SampleSource> with_samples(const SourceSettings& config,
                                            std::unique_ptr<SampleSource> source) {
   if (source->num_samples() > 0) return source;
@@ -83,7 +83,7 @@ std::vector<SourceField> SampleSource::fields() const {
 }
 
 std::int64_t longest_sample(const Config& config) {
-  // With groups of their own sizes it takes the mesh to tell: planning refuses what is too long.
+  // Without the mesh, the caps of flexible groups are unknown. Planning rejects samples that are too long.
   if (config.mesh.flexible_cp) return std::numeric_limits<std::int32_t>::max();
   const auto cap = [&](const MicroBatchKeys& m) {
     return m.max_tokens_per_rank ? *m.max_tokens_per_rank * config.mesh.cp : m.max_tokens;
@@ -117,7 +117,7 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
     case SourceKind::synthetic:
       return made_up(comm, config);
     case SourceKind::stream:
-      throw ConfigError("source.kind", "stream is no list of samples: they arrive while the job trains",
+      throw ConfigError("source.kind", "stream is not a list of samples: they arrive while the job trains",
                         "Make a SampleStream, or use another kind");
     case SourceKind::embedded:
       break;

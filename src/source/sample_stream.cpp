@@ -1,4 +1,5 @@
-// What a DataService does with a SampleStream, which its own room does not know.
+// Defines the members of DataService that take a SampleStream, since module service does not know
+// SampleStream.
 #include "evenkeel/source/sample_stream.hpp"
 
 #include <cstdint>

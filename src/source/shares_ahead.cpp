@@ -31,7 +31,7 @@ std::vector<std::int64_t> SharesAhead::take(std::int64_t step) {
   draw_until(std::min(step + 2, schedule_.num_steps()));
   if (shares_.size() > 1) expect_(shares_[1]);
   if (window_ > 1) ask_for_window(step);
-  std::vector<std::int64_t> share = std::move(shares_.front());  // nothing throws any more
+  std::vector<std::int64_t> share = std::move(shares_.front());  // nothing below throws
   shares_.pop_front();
   ++first_;
   return share;
@@ -42,7 +42,8 @@ void SharesAhead::draw_until(std::int64_t step) {
     shares_.push_back(schedule_.share_of(drawn_until(), reader_.rank, reader_.num_ranks));
 }
 
-/// Draws steps, and keeps what this rank asks for of them, in order.
+/// Draws the shares up to a step, and collects the entries that this rank prefetches of these steps, in
+/// order.
 void SharesAhead::collect_until(std::int64_t step) {
   const auto part = std::ranges::find(reader_.of_node, reader_.rank) - reader_.of_node.begin();
   const auto parts = std::ssize(reader_.of_node);
@@ -67,7 +68,8 @@ void SharesAhead::ask_for_window(std::int64_t step) {
     const std::int64_t steps = std::min(2 * (drawn_until() - step), window_);
     const std::int64_t epoch = schedule_.steps_per_epoch();
     window_end_ = drawn_until();
-    // The next epoch has an order of its own, which is made when its first step is drawn: not twice.
+    // Stops at the end of the epoch, since the order of the next epoch is computed when its first step is
+    // drawn.
     collect_until(std::min(window_end_ + steps, (step / epoch + 1) * epoch));
   }
   const auto left = static_cast<std::int64_t>(asked_.size() - num_asked_);

@@ -10,29 +10,33 @@
 
 namespace evenkeel {
 
-/// A rank's shares of a schedule's steps, and their samples asked for before they are read.
+/// Gets a rank's shares of steps from a schedule, and announces their samples for prefetching before they are
+/// read.
 ///
-/// The share of the next step is asked for as it is. Where `window` is more than that, samples of many steps
-/// to come are asked for too, in the order of the files, so that those that lie near each other are one
-/// request to the disk. While the steps of one window are read, the next is asked for, an equal part with
-/// each step; windows begin small and double. Ranks of a node have one cache of files, so that a window is of
-/// all their samples, and each rank asks for those of its own part of the files.
+/// When a step is taken, the share of the next step is always prefetched. If `window` is above 1, samples of
+/// many later steps are also prefetched, in the order of the files, so that samples close to each other
+/// become one request to the disk. While the steps of one window are read, the next window is prefetched, an
+/// equal part with each step. Windows start small and double up to `window` steps. The ranks of a node share
+/// a cache of files, so a window contains the samples of all of them, and each rank prefetches those in its
+/// own part of the files.
 class SharesAhead {
  public:
   struct Reader {
     int rank = 0;
     int num_ranks = 1;
-    std::vector<int> of_node{0};  ///< the ranks that share a cache of files, this one too; ascending
+    std::vector<int> of_node{0};  ///< ranks on this rank's node, including this rank; ascending
   };
-  /// Says that entries will be read soon.
+  /// Callback that prefetches the samples of these entries.
   using Expect = std::function<void(std::span<const std::int64_t>)>;
 
-  /// `entries`: those of the schedule are below it. The schedule must live as long as this. Precondition: the
-  /// ranks of the node are as said above.
+  /// `entries` is the number of entries over all sources; the schedule's entries are in [0, entries).
+  /// `window` is in steps. The schedule must outlive this object. Precondition: reader.of_node contains
+  /// reader.rank and is ascending.
   SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
               Expect expect);
 
-  /// The entries of this rank's share of a step. Fastest in the order of steps.
+  /// Returns the entries of this rank's share of a step, and prefetches later ones. Fastest if steps are
+  /// taken in order.
   [[nodiscard]] std::vector<std::int64_t> take(std::int64_t step);
 
  private:
@@ -46,11 +50,11 @@ class SharesAhead {
   Reader reader_;
   std::int64_t window_;
   Expect expect_;
-  std::int64_t first_ = 0;                        // the step of the first of shares_
-  std::deque<std::vector<std::int64_t>> shares_;  // drawn in the order of steps, and not taken yet
-  std::int64_t window_end_ = 0;                   // of the window that is being read
-  std::vector<std::int64_t> asked_;               // of the window behind it, in order
-  std::size_t num_asked_ = 0;
+  std::int64_t first_ = 0;                        // step of the first element of shares_
+  std::deque<std::vector<std::int64_t>> shares_;  // drawn in the order of steps but not taken yet
+  std::int64_t window_end_ = 0;                   // end of the window that is being read
+  std::vector<std::int64_t> asked_;               // entries of the next window to prefetch, ascending
+  std::size_t num_asked_ = 0;                     // number of elements of asked_ that have been prefetched
 };
 
 }  // namespace evenkeel

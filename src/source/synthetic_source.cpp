@@ -14,11 +14,12 @@ namespace {
 
 constexpr std::int64_t vocabulary = 32000;
 
-// The longest sample fits the default cap of 8192 tokens, so that a job without a file runs as it comes.
+// The longest sample fits within the default cap of 8192 tokens, so that a job without files runs with the
+// defaults.
 constexpr std::int64_t longest_prompt = 2048;
 constexpr std::int64_t longest_response = 6144;
 
-// One engine a sample, so that a sample's tokens do not depend on who makes it.
+// Uses one engine per sample, so that a sample's tokens do not depend on which rank makes them.
 void fill_tokens(std::span<std::int64_t> tokens, std::uint64_t seed, std::int64_t sample) {
   std::seed_seq seeds{seed >> 32, seed & 0xffffffff, static_cast<std::uint64_t>(sample)};
   std::mt19937_64 engine(seeds);
@@ -27,13 +28,13 @@ void fill_tokens(std::span<std::int64_t> tokens, std::uint64_t seed, std::int64_
 
 void broadcast_rows(const Communicator& comm, std::vector<FileLengths>& rows) {
   static_assert(std::is_trivially_copyable_v<FileLengths>);
-  constexpr std::int64_t rows_at_once = std::int64_t{1} << 20;
+  constexpr std::int64_t rows_per_block = std::int64_t{1} << 20;
   std::int64_t count = std::ssize(rows);
   comm.broadcast(count, 0);
   together(comm, [&] { rows.resize(static_cast<std::size_t>(count)); });
-  for (std::int64_t first = 0; first < count; first += rows_at_once) {
+  for (std::int64_t first = 0; first < count; first += rows_per_block) {
     const auto piece = std::span(rows).subspan(
-        static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(rows_at_once, count - first)));
+        static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(rows_per_block, count - first)));
     comm.broadcast(std::as_writable_bytes(piece), 0);
   }
 }
@@ -92,7 +93,7 @@ std::int64_t LengthTableSource::tokens_in(std::int64_t position) const {
   return row.prompt + row.response;
 }
 
-// Every rank has the rows; only one may have the file.
+// Hashes the rows, which every rank has, because the file may exist only on one rank.
 SourceFingerprint LengthTableSource::fingerprint(const Communicator& comm) const {
   return together(comm, [&] {
     std::uint64_t digest = mix_64(seed_);

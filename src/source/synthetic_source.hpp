@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// Made-up long-tailed GRPO rollouts: a pure function of the seed, so every rank makes its own share.
+/// Synthetic long-tailed GRPO rollouts: a pure function of the seed, so every rank makes its own share.
 class SyntheticSource : public SampleSource {
  public:
   SyntheticSource(std::int64_t samples, std::uint64_t seed);
@@ -28,10 +28,10 @@ class SyntheticSource : public SampleSource {
   SyntheticSpec spec_;
 };
 
-/// Samples of the lengths that a table lists, with made-up tokens.
+/// Samples with the lengths in a table, and synthetic tokens.
 class LengthTableSource : public SampleSource {
  public:
-  /// Collective over `comm`: rank 0 reads the table and all get it.
+  /// Collective over `comm`: rank 0 reads the table and broadcasts it. `max_tokens` is the limit of read().
   [[nodiscard]] static std::unique_ptr<LengthTableSource> open(const Communicator& comm,
                                                                const std::filesystem::path& path,
                                                                std::uint64_t seed, std::int64_t max_tokens);
@@ -39,10 +39,10 @@ class LengthTableSource : public SampleSource {
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
-  /// Throws LimitError for a sample of more than `max_tokens` before any token is made.
+  /// Throws LimitError for a sample of more than `max_tokens` tokens before making any tokens.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::vector<SourceField> fields() const override { return {}; }
-  /// Reads the file again the first time. Not for several threads.
+  /// Reads the file on the first call, on this rank. Not thread-safe.
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
 
  private:
@@ -51,7 +51,7 @@ class LengthTableSource : public SampleSource {
 
   std::string path_;
   std::vector<FileLengths> rows_;
-  mutable std::vector<Uid> uids_;  // of all rows, once they were asked for
+  mutable std::vector<Uid> uids_;  // uids of all rows, after the first call of uids()
   std::uint64_t seed_;
   std::int64_t max_tokens_;
 };

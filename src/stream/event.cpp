@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What is counted stays far below, so that sums of what is read cannot overflow.
+/// Limit on every count in an event. It is far below 2^63, so sums of counts cannot overflow.
 constexpr std::int64_t most_counted = std::int64_t{1} << 53;
 
 constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "aborted", "too_small", "late",
@@ -27,7 +27,7 @@ json json_of(const Uid& uid) {
   return nullptr;
 }
 
-/// The keys of one object, each of the type that is asked for.
+/// Type-checked access to the keys of one JSON object.
 class Reader {
  public:
   explicit Reader(const json& object) : object_(object) {
@@ -84,10 +84,10 @@ class Reader {
 DropReason reason_of(const std::string& name) {
   for (std::size_t i = 0; i < num_drop_reasons; ++i)
     if (reason_names[i] == name) return static_cast<DropReason>(i);
-  refuse("knows no reason '" + name + "'");
+  refuse("has an unknown reason '" + name + "'");
 }
 
-// One kind of event after the other: how it is written, and how it is read.
+// Functions that write each kind of event. what_of() is their inverse.
 
 json body_of(const SampleAccepted& e) {
   json body{{"event", "accepted"}, {"uid", json_of(e.key.uid)}, {"index", e.key.index},
@@ -96,7 +96,14 @@ json body_of(const SampleAccepted& e) {
   if (!e.holder.empty()) body["holder"] = e.holder;
   return body;
 }
-json body_of(const DuplicatesTold& e) {
+json body_of(const FieldsAdded& e) {
+  return {{"event", "fields"},
+          {"uid", json_of(e.key.uid)},
+          {"index", e.key.index},
+          {"bytes", e.bytes},
+          {"content", e.content}};
+}
+json body_of(const DuplicatesReported& e) {
   return {{"event", "duplicates"}, {"count", e.count}};
 }
 json body_of(const GroupClosed& e) {
@@ -140,6 +147,15 @@ json body_of(const StreamEnded& /*e*/) {
   return {{"event", "ended"}};
 }
 
+FieldsAdded fields_added(const Reader& from) {
+  FieldsAdded fields{{from.uid(), from.integer("index")}, from.count("bytes"), {}};
+  if (!from.at("content").is_object()) refuse("'content' is not an object");
+  const Reader content(from.at("content"));
+  for (const auto& [name, hash] : from.at("content").items())
+    fields.content.emplace(name, static_cast<std::uint32_t>(content.count(name.c_str())));
+  return fields;
+}
+
 StepFormed step_formed(const Reader& from) {
   StepFormed step{from.count("step"), from.integer("version"), {}, from.integers("masked"), {}};
   for (const json& element : from.list("groups")) {
@@ -164,7 +180,8 @@ Event::What what_of(const Reader& from) {
                           static_cast<std::uint32_t>(from.count("content")),
                           from.has("holder") ? from.text("holder") : std::string()};
   }
-  if (kind == "duplicates") return DuplicatesTold{from.count("count")};
+  if (kind == "fields") return fields_added(from);
+  if (kind == "duplicates") return DuplicatesReported{from.count("count")};
   if (kind == "closed") return GroupClosed{from.uid(), from.flag("by_deadline")};
   if (kind == "aborted") {
     const auto index = from.has("index") ? std::optional(from.integer("index")) : std::nullopt;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -16,8 +17,8 @@
 
 namespace evenkeel::stream {
 
-/// What a JSON value says if it is an integer of 64 bits with its sign. None for all else: nlohmann::json
-/// would make integers of `2.5` and `true`, and `1e67` is none that there is.
+/// Returns the value if it is a signed 64-bit integer, otherwise nullopt. Stricter than nlohmann::json, which
+/// converts `2.5` and `true` to integers, and `1e67` to an arbitrary one.
 [[nodiscard]] inline std::optional<std::int64_t> integer_of(const nlohmann::json& value) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > most;
@@ -25,154 +26,166 @@ namespace evenkeel::stream {
   return value.get<std::int64_t>();
 }
 
-/// The same where there must be one. Throws InputError for `what` otherwise.
+/// Returns the value as a signed 64-bit integer. Throws InputError for `what` if it is not one.
 [[nodiscard]] inline std::int64_t require_integer(const nlohmann::json& value, const char* what) {
   if (const std::optional<std::int64_t> integer = integer_of(value)) return *integer;
   throw InputError(what, value.dump() + " is not a 64-bit integer");
 }
 
-/// Why a sample was not trained.
+/// Reason why a sample was not trained.
 enum class DropReason : std::uint8_t {
   stale,      ///< older than max_staleness allows
-  aborted,    ///< by its producer, as a sample or with its group
-  too_small,  ///< what remains of its group is less than min_group
-  late,       ///< its group had gone to a step without it, or was over
-  filtered,   ///< by the job's filter: too long, or empty
+  aborted,    ///< aborted by its producer, alone or with its group
+  too_small,  ///< the rest of its group is smaller than min_group
+  late,       ///< it or a field of it had not arrived when its group ended or was put into a step
+  filtered,   ///< removed by the job's filter, since it is too long or empty
 };
 inline constexpr std::size_t num_drop_reasons = 5;
-/// "stale", "aborted", "too_small", "late", "filtered".
+/// Returns "stale", "aborted", "too_small", "late" or "filtered".
 [[nodiscard]] std::string_view to_string(DropReason reason) noexcept;
 
-/// A sample came that was not there before. Its arrival number is the number of this event.
+/// A new sample was accepted. The number of this event is the sample's arrival number.
 struct SampleAccepted {
   SampleKey key;
-  std::int64_t prompt = 0;    ///< tokens
-  std::int64_t response = 0;  ///< tokens
-  std::int64_t version = 0;   ///< the oldest of its tokens'
-  std::int64_t bytes = 0;     ///< that its storage takes, which the capacity limits
-  std::uint32_t content = 0;  ///< hash of what it holds but for versions: a repeated key must have the same
-  std::string holder = {};    ///< of the ticket that this sample's group uses up, if its sender named one
+  std::int64_t prompt = 0;    ///< number of tokens
+  std::int64_t response = 0;  ///< number of tokens
+  std::int64_t version = 0;   ///< version of its oldest token
+  std::int64_t bytes = 0;     ///< size in the store, which counts toward the capacity
+  std::uint32_t content = 0;  ///< hash of the content without versions; equal if a sample is repeated
+  std::string holder = {};  ///< producer whose ticket a new group uses; empty if the sender named no producer
 
   friend bool operator==(const SampleAccepted&, const SampleAccepted&) = default;
 };
 
-/// That many samples came again, and their senders were told so.
-struct DuplicatesTold {
-  std::int64_t count = 0;
+/// Fields were added to a sample that waits (StreamSettings::late_fields). The number of this event is also
+/// that of the body with their values.
+struct FieldsAdded {
+  SampleKey key;
+  std::int64_t bytes = 0;                          ///< size in the store, which counts toward the capacity
+  std::map<std::string, std::uint32_t> content{};  ///< hash of each field's value, by name
 
-  friend bool operator==(const DuplicatesTold&, const DuplicatesTold&) = default;
+  friend bool operator==(const FieldsAdded&, const FieldsAdded&) = default;
 };
 
-/// No more samples of the group are waited for.
+/// Samples arrived again, and their senders were informed that they are duplicates.
+struct DuplicatesReported {
+  std::int64_t count = 0;
+
+  friend bool operator==(const DuplicatesReported&, const DuplicatesReported&) = default;
+};
+
+/// The group was closed: samples that arrive later are dropped as late.
 struct GroupClosed {
   Uid uid;
-  bool by_deadline = false;  ///< it was not closed by a producer
+  bool by_deadline = false;  ///< closed by the deadline, not by a producer
 
   friend bool operator==(const GroupClosed&, const GroupClosed&) = default;
 };
 
-/// One sample will not come, or is not to be trained; or, without an index, the whole group. A group that is
-/// in a step already stays there, unless the step itself is meant: then the whole group leaves it.
+/// A producer aborted one sample or, without an index, the whole group, possibly before it arrived. A group
+/// that is already in a step remains there, unless `in_step` is set: then the whole group leaves its step.
 struct GroupAborted {
   Uid uid;
   std::optional<std::int64_t> index = std::nullopt;
   std::string reason = {};
-  bool in_step = false;  ///< it leaves the step that has it, which no job has built
+  bool in_step = false;  ///< the group leaves its step; allowed only while no job has the step
 
   friend bool operator==(const GroupAborted&, const GroupAborted&) = default;
 };
 
-/// The policy's version is now this one. A lower version than before, which a resumed job publishes, changes
-/// nothing but that some version was published.
+/// The policy now has this version. If it is below the current one, for example after a job was resumed, the
+/// current version remains, and only the fact that a version was published is recorded (Totals::has_version).
 struct VersionPublished {
   std::int64_t version = 0;
 
   friend bool operator==(const VersionPublished&, const VersionPublished&) = default;
 };
 
-/// Samples leave without being trained; what they were is told by their names in the log.
+/// Samples were dropped without being trained, all for the same reason.
 struct SamplesDropped {
-  std::vector<std::int64_t> arrivals;
+  std::vector<std::int64_t> arrivals;  ///< arrival number of each of them
   DropReason reason = DropReason::stale;
 
   friend bool operator==(const SamplesDropped&, const SamplesDropped&) = default;
 };
 
-/// New groups may be started. The first sample of a new group uses one ticket up: the oldest of the sample's
-/// holder, or the oldest of all if that holder has none.
+/// A producer was granted tickets, each of which permits it to start one group. The first sample of a new
+/// group uses one ticket: the oldest one of the sample's holder or, if the holder has none, the oldest one of
+/// all.
 struct TicketsGranted {
-  std::int64_t groups = 0;
-  std::int64_t granted = 0;   ///< when, in milliseconds since 1970
-  std::int64_t deadline = 0;  ///< likewise: tickets that are not used by then expire
-  std::string holder = {};    ///< who has them; empty if the request did not say
-  std::string request = {};   ///< identity of the request, which a retry repeats; empty: it has none
+  std::int64_t groups = 0;    ///< number of tickets
+  std::int64_t granted = 0;   ///< time of the grant, in milliseconds since 1970
+  std::int64_t deadline = 0;  ///< time at which unused tickets expire, in milliseconds since 1970
+  std::string holder = {};    ///< owner of the tickets; empty if the request did not name one
+  std::string request = {};  ///< identity of the request, which is the same for a retry; empty if it has none
 
   friend bool operator==(const TicketsGranted&, const TicketsGranted&) = default;
 };
 
-/// Tickets are not waited for any longer: those with a deadline up to `time`, whose holders are taken for
-/// dead, and those of versions below `version`, whose groups would be stale.
+/// Tickets expired for one of two reasons: their deadline is at most `time`, so their holders are presumed
+/// dead; or they were granted at a version below `version`, so their groups would be stale.
 struct TicketsExpired {
-  std::int64_t time = -1;
+  std::int64_t time = -1;  ///< in milliseconds since 1970
   std::int64_t version = 0;
 
   friend bool operator==(const TicketsExpired&, const TicketsExpired&) = default;
 };
 
-/// How many groups that were ready later than this one are in earlier steps than it.
+/// A ready group that was not put into a step although later groups were.
 struct PassedOver {
   Uid uid;
-  std::int64_t count = 0;
+  std::int64_t count = 0;  ///< number of groups so far that became ready later but are already in a step
 
   friend bool operator==(const PassedOver&, const PassedOver&) = default;
 };
 
-/// A group in a step. The number of its samples tells whether it changed since the step was decided.
+/// A group in a step.
 struct FormedGroup {
   Uid uid;
+  /// Number of samples; differs from the ledger's if the group changed after it was chosen.
   std::int64_t samples = 0;
 
   friend bool operator==(const FormedGroup&, const FormedGroup&) = default;
 };
 
-/// A step was formed: written down before it is handed out, so that it can be handed out again.
+/// A step was formed. The buffer stores this event before it hands out the step, so that it can do so again.
 struct StepFormed {
   std::int64_t step = 0;
-  std::int64_t version = 0;
-  std::vector<FormedGroup> groups;   ///< in the order in which the step has them
-  std::vector<std::int64_t> masked;  ///< arrivals of its stale samples, with OnStale::mask
-  std::vector<PassedOver> passed;    ///< of the groups that are ready and still wait, those above 0
+  std::int64_t version = 0;          ///< policy version when the step was formed
+  std::vector<FormedGroup> groups;   ///< in the order of the step
+  std::vector<std::int64_t> masked;  ///< arrivals of the step's stale samples (OnStale::mask)
+  std::vector<PassedOver> passed;  ///< ready groups that still wait, with their new counts; omits counts of 0
 
   friend bool operator==(const StepFormed&, const StepFormed&) = default;
 };
 
-/// The job's state is saved after this step, so no earlier one, nor this, is asked for again.
+/// The job's state after this step is saved, so this step and earlier ones are not requested again.
 struct StepTrained {
   std::int64_t step = 0;
-  bool skips = false;  ///< it may be a later step than any that was formed: those between are given up
+  bool skips = false;  ///< whether the step may be later than any formed one; steps never formed are skipped
 
   friend bool operator==(const StepTrained&, const StepTrained&) = default;
 };
 
-/// No more will come. Groups that are not complete are closed.
+/// The stream has ended: no more samples will arrive, and incomplete groups are closed.
 struct StreamEnded {
   friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
 };
 
-/// What happened, with its number: the order in which a buffer acknowledges.
+/// One event with its number. Numbers increase in the order in which a ledger applies events.
 struct Event {
-  using What =
-      std::variant<SampleAccepted, DuplicatesTold, GroupClosed, GroupAborted, VersionPublished,
-                   SamplesDropped, TicketsGranted, TicketsExpired, StepFormed, StepTrained, StreamEnded>;
+  using What = std::variant<SampleAccepted, FieldsAdded, DuplicatesReported, GroupClosed, GroupAborted,
+                            VersionPublished, SamplesDropped, TicketsGranted, TicketsExpired, StepFormed,
+                            StepTrained, StreamEnded>;
   std::int64_t number = 0;
   What what;
 
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-/// {"number": 12, "event": "closed", "uid": "q1", ...}: for people, and as MessagePack or CBOR for stores.
+/// Returns {"number": 12, "event": "closed", "uid": "q1", ...}. Stores keep it as CBOR.
 [[nodiscard]] nlohmann::json to_json(const Event& event);
-/// The inverse. Throws InputError that says what is wrong with it.
+/// Inverse of to_json(). Throws InputError that describes what is invalid.
 [[nodiscard]] Event event_of(const nlohmann::json& json);
 
 }  // namespace evenkeel::stream

@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "evenkeel/base/assertions.hpp"
-#include "stream/step_price.hpp"
+#include "stream/step_cost_estimate.hpp"
 
 namespace evenkeel::stream {
 namespace {
 
-/// Positions among the groups that wait, or in the window.
+/// Positions in the list of waiting groups or in the window.
 using Groups = std::vector<std::size_t>;
 
-/// How much a search may do, in pairs of groups that it passes: some milliseconds.
-constexpr std::int64_t most_work = 100'000;
+/// Work limit of a search, in pairs of groups that it visits; takes a few milliseconds.
+constexpr std::int64_t max_work = 100'000;
 
-/// The oldest version in the group that is not stale yet; null if all of its samples are stale, as they may
-/// be with OnStale::mask. Waiting does not make those worse.
+/// Returns the group's oldest version that is not stale yet, or nullopt if all of its samples are stale,
+/// which OnStale::mask allows. Stale samples cannot become worse by waiting.
 std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, const FormerProblem& problem) {
   std::optional<std::int64_t> oldest;
   for (const WaitingSample& sample : group.samples) {
@@ -29,14 +29,14 @@ std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, cons
   return oldest;
 }
 
-/// A group that waits and will be stale some day.
+/// A waiting group that will go stale.
 struct AgingGroup {
   std::int64_t version = 0;
-  std::size_t position = 0;  // among the groups that wait
+  std::size_t position = 0;  // index in the list of waiting groups
 };
 
-/// Returns how many of the groups with the oldest versions must be in this step so that all can be trained
-/// before they are stale. `waiting` are versions of groups that wait.
+/// Returns how many of the groups with the oldest versions must be in this step so that all groups can be
+/// trained before they become stale. `waiting` must be sorted by version.
 std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProblem& problem) {
   std::vector<std::int64_t> versions(problem.coming.begin(), problem.coming.end());
   std::erase_if(versions, [&](std::int64_t v) { return problem.stream.is_stale(v, problem.version); });
@@ -44,14 +44,14 @@ std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProbl
   std::ranges::sort(versions);
   std::int64_t most = 0;
   for (std::size_t i = 0; i < versions.size(); ++i) {
-    // Steps that come before the last one that may have it.
+    // Number of steps between this one and the last one that may train the group.
     const std::int64_t later = versions[i] + *problem.stream.max_staleness - problem.version;
     most = std::max(most, static_cast<std::int64_t>(i) + 1 - later * problem.groups);
   }
   return std::min({most, problem.groups, std::ssize(waiting)});
 }
 
-/// Groups that would go stale if they waited, in the order of their turns.
+/// Returns the groups that would become stale if they waited, in queue order.
 Groups urgent_groups(const FormerProblem& problem) {
   if (!problem.stream.max_staleness) return {};
   std::vector<AgingGroup> aging;
@@ -67,28 +67,29 @@ Groups urgent_groups(const FormerProblem& problem) {
   return groups;
 }
 
-/// The groups of a window cut into steps, one of which is the next.
+/// Division of a window's groups into steps. One of the steps is the next one.
 struct Cut {
   std::vector<Groups> steps;
-  std::vector<StepPrice::Sums> sums;
-  std::vector<StepPrice::Time> times;
+  std::vector<StepCostEstimate::Sums> sums;
+  std::vector<StepCostEstimate::Time> times;
   std::size_t next = 0;
 
   [[nodiscard]] double all() const {
     return std::accumulate(times.begin(), times.end(), 0.0,
-                           [](double sum, const StepPrice::Time& time) { return sum + time.all; });
+                           [](double sum, const StepCostEstimate::Time& time) { return sum + time.all; });
   }
 };
 
-/// Less by more than rounding errs.
+/// Returns whether a < b by more than rounding errors.
 bool is_less(double a, double b) {
   return a < b * (1 - 1e-12);
 }
 
-/// The best steps that can be made of a window, with some of its groups in the next one.
+/// Divides a window into the best steps that the search finds, with the pinned groups in the next step.
 class Window {
  public:
-  /// `pinned` are the positions of groups that must be in the next step, at most a step's, ascending.
+  /// `pinned` are the positions of the groups that must be in the next step, in ascending order; at most as
+  /// many as a step has.
   Window(std::span<const WaitingGroup> groups, const Groups& pinned, const FormerProblem& problem)
       : price_(groups, problem.groups, problem.plan),
         pinned_(pinned),
@@ -120,11 +121,12 @@ class Window {
     }
     swap_groups(best);
     if (pinned_.empty()) choose_next(best);
-    return earliest_alike(best.steps[best.next]);
+    return with_earliest_groups(best.steps[best.next]);
   }
 
  private:
-  /// In an order the next step's groups may be anywhere: a few places are enough.
+  /// Returns the positions in the sequence of steps at which to try the next step, which contains the pinned
+  /// groups. A few are enough.
   [[nodiscard]] std::vector<std::size_t> places_of_next() const {
     const std::size_t full = price_.size() / of_step_;
     if (pinned_.empty() || full <= 1) return {0};
@@ -133,7 +135,8 @@ class Window {
     return places;
   }
 
-  /// Groups in this order, one step after the other; the next one is the `at`-th.
+  /// Fills steps with the groups in this order. Step `at` (0-based) is the next one, and begins with the
+  /// pinned groups.
   [[nodiscard]] Cut cut(const Groups& order, std::size_t at) {
     Cut cut;
     cut.next = at;
@@ -146,7 +149,7 @@ class Window {
       from = to;
     }
     for (const Groups& step : cut.steps) {
-      // Others will come to a step that is not full.
+      // Groups that have not arrived yet will complete the step.
       const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
       cut.sums.push_back(price_.sums_of(step, static_cast<std::int64_t>(missing)));
       cut.times.push_back(price_.time_of(cut.sums.back()));
@@ -154,10 +157,10 @@ class Window {
     return cut;
   }
 
-  /// Exchanges two groups of different steps while the sum of their times gets less. Groups with the longest
-  /// samples are tried first.
+  /// Exchanges pairs of groups between steps as long as the total time decreases. Groups with the longest
+  /// units are tried first.
   void swap_groups(Cut& cut) {
-    std::vector<std::pair<std::size_t, std::size_t>> places;  // step and position in it
+    std::vector<std::pair<std::size_t, std::size_t>> places;  // step, and position in it
     for (std::size_t s = 0; s < cut.steps.size(); ++s)
       for (std::size_t i = 0; i < cut.steps[s].size(); ++i)
         if (!is_pinned_[cut.steps[s][i]]) places.emplace_back(s, i);
@@ -177,7 +180,7 @@ class Window {
     }
   }
 
-  /// Two steps that waste nothing cannot end earlier together.
+  /// Returns whether an exchange could help: two steps without idle time cannot become faster together.
   [[nodiscard]] static bool wastes(const Cut& cut, std::size_t a, std::size_t b) {
     return cut.times[a].idle > 0 || cut.times[b].idle > 0;
   }
@@ -186,11 +189,11 @@ class Window {
                                     std::pair<std::size_t, std::size_t> b) {
     std::size_t& of_a = cut.steps[a.first][a.second];
     std::size_t& of_b = cut.steps[b.first][b.second];
-    StepPrice::Sums sums_a = price_.exchanged(cut.sums[a.first], of_a, of_b);
-    StepPrice::Sums sums_b = price_.exchanged(cut.sums[b.first], of_b, of_a);
+    StepCostEstimate::Sums sums_a = price_.exchanged(cut.sums[a.first], of_a, of_b);
+    StepCostEstimate::Sums sums_b = price_.exchanged(cut.sums[b.first], of_b, of_a);
     work_ -= 40 + std::ssize(sums_a.units) + std::ssize(sums_b.units);
-    const StepPrice::Time time_a = price_.time_of(sums_a);
-    const StepPrice::Time time_b = price_.time_of(sums_b);
+    const StepCostEstimate::Time time_a = price_.time_of(sums_a);
+    const StepCostEstimate::Time time_b = price_.time_of(sums_b);
     if (!is_less(time_a.all + time_b.all, cut.times[a.first].all + cut.times[b.first].all)) return false;
     std::swap(of_a, of_b);
     keep(cut, a.first, std::move(sums_a), time_a);
@@ -198,12 +201,13 @@ class Window {
     return true;
   }
 
-  void keep(Cut& cut, std::size_t step, StepPrice::Sums sums, StepPrice::Time time) const {
+  void keep(Cut& cut, std::size_t step, StepCostEstimate::Sums sums, StepCostEstimate::Time time) const {
     cut.sums[step] = std::move(sums);
     cut.times[step] = time;
   }
 
-  /// The full step that wastes least; then the one whose groups came first.
+  /// Chooses the full step with the least idle time as the next one; on a tie, the one whose groups came
+  /// first.
   void choose_next(Cut& cut) const {
     std::optional<std::pair<double, std::size_t>> best;
     for (std::size_t s = 0; s < cut.steps.size(); ++s) {
@@ -216,8 +220,8 @@ class Window {
     }
   }
 
-  /// The same step with the first of groups that are alike. Ascending.
-  [[nodiscard]] Groups earliest_alike(const Groups& step) const {
+  /// Replaces each group by the earliest one of equal cost. Returns the step in ascending order.
+  [[nodiscard]] Groups with_earliest_groups(const Groups& step) const {
     std::vector<bool> is_in(price_.size());
     for (const std::size_t group : step) is_in[group] = true;
     const auto kind = [&](std::size_t g) {
@@ -237,26 +241,26 @@ class Window {
     return earliest;
   }
 
-  StepPrice price_;
+  StepCostEstimate price_;
   const Groups& pinned_;
   std::vector<bool> is_pinned_;
   Groups free_;
   std::size_t of_step_;
   bool is_last_known_;
-  std::int64_t work_ = most_work;  ///< that is left
+  std::int64_t work_ = max_work;  ///< remaining work limit
 };
 
-/// The next step's positions among all that wait, ascending.
+/// Returns the next step's positions in the list of waiting groups, ascending.
 Groups choose(const FormerProblem& problem) {
   const auto of_step = static_cast<std::size_t>(problem.groups);
   const std::size_t all = problem.waiting.size();
-  // Groups that must be in the next step: urgent ones first, then those passed over long enough, by turn.
+  // Pinned groups: first urgent ones, then groups that were passed over too often, in queue order.
   Groups pinned = urgent_groups(problem);
   std::vector<bool> is_pinned(all);
   for (const std::size_t group : pinned) is_pinned[group] = true;
-  const std::int64_t most_passed = (problem.stream.look_ahead - 1) * problem.groups;
+  const std::int64_t max_passed = (problem.stream.look_ahead - 1) * problem.groups;
   for (std::size_t group = 0; group < all && pinned.size() < of_step; ++group) {
-    if (is_pinned[group] || problem.waiting[group].passed <= most_passed) continue;
+    if (is_pinned[group] || problem.waiting[group].passed <= max_passed) continue;
     is_pinned[group] = true;
     pinned.push_back(group);
   }
@@ -266,7 +270,8 @@ Groups choose(const FormerProblem& problem) {
     std::ranges::sort(pinned);
     return pinned;
   }
-  // The window: the first in turn, and those pinned wherever they are.
+  // The window consists of the first groups of the queue and all pinned groups, wherever they are in the
+  // queue.
   const std::size_t most = of_step * static_cast<std::size_t>(1 + problem.stream.look_ahead);
   std::size_t left = most - std::min(most, pinned.size());
   std::vector<WaitingGroup> groups;
@@ -288,7 +293,8 @@ Groups choose(const FormerProblem& problem) {
   return next;
 }
 
-/// Who still waits, and how many that were ready later have gone before in all.
+/// Returns the groups that still wait, each with the total number of later groups that were put into steps
+/// before it.
 std::vector<PassedOver> passed_over(const FormerProblem& problem, const Groups& next) {
   std::vector<PassedOver> passed;
   auto later = std::ssize(next);

@@ -9,35 +9,40 @@
 
 namespace evenkeel::stream {
 
-/// What a step is formed from. It refers to its parts, which must outlive it.
+/// Input of form_step(). It refers to its parts, which must outlive it.
 struct FormerProblem {
-  std::span<const WaitingGroup> waiting;  ///< in the order of their turns, as Ledger::ready() has them
-  /// Versions of groups that will come (Ledger::coming): steps leave room for those that are urgent.
+  std::span<const WaitingGroup> waiting;  ///< in queue order, as Ledger::ready() returns them
+  /// Version of each expected group (Ledger::coming()). Waiting groups may become urgent because these groups
+  /// will need places in the next steps.
   std::span<const std::int64_t> coming = {};
-  std::int64_t step = 0;
-  std::int64_t version = 0;
-  std::int64_t groups = 1;  ///< of a step
-  bool ended = false;       ///< no more will come: the last step may be smaller
+  std::int64_t step = 0;     ///< number of the step to form
+  std::int64_t version = 0;  ///< policy version
+  std::int64_t groups = 1;   ///< number of groups per step
+  bool ended = false;        ///< no more samples will arrive, so the last step may be smaller
   const StreamSettings& stream;
-  const PlanSettings& plan;  ///< of the job's costliest pass: what steps cost
+  const PlanSettings& plan;  ///< settings of the job's costliest pass, from which step costs are estimated
 };
 
-/// Chooses the groups of the next step among those that wait; nothing if they are too few, or would be stale.
+/// Chooses the groups of the next step among the waiting ones. Returns nullopt if there are fewer than a step
+/// needs or, after the end of the stream, if there are none.
 ///
-/// First come those that would go stale if they waited: as many of the oldest versions as must go now, if
-/// every version is one step. A group that is stale already (OnStale::mask) does not count for its stale
-/// samples. Then those that were passed over by more than (look_ahead - 1) steps' groups.
-/// Then, of the first (1 + look_ahead) * groups in turn, those with which this step and the following ones of
-/// that window end earliest, summed: StepPrice says when each ends. Where several steps are equally good as
-/// the next one, it is the one that wastes least, and then the one whose groups came first. Steps have their
-/// groups in the order of their turns.
+/// The step takes, in this order, until it is full:
+/// 1. Urgent groups, which would become stale if they waited: as many of the oldest versions as must be
+///    trained now if every step advances the version by one. Samples that are already stale (OnStale::mask)
+///    do not make a group urgent.
+/// 2. Groups that were passed over by more than (look_ahead - 1) * groups others (WaitingGroup::passed), in
+///    queue order.
+/// 3. Groups from a window: the first (1 + look_ahead) * groups of the queue. The window is divided into
+///    steps so that their total time, as estimated by StepCostEstimate, is small. If there are groups of 1 or
+///    2, the next step is the one that contains them. Otherwise, it is the full step with the least idle
+///    time; on a tie, the one whose groups came first.
 ///
-/// So no group is in a later step than look_ahead after the one that first come, first served would have put
-/// it in, but for those that gave way to older versions; and look_ahead 0 is first come, first served.
+/// Groups are listed in queue order. A group is therefore at most look_ahead steps later than with first
+/// come, first served, unless it yielded to older versions. look_ahead 0 is first come, first served.
 ///
-/// A pure function: no clock, no thread, no draw. It looks at some thousand swaps at most, and so finds the
-/// best steps of small windows alone: 8192 waiting samples with look_ahead 2 take three
-/// milliseconds at most.
+/// A pure function, without clocks, threads or random numbers. It tries at most a few thousand swaps, so the
+/// steps are optimal only for small windows. 8192 waiting samples with look_ahead 2 take at most three
+/// milliseconds.
 [[nodiscard]] std::optional<StepFormed> form_step(const FormerProblem& problem);
 
 }  // namespace evenkeel::stream

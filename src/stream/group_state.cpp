@@ -28,6 +28,9 @@ GroupVerdict judge(const GroupState& group, const StreamSettings& settings, std:
     } else if (settings.on_stale != OnStale::mask && settings.is_stale(sample.version, version)) {
       verdict.due.emplace_back(sample.arrival, DropReason::stale);
       ++gone;
+    } else if (group.expired && sample.missing > 0) {
+      verdict.due.emplace_back(sample.arrival, DropReason::late);
+      ++gone;
     } else {
       kept.push_back(sample.arrival);
     }
@@ -39,7 +42,9 @@ GroupVerdict judge(const GroupState& group, const StreamSettings& settings, std:
     for (const std::int64_t arrival : kept) verdict.due.emplace_back(arrival, DropReason::too_small);
   const bool is_complete = is_closed || std::ssize(kept) + gone >= settings.group_size;
   verdict.is_over = group.samples.empty() && (too_small || is_complete);
-  verdict.is_ready = verdict.due.empty() && is_complete && !kept.empty();
+  const auto has_all_fields = [](const WaitingSample& sample) { return sample.missing == 0; };
+  verdict.is_ready = verdict.due.empty() && is_complete && !kept.empty() &&
+                     std::ranges::all_of(group.samples, has_all_fields);
   return verdict;
 }
 

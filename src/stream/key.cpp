@@ -13,7 +13,7 @@ namespace {
 
 __extension__ using Bits128 = unsigned __int128;
 
-/// FNV-1a of 128 bits (Fowler, Noll, Vo).
+/// 128-bit FNV-1a (Fowler, Noll, Vo).
 class Fnv128 {
  public:
   void add(unsigned char byte) noexcept { hash_ = (hash_ ^ byte) * prime; }
@@ -32,21 +32,22 @@ class Fnv128 {
   Bits128 hash_ = (Bits128{0x6c62272e07bb0142} << 64) + 0x62b821756295c58d;
 };
 
-/// The kind of a uid, so that equal bytes of two kinds differ.
+/// Kind of a uid, hashed first so that equal bytes of different kinds have different keys.
 enum class UidKind : unsigned char { none, number, negative, text };
 
 constexpr std::int64_t indexes_of_slot = 63;
 constexpr std::uint64_t over_bit = std::uint64_t{1} << indexes_of_slot;
 constexpr std::size_t most_recent = 4096;
 
-/// Of the group's indexes from page * 63 on. The first is the group's own key.
+/// Returns the slot of the group's indexes that start at page * 63. Page 0 is the group's own key.
 GroupKey slot_of(const GroupKey& group, std::int64_t page) noexcept {
   if (page == 0) return group;
   const auto number = static_cast<std::uint64_t>(page);
   return {mix_64(group.high + number), mix_64(group.low ^ number)};
 }
 
-/// Where hashes are: two of samples in one slot. No page of indexes has so high a number.
+/// Returns the slot that contains the sample's content hash, which two samples share. Its page number is
+/// higher than those of all indexes.
 GroupKey content_slot_of(const GroupKey& group, std::int64_t index) noexcept {
   return slot_of(group, (std::int64_t{1} << 32) + index / 2);
 }
@@ -98,13 +99,13 @@ std::uint64_t SeenKeys::bits_of(const GroupKey& slot) const noexcept {
   return recent == recent_.end() ? 0 : recent->second;
 }
 
-/// The slot's bits, which are 0 if it is new.
+/// Returns the slot's bits; adds the slot with value 0 if it is new.
 std::uint64_t& SeenKeys::bits_at(const GroupKey& slot) {
   const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
   return found != sorted_.end() && found->slot == slot ? found->bits : recent_[slot];
 }
 
-/// Moves the new slots among the sorted ones if they are many.
+/// Merges the new slots into the sorted ones if there are many.
 void SeenKeys::merge_recent() {
   if (recent_.size() <= std::max(most_recent, sorted_.size() / 16)) return;
   const auto old = std::ssize(sorted_);

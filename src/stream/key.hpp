@@ -14,16 +14,16 @@
 
 namespace evenkeel::stream {
 
-/// What identifies a sample, whatever it holds: its group, and which response of the group it is.
+/// Identity of a sample, independent of its content: its group, and its number in the group.
 struct SampleKey {
-  Uid uid;  ///< not monostate: a sample without a name could not be told from another
+  Uid uid;  ///< never monostate, since samples without a uid could not be distinguished
   std::int64_t index = 0;
 
   friend auto operator<=>(const SampleKey&, const SampleKey&) = default;
 };
 
-/// A uid in 16 bytes: FNV-1a of 128 bits, over the kind and then the value, so that the text "7" and the
-/// number 7 differ. Of a billion uids, two are equal with a probability of 10^-21.
+/// A uid hashed to 16 bytes: 128-bit FNV-1a over the kind and then the value, so the text "7" and the number
+/// 7 differ. The probability that any two of a billion uids collide is 10^-21.
 struct GroupKey {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -35,14 +35,15 @@ struct GroupKeyHash {
   std::size_t operator()(const GroupKey& key) const noexcept { return key.low; }
 };
 
-/// The same on every platform. Signed and unsigned integers of equal value have equal keys.
+/// Returns the same key on every platform. Signed and unsigned integers of equal value have equal keys.
 [[nodiscard]] GroupKey group_key(const Uid& uid) noexcept;
 
-/// For messages: a text in quotes, or a number.
+/// Returns the uid for messages: a text in quotation marks, or a number.
 [[nodiscard]] std::string to_text(const Uid& uid);
 
-/// Keys that were trained or dropped: 63 of a group, and whether the group is over; or the hashes of what two
-/// of them held. To be stored by `slot`; a later one of the same slot replaces it.
+/// Entry of SeenKeys: key and value. A later value of the same slot replaces an earlier one. `bits` contains
+/// either one bit per index for 63 indexes of a group, plus a bit that is set if the group has ended, or the
+/// content hashes of two samples.
 struct SeenSlot {
   GroupKey slot;
   std::uint64_t bits = 0;
@@ -50,36 +51,39 @@ struct SeenSlot {
   friend bool operator==(const SeenSlot&, const SeenSlot&) = default;
 };
 
-/// The keys of samples that are over, with a hash of what each held, compactly: sorted slots of 24 bytes, and
-/// a few new ones beside them. A group takes 24 bytes for each 63 of its indexes, and 24 for each two
-/// samples.
+/// Compact set of the keys of finished samples (trained or dropped), each with a hash of its content. It
+/// consists of a sorted array of 24-byte slots and a small map of new slots. A group takes 24 bytes per 63
+/// indexes, and 24 bytes per two samples.
 class SeenKeys {
  public:
   SeenKeys() = default;
-  /// In any order, one of each slot.
+  /// `slots` may be in any order but must be unique.
   explicit SeenKeys(std::span<const SeenSlot> slots);
 
   [[nodiscard]] bool contains(const GroupKey& group, std::int64_t index) const noexcept {
     return content(group, index).has_value();
   }
-  /// The hash of what the sample held; none if it was not noted.
+  /// Returns the hash of the sample's content, or nullopt if the sample is not in the set.
   [[nodiscard]] std::optional<std::uint32_t> content(const GroupKey& group,
                                                      std::int64_t index) const noexcept;
-  /// Whether any sample of the group, or its end, was noted.
+  /// Returns whether any sample of the group, or its end, was recorded.
   [[nodiscard]] bool has(const GroupKey& group) const noexcept;
-  /// Whether nothing more of the group is taken.
+  /// Returns whether end() was called for the group, so that it accepts no more samples.
   [[nodiscard]] bool is_over(const GroupKey& group) const noexcept;
-  /// Those below `group_size`, ascending.
+  /// Returns the recorded indexes below `group_size`, ascending.
   [[nodiscard]] std::vector<std::int64_t> indexes(const GroupKey& group, std::int64_t group_size) const;
 
-  /// Both return the slots that they changed, as they are then. Precondition: add() has not had that sample.
+  /// Records a sample, and returns the changed slots with their new values, to be stored. Precondition: the
+  /// sample is not in the set.
   std::array<SeenSlot, 2> add(const GroupKey& group, std::int64_t index, std::uint32_t content);
+  /// Records that the group has ended, and returns the changed slot.
   SeenSlot end(const GroupKey& group);
-  /// Replaces a slot, as somebody else's SeenKeys have changed it.
+  /// Sets a slot to a value that another SeenKeys returned.
   void put(const SeenSlot& slot);
 
+  /// Returns the memory used by the slots.
   [[nodiscard]] std::int64_t bytes() const noexcept;
-  [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< by slot
+  [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< sorted by slot
 
  private:
   [[nodiscard]] std::uint64_t bits_of(const GroupKey& slot) const noexcept;

@@ -21,7 +21,7 @@ Amount amount_of(const SampleAccepted& sample) noexcept {
   throw InputError("event " + std::to_string(number), message);
 }
 
-/// In order, and each once.
+/// Sorts both lists and keeps only the last value of each slot.
 void tidy(Changes& changes) {
   std::ranges::sort(changes.superseded);
   std::ranges::stable_sort(changes.seen, {}, &SeenSlot::slot);
@@ -45,9 +45,9 @@ std::string refusal_of(const Uid& uid) {
   const auto* const text = std::get_if<std::string>(&uid);
   if (text == nullptr) return "";
   if (text->empty()) return "has an empty uid. Name its group";
-  if (std::ssize(*text) <= most_uid_bytes) return "";
+  if (std::ssize(*text) <= max_uid_bytes) return "";
   return "has a uid of " + std::to_string(text->size()) + " bytes, and at most " +
-         std::to_string(most_uid_bytes) + " are allowed. Give its group a shorter name";
+         std::to_string(max_uid_bytes) + " are allowed. Give its group a shorter name";
 }
 
 Amount& Amount::operator+=(const Amount& other) noexcept {
@@ -74,6 +74,7 @@ Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const Se
       received_(totals.trained) {
   settings_.validate();
   for (const Amount& dropped : totals_.dropped) received_ += dropped;
+  for (const std::string& field : settings_.late_fields) lacking_[field] = 0;
 }
 
 std::optional<std::uint32_t> Ledger::content_of(const SampleKey& key) const {
@@ -88,6 +89,24 @@ std::optional<std::uint32_t> Ledger::content_of(const SampleKey& key) const {
   }
   for (const auto& [number, stray] : strays_)
     if (stray.key == key) return stray.content;
+  return std::nullopt;
+}
+
+const WaitingSample* Ledger::find_sample(const SampleKey& key) const {
+  const GroupState* const group = find(group_key(key.uid));
+  if (group == nullptr) return nullptr;
+  const auto sample = std::ranges::find(group->samples, key.index, &WaitingSample::index);
+  return sample == group->samples.end() ? nullptr : &*sample;
+}
+
+std::span<const AddedFields> Ledger::added_to(std::int64_t arrival) const {
+  const auto added = added_.find(arrival);
+  return added == added_.end() ? std::span<const AddedFields>() : added->second;
+}
+
+std::optional<std::uint32_t> Ledger::added_content(std::int64_t arrival, const std::string& field) const {
+  for (const AddedFields& added : added_to(arrival))
+    if (const auto found = added.content.find(field); found != added.content.end()) return found->second;
   return std::nullopt;
 }
 
@@ -134,12 +153,12 @@ const GroupState* Ledger::find(const GroupKey& key) const noexcept {
   return found == groups_.end() ? nullptr : &found->second;
 }
 
-// What an event must fulfil. What was stored was looked at before.
+// Preconditions of events. Replayed events were checked when they were first applied.
 
 void Ledger::require(std::int64_t number, const SampleAccepted& sample) const {
   if (is_known(sample.key))
     refuse(number, "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) +
-                       " came before. Tell its sender that it is a duplicate");
+                       " was already accepted. Tell its sender that it is a duplicate");
   if (is_replay(number)) {
     if (std::min({sample.key.index, sample.prompt, sample.response, sample.version, sample.bytes}) < 0)
       refuse(number, "a sample of " + to_text(sample.key.uid) + " has a negative number");
@@ -148,6 +167,19 @@ void Ledger::require(std::int64_t number, const SampleAccepted& sample) const {
   if (const std::string why = refusal(sample); !why.empty())
     refuse(number,
            "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) + " " + why);
+}
+
+void Ledger::require(std::int64_t number, const FieldsAdded& fields) const {
+  const WaitingSample* const sample = find_sample(fields.key);
+  const std::string name = "sample " + std::to_string(fields.key.index) + " of " + to_text(fields.key.uid);
+  if (sample == nullptr || step_of(fields.key.uid))
+    refuse(number, name + " does not wait, so no field can be added to it");
+  for (const auto& [field, content] : fields.content) {
+    if (!is_replay(number) && !lacking_.contains(field))
+      refuse(number, "field '" + field + "' of " + name + " is not a late field");
+    if (added_content(sample->arrival, field))
+      refuse(number, "field '" + field + "' of " + name + " was already added");
+  }
 }
 
 void Ledger::require(std::int64_t number, const GroupAborted& aborted) const {
@@ -170,7 +202,8 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
   if (!steps_.empty() && formed.step != steps_.rbegin()->first + 1)
     refuse(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
   const bool is_old = is_replay(number);
-  if (is_old && totals_.trained_step && formed.step <= *totals_.trained_step) return;  // its groups are gone
+  // Groups were removed in the meantime.
+  if (is_old && totals_.trained_step && formed.step <= *totals_.trained_step) return;
   if (!is_old && steps_.empty() && totals_.trained_step && formed.step != *totals_.trained_step + 1)
     refuse(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
   if (!is_old && formed.version != totals_.version)
@@ -197,7 +230,7 @@ void Ledger::require(std::int64_t number, const StepTrained& trained) const {
     refuse(number, "step " + std::to_string(trained.step) + " was trained, and was never formed");
 }
 
-// What an event changes.
+// Effects of events.
 
 GroupState& Ledger::begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
                                 const std::string& holder) {
@@ -224,20 +257,37 @@ void Ledger::enter(std::int64_t number, const SampleAccepted& sample, Changes& c
   waiting_ += amount_of(sample);
   bytes_ += sample.bytes;
   const GroupState* known = find(key);
-  if (seen_.is_over(key) || (known != nullptr && known->takes_no_more())) {
+  if (seen_.is_over(key) || (known != nullptr && known->is_full_or_closed())) {
     strays_.emplace(number, sample);
     due_.emplace(number, DropReason::late);
     return;
   }
   std::vector<WaitingSample>& samples = begin_group(sample.key.uid, key, number, sample.holder).samples;
-  const WaitingSample waiting{number,         sample.key.index, sample.prompt, sample.response,
-                              sample.version, sample.bytes,     sample.content};
+  const WaitingSample waiting{number,         sample.key.index, sample.prompt,  sample.response,
+                              sample.version, sample.bytes,     sample.content, std::ssize(lacking_)};
+  for (auto& [field, number_lacking] : lacking_) ++number_lacking;
   samples.insert(std::ranges::upper_bound(samples, waiting.index, {}, &WaitingSample::index), waiting);
   group_of_.emplace(number, key);
   settle(key, changes);
 }
 
-void Ledger::enter(std::int64_t number, const DuplicatesTold& told, Changes& changes) {
+void Ledger::enter(std::int64_t number, const FieldsAdded& fields, Changes& changes) {
+  const GroupKey key = group_key(fields.key.uid);
+  GroupState& group = groups_.at(key);
+  WaitingSample& sample = *std::ranges::find(group.samples, fields.key.index, &WaitingSample::index);
+  for (const auto& [field, content] : fields.content) {
+    const auto lacking = lacking_.find(field);
+    if (lacking == lacking_.end()) continue;  // a replay with other settings, which the buffer then refuses
+    --lacking->second;
+    --sample.missing;
+  }
+  bytes_ += fields.bytes;
+  added_[sample.arrival].push_back({number, fields.bytes, fields.content});
+  group.events.push_back(number);
+  settle(key, changes);
+}
+
+void Ledger::enter(std::int64_t number, const DuplicatesReported& told, Changes& changes) {
   if (!is_replay(number)) totals_.duplicates += told.count;
   changes.superseded.push_back(number);
 }
@@ -245,11 +295,14 @@ void Ledger::enter(std::int64_t number, const DuplicatesTold& told, Changes& cha
 void Ledger::enter(std::int64_t number, const GroupClosed& closed, Changes& changes) {
   const GroupKey key = group_key(closed.uid);
   const auto found = groups_.find(key);
-  if (found == groups_.end() || found->second.takes_no_more()) {
+  const bool lacks_fields = found != groups_.end() && found->second.closed && found->second.first;
+  const bool is_late = closed.by_deadline && lacks_fields;
+  if (found == groups_.end() || (found->second.is_full_or_closed() && !is_late)) {
     changes.superseded.push_back(number);
     return;
   }
   found->second.closed = true;
+  found->second.expired = closed.by_deadline;
   found->second.events.push_back(number);
   settle(key, changes);
 }
@@ -312,7 +365,10 @@ void Ledger::enter(std::int64_t number, const SamplesDropped& dropped, Changes& 
     GroupState& group = groups_.at(key);
     const auto sample = std::ranges::find(group.samples, arrival, &WaitingSample::arrival);
     leave(key, sample->index, *sample);
-    forget_place(group);  // before what it depends on changes
+    for (auto& [field, number_lacking] : lacking_)
+      if (!added_content(arrival, field)) --number_lacking;
+    forget_place(group);  // before the events that determine the place change
+    forget_added(arrival, group, changes);
     group.gone.insert(sample->index);
     group.samples.erase(sample);
     group_of_.erase(arrival);
@@ -349,7 +405,8 @@ void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& chang
   for (const PassedOver& passed : formed.passed)
     if (const auto found = groups_.find(group_key(passed.uid)); found != groups_.end())
       found->second.passed = passed.count;
-  if (totals_.trained_step && formed.step <= *totals_.trained_step) return;  // its groups are gone
+  // Groups were removed in the meantime.
+  if (totals_.trained_step && formed.step <= *totals_.trained_step) return;
   for (const FormedGroup& of : formed.groups) {
     const GroupKey key = group_key(of.uid);
     GroupState& group = groups_.at(key);
@@ -375,7 +432,8 @@ void Ledger::enter(std::int64_t number, const StepTrained& trained, Changes& cha
     Step& step = steps_.begin()->second;
     for (const GroupKey& key : step.groups) train(key, changes);
     step.groups.clear();
-    // The latest step stays, as it knows who was passed over, unless later ones were skipped.
+    // The latest step is kept, unless later ones were skipped, since its event has the counts of passed-over
+    // groups.
     if (steps_.size() == 1 && steps_.begin()->first == trained.step) break;
     changes.superseded.push_back(step.event);
     steps_.erase(steps_.begin());
@@ -392,15 +450,17 @@ void Ledger::enter(std::int64_t number, const StreamEnded& /*ended*/, Changes& c
 }
 
 void Ledger::train(const GroupKey& key, Changes& changes) {
-  const GroupState& group = groups_.at(key);
+  GroupState& group = groups_.at(key);
   for (const WaitingSample& sample : group.samples) {
     formed_ -= amount_of(sample);
     totals_.trained += amount_of(sample);
+    forget_added(sample.arrival, group, changes);
     bytes_ -= sample.bytes;
     note_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
   }
   for (const WaitingSample& sample : group.withdrawn) {
+    forget_added(sample.arrival, group, changes);
     bytes_ -= sample.bytes;
     note_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
@@ -410,8 +470,8 @@ void Ledger::train(const GroupKey& key, Changes& changes) {
   groups_.erase(key);
 }
 
-// The samples stay in the store until the step is trained, so that a replay finds them when it forms the
-// step.
+// Counts the group's samples as dropped. They are kept in the store until the step is trained, because a
+// replay needs them to form the step.
 void Ledger::withdraw(std::int64_t number, const GroupKey& key, Changes& changes) {
   const auto found = groups_.find(key);
   if (found == groups_.end() || !found->second.step || found->second.samples.empty()) {
@@ -422,7 +482,7 @@ void Ledger::withdraw(std::int64_t number, const GroupKey& key, Changes& changes
   for (const WaitingSample& sample : group.samples) {
     formed_ -= amount_of(sample);
     if (is_replay(number))
-      received_ -= amount_of(sample);  // as it is among the dropped ones of the totals
+      received_ -= amount_of(sample);  // the restored totals already count the sample as dropped
     else
       totals_.dropped[static_cast<std::size_t>(DropReason::aborted)] += amount_of(sample);
   }
@@ -442,13 +502,24 @@ void Ledger::forget_place(GroupState& group) {
   group.first.reset();
 }
 
+/// Forgets the fields that were added to a sample that leaves the ledger, and frees their bodies.
+void Ledger::forget_added(std::int64_t arrival, GroupState& group, Changes& changes) {
+  for (const AddedFields& added : added_to(arrival)) {
+    bytes_ -= added.bytes;
+    std::erase(group.events, added.number);
+    changes.superseded.push_back(added.number);
+  }
+  added_.erase(arrival);
+}
+
 void Ledger::settle(const GroupKey& key, Changes& changes) {
   GroupState& group = groups_.at(key);
   forget_place(group);
   for (const WaitingSample& sample : group.samples) due_.erase(sample.arrival);
   const GroupVerdict verdict = judge(group, settings_, totals_.version, totals_.ended);
   for (const auto& [arrival, reason] : verdict.due) due_.emplace(arrival, reason);
-  // seen_ has the groups that were over: a replay may begin with an abort whose samples come later.
+  // A replay does not end groups: seen_ already contains the groups that have ended, and a replayed abort may
+  // precede the samples of its group.
   const bool is_over = verdict.is_over && !is_replay(latest_);
   if (is_over || (group.samples.empty() && group.events.empty())) {
     if (is_over) changes.seen.push_back(seen_.end(key));
@@ -463,7 +534,7 @@ void Ledger::settle(const GroupKey& key, Changes& changes) {
   }
 }
 
-// What it tells.
+// Queries.
 
 std::vector<SamplesDropped> Ledger::due() const {
   std::vector<SamplesDropped> drops;
@@ -531,14 +602,14 @@ std::vector<std::int64_t> Ledger::coming() const {
 
 std::int64_t Ledger::grantable(std::int64_t groups_per_step) const {
   if (!settings_.limits_tickets()) return std::numeric_limits<std::int64_t>::max();
-  if (std::ssize(totals_.tickets) >= most_grants) return 0;
+  if (std::ssize(totals_.tickets) >= max_grants) return 0;
   std::int64_t left = (*settings_.max_staleness + 1) * groups_per_step;
   left -= std::ssize(open_) + std::ssize(ready_);
   for (const auto& [number, step] : steps_)
     if (step.version == totals_.version) left -= step.num_groups;
   std::int64_t open = 0;
   for (const OpenTickets& grant : totals_.tickets) open += grant.groups;
-  return std::max(std::min(left, most_tickets) - open, std::int64_t{0});
+  return std::max(std::min(left, max_tickets) - open, std::int64_t{0});
 }
 
 const OpenTickets* Ledger::granted_before(const std::string& holder,
@@ -573,6 +644,7 @@ Status Ledger::status() const {
   status.staleness = totals_.staleness;
   for (const OpenTickets& open : totals_.tickets) status.tickets += open.groups;
   status.expired_tickets = totals_.expired_tickets;
+  status.lacking = lacking_;
   if (!totals_.tickets.empty()) status.oldest_tickets = totals_.tickets.front();
   status.seen_bytes = seen_.bytes();
   status.bytes = bytes_ + status.seen_bytes;

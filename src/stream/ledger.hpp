@@ -16,28 +16,35 @@
 
 namespace evenkeel::stream {
 
-/// A group that a step may have: complete, or closed with at least min_group samples.
+/// A group that a step may take: complete, or closed with at least min_group samples.
 struct WaitingGroup {
   Uid uid;
-  std::int64_t ready = 0;   ///< its place in the queue: the number of its last arrival, closing or abort
-  std::int64_t passed = 0;  ///< groups that were ready later and are in earlier steps
-  std::vector<WaitingSample> samples;  ///< by index
+  std::int64_t ready = 0;   ///< position in the queue: number of its last arrival, closing or abort
+  std::int64_t passed = 0;  ///< number of groups that became ready later but are already in a step
+  std::vector<WaitingSample> samples;  ///< ascending by index
 
-  [[nodiscard]] std::int64_t version() const noexcept;  ///< of its oldest sample
+  [[nodiscard]] std::int64_t version() const noexcept;  ///< version of its oldest sample
   friend bool operator==(const WaitingGroup&, const WaitingGroup&) = default;
 };
 
-/// A step that was formed and not trained, with all that is needed to hand it out again.
+/// A step that was formed but not trained, with all data needed to hand it out again.
 struct FormedStep {
   std::int64_t step = 0;
   std::int64_t version = 0;
-  std::vector<WaitingGroup> groups;  ///< in the step's order
-  std::vector<std::int64_t> masked;  ///< arrivals, ascending
+  std::vector<WaitingGroup> groups;  ///< in the order of the step
+  std::vector<std::int64_t> masked;  ///< arrivals of stale samples to mask, ascending
 
   friend bool operator==(const FormedStep&, const FormedStep&) = default;
 };
 
-/// Samples, and what they have in tokens.
+/// Fields that one FieldsAdded event added to a sample.
+struct AddedFields {
+  std::int64_t number = 0;  ///< number of the event and of the body with the values
+  std::int64_t bytes = 0;
+  std::map<std::string, std::uint32_t> content;  ///< hash of each field's value, by name
+};
+
+/// Numbers of samples, prompt tokens and response tokens.
 struct Amount {
   std::int64_t samples = 0;
   std::int64_t prompt = 0;
@@ -48,12 +55,12 @@ struct Amount {
   friend bool operator==(const Amount&, const Amount&) = default;
 };
 
-/// A grant of tickets, some of which are not used yet.
+/// A grant that has unused tickets.
 struct OpenTickets {
-  std::int64_t version = 0;  ///< of the policy when they were granted
-  std::int64_t groups = 0;   ///< not used yet, at least one
-  std::int64_t of = 0;       ///< how many were granted
-  std::int64_t granted = 0;  ///< as in TicketsGranted
+  std::int64_t version = 0;  ///< policy version at the time of the grant
+  std::int64_t groups = 0;   ///< unused tickets, at least one
+  std::int64_t of = 0;       ///< number of tickets granted
+  std::int64_t granted = 0;  ///< this and the members below are those of TicketsGranted
   std::int64_t deadline = 0;
   std::string holder = {};
   std::string request = {};
@@ -61,149 +68,184 @@ struct OpenTickets {
   friend bool operator==(const OpenTickets&, const OpenTickets&) = default;
 };
 
-/// What remains of everything that is over: with SeenSlots and the events that were not superseded it is the
-/// whole state. A few hundred bytes.
+/// Summary of all superseded events (Changes). The complete state of a ledger is its Totals, its SeenSlots
+/// and the events that are not superseded. Takes a few hundred bytes without tickets.
 struct Totals {
-  std::int64_t last_event = 0;  ///< the number of the latest event, also of those that need not be kept
+  std::int64_t last_event = 0;  ///< number of the latest event, superseded or not
   std::int64_t version = 0;
-  bool has_version = false;  ///< a job has published one
+  bool has_version = false;  ///< whether a job has published a version
   bool ended = false;
   std::int64_t duplicates = 0;
-  std::optional<std::int64_t> trained_step;  ///< the latest
+  std::optional<std::int64_t> trained_step;  ///< latest trained step
   Amount trained;
   std::array<Amount, num_drop_reasons> dropped;      ///< by DropReason
-  std::vector<OpenTickets> tickets;                  ///< in the order in which they were granted
-  std::int64_t expired_tickets = 0;                  ///< that were granted and never used
-  std::map<std::int64_t, std::int64_t> staleness{};  ///< samples that were formed, by counted_behind()
+  std::vector<OpenTickets> tickets;                  ///< in the order of their grants
+  std::int64_t expired_tickets = 0;                  ///< number of granted tickets that expired before use
+  std::map<std::int64_t, std::int64_t> staleness{};  ///< number of formed samples, by counted_behind()
 
   friend bool operator==(const Totals&, const Totals&) = default;
 };
 
-/// What an event changes in a store.
+/// Changes to a store that an event requires, in addition to storing the event itself.
 struct Changes {
-  /// Events that no replay needs any more, this one possibly among them (then it need not be stored at all),
-  /// ascending. With a SampleAccepted the sample itself may be deleted.
+  /// Numbers of events that a replay no longer needs, ascending. If the event itself is among them, it need
+  /// not be stored. Superseding a SampleAccepted also allows the sample to be deleted.
   std::vector<std::int64_t> superseded;
-  std::vector<SeenSlot> seen;  ///< to be stored, one of a slot
+  std::vector<SeenSlot> seen;  ///< slots to be stored, each once
 };
 
-/// Most tickets, and most grants of them, that are open at a time: a job is told of each, and a store keeps
-/// them.
-inline constexpr std::int64_t most_tickets = std::int64_t{1} << 20;
-inline constexpr std::int64_t most_grants = 4096;
+/// Maximum number of open tickets, and of grants with open tickets: jobs receive a version per ticket, and
+/// stores keep each grant.
+inline constexpr std::int64_t max_tickets = std::int64_t{1} << 20;
+inline constexpr std::int64_t max_grants = 4096;
 
-/// Longest uid, holder, request identity, and reason of an abort, in bytes.
-inline constexpr std::int64_t most_uid_bytes = 1024;
-inline constexpr std::int64_t most_name_bytes = 256;
-inline constexpr std::int64_t most_reason_bytes = 1024;
+/// Maximum length in bytes of a uid, of a holder or request identity, and of an abort's reason.
+inline constexpr std::int64_t max_uid_bytes = 1024;
+inline constexpr std::int64_t max_name_bytes = 256;
+inline constexpr std::int64_t max_reason_bytes = 1024;
 
-/// Why no group may have this uid, and what to do. Empty if one may.
+/// Returns why groups may not have this uid, and a remedy; empty if they may.
 [[nodiscard]] std::string refusal_of(const Uid& uid);
 
-/// How many are where. At any time, and for the amounts of tokens as well:
-/// received = trained + formed + waiting + dropped.
+/// Numbers of samples and groups by state. At any time, received = trained + formed + waiting + dropped, for
+/// samples and for tokens.
 struct Status {
   std::int64_t version = 0;
   bool ended = false;
-  std::int64_t open_groups = 0;    ///< that wait for more samples
-  std::int64_t ready_groups = 0;   ///< that wait for a step
-  std::int64_t formed_groups = 0;  ///< in steps that are not trained
-  Amount received;                 ///< all but duplicates
-  Amount waiting;                  ///< in open and ready groups
-  Amount formed;
+  std::int64_t open_groups = 0;    ///< groups that wait for more samples or fields
+  std::int64_t ready_groups = 0;   ///< groups that wait for a step
+  std::int64_t formed_groups = 0;  ///< groups in steps that are not trained
+  Amount received;                 ///< all samples except duplicates
+  Amount waiting;                  ///< samples in open and ready groups, or late but not dropped yet
+  Amount formed;                   ///< samples in steps that are not trained
   Amount trained;
   std::array<Amount, num_drop_reasons> dropped;
   std::int64_t duplicates = 0;
-  std::map<std::int64_t, std::int64_t> staleness;  ///< as in Totals
-  std::int64_t tickets = 0;                        ///< granted, and neither used nor expired
+  std::map<std::int64_t, std::int64_t> staleness;  ///< see Totals
+  std::int64_t tickets = 0;  ///< number of granted tickets that are neither used nor expired
   std::int64_t expired_tickets = 0;
   std::optional<OpenTickets> oldest_tickets;
-  std::int64_t bytes = 0;                    ///< of samples that wait or are formed, and of remembered keys
-  std::int64_t seen_bytes = 0;               ///< of these, the remembered keys
-  std::optional<std::int64_t> formed_step;   ///< the latest
-  std::optional<std::int64_t> trained_step;  ///< the latest
+  std::map<std::string, std::int64_t> lacking;  ///< for each late field: number of samples that wait for it
+  std::int64_t bytes = 0;                    ///< size of waiting and formed samples, and of remembered keys
+  std::int64_t seen_bytes = 0;               ///< part of `bytes` for remembered keys
+  std::optional<std::int64_t> formed_step;   ///< latest formed step
+  std::optional<std::int64_t> trained_step;  ///< latest trained step
+
+  /// Returns whether no further group can become ready: the stream has ended, and no sample waits for fields.
+  [[nodiscard]] bool is_exhausted() const noexcept { return ended && open_groups == 0; }
 
   friend bool operator==(const Status&, const Status&) = default;
 };
 
-/// What a buffer has received and what became of it: a pure state machine. It changes by apply() alone, and
-/// equal events give equal ledgers. No clock, no I/O, not for several threads at once.
+/// State machine that tracks what a buffer has received and what became of it. Pure: it does not use a clock
+/// or I/O, only apply() changes it, and equal events produce equal ledgers. Not thread-safe.
 ///
-/// A buffer, for each request: looks (is_known, refusal, due), applies, writes the events and what they
-/// change in one transaction, and only then answers. A transaction that fails leaves the ledger ahead of the
-/// store: make a new one from the store.
+/// A buffer serves a request in this order:
+/// 1. It consults the ledger: content_of(), refusal(), due().
+/// 2. It applies the events.
+/// 3. It writes the events and their Changes in one transaction.
+/// 4. It answers.
+/// If the transaction fails, the ledger is ahead of the store and must be constructed again from the store.
 ///
-/// apply() decides nothing by settings: what these demand (dropping what is stale or too small) is due(),
-/// which is to be written down and applied like any other event, at once. So a job may go on with other
-/// settings, but for group_size while groups wait or are formed.
+/// apply() drops nothing by itself. Samples that the settings require to be dropped (stale, or in groups that
+/// are too small) are listed by due(); the caller writes these drops and applies them at once like any other
+/// event. A buffer may therefore be restarted with other settings, except for group_size while groups wait or
+/// are formed.
 ///
-/// Keys are remembered for as long as the ledger's store exists, since a producer may repeat itself at any
-/// time, together with a hash of 32 bits of what each sample held, so that a key that comes again with other
-/// content is found out: 24 bytes per group (for each 63 indexes) and 12 per sample, and up to twice that in
-/// memory while the table grows. They count into `bytes`, so that the capacity bounds them, too: a million
-/// groups of 8 take 120 MB.
+/// Keys are remembered as long as the store exists, since a producer may repeat a sample at any time. A
+/// 32-bit hash of each sample's content is kept to detect a repeated key with different content. A group
+/// takes 24 bytes per 63 indexes and 12 bytes per sample, and up to twice as much memory while the table
+/// grows. This memory is included in `bytes`, so it is limited by the capacity: a million groups of 8 take
+/// 120 MB.
 class Ledger {
  public:
-  /// Throws as StreamSettings::validate does.
+  /// Throws the errors of StreamSettings::validate().
   explicit Ledger(StreamSettings settings);
-  /// From a store: then apply the events that it still has, in order.
+  /// Restores a ledger from a store. The caller then applies the store's remaining events in order.
   Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen);
 
-  /// The hash of what a sample with that key held: it waits, is in a step, was trained or was dropped. Null
-  /// if there was none.
+  /// Returns the content hash of the sample with this key, whether it waits, is in a step, was trained or was
+  /// dropped; nullopt if there was no such sample.
   [[nodiscard]] std::optional<std::uint32_t> content_of(const SampleKey& key) const;
   [[nodiscard]] bool is_known(const SampleKey& key) const { return content_of(key).has_value(); }
-  /// Whether anything of the group came before: a sample, or an abort.
+  /// Returns the sample with this key while it waits or is in a step, otherwise null. Valid until apply().
+  [[nodiscard]] const WaitingSample* find_sample(const SampleKey& key) const;
+  /// Returns the fields that were added to a sample that waits or is in a step, in the order of their events.
+  [[nodiscard]] std::span<const AddedFields> added_to(std::int64_t arrival) const;
+  /// Returns the hash of the value of a field that was added to the sample, or nullopt.
+  [[nodiscard]] std::optional<std::uint32_t> added_content(std::int64_t arrival,
+                                                           const std::string& field) const;
+  /// Returns whether a sample or an abort of the group was received before, even if it has been trained or
+  /// dropped.
   [[nodiscard]] bool knows_group(const Uid& uid) const;
-  /// Why the sample cannot be taken at all (status 422), and what to do: no uid or one that is empty or too
-  /// long, an index outside the group, a negative number, after the end. Empty if it can.
+  /// Returns why the sample cannot be accepted at all (status 422), and a remedy: its uid is missing, empty
+  /// or too long, its index is outside the group, a number is negative, or the stream has ended. Empty if it
+  /// can be accepted. Does not check the version (see refusal_of_version()) or whether the sample is known.
   [[nodiscard]] std::string refusal(const SampleAccepted& sample) const;
-  /// The same for a version above the published one. Before a job has published one, there is none.
+  /// Returns why a version is refused: it is above the published one. Empty if it is accepted; until a job
+  /// has published a version, all versions are.
   [[nodiscard]] std::string refusal_of_version(std::int64_t version) const;
 
-  /// Throws InputError, and then has changed nothing, unless the number is above that of the event before
-  /// (gaps are allowed); a SampleAccepted is neither known nor refused; SamplesDropped wait; and a StepFormed
-  /// has the number after the latest one (any, if there is none), the current version, and groups that are
-  /// ready with so many samples, one at least.
+  /// Applies one event. Throws InputError, without changing anything, unless
+  /// - the number is above the previous event's (gaps are allowed);
+  /// - the sample of a SampleAccepted is neither known nor refused;
+  /// - the sample of a FieldsAdded waits, and lacks these late fields;
+  /// - all samples of a SamplesDropped wait;
+  /// - a StepFormed has the number after the latest formed or trained step (any number if there is none), the
+  ///   current version, and at least one group, and all of its groups are ready with the given numbers of
+  ///   samples;
+  /// - the index of a GroupAborted is inside the group;
+  /// - a StepTrained names a formed step, or a later one if it skips.
   ///
-  /// Closing a group of which nothing came, what comes too late for a group in a step, and a lower version
-  /// change nothing. A group that was aborted as a whole is over: what
-  /// still comes of it is late. So is what comes after a group was closed.
+  /// The following events are valid but change nothing: closing a group that is unknown, ended, closed
+  /// (unless its deadline has passed and it waits for fields), aborted or in a step; aborting a group or
+  /// sample that is aborted, ended or in a step (unless in_step is set); in_step for a group that is not in a
+  /// step; training a step again. A version below the current one only sets Totals::has_version. A sample of
+  /// a group that is closed, aborted as a whole, ended or in a step is accepted, but late.
+  ///
+  /// Events with numbers up to Totals::last_event are replayed: they restore groups and steps, but neither
+  /// count in the totals again nor are checked completely.
   Changes apply(const Event& event);
 
-  /// What has to happen now, by the settings: samples that are stale, late, aborted or of groups that cannot
-  /// reach min_group any more, each reason once at most. Nothing of it after it was applied.
+  /// Returns the drops that the settings require now: samples that are stale, late, aborted, or in groups
+  /// that can no longer reach min_group. Each reason occurs at most once. Once the drops are applied, they
+  /// are no longer returned.
   [[nodiscard]] std::vector<SamplesDropped> due() const;
 
-  /// Groups that a step may have, in the order in which they became ready. O(samples of these).
+  /// Returns the groups that a step may take, in the order in which they became ready. O(samples in them).
   [[nodiscard]] std::vector<WaitingGroup> ready() const;
-  /// Steps that are formed and not trained, from this one on, in order.
+  /// Returns the steps that are formed and not trained, starting at `from_step`, in ascending order and
+  /// without withdrawn groups.
   [[nodiscard]] std::vector<FormedStep> formed(std::int64_t from_step = 0) const;
-  /// The step that has the group and is not trained.
+  /// Returns the untrained step that contains the group, or nullopt.
   [[nodiscard]] std::optional<std::int64_t> step_of(const Uid& uid) const;
-  /// Groups that still wait for samples, in the order of their first samples: what a deadline is about.
+  /// Returns the groups that still wait for samples, in the order of their first events. Deadlines apply to
+  /// them.
   [[nodiscard]] std::vector<Uid> open_groups() const;
 
-  /// Versions of groups that have not come, or not as a whole: of open groups; and of tickets, if these are
-  /// limited, whose groups would not be stale.
+  /// Returns one version per expected group: for each open group, the version of its oldest sample that is
+  /// not stale, or the current version; and, if tickets are limited, for each open ticket, the version of its
+  /// grant unless it is stale.
   [[nodiscard]] std::vector<std::int64_t> coming() const;
 
-  /// How many new groups may be started, so that all of them can be in a step before they are stale, if every
-  /// step has `groups_per_step` and every version one step: (max_staleness + 1) steps' groups without those
-  /// that wait, were formed at this version, or have tickets. Unlimited (the largest number) unless
-  /// StreamSettings::limits_tickets.
+  /// Returns how many new groups may be started so that all can be trained before they become stale, if every
+  /// step takes `groups_per_step` and advances the version by one. This is the number of groups of
+  /// (max_staleness + 1) steps, minus those that are open or ready, were formed at this version, or have
+  /// tickets. The result also respects max_tickets and max_grants. Returns the largest integer unless
+  /// StreamSettings::limits_tickets().
   [[nodiscard]] std::int64_t grantable(std::int64_t groups_per_step) const;
-  /// What was granted to this request before, if any of it is open. Null for a request without an identity.
+  /// Returns the earlier grant for this request if some of its tickets are open, otherwise null. Always null
+  /// for a request without an identity.
   [[nodiscard]] const OpenTickets* granted_before(const std::string& holder,
                                                   const std::string& request) const noexcept;
-  /// When the next tickets expire, in milliseconds since 1970.
+  /// Returns the time at which the next tickets expire, in milliseconds since 1970, or nullopt if no tickets
+  /// are open.
   [[nodiscard]] std::optional<std::int64_t> next_ticket_deadline() const noexcept;
 
   [[nodiscard]] Status status() const;
-  [[nodiscard]] const Totals& totals() const noexcept {
-    return totals_;
-  }  ///< to be stored with every transaction
-  /// All keys that are remembered, in no particular order of groups: for tests and inspection.
+  /// Returns the totals, which must be stored with every transaction.
+  [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
+  /// Returns all remembered keys, sorted by slot. For tests and inspection.
   [[nodiscard]] std::vector<SeenSlot> seen() const { return seen_.slots(); }
   [[nodiscard]] std::int64_t version() const noexcept { return totals_.version; }
   [[nodiscard]] const StreamSettings& settings() const noexcept { return settings_; }
@@ -214,14 +256,16 @@ class Ledger {
     std::int64_t version = 0;
     std::vector<GroupKey> groups;
     std::vector<std::int64_t> masked;
-    std::int64_t num_groups = 0;  ///< also once it was trained, when `groups` is empty
+    std::int64_t num_groups = 0;  ///< still valid after the step is trained, when `groups` is empty
   };
 
-  /// An event that came before the totals were stored, which count what it did to them.
+  /// Returns whether the event is being replayed, that is, whether the totals at construction already include
+  /// its effect.
   [[nodiscard]] bool is_replay(std::int64_t number) const noexcept { return number <= restored_; }
   [[nodiscard]] const GroupState* find(const GroupKey& key) const noexcept;
 
   void require(std::int64_t number, const SampleAccepted& sample) const;
+  void require(std::int64_t number, const FieldsAdded& fields) const;
   void require(std::int64_t number, const GroupAborted& aborted) const;
   void require(std::int64_t number, const SamplesDropped& dropped) const;
   void require(std::int64_t number, const StepFormed& formed) const;
@@ -230,7 +274,8 @@ class Ledger {
   void require(std::int64_t /*number*/, const What& /*what*/) const {}
 
   void enter(std::int64_t number, const SampleAccepted& sample, Changes& changes);
-  void enter(std::int64_t number, const DuplicatesTold& told, Changes& changes);
+  void enter(std::int64_t number, const FieldsAdded& fields, Changes& changes);
+  void enter(std::int64_t number, const DuplicatesReported& told, Changes& changes);
   void enter(std::int64_t number, const GroupClosed& closed, Changes& changes);
   void enter(std::int64_t number, const GroupAborted& aborted, Changes& changes);
   void enter(std::int64_t number, const VersionPublished& published, Changes& changes);
@@ -247,21 +292,24 @@ class Ledger {
   void settle(const GroupKey& key, Changes& changes);
   void note_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes);
   void forget_place(GroupState& group);
+  void forget_added(std::int64_t arrival, GroupState& group, Changes& changes);
   void withdraw(std::int64_t number, const GroupKey& key, Changes& changes);
   void train(const GroupKey& key, Changes& changes);
 
   StreamSettings settings_;
   Totals totals_;
-  std::int64_t restored_ = 0;  ///< the last event that totals_ knew at the beginning
-  std::int64_t latest_ = 0;    ///< the last event that was applied
+  std::int64_t restored_ = 0;  ///< number of the last event in the totals at construction
+  std::int64_t latest_ = 0;    ///< number of the last event applied
   SeenKeys seen_;
   std::unordered_map<GroupKey, GroupState, GroupKeyHash> groups_;
-  std::map<std::int64_t, GroupKey> ready_;               ///< by place in the queue
-  std::map<std::int64_t, GroupKey> open_;                ///< by first event
-  std::unordered_map<std::int64_t, GroupKey> group_of_;  ///< of each arrival that waits
-  std::map<std::int64_t, SampleAccepted> strays_;        ///< too late for their groups, by arrival
-  std::map<std::int64_t, DropReason> due_;               ///< by arrival
-  std::map<std::int64_t, Step> steps_;                   ///< those not trained, and the latest
+  std::map<std::int64_t, GroupKey> ready_;                            ///< ordered by position in the queue
+  std::map<std::int64_t, GroupKey> open_;                             ///< ordered by first event
+  std::unordered_map<std::int64_t, GroupKey> group_of_;               ///< group of each waiting arrival
+  std::unordered_map<std::int64_t, std::vector<AddedFields>> added_;  ///< fields of samples, by arrival
+  std::map<std::string, std::int64_t> lacking_;                       ///< see Status
+  std::map<std::int64_t, SampleAccepted> strays_;                     ///< late samples, by arrival
+  std::map<std::int64_t, DropReason> due_;  ///< drops that due() returns, by arrival
+  std::map<std::int64_t, Step> steps_;      ///< untrained steps and the latest step
   Amount received_;
   Amount waiting_;
   Amount formed_;

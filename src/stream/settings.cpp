@@ -11,7 +11,7 @@
 namespace evenkeel::stream {
 namespace {
 
-/// The shortest text that is read as this number: 1e308 has no 309 digits.
+/// Returns the shortest text that parses to this number; for example, 1e308 does not get 309 digits.
 template <typename Number>
 std::string short_text(Number value) {
   std::array<char, 32> text{};
@@ -23,6 +23,16 @@ void require_range(const char* key, Number value, Number least, Number most) {
   if (value >= least && value <= most) return;
   throw ConfigError(std::string("stream.") + key, "is " + short_text(value) + "; it must be from " +
                                                       short_text(least) + " to " + short_text(most));
+}
+
+/// Throws ConfigError for a name that cannot be that of a field which is added to a stored sample.
+void require_late_field(const std::string& name) {
+  constexpr std::array<std::string_view, 7> keys{"uid",        "index",        "version",  "versions",
+                                                 "prompt_ids", "response_ids", "input_ids"};
+  if (name.empty()) throw ConfigError("stream.late_fields", "has an empty name");
+  if (std::ranges::find(keys, name) == keys.end()) return;
+  throw ConfigError("stream.late_fields", "has '" + name + "', which a sample brings when it is stored",
+                    "Leave it out");
 }
 
 constexpr std::array<std::pair<OnStale, std::string_view>, 3> on_stale_words{
@@ -43,13 +53,19 @@ std::optional<OnStale> on_stale_of(std::string_view word) noexcept {
 
 void StreamSettings::validate() const {
   constexpr double year = 366 * 86400;
-  require_range<std::int64_t>("group_size", group_size, 1, most_in_group);
+  require_range<std::int64_t>("group_size", group_size, 1, max_in_group);
   require_range<std::int64_t>("min_group", fewest(), 1, group_size);
   if (deadline) require_range("deadline", *deadline, 0.0, year);
   require_range("ticket_deadline", ticket_deadline, 0.0, year);
   if (patience) require_range("patience", *patience, 0.0, year);
   if (max_staleness) require_range<std::int64_t>("max_staleness", *max_staleness, 0, std::int64_t{1} << 30);
-  require_range<std::int64_t>("look_ahead", look_ahead, 0, most_ahead);
+  require_range<std::int64_t>("look_ahead", look_ahead, 0, max_ahead);
+  for (std::size_t i = 0; i < late_fields.size(); ++i) {
+    require_late_field(late_fields[i]);
+    if (std::find(late_fields.begin(), late_fields.begin() + static_cast<std::ptrdiff_t>(i),
+                  late_fields[i]) != late_fields.begin() + static_cast<std::ptrdiff_t>(i))
+      throw ConfigError("stream.late_fields", "has '" + late_fields[i] + "' twice");
+  }
 }
 
 }  // namespace evenkeel::stream

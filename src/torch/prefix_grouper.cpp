@@ -20,7 +20,7 @@ std::string text_of(at::IntArrayRef shape) {
   return text.str();
 }
 
-/// Throws unless x has at least `dimensions` and starts with this batch and width.
+/// Throws InputError unless x has at least `dimensions` dimensions and starts with this batch and width.
 void require_shape(const at::Tensor& x, std::int64_t dimensions, PaddedShape expected, const char* what) {
   if (x.dim() >= dimensions && x.size(0) == expected.batch && x.size(1) == expected.width) return;
   throw InputError(what, "has shape " + text_of(x.sizes()) + "; it must start with [" +
@@ -28,7 +28,7 @@ void require_shape(const at::Tensor& x, std::int64_t dimensions, PaddedShape exp
                              "] and have at least " + std::to_string(dimensions) + " dimensions");
 }
 
-/// A padding mask as the library's own functions read it, with the memory it needs.
+/// A padding mask as bytes on the CPU, as needed by PaddedMask. Owns the memory.
 class MaskEntries {
  public:
   MaskEntries(const at::Tensor& mask, const char* what) {
@@ -53,7 +53,7 @@ at::Tensor bool_mask(const TokenPlaces& places) {
       .view({places.shape().batch, places.shape().width});
 }
 
-/// The places' rows in a tensor whose first two dimensions are one.
+/// Returns the rows of the places in a tensor whose first two dimensions are flattened into one.
 at::Tensor flat_indices(const TokenPlaces& places) {
   std::vector<std::int64_t> indices;
   indices.reserve(static_cast<std::size_t>(places.size()));
@@ -128,7 +128,8 @@ at::Tensor PrefixGrouper::concat_input(const at::Tensor& prefix, const at::Tenso
   const PrefixGroups& groups = layout_.groups();
   require_shape(prefix, 2, {groups.size(), prefix_mask.size(1)}, "prefix");
   require_shape(suffix, 2, {groups.num_suffixes(), suffix_mask.size(1)}, "suffix");
-  // Through the layout's own prefix and suffix tensors, which checks that every length is the group's.
+  // Converts to the layout's own prefix and suffix tensors first, which checks every length against its
+  // group.
   const at::Tensor own_prefix =
       convert_places(prefix, TokenPlaces(prefix_entries.view()), layout_.prefix().target);
   const at::Tensor own_suffix =

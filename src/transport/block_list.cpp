@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// Collects blocks of one chunk and turns them into a datatype.
+/// Collects the blocks of one chunk and creates a datatype from them.
 class ChunkBuilder {
  public:
   void add(const std::byte* address, std::size_t bytes) {
@@ -60,23 +60,23 @@ void BlockList::add(const std::byte* first_row, std::int64_t rows, std::size_t r
                     const RowView& view) {
   if (view.is_plain()) return add(first_row, static_cast<std::size_t>(rows) * row_bytes);
   EVENKEEL_PRECONDITION(cheap, view.row_bytes == row_bytes, view.row_bytes, row_bytes);
-  const std::size_t travelling = view.travelling_bytes();
-  if (rows == 0 || travelling == 0) return;
-  append({first_row, static_cast<std::size_t>(rows) * travelling, number_of(view)}, row_bytes, travelling);
+  const std::size_t traveling = view.wire_bytes();
+  if (rows == 0 || traveling == 0) return;
+  append({first_row, static_cast<std::size_t>(rows) * traveling, number_of(view)}, row_bytes, traveling);
 }
 
 void BlockList::add(const Block& block, std::span<const RowView> views) {
   if (block.view == plain) return add(block.address, block.bytes);
   const RowView& view = views[block.view];
-  add(block.address, static_cast<std::int64_t>(block.bytes / view.travelling_bytes()), view.row_bytes, view);
+  add(block.address, static_cast<std::int64_t>(block.bytes / view.wire_bytes()), view.row_bytes, view);
 }
 
-// In memory, `row_bytes` for every `travelling` bytes.
-void BlockList::append(const Block& block, std::size_t row_bytes, std::size_t travelling) {
+// A block has `row_bytes` bytes in memory per `traveling` transferred bytes.
+void BlockList::append(const Block& block, std::size_t row_bytes, std::size_t traveling) {
   if (block.bytes == 0) return;
   bytes_ += static_cast<std::int64_t>(block.bytes);
   if (!blocks_.empty() && blocks_.back().view == block.view &&
-      blocks_.back().address + blocks_.back().bytes / travelling * row_bytes == block.address) {
+      blocks_.back().address + blocks_.back().bytes / traveling * row_bytes == block.address) {
     blocks_.back().bytes += block.bytes;
   } else {
     blocks_.push_back(block);
@@ -121,7 +121,7 @@ void BlockList::copy_to(const BlockList& to, std::int64_t total_bytes) const noe
     for (std::size_t taken = 0; taken < source.bytes;) {
       const std::size_t piece = std::min(source.bytes - taken, target->bytes - filled);
       if (source.view == plain && target->view == plain) {
-        // The list was built from writable buffers by whoever receives into it.
+        // The receiver built the list from writable buffers.
         copy(const_cast<std::byte*>(target->address) + filled, source.address + taken, piece);
       } else {
         copy_rows(rows_of(source, taken), to.rows_of(*target, filled), piece, streams);

@@ -11,8 +11,8 @@
 
 namespace evenkeel {
 
-/// A committed MPI datatype of absolute addresses, used as (MPI_BOTTOM, 1, type). Move-only; freed with its
-/// owner, which must happen before MPI_Finalize.
+/// A committed MPI datatype of absolute addresses, used as (MPI_BOTTOM, 1, type). Move-only. It is freed with
+/// its owner, which must be destroyed before MPI_Finalize.
 class MpiDatatype {
  public:
   MpiDatatype() = default;
@@ -29,62 +29,63 @@ class MpiDatatype {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// The bytes of one message, in order, wherever they lie in memory: what lets columns be sent from, and
-/// packed buffers be received into, without a staging copy. Some may be rows that are looked at through a
-/// view: pieces of them, or integers that are of another type on the way. Does not own the memory, which must
-/// outlive the list's datatypes.
+/// The bytes of one message, in order, as blocks anywhere in memory. Columns are sent from, and packed
+/// buffers received into, their own memory without a staging copy. Blocks may be rows that are read or
+/// written through a view: pieces of rows, or integers of another type in the transfer. Does not own the
+/// memory, which must outlive the list's datatypes.
 class BlockList {
  public:
   static constexpr std::size_t plain = ~std::size_t{0};
 
   struct Block {
     const std::byte* address;
-    std::size_t bytes;         ///< as they travel
-    std::size_t view = plain;  ///< of views(), or plain
+    std::size_t bytes;         ///< number of transferred bytes
+    std::size_t view = plain;  ///< index in views(), or plain
   };
 
-  /// Appends `bytes` bytes at `address`; joined to the block before where they touch. Nothing for 0 bytes.
-  /// The address may be written through when the list is received into.
+  /// Appends `bytes` bytes at `address`. Extends the last block if they are adjacent to it. Does nothing for
+  /// 0 bytes. The memory must be writable if data is received into the list.
   void add(const std::byte* address, std::size_t bytes);
-  /// Appends what a view takes of `rows` rows of `row_bytes` bytes; joined likewise. Where it is received
-  /// into, the view takes whole rows.
+  /// Appends the parts of `rows` rows of `row_bytes` bytes that `view` covers, and extends the last block as
+  /// above. If data is received into the list, the view must cover whole rows.
   void add(const std::byte* first_row, std::int64_t rows, std::size_t row_bytes, const RowView& view);
 
-  /// Appends a block of a list that has these views.
+  /// Appends a block of another list, whose views are `views`.
   void add(const Block& block, std::span<const RowView> views);
 
-  /// As they travel.
+  /// Returns the number of transferred bytes.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool empty() const noexcept { return blocks_.empty(); }
   [[nodiscard]] std::size_t num_blocks() const noexcept { return blocks_.size(); }
   [[nodiscard]] std::span<const Block> blocks() const noexcept { return blocks_; }
   [[nodiscard]] std::span<const RowView> views() const noexcept { return views_; }
-  /// Whether its bytes lie in memory as they travel.
+  /// Returns whether the bytes are transferred as they are in memory.
   [[nodiscard]] bool is_plain() const noexcept { return views_.empty(); }
 
-  /// The list as datatypes of at most `max_bytes` each, full but for the last: two lists of equal bytes give
-  /// equal numbers of equally long chunks, so that sender and receiver agree without talking. Preconditions:
-  /// max_bytes >= 1 and below 2^31; the list is plain.
+  /// Splits the list into datatypes of exactly `max_bytes` bytes each, except for a shorter last one. Lists
+  /// of equal size give equal chunks, so sender and receiver need not communicate about them. Preconditions:
+  /// 1 <= max_bytes < 2^31; the list is plain.
   [[nodiscard]] std::vector<MpiDatatype> chunks(std::int64_t max_bytes) const;
 
-  /// Copies this list's bytes to `to`'s blocks, in one pass whatever the views of both are. `total_bytes` is
-  /// what the exchange that this copy is a part of writes on this rank: from some megabytes on it stores past
-  /// the caches. Takes no memory. Preconditions: equal bytes; rows of views that meet are rows of one field.
+  /// Copies this list's bytes to the blocks of `to`, in one pass, regardless of the views of both.
+  /// `total_bytes` is the number of bytes that the whole exchange writes on this rank; if it is several
+  /// megabytes or more, stores bypass the caches. Preconditions: both lists have the same size; if both sides
+  /// have views, corresponding rows belong to one field.
   void copy_to(const BlockList& to, std::int64_t total_bytes) const noexcept;
 
  private:
-  void append(const Block& block, std::size_t row_bytes, std::size_t travelling);
+  void append(const Block& block, std::size_t row_bytes, std::size_t traveling);
   std::size_t number_of(const RowView& view);
   [[nodiscard]] ViewedRows rows_of(const Block& block, std::size_t at) const noexcept {
     return {block.address, block.view == plain ? nullptr : &views_[block.view], at};
   }
 
   std::vector<Block> blocks_;
-  std::vector<RowView> views_;  // no two equal
+  std::vector<RowView> views_;  // all different
   std::int64_t bytes_ = 0;
 };
 
-/// Bytes of all lists.
+/// Returns the number of bytes of all lists.
 [[nodiscard]] std::int64_t total_bytes(std::span<const BlockList> lists) noexcept;
 
 }  // namespace evenkeel

@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// The key of T's among the attributes of MPI's communicators.
+/// Returns the MPI attribute key under which communicators store their T.
 template <typename T>
 int attribute_key() {
   static const int key = [] {
@@ -26,7 +26,8 @@ int attribute_key() {
   return key;
 }
 
-/// The T of a group that MPI does not connect.
+/// Implements comm_attribute() for a communicator whose ranks MPI does not connect. The first call is
+/// collective.
 template <typename T, typename Make>
 T& foreign_attribute(const Communicator& comm, Make&& make) {
   static const char kind = 0;
@@ -41,8 +42,9 @@ T& foreign_attribute(const Communicator& comm, Make&& make) {
   return *static_cast<T*>(kept->object.get());
 }
 
-/// The T of a communicator: what `make` returned, a unique_ptr<T>, when it was first asked for. It goes with
-/// the communicator; a duplicate gets its own. Collective over `comm` the first time if `make` is.
+/// Returns the T stored with a communicator. The first call stores the unique_ptr<T> returned by `make`; it
+/// is collective over `comm` if `make` is. The T is destroyed with the communicator; a duplicate of the
+/// communicator gets its own T.
 template <typename T, typename Make>
 T& comm_attribute(const Communicator& comm, Make&& make) {
   if (comm.foreign() != nullptr) return foreign_attribute<T>(comm, std::forward<Make>(make));
@@ -53,7 +55,7 @@ T& comm_attribute(const Communicator& comm, Make&& make) {
   if (found != 0) return *static_cast<T*>(kept);
   std::unique_ptr<T> made = std::forward<Make>(make)();
   check_mpi(MPI_Comm_set_attr(comm, attribute_key<T>(), made.get()), "MPI_Comm_set_attr");
-  return *made.release();  // from here on the communicator's
+  return *made.release();  // the communicator owns the object now
 }
 
 }  // namespace evenkeel

@@ -3,46 +3,37 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <memory>
 
 #include "base/narrow.hpp"
-#include "transport/comm_attribute.hpp"
 
 namespace evenkeel {
 namespace {
 
 struct Piece {
-  std::int64_t left = 0;  ///< bytes from here on
+  std::int64_t left = 0;  ///< remaining bytes, including this piece
   std::array<char, 4088> bytes;
 };
 
 }  // namespace
 
-RankLists& RankLists::of(const Communicator& comm) {
-  return comm_attribute<RankLists>(
-      comm, [&] { return together(comm, [&] { return std::make_unique<RankLists>(comm.size()); }); });
-}
-
-std::int64_t RankLists::take_words_as_sizes(std::string_view what) {
-  std::int64_t total = 0;
-  for (std::size_t rank = 0; rank < words_.size(); ++rank) {
-    offsets_[rank] = narrow<int>(total, what);
-    sizes_[rank] = narrow<int>(words_[rank], what);
-    total += words_[rank];
+RankLists::RankLists(std::span<const std::int64_t> counts, std::string_view what) {
+  std::int64_t next = 0;
+  for (const std::int64_t count : counts) {
+    offsets.push_back(narrow<int>(next, what));
+    sizes.push_back(narrow<int>(count, what));
+    next += count;
   }
-  return narrow<int>(total, what);
+  total = static_cast<std::size_t>(narrow<int>(next, what));
 }
 
-RankLists& gather_counts(const Communicator& comm, std::int64_t mine,
-                         const std::optional<ErrorReport>& error) {
+std::vector<std::int64_t> gather_counts(const Communicator& comm, std::int64_t mine,
+                                        const std::optional<ErrorReport>& error) {
   constexpr std::int64_t failed = -1;
-  RankLists& lists = RankLists::of(comm);
-  const std::int64_t word = error ? failed : mine;
-  comm.all_gather(word, lists.words());
-  const auto first = std::ranges::find(lists.words(), failed);
-  if (first != lists.words().end())
-    fail_with_report_of(comm, static_cast<int>(first - lists.words().begin()), error);
-  return lists;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(comm.size()));
+  comm.all_gather<std::int64_t>(error ? failed : mine, counts);
+  const auto first = std::ranges::find(counts, failed);
+  if (first != counts.end()) fail_with_report_of(comm, static_cast<int>(first - counts.begin()), error);
+  return counts;
 }
 
 void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work) {

@@ -19,36 +19,21 @@
 
 namespace evenkeel {
 
-/// Arguments of gathering calls for a communicator's ranks: memory that is there before it is needed, so that
-/// no rank lacks it when all meet.
-class RankLists {
- public:
-  explicit RankLists(int ranks)
-      : words_(static_cast<std::size_t>(ranks)), sizes_(words_.size()), offsets_(words_.size()) {}
+/// Number of values of each rank, and the offset of its first value among the values of all ranks.
+struct RankLists {
+  /// Throws LimitError, in which `what` names the values, if MPI cannot count them.
+  RankLists(std::span<const std::int64_t> counts, std::string_view what);
 
-  /// Collective over `comm` the first time; kept with the communicator.
-  [[nodiscard]] static RankLists& of(const Communicator& comm);
-
-  /// One word a rank, for any use.
-  [[nodiscard]] std::span<std::int64_t> words() noexcept { return words_; }
-
-  /// Takes words() for what each rank brings, and works out where it goes. Throws LimitError, the same on
-  /// every rank, when MPI cannot count it; `what` names it. Returns the sum.
-  std::int64_t take_words_as_sizes(std::string_view what);
-  [[nodiscard]] std::span<const int> sizes() const noexcept { return sizes_; }
-  [[nodiscard]] std::span<const int> offsets() const noexcept { return offsets_; }
-
- private:
-  std::vector<std::int64_t> words_;
-  std::vector<int> sizes_;
-  std::vector<int> offsets_;
+  std::vector<int> sizes;
+  std::vector<int> offsets;
+  std::size_t total = 0;
 };
 
 /// Lists of all ranks.
 template <typename T>
 struct GatheredLists {
-  std::vector<T> values;     ///< one rank's after the other's
-  std::vector<int> offsets;  ///< of each rank's, and the end
+  std::vector<T> values;     ///< values in the order of ranks
+  std::vector<int> offsets;  ///< offset of each rank's first value, followed by the total number
 
   [[nodiscard]] std::span<const T> of(std::size_t rank) const {
     const auto begin = static_cast<std::size_t>(offsets[rank]);
@@ -56,43 +41,38 @@ struct GatheredLists {
   }
 };
 
-/// Collective over `comm`: each rank's count into words() of the result, where -1 stands for an error. Throws
-/// the error of the first rank that brings one, on every rank.
-RankLists& gather_counts(const Communicator& comm, std::int64_t mine,
-                         const std::optional<ErrorReport>& error);
+/// Collective over `comm`: returns the counts of all ranks. Throws, on every rank, the error of the lowest
+/// rank that passes one.
+[[nodiscard]] std::vector<std::int64_t> gather_counts(const Communicator& comm, std::int64_t mine,
+                                                      const std::optional<ErrorReport>& error);
 
-/// Collective over `comm`: the values of all ranks, byte for byte, with the sizes of `lists`.
+/// Collective over `comm`: gathers the values of all ranks byte by byte. `lists` must be equal on all ranks.
 template <typename T>
 void gather_values(const Communicator& comm, const RankLists& lists, std::span<const T> mine,
                    std::span<T> all) {
   static_assert(std::is_trivially_copyable_v<T>);
-  comm.all_gather_lists(std::as_bytes(mine).data(), {lists.sizes(), lists.offsets(), sizeof(T)},
+  comm.all_gather_lists(std::as_bytes(mine).data(), {lists.sizes, lists.offsets, sizeof(T)},
                         std::as_writable_bytes(all).data());
 }
 
-/// Collective over `comm`: the lists of all ranks on every rank, byte for byte. When a rank brings an error
-/// instead, or lacks memory for the lists, all ranks throw it. `what` names the values for LimitError. Three
-/// collective calls.
+/// Collective over `comm`: gathers the lists of all ranks on every rank, byte by byte. If a rank passes an
+/// error or runs out of memory for the lists, all ranks throw its error. `what` names the values in a
+/// LimitError. Three collective calls.
 template <typename T>
 [[nodiscard]] GatheredLists<T> all_gather_lists(const Communicator& comm, std::span<const T> mine,
                                                 const std::optional<ErrorReport>& error,
                                                 std::string_view what) {
   static_assert(std::is_trivially_copyable_v<T>);
-  RankLists& lists = gather_counts(comm, static_cast<std::int64_t>(mine.size()), error);
-  const std::int64_t total = lists.take_words_as_sizes(what);
+  RankLists lists(gather_counts(comm, static_cast<std::int64_t>(mine.size()), error), what);
   GatheredLists<T> gathered;
-  together(comm, [&] {
-    gathered.values.resize(static_cast<std::size_t>(total));
-    gathered.offsets.reserve(lists.offsets().size() + 1);
-    gathered.offsets.assign(lists.offsets().begin(), lists.offsets().end());
-    gathered.offsets.push_back(static_cast<int>(total));
-  });
+  together(comm, [&] { gathered.values.resize(lists.total); });
   gather_values(comm, lists, mine, std::span(gathered.values));
+  gathered.offsets = std::move(lists.offsets);
+  gathered.offsets.push_back(static_cast<int>(lists.total));
   return gathered;
 }
 
-/// The bytes of a value of any serializable type. Ranks of one job, which run the same program, can read
-/// them.
+/// Serializes a value. Only ranks of the same job can read the bytes, since they run the same program.
 template <typename T>
 [[nodiscard]] std::string to_archive(const T& value) {
   std::ostringstream stream;
@@ -100,23 +80,23 @@ template <typename T>
   return std::move(stream).str();
 }
 
-/// Reads a value from the bytes of to_archive().
+/// Deserializes the result of to_archive().
 template <typename T>
 void from_archive(std::string bytes, T& value) {
   std::istringstream stream(std::move(bytes));
   boost::archive::binary_iarchive(stream, boost::archive::no_header) >> value;
 }
 
-// Allocations go through a rank's `work`, so that no rank leaves alone while others wait for it.
+// The functions below allocate in a rank's `work`, so that a rank that runs out of memory keeps taking part.
 
-/// Collective over `comm`: sends the bytes of rank `root` to all others, in pieces of fixed size. A rank that
-/// cannot store them still receives all pieces, and its error goes to `work`, which the caller must agree on.
-/// A root whose work has failed sends nothing. One MPI_Bcast per 4 KiB.
+/// Collective over `comm`: broadcasts the bytes of rank `root` in pieces of fixed size. A rank that cannot
+/// store them still receives all pieces, and its error goes to `work`, on which the ranks must agree
+/// afterwards. If the root's work has failed, it sends an empty text. One MPI_Bcast per 4 KiB.
 void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work);
 
-/// Collective over `comm`: the values of all ranks, on every rank. When a rank's work has failed, all throw
-/// its error. What goes wrong on a rank after that goes to its `work`, to be agreed on afterwards. `what`
-/// names the bytes for LimitError. Three collective calls.
+/// Collective over `comm`: returns the values of all ranks, on every rank. If a rank's work has failed, all
+/// ranks throw its error. Later errors of a rank go to its `work`, on which the ranks must agree afterwards.
+/// `what` names the bytes in a LimitError. Three collective calls.
 template <typename T>
 [[nodiscard]] std::vector<T> all_gather_values(const Communicator& comm, const T& mine, GuardedWork& work,
                                                std::string_view what) {
@@ -134,15 +114,15 @@ template <typename T>
   return values;
 }
 
-/// Collective over `comm`: rank `root`'s value, which the others get. What goes wrong on a rank goes to its
-/// `work`, to be agreed on afterwards; then nobody may use the value. As many calls as broadcast_bytes().
+/// Collective over `comm`: broadcasts the value of rank `root`. Errors of a rank go to its `work`; the ranks
+/// must agree on them before any rank uses the value. Makes the same number of calls as broadcast_bytes().
 template <typename T>
 void broadcast_value(const Communicator& comm, T& value, int root, GuardedWork& work) {
   std::string bytes;
   const bool sends = comm.rank() == root;
   if (sends) work([&] { bytes = to_archive(value); });
   broadcast_bytes(comm, bytes, root, work);
-  // There is nothing to read where the root's work has failed, which will tell.
+  // If the root's work has failed, the text is empty, and the root reports its error.
   if (!sends && !bytes.empty()) work([&] { from_archive(std::move(bytes), value); });
 }
 

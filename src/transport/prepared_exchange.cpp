@@ -18,40 +18,41 @@ void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vec
   sends[self].copy_to(receives[self], total_bytes(receives));
 }
 
-// The memory that ranks of a node share, when `path` goes through it; the same answer on every rank.
+// Returns the memory shared by the ranks of each node if exchanges over `path` use it, otherwise null. Equal
+// on every rank. Throws the obstacle if `path` requires shared memory but it is unavailable.
 NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
   if (comm.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::of(comm);
-  if (!memory.obstacle()) return memory.any_neighbours() ? &memory : nullptr;
+  if (!memory.obstacle()) return memory.any_neighbors() ? &memory : nullptr;
   if (path == ExchangePath::shared_memory) throw_error(*memory.obstacle());
   return nullptr;
 }
 
-// Whether messages may go through leaders.
+// Returns whether messages between nodes may go through leaders.
 bool may_lead(const Communicator& comm, const TransportSettings& options) {
   return options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv &&
          comm.foreign() == nullptr;
 }
 
-// The nodes of `comm` and, where messages may go through leaders, what that takes.
+// Returns the nodes of `comm`, with the leaders' memory reserved if messages may go through leaders.
 NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::of(comm);
   if (may_lead(comm, options)) group.reserve(comm);
   return group;
 }
 
-// Ranks that are not on this node and are sent to, or received from, without a leader.
+// Selects the ranks of other nodes that are not served through a leader, given the leader of each rank.
 WantedRanks directly(const NodeGroup& group, const std::vector<int>& by) {
   return [&group, &by](int rank) {
     return !group.on_this_node(rank) && by[static_cast<std::size_t>(rank)] == LeaderPlan::direct;
   };
 }
 
-// Ranks that are sent to, and received from, in messages.
+// Selects the other ranks to which bytes are sent in messages instead of through shared memory.
 WantedRanks in_messages(const NodeMemory* memory, int rank) {
   return [memory, rank](int other) {
-    return other != rank && (memory == nullptr || !memory->is_neighbour(other));
+    return other != rank && (memory == nullptr || !memory->is_neighbor(other));
   };
 }
 
@@ -61,13 +62,13 @@ bool any_rank(int /*rank*/) {
   return true;
 }
 
-std::int64_t most_chunks(const std::vector<Chunks>& sides) {
+std::int64_t max_chunks(const std::vector<Chunks>& sides) {
   std::size_t most = 0;
   for (const Chunks& chunks : sides) most = std::max(most, chunks.size());
   return static_cast<std::int64_t>(most);
 }
 
-// Bytes that others of this node bring in a round through leaders.
+// Returns the bytes that this rank receives from other ranks of its node in one round through leaders.
 std::int64_t bytes_from_others(const LeaderRounds::Lists& round, int rank) {
   return total_bytes(round.receives) - round.receives[static_cast<std::size_t>(rank)].bytes();
 }
@@ -82,8 +83,8 @@ NodeRound::NodeRound(const NodeGroup& group, int rank, NodeMemory* memory,
     transfer_.emplace(*memory, sends, receives);
     return;
   }
-  const auto neighbour = [&](int other) { return other != rank && group.on_this_node(other); };
-  messages_.emplace(sends, neighbour, receives, neighbour, max_bytes);
+  const auto neighbor = [&](int other) { return other != rank && group.on_this_node(other); };
+  messages_.emplace(sends, neighbor, receives, neighbor, max_bytes);
 }
 
 void NodeRound::run(const Communicator& comm) {
@@ -116,7 +117,7 @@ NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int
   if (plan.any()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
 }
 
-// Each round inside the node runs while messages between nodes travel.
+// Overlaps the rounds inside the node with the messages between nodes.
 MessageTraffic NodesExchange::run(const Communicator& comm) {
   direct_.begin(comm);
   MessageTraffic traffic{direct_.num_sent(), 0};
@@ -157,7 +158,7 @@ AlltoallwExchange::AlltoallwExchange(const NodeGroup& group, int rank, const std
   const auto is_other = [&](int other) { return other != rank; };
   outgoing_ = chunks_of(sends, max_bytes, is_other);
   incoming_ = chunks_of(receives, max_bytes, is_other);
-  rounds_ = std::max(most_chunks(outgoing_), most_chunks(incoming_));
+  rounds_ = std::max(max_chunks(outgoing_), max_chunks(incoming_));
   for (std::size_t other = 0; other < outgoing_.size(); ++other) {
     if (!group.on_this_node(static_cast<int>(other))) traffic_.between_nodes += std::ssize(outgoing_[other]);
   }
@@ -211,7 +212,7 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
     fail_together(comm_, error);
     return;
   }
-  // The number of calls and the lowest rank that failed, in one all-reduce.
+  // One all-reduce finds the maximum number of calls and the lowest failed rank.
   std::array<std::int64_t, 2> most{alltoallw_ ? alltoallw_->rounds() : 0,
                                    error ? -comm_.rank() : -comm_.size()};
   comm_.all_reduce(most, Extreme::largest);

@@ -13,16 +13,16 @@
 
 namespace evenkeel {
 
-/// One round inside nodes: bytes between the ranks of a node, also from a rank to itself, out of shared
-/// memory or else in messages. Made ready first, which is local and may throw.
+/// One round of transfers inside nodes, including from each rank to itself: through shared memory if `memory`
+/// is not null, otherwise in messages. The constructor is local and may throw.
 class NodeRound {
  public:
   NodeRound(const NodeGroup& group, int rank, NodeMemory* memory, const std::vector<BlockList>& sends,
             const std::vector<BlockList>& receives, std::int64_t max_bytes);
 
-  /// Collective over the node; throws only when MPI fails.
+  /// Collective over the node. Throws only if communication fails.
   void run(const Communicator& comm);
-  /// What went wrong on this rank while it ran.
+  /// Returns the error of this rank during run(), or nullopt.
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
 
  private:
@@ -32,7 +32,8 @@ class NodeRound {
   std::optional<Messages> messages_;
 };
 
-/// An exchange as messages over nodes, some of them through leaders.
+/// An exchange in point-to-point messages between nodes, some of them through leaders, and in a round inside
+/// each node.
 class NodesExchange {
  public:
   NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
@@ -43,7 +44,7 @@ class NodesExchange {
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
 
  private:
-  /// The rounds of an exchange through leaders, but for the one that is its own.
+  /// The three rounds in which bytes go through leaders.
   struct Led {
     Led(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
         const std::vector<BlockList>& sends, const std::vector<BlockList>& receives, std::int64_t max_bytes);
@@ -64,13 +65,14 @@ class AlltoallwExchange {
   AlltoallwExchange(const NodeGroup& group, int rank, const std::vector<BlockList>& sends,
                     const std::vector<BlockList>& receives, std::int64_t max_bytes);
 
-  /// Calls that this rank needs.
+  /// Returns the number of MPI_Alltoallw calls that this rank needs: its maximum number of chunks to or from
+  /// any rank.
   [[nodiscard]] std::int64_t rounds() const noexcept { return rounds_; }
-  /// `rounds` is the largest of all ranks.
+  /// Collective over `comm`. `rounds` is the maximum of rounds() over all ranks.
   MessageTraffic run(const Communicator& comm, std::int64_t rounds);
 
  private:
-  /// Arguments of one call: one whole chunk, or nothing, a rank.
+  /// Arguments of one call: for each rank, one whole chunk or zero bytes.
   struct Arguments {
     explicit Arguments(std::size_t ranks) : counts(ranks), displacements(ranks, 0), types(ranks) {}
     void set(const std::vector<Chunks>& sides, std::int64_t round);
@@ -89,23 +91,24 @@ class AlltoallwExchange {
   MessageTraffic traffic_;
 };
 
-/// exchange_messages() in three parts, so that nothing but MPI can fail once bytes travel: made ready, agreed
-/// on, run. The lists must stand until all ranks have compared their errors after it.
+/// exchange_messages() in three parts, so that only communication can fail once bytes are transferred:
+/// construct, agree(), run(). The lists must remain valid until all ranks have compared their errors after
+/// run().
 class PreparedExchange {
  public:
-  /// Collective over `comm`. Throws only what all of its ranks throw: what this rank cannot do is kept for
-  /// agree(), and `failed` tells that the lists may not be whole.
+  /// Collective over `comm`. Throws only errors that all its ranks throw; this rank's own error is kept for
+  /// agree(). `failed` means that this rank's lists may be incomplete, in which case they are not prepared.
   PreparedExchange(const Communicator& comm, const std::vector<BlockList>& sends,
                    const std::vector<BlockList>& receives, const TransportSettings& options, bool failed);
 
-  /// Collective over `comm`: throws the error of the lowest rank that has one, `mine` or of making this
-  /// ready, on every rank. One all-reduce.
+  /// Collective over `comm`: throws, on every rank, the error of the lowest rank that has one. A rank's error
+  /// is `mine` or, if that is nullopt, the error of its constructor. One all-reduce.
   void agree(const std::optional<ErrorReport>& mine);
-  /// Collective over `comm`, after agree(). Throws only when MPI fails.
+  /// Collective over `comm`, after agree(). Throws only if communication fails.
   MessageTraffic run();
 
-  /// What went wrong on this rank while bytes travelled. Where is_read_by_others(), all ranks must compare
-  /// these before any of them changes or frees its bytes.
+  /// Returns the error of this rank during run(), or nullopt. If is_read_by_others(), all ranks must compare
+  /// these errors before any of them changes or frees its bytes.
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
   [[nodiscard]] bool is_read_by_others() const noexcept { return memory_ != nullptr; }
 
@@ -115,7 +118,7 @@ class PreparedExchange {
   const std::vector<BlockList>& receives_;
   NodeMemory* memory_ = nullptr;
   GuardedWork work_;
-  std::optional<StagedViews> outgoing_;  // of MPI's messages
+  std::optional<StagedViews> outgoing_;  // lists of the bytes that are sent in MPI messages
   std::optional<StagedViews> incoming_;
   std::optional<NodesExchange> nodes_;
   std::optional<AlltoallwExchange> alltoallw_;

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-std::string waits_of(WaitFor whom, const std::string& in) {
+std::string wait_location(WaitFor whom, const std::string& in) {
   if (whom == WaitFor::ranks || whom == WaitFor::end) return "other ranks in " + in;
   if (whom == WaitFor::trainer) return "its trainer";
   if (whom == WaitFor::producers) return "producers of samples";
@@ -42,7 +42,7 @@ std::string numbers(std::span<const int> ranks) {
   return text;
 }
 
-// " (host a)", " (hosts a, b)", as far as they are known.
+// Formats the known hosts, such as " (host a)" or " (hosts a, b)".
 std::string hosts_of(std::span<const int> blamed, std::span<const RankState> ranks) {
   std::vector<std::string> hosts;
   for (const int rank : blamed) {
@@ -64,7 +64,7 @@ std::string doing(const WatchedRank& rank) {
   return text;
 }
 
-// What the first of them was last seen to do; the table has the others.
+// Describes the last known activity of the first blamed rank; the table lists the others.
 std::string last_seen(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
   if (first.has_ended) return "has ended";
@@ -79,20 +79,20 @@ std::string end_of(double seconds) {
   return fmt::format(". The job ends (watchdog.seconds: {:g})", seconds);
 }
 
-/// The verdict if nothing moves. If all waiting ranks wait to end, a rank that is no longer watched may be at
-/// work.
+/// Returns the verdict if no rank makes progress. If all waiting ranks are waiting for others to end, a rank
+/// that has left the watchdog may still be working, so it is not blamed.
 Verdict who_does_not_come(std::span<const RankState> ranks, bool all_end) {
   std::vector<int> away =
       ranks_that(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
-  // Ranks that end will never make the calls in which the others wait.
+  // Ranks that are ending will never make the calls for which the others wait.
   if (!all_end) away = ranks_that(ranks, [](const RankState& rank) { return rank.is_ending; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
   const bool all_watched = std::ranges::none_of(ranks, &RankState::has_ended);
   return {all_watched ? Verdict::Kind::crossed : Verdict::Kind::healthy, {}};
 }
 
-// Whether two ranks share a line of the report.
+// Returns whether two ranks share a line of the report.
 bool are_alike(const WatchedRank& a, const WatchedRank& b) {
   return a.host == b.host && a.threads == b.threads && a.is_heard == b.is_heard &&
          a.has_ended == b.has_ended && std::abs(a.silent - b.silent) < 1 && std::abs(a.still - b.still) < 1;
@@ -101,7 +101,7 @@ bool are_alike(const WatchedRank& a, const WatchedRank& b) {
 }  // namespace
 
 std::string sign_of(std::uint64_t progress, const std::string& host,
-                    const std::array<ThreadActivity, most_told_threads>& threads) {
+                    const std::array<ThreadActivity, max_reported_threads>& threads) {
   std::string sign = fmt::format("{}\n{}\n", progress, host);
   for (const ThreadActivity& thread : threads) {
     if (thread.phase == nullptr) continue;
@@ -130,7 +130,7 @@ void RankState::hear(const std::string& sign, double now) {
     awaits_producers |= whom == WaitFor::producers;
     std::getline(in.ignore(), thread.phase);
     std::getline(in, thread.waits);
-    thread.waits = waits_of(whom, thread.waits);
+    thread.waits = wait_location(whom, thread.waits);
   }
 }
 
@@ -145,10 +145,10 @@ Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard
       return rank.is_heard && !rank.has_ended && rank.silent > seconds;
     });
   };
-  // The same fault may have hit others, whose last heartbeat came a little later.
+  // Also blames ranks with a slightly later last heartbeat, since they may be affected by the same fault.
   if (!silent_for(patience).empty()) return {Verdict::Kind::silent, silent_for(patience / 2)};
   bool any_waits = false;
-  bool all_end = true;  // those that wait
+  bool all_end = true;  // whether all waiting ranks wait for others to end
   for (const RankState& rank : ranks) {
     if (rank.has_ended) continue;
     if (!rank.is_heard && unheard_ones == Unheard::has_not_come) continue;
@@ -184,7 +184,7 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   const char* have = one ? "has" : "have";
   if (verdict.kind == Verdict::Kind::missing) {
     return fmt::format(
-        "{} {} not come where the watchdogs meet, and others have waited for {:.1f} seconds: {} stopped, or "
+        "{} {} not joined the other watchdogs, and others have waited for {:.1f} seconds: {} stopped, or "
         "its machine or its link is down{}",
         who, have, still, one ? "it is" : "at least one of them is", end);
   }
@@ -209,9 +209,9 @@ std::string message_of_waiting(const WatchedRank& rank, double seconds) {
 std::string WatchdogReport::text() const {
   using Align = TextTable::Align;
   if (ranks.empty()) return message;
-  std::vector<std::vector<int>> lines;  // alike ranks, by their places in `ranks`
+  std::vector<std::vector<int>> lines;  // groups of similar ranks, as indices in `ranks`
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    // Compared with a few neighbors only, since a job may have many ranks.
+    // Compares only with the last few lines, since a job may have many ranks.
     const auto from = lines.end() - std::min<std::ptrdiff_t>(std::ssize(lines), 8);
     auto line = std::find_if(from, lines.end(), [&](const auto& alike) {
       return are_alike(ranks[static_cast<std::size_t>(alike.front())], ranks[i]);

@@ -11,17 +11,18 @@
 
 namespace evenkeel {
 
-/// A heartbeat, as text: what a rank does.
+/// Formats a heartbeat, which reports what a rank is doing.
 [[nodiscard]] std::string sign_of(std::uint64_t progress, const std::string& host,
-                                  const std::array<ThreadActivity, most_told_threads>& threads);
+                                  const std::array<ThreadActivity, max_reported_threads>& threads);
 
-/// What a rank is known to do. Times are in seconds of the caller's clock.
+/// Last known state of a rank. Times are in seconds of the caller's clock.
 struct RankState : WatchedRank {
-  bool waits = false;             ///< a thread waits for other ranks
-  bool stays_away = false;        ///< a thread does not wait, so others may wait for it
-  bool is_ending = false;         ///< waits for others to end; ranks in other calls wait for it in vain
-  bool awaits_producers = false;  ///< a thread waits for samples, however long that takes
-  std::uint64_t progress = 0;     ///< in the last heartbeat
+  bool waits = false;       ///< whether a thread waits for other ranks
+  bool stays_away = false;  ///< whether a thread does not wait, so other ranks may be waiting for it
+  /// Whether it waits for other ranks to end; ranks in other calls wait for it forever.
+  bool is_ending = false;
+  bool awaits_producers = false;  ///< whether a thread waits for samples, which may take any time
+  std::uint64_t progress = 0;     ///< progress reported in the last heartbeat
   double heard_at = 0;
   double moved_at = 0;
 
@@ -30,15 +31,15 @@ struct RankState : WatchedRank {
   void age(double now) noexcept;
 };
 
-/// Whether a job can continue.
+/// Decision on whether a job can continue.
 struct Verdict {
   enum class Kind : std::uint8_t {
     healthy,
     silent,   ///< heartbeats of the blamed ranks have stopped
-    missing,  ///< nothing moves, and the blamed ranks have never sent a heartbeat, as all must where they
+    missing,  ///< no progress, and the blamed ranks have never sent a heartbeat, which all ranks do when they
               ///< meet
-    absent,   ///< nothing moves, and others wait for the blamed ranks
-    crossed   ///< nothing moves, and all ranks wait for each other
+    absent,   ///< no progress, and others wait for the blamed ranks
+    crossed   ///< no progress, and all ranks wait for each other
   };
   Kind kind = Kind::healthy;
   std::vector<int> blamed;
@@ -46,29 +47,31 @@ struct Verdict {
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
-/// What it means that a rank was never heard.
+/// How to interpret a rank that has never been heard.
 enum class Unheard : std::uint8_t {
-  may_be_well,   ///< UDP may be blocked, or this rank does not judge that one
-  has_not_come,  ///< to the place where all ranks send heartbeats
+  may_be_well,   ///< UDP may be blocked, or the unheard rank sends its heartbeats to another judge
+  has_not_come,  ///< it has not reached the meeting of the watchdogs, where all ranks send heartbeats
 };
 
-/// Decides after `patience` seconds of silence or stillness, and then blames all ranks that have been silent
-/// for at least half as long. If ranks that were never heard may be well, stillness proves nothing while
-/// there are any. O(ranks).
+/// Returns a verdict other than healthy after `patience` seconds without heartbeats or without progress. If
+/// any rank is silent for `patience` seconds, blames all ranks that have been silent for at least half of
+/// that time. Lack of progress is inconclusive while any rank waits for producers or, if unheard ranks may be
+/// well, while any rank is unheard. O(ranks).
 [[nodiscard]] Verdict judge(std::span<const RankState> ranks, double patience,
                             Unheard unheard = Unheard::may_be_well);
 
-/// The ranks that were never heard.
+/// Returns the ranks that have never been heard and have not ended.
 [[nodiscard]] std::vector<int> unheard(std::span<const RankState> ranks);
 
-/// The verdict in one line, with rank, host, phase and cause. Precondition: it is not healthy.
+/// Formats the verdict in one line, with rank, host, phase and cause. Precondition: the verdict is not
+/// healthy.
 [[nodiscard]] std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
                                      double seconds);
 
-/// The same for a rank that waits and knows about no other rank.
+/// Formats the report of a rank that waits and does not know anything about other ranks.
 [[nodiscard]] std::string message_of_waiting(const WatchedRank& rank, double seconds);
 
-/// "rank 3", "ranks 0-2, 5"; `ranks` ascend.
+/// Formats "rank 3" or "ranks 0-2, 5". Precondition: `ranks` are in ascending order.
 [[nodiscard]] std::string named(std::span<const int> ranks);
 
 }  // namespace evenkeel

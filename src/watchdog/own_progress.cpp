@@ -14,19 +14,20 @@
 namespace evenkeel {
 namespace {
 
-// Of one thread. Each thread of MPI or torch that wakes up now and then uses less, but all of them together
-// may use more.
+// Minimum share of a processor that counts as work of one thread. Threads of MPI or torch that wake up
+// periodically use less, but all of them together may use more.
 constexpr double least_share = 0.01;
 constexpr double least_processor_seconds = 0.01;
 constexpr std::int64_t least_bytes = 4096;
 
 double seconds_of(clockid_t clock) noexcept {
   timespec time{};
-  if (clock_gettime(clock, &time) != 0) return 0;  // its thread has ended
+  if (clock_gettime(clock, &time) != 0) return 0;  // the thread has ended
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// As pthread_getcpuclockid() does, without a pthread_t: the low bits mean "processor time of a thread".
+// Returns the processor-time clock of a thread, as pthread_getcpuclockid() does, but given a thread id. The
+// low bits select the processor time of a thread.
 clockid_t clock_of(std::int32_t thread) noexcept {
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | 6U);
 }
@@ -51,7 +52,7 @@ void OwnProgress::sample(double seconds) {
   passed_ = 0;
 }
 
-// The time of threads that wait does not count, since they poll.
+// Ignores the time of waiting threads, since they poll.
 void OwnProgress::take_processor_time() {
   const std::map<std::int32_t, Used> before = std::exchange(used_, {});
   const auto take = [&](std::int32_t thread, double total) {
@@ -64,7 +65,7 @@ void OwnProgress::take_processor_time() {
     used.total = total;
   };
   double of_ended = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  std::error_code error;  // systems other than Linux do not list threads
+  std::error_code error;  // only Linux lists threads
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
     const auto thread = static_cast<std::int32_t>(std::stoi(entry.path().filename()));
     if (thread == ::gettid()) continue;
@@ -76,7 +77,7 @@ void OwnProgress::take_processor_time() {
 }
 
 bool OwnProgress::has_worked() {
-  if (std::ranges::none_of(threads_, works) || has_left_for_good()) {
+  if (std::ranges::none_of(threads_, works) || is_exiting()) {
     for (auto& [thread, used] : used_) used.at_work = 0;
   }
   const double least = std::max(least_processor_seconds, least_share * passed_);
@@ -100,7 +101,7 @@ bool OwnProgress::waits_for_disk() {
   return std::ranges::any_of(threads_, [this](const ThreadActivity& thread) {
     if (!works(thread)) return false;
     const std::string text = contents("/proc/self/task/" + std::to_string(thread.thread) + "/stat");
-    const std::size_t name_ends = text.rfind(')');  // a name may contain anything
+    const std::size_t name_ends = text.rfind(')');  // the name may contain any character
     return name_ends != std::string::npos && text.compare(name_ends, 3, ") D") == 0;
   });
 }

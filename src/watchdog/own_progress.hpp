@@ -9,19 +9,20 @@
 
 namespace evenkeel {
 
-/// Whether this process makes progress, as sampled by one thread, whose own processor time does not count.
+/// Detects whether this process makes progress. A single thread takes the samples; its own processor time
+/// does not count.
 class OwnProgress {
  public:
-  /// Looks at the process, `seconds` after the last time.
+  /// Samples the process, `seconds` after the previous sample.
   void sample(double seconds);
-  /// Has changed since an earlier sample if the process has made progress in between.
+  /// Returns a counter that changes between two samples if the process has made progress in between.
   [[nodiscard]] std::uint64_t count() const noexcept { return efforts_; }
 
  private:
-  /// Processor time in seconds.
+  /// Processor time of a thread, in seconds.
   struct Used {
     double total = 0;
-    double at_work = 0;  ///< since the last effort
+    double at_work = 0;  ///< time not spent waiting, since the last progress
   };
 
   void take_processor_time();
@@ -30,9 +31,9 @@ class OwnProgress {
   [[nodiscard]] bool waits_for_disk();
   [[nodiscard]] std::string contents(const std::string& path);
 
-  std::array<ThreadActivity, most_told_threads> threads_{};
-  std::map<std::int32_t, Used> used_;  // by the system's number of the thread; 0: all that have ended
-  double passed_ = 0;                  // seconds since the last effort
+  std::array<ThreadActivity, max_reported_threads> threads_{};
+  std::map<std::int32_t, Used> used_;  // by system thread id; 0 stands for all ended threads
+  double passed_ = 0;                  // seconds since the last progress
   std::uint64_t moves_ = 0;
   std::uint64_t efforts_ = 0;
   std::int64_t bytes_ = 0;

@@ -15,7 +15,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t most_bytes = 1400;  // that every network carries in one packet
+constexpr std::size_t max_bytes = 1400;  // fits in one packet on every network
 
 sockaddr_in place(std::uint32_t address, std::uint16_t port) noexcept {
   sockaddr_in at{};
@@ -45,8 +45,9 @@ Socket::Socket() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NO
     throw IoError("watchdog", "cannot open a socket: " + reason,
                   "Raise the limit on open files, or set watchdog.seconds: 0 to disable the watchdog");
   }
-  constexpr int most_queued = 1 << 20;  // heartbeats of many ranks while this process has no core
-  static_cast<void>(::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &most_queued, sizeof most_queued));
+  // Room for heartbeats of many ranks while this process is not scheduled.
+  constexpr int max_queued = 1 << 20;
+  static_cast<void>(::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &max_queued, sizeof max_queued));
   port_ = ntohs(address.sin_port);
 }
 
@@ -72,7 +73,7 @@ Introduction Socket::introduction() const {
 std::string Socket::receive(int milliseconds, sockaddr_in& from) {
   pollfd ready{socket_, POLLIN, 0};
   if (::poll(&ready, 1, milliseconds) <= 0) return {};
-  std::array<char, most_bytes> buffer;
+  std::array<char, max_bytes> buffer;
   socklen_t size = sizeof from;
   const ssize_t bytes =
       ::recvfrom(socket_, buffer.data(), buffer.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
@@ -80,7 +81,7 @@ std::string Socket::receive(int milliseconds, sockaddr_in& from) {
 }
 
 void Socket::send(const sockaddr_in& to, const std::string& datagram) const noexcept {
-  static_cast<void>(::sendto(socket_, datagram.data(), std::min(datagram.size(), most_bytes), 0,
+  static_cast<void>(::sendto(socket_, datagram.data(), std::min(datagram.size(), max_bytes), 0,
                              reinterpret_cast<const sockaddr*>(&to), sizeof to));
 }
 

@@ -9,12 +9,12 @@
 
 namespace evenkeel {
 
-/// How other ranks reach a rank's socket. Ranks exchange this by MPI.
+/// Addresses of a rank's socket. Ranks exchange these over MPI.
 struct Introduction {
   std::array<char, 65> host{};
-  std::uint64_t secret = 0;                  ///< drawn by rank 0 for the job
-  std::array<std::uint32_t, 8> addresses{};  ///< of all interfaces, followed by zeros
-  std::uint16_t port = 0;                    ///< 0: the rank has no socket
+  std::uint64_t secret = 0;                  ///< random number that rank 0 draws for the job
+  std::array<std::uint32_t, 8> addresses{};  ///< addresses of all interfaces, followed by zeros
+  std::uint16_t port = 0;                    ///< 0 if the rank does not have a socket
 
   [[nodiscard]] std::vector<sockaddr_in> places() const;
 };
@@ -28,11 +28,11 @@ class Socket {
   ~Socket();
 
   [[nodiscard]] Introduction introduction() const;
-  /// Waits for the next datagram; empty on timeout.
+  /// Waits for the next datagram. Returns an empty string on timeout.
   [[nodiscard]] std::string receive(int milliseconds, sockaddr_in& from);
-  /// Sends, best effort. Any thread.
+  /// Sends a datagram, best effort. Thread-safe.
   void send(const sockaddr_in& to, const std::string& datagram) const noexcept;
-  /// Ends a receive() of another thread. Any thread.
+  /// Ends a receive() of another thread. Thread-safe.
   void wake() const noexcept;
 
  private:

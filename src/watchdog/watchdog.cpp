@@ -29,14 +29,15 @@
 namespace evenkeel {
 namespace {
 
-constexpr double heartbeats_per_second = 2000;  // that rank 0 can always take in
+constexpr double heartbeats_per_second = 2000;  // rate that rank 0 can always handle
 
-// In MPI_Finalize a rank only polls, which must not look like work.
+// When MPI_Finalize begins, marks the rank as ending, since a rank only polls there, which must not look like
+// work.
 void notice_finalize() {
   static bool is_noticed = false;
   if (std::exchange(is_noticed, true)) return;
   constexpr auto leave = [](MPI_Comm, int, void*, void*) {
-    leave_for_good("MPI_Finalize");
+    begin_exit("MPI_Finalize");
     return MPI_SUCCESS;
   };
   int key = MPI_KEYVAL_INVALID;
@@ -44,8 +45,9 @@ void notice_finalize() {
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
 
-// Whether this is the first process to ask, among those that one launcher has started on this machine. Until
-// `socket` is closed, it holds an abstract address, which is not a file.
+// Returns whether this process is the first to call the function among the processes that a launcher has
+// started on this machine. The first one binds an abstract address, which is not a file, until `socket` is
+// closed.
 bool is_first_on_machine([[maybe_unused]] int& socket) {
 #ifdef __linux__
   if (::getppid() == 1) return true;  // the launcher has ended
@@ -69,11 +71,13 @@ void print_line(const std::string& text) {
 
 }  // namespace
 
-/// The judge is rank 0, or the lowest rank whose watchdog still runs. All others send it heartbeats, and it
-/// answers with its own. They judge only whether the judge is silent, or themselves before they hear it.
+/// Thread and state of a watchdog. The judge is rank 0, or the lowest rank whose watchdog still runs. All
+/// other ranks send it heartbeats, and it answers with its own. They only check whether the judge is silent.
+/// Until its first answer, each rank evaluates its own state.
 class Watchdog::Runner {
  public:
-  /// Begins to watch this process. meet() throws what fails here. `ranks`: known so far, this one included.
+  /// Starts to watch this process. Errors are kept and thrown by meet(). `ranks` is the number of ranks known
+  /// so far, including this one.
   Runner(int rank, int ranks, Unheard before_met, WatchdogSettings settings)
       : settings_(std::move(settings)), rank_(rank), before_met_(before_met) {
     resize(static_cast<std::size_t>(ranks));
@@ -92,8 +96,9 @@ class Watchdog::Runner {
     if (first_on_machine_ >= 0) ::close(first_on_machine_);
   }
 
-  // Rank 0 introduces itself first, so it knows who has come while it waits for the rest. When ranks leave,
-  // all have sent a heartbeat to rank 0, and rank 0 to all: a rank that is stopped from then on is missed.
+  // Exchanges addresses. Rank 0 introduces itself first, so it knows which ranks have arrived while it waits
+  // for the others. When meet() returns, all ranks have sent a heartbeat to rank 0, and rank 0 has sent one
+  // to all, so a rank that stops after that is noticed.
   void meet(const Communicator& comm) {
     const Phase phase("watchdogs meet");
     GuardedWork work(begun_);
@@ -133,7 +138,7 @@ class Watchdog::Runner {
     answer = 'a',
     verdict = 'v',
     goodbye = 'g'
-  };  // only signs are answered
+  };  // only heartbeats are answered
 
   void introduce(std::span<const Introduction> ranks) {
     const std::lock_guard lock(mutex_);
@@ -146,16 +151,16 @@ class Watchdog::Runner {
     send_to_partners(Kind::sign, own_sign());
   }
 
-  // The rest is called under the lock.
+  // The functions below require that the lock is held.
 
   void watch(const std::stop_token& stop) {
-    sigset_t signals;  // are for the program's own threads
+    sigset_t signals;  // leaves signals to the program's own threads
     sigfillset(&signals);
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     std::unique_lock lock(mutex_);
-    next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);  // heartbeats of ranks must not arrive at once
+    next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);  // staggers the heartbeats of the ranks
     while (!stop.stop_requested() && !is_over_) {
-      try {  // without memory, the program has other errors to report
+      try {  // if memory runs out, the program has other errors to report
         pass_time();
         if (now_ >= next_tick_) tick();
         if (is_over_) break;
@@ -174,7 +179,8 @@ class Watchdog::Runner {
     is_over_ = true;
   }
 
-  // A much longer time was spent in a debugger, or with the whole job suspended.
+  // Limits the time that counts, since a much longer time was spent in a debugger or while the whole job was
+  // suspended.
   void pass_time() {
     const Clock::time_point now = Clock::now();
     const double passed = std::chrono::duration<double>(now - std::exchange(last_, now)).count();
@@ -197,7 +203,7 @@ class Watchdog::Runner {
     std::uint64_t secret = 0;
     char kind = 0;
     std::size_t rank = 0;
-    int to = 0;  // another node has the same loopback address
+    int to = 0;  // intended receiver; checked, since other nodes use the same loopback address
     if (!(in >> secret) || secret_ == 0 || secret != secret_) return;
     if (!(in >> kind >> rank >> to) || to != rank_ || rank >= ranks_.size()) return;
     const std::string text{std::istreambuf_iterator<char>(in.ignore()), {}};
@@ -211,7 +217,7 @@ class Watchdog::Runner {
       places_[rank].assign(1, from);
       if (kind != static_cast<char>(Kind::sign)) return;
       send(rank, Kind::answer, own_sign());
-      if (!is_judge() && rank < own_index()) reports_at_ = now_ + interval() / 2;  // that rank is about to
+      if (!is_judge() && rank < own_index()) reports_at_ = now_ + interval() / 2;  // that rank will report
     }
   }
 
@@ -228,8 +234,8 @@ class Watchdog::Runner {
     end_job({message_of(verdict, ranks_, settings_.seconds), {ranks_.begin(), ranks_.end()}});
   }
 
-  // A rank that misses the judge first asks all others what they do, for the report. If several ask, the
-  // lowest reports.
+  // Returns whether this rank may report now. A rank that no longer hears the judge first asks all others for
+  // their activities, for the report. If several ranks ask, the lowest one reports.
   bool may_report() {
     if (is_judge() || !has_met_) return true;
     if (std::exchange(has_asked_, true)) return now_ >= reports_at_;
@@ -238,7 +244,7 @@ class Watchdog::Runner {
     return false;
   }
 
-  // The judge was heard after all: what other ranks said is out of date soon.
+  // Discards the answers of other ranks, which are outdated once the judge is heard again.
   void forget_answers() {
     has_asked_ = false;
     for (RankState& rank : ranks_) rank.is_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
@@ -257,12 +263,12 @@ class Watchdog::Runner {
     const bool is_first = has_met_ || is_first_on_machine(first_on_machine_);
     static_cast<void>(try_locally([&] {
       if (is_first && settings_.tells) settings_.tells(report);
-      for (int i = 0; i < 3; ++i) {  // one may get lost
+      for (int i = 0; i < 3; ++i) {  // sent several times, since a datagram may be lost
         send_to_all(Kind::verdict, report.message);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     }));
-    // Ranks that cannot be reached find out meanwhile, and that this one has reported.
+    // Gives unreachable ranks time to find out by themselves, and to see that this rank has already reported.
     if (!has_met_ && is_first)
       std::this_thread::sleep_for(std::chrono::duration<double>(settings_.seconds * 0.9375 - patience()));
     if (settings_.ends) settings_.ends(report);
@@ -278,7 +284,7 @@ class Watchdog::Runner {
       if (rank.rank != rank_) send(static_cast<std::size_t>(rank.rank), kind, text);
     }
   }
-  /// Sends to the ranks that judge this one: the judge, or all others.
+  /// Sends to the ranks that judge this one: to the judge or, if this rank is the judge, to all others.
   void send_to_partners(Kind kind, const std::string& text) const {
     is_judge() ? send_to_all(kind, text) : send(judge_index(), kind, text);
   }
@@ -295,17 +301,18 @@ class Watchdog::Runner {
   }
   [[nodiscard]] bool is_judge() const noexcept { return judge_index() == own_index(); }
   [[nodiscard]] std::string own_sign() { return sign_of(progress_.count(), own().host, activities()); }
-  /// Between heartbeats.
+  /// Returns the seconds between heartbeats.
   [[nodiscard]] double interval() const noexcept {
     const double most = std::max(1.0, static_cast<double>(ranks_.size()) / heartbeats_per_second);
     return std::min((settings_.seconds > 0 ? settings_.seconds : 60) / 16, most);
   }
-  /// Ranks other than the judge wait longer, in the order of ranks, so that the first can report for all.
+  /// Returns the seconds to wait before this rank gives a verdict. Ranks other than the judge wait longer, in
+  /// ascending order of ranks, so that the first one can report for all.
   [[nodiscard]] double patience() const noexcept {
     return settings_.seconds * (is_judge() ? 0.75 : 0.9375 - 0.1 / rank_);
   }
 
-  std::mutex mutex_;  // for all that follows
+  std::mutex mutex_;  // guards all members below
   WatchdogSettings settings_;
   int rank_;
   Unheard before_met_;
@@ -313,20 +320,21 @@ class Watchdog::Runner {
   std::uint64_t secret_ = 0;
   std::optional<Socket> socket_;
   std::vector<RankState> ranks_;
-  std::vector<std::vector<sockaddr_in>> places_;  // by rank: where it may be; a single one once it was heard
+  // By rank: candidate addresses; a single one once the rank was heard.
+  std::vector<std::vector<sockaddr_in>> places_;
   OwnProgress progress_;
   Clock::time_point last_ = Clock::now();
-  double now_ = 0;  // seconds in which this rank was not suspended
+  double now_ = 0;  // seconds during which this rank was not suspended
   double sampled_at_ = 0;
   double next_tick_ = 0;
   double next_sign_ = 0;
-  double reports_at_ = 0;      // not earlier, if the judge is silent
-  int first_on_machine_ = -1;  // a socket
+  double reports_at_ = 0;      // earliest time to report that the judge is silent
+  int first_on_machine_ = -1;  // socket of is_first_on_machine()
   bool has_asked_ = false;
   bool has_met_ = false;
   bool has_warned_ = false;
   bool is_over_ = false;
-  std::jthread thread_;  // last, since it uses the others
+  std::jthread thread_;  // declared last, since it uses the other members
 };
 
 Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
@@ -360,8 +368,8 @@ void Watchdog::set_seconds(double seconds) {
 
 Watchdog::~Watchdog() = default;
 
-void Watchdog::tell_progress() noexcept {
-  evenkeel::tell_progress();
+void Watchdog::record_progress() noexcept {
+  evenkeel::record_progress();
 }
 
 WatchdogSettings ending_the_process(double seconds) {

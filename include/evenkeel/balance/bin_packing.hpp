@@ -10,7 +10,7 @@
 
 namespace evenkeel {
 
-/// What a bin may hold: the sum of its items' sizes, and of their counts.
+/// The capacity of a bin: limits on the sum of its items' sizes and on the sum of their counts.
 struct BinLimits {
   std::int64_t max_size = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_items = std::numeric_limits<std::int64_t>::max();
@@ -18,11 +18,11 @@ struct BinLimits {
   friend constexpr bool operator==(const BinLimits&, const BinLimits&) = default;
 };
 
-/// What each item takes of a bin: its size, and its count if it stands for several that must stay together. A
-/// view; converts from a list of sizes, with counts of 1.
+/// What each item takes of a bin: its size, and its count (more than 1 if it stands for several things that
+/// must stay together). A view; converts from a list of sizes, with counts of 1.
 struct BinItems {
   std::span<const std::int64_t> sizes{};
-  std::span<const std::int64_t> counts{};  ///< one for each item, at least 1; empty: 1 each
+  std::span<const std::int64_t> counts{};  ///< one per item, at least 1; empty if all are 1
 
   BinItems() = default;
   BinItems(std::span<const std::int64_t> item_sizes, std::span<const std::int64_t> item_counts = {})
@@ -34,41 +34,45 @@ struct BinItems {
   }
 };
 
-/// First-fit-decreasing: items by decreasing size, ties by index, each into the earliest bin with room. Bins
-/// are in the order in which they were opened. Throws LimitError that names the first item that fits no bin,
-/// InputError for a negative size, a count below 1, or lists of different lengths. O(n log n) if all counts
-/// are equal, else O(n * bins). Johnson, 1973.
+/// First-fit-decreasing: puts items, by decreasing size with ties by index, each into the earliest bin with
+/// room. Bins are in the order in which they were opened. Throws LimitError naming the first item that does
+/// not fit in any bin, and InputError for a negative size, a count below 1, or lists of different lengths.
+/// O(n log n) if all counts are equal, otherwise O(n * bins). Johnson, 1973.
 [[nodiscard]] Partition first_fit_decreasing(BinItems items, BinLimits limits);
 
-/// Best-fit-decreasing: as above, each into the fullest bin with room, ties by the order of opening.
+/// Best-fit-decreasing: the same, but puts each item into the fullest bin with room, with ties by the order
+/// of opening.
 [[nodiscard]] Partition best_fit_decreasing(BinItems items, BinLimits limits);
 
-/// Modified first-fit-decreasing: a bin for each item above half of max_size, by decreasing size; forward
-/// through them, the largest item above a third that fits; backward through those that got none, the
-/// smallest item above a sixth with the largest other one that fits; forward again, the largest items of any
-/// size that fit; then first-fit-decreasing for the rest. At most 71/60 of the fewest bins, plus one, if
-/// only sizes are limited; first-fit-decreasing may take 11/9. Throws as that does. O(n log n). Johnson and
-/// Garey, 1985.
+/// Modified first-fit-decreasing (Johnson and Garey, 1985):
+/// 1. Open a bin for each item above half of max_size, by decreasing size.
+/// 2. Going forward through these bins, add the largest item above a third that fits.
+/// 3. Going backward through the bins that got none, add the smallest item above a sixth together with the
+///    largest other such item that fits.
+/// 4. Going forward again, add the largest items of any size that fit.
+/// 5. Pack the rest by first-fit-decreasing.
+///
+/// Uses at most 71/60 of the minimum number of bins, plus one, if only sizes are limited;
+/// first-fit-decreasing may use 11/9. Throws the errors of first_fit_decreasing(). O(n log n).
 [[nodiscard]] Partition modified_first_fit_decreasing(BinItems items, BinLimits limits);
 
-/// How bins are packed.
+/// Algorithm for packing bins.
 enum class BinPacking : std::uint8_t {
   first_fit_decreasing,
   best_fit_decreasing,
   modified_first_fit_decreasing
 };
 
-/// Packs with that algorithm.
+/// Packs with the given algorithm.
 [[nodiscard]] Partition pack_bins(BinItems items, BinLimits limits, BinPacking algorithm);
 
-/// MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (ties by
-/// decreasing index), then at most three passes that each move one item from a heavy bin to a light
-/// one; identical to the reference, including order. Never above `max_size`. Throws LimitError for an
-/// item above it.
+/// MindSpeed-RL's `balanced_bin_packing` for multimodal batches: best-fit-decreasing (ties by decreasing
+/// index), then at most three passes that each move one item from a heavy bin to a light one; identical to
+/// the reference, including order. Bins never exceed `max_size`. Throws LimitError for an item above it.
 [[nodiscard]] Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t max_size);
 
-/// The fewest bins any packing needs: the larger of ceil(sum / max_size), ceil(sum of counts / max_items) and
-/// Martello and Toth's L2 bounds (1990) by size and by count. 0 for no items.
+/// Returns a lower bound on the number of bins of any packing: the maximum of ceil(sum / max_size), ceil(sum
+/// of counts / max_items), and Martello and Toth's L2 bounds (1990) by size and by count. 0 for no items.
 [[nodiscard]] std::int64_t min_bins_lower_bound(BinItems items, BinLimits limits);
 
 }  // namespace evenkeel

@@ -12,9 +12,8 @@ namespace evenkeel {
 /// An item's position in the list of costs.
 using Item = std::int64_t;
 
-/// Items 0..n-1 in k groups. A value type in compressed form: one array of items, k+1 offsets. The
-/// order of groups and of items inside a group is part of the value; the algorithm's documentation
-/// defines it.
+/// Items 0..n-1 in k groups. A value type in compressed form: one array of items and k+1 offsets. The order
+/// of groups and of items inside a group is part of the value; the algorithm's documentation defines it.
 ///
 /// Example: groups {2, 0}, {} and {1} are items {2, 0, 1} with offsets {0, 2, 2, 3}.
 class Partition {
@@ -24,21 +23,21 @@ class Partition {
   Partition(std::vector<Item> items, std::vector<std::int64_t> offsets);
   explicit Partition(std::span<const std::vector<Item>> groups);
 
-  /// k
+  /// Returns k.
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(offsets_.size()) - 1; }
   [[nodiscard]] std::int64_t num_items() const noexcept { return static_cast<std::int64_t>(items_.size()); }
-  /// The items of group `g`, in order. Precondition: 0 <= g < size().
+  /// Returns the items of group `g`, in order. Precondition: 0 <= g < size().
   [[nodiscard]] std::span<const Item> operator[](std::int64_t g) const noexcept {
     EVENKEEL_PRECONDITION(cheap, 0 <= g && g < size(), g, size());
     const auto at = static_cast<std::size_t>(g);
     return std::span(items_).subspan(static_cast<std::size_t>(offsets_[at]),
                                      static_cast<std::size_t>(offsets_[at + 1] - offsets_[at]));
   }
-  /// All items, group after group.
+  /// Returns all items, group after group.
   [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
 
-  /// The same groups in the same order with each group's items ascending. O(n) for items 0..n-1, else
-  /// O(n log n).
+  /// Returns the same groups in the same order, each with its items in ascending order. O(n) for items
+  /// 0..n-1, otherwise O(n log n).
   [[nodiscard]] Partition with_sorted_items() const;
   [[nodiscard]] std::vector<std::vector<Item>> to_vectors() const;
 
@@ -55,13 +54,13 @@ class Partition {
   std::vector<std::int64_t> offsets_{0};
 };
 
-/// The sum of `costs` over each group, k entries.
+/// Returns the sum of `costs` over each group, k entries.
 [[nodiscard]] std::vector<Cost> group_sums(const Partition& partition, std::span<const Cost> costs);
 
-/// How many items a group may get.
+/// Constraint on the number of items per group.
 enum class GroupSize : std::uint8_t {
-  free,   ///< whatever balances best
-  equal,  ///< n/k, rounded down or up: counts differ by at most one
+  free,   ///< no constraint: whatever balances best
+  equal,  ///< n/k, rounded down or up, so counts differ by at most one
 };
 
 }  // namespace evenkeel

@@ -8,12 +8,12 @@
 
 // Checked contracts: a broken precondition or invariant is a bug, and is reported here.
 //
-// These are macros because no function would do: the text of the condition is part of the message, and
-// neither it nor its values may be evaluated if the level is off. std::source_location would give the place,
-// but with a function's whole signature and the compiler's own path, so the macros take that, too.
+// These are macros because a function would not work: the text of the condition is part of the message, and
+// neither the condition nor its values may be evaluated if the level is off. The macros also record the
+// place, since std::source_location would give the function's whole signature and the compiler's own path.
 //
-// A public header, since functions in public headers have preconditions. A program that includes them has no
-// checks unless it defines EVENKEEL_ASSERTION_LEVEL itself; how the library was built does not matter.
+// This header is public because functions in public headers have preconditions. A program that includes them
+// gets no checks unless it defines EVENKEEL_ASSERTION_LEVEL itself, regardless of how the library was built.
 
 /// The highest level that is checked: 0 none, 1 cheap, 2 thorough, 3 communication. The build of Evenkeel
 /// sets it from EVENKEEL_ASSERTIONS for its own sources.
@@ -25,24 +25,24 @@
 #define EVENKEEL_ASSERTS(level) \
   (static_cast<int>(::evenkeel::assertions::Level::level) <= (EVENKEEL_ASSERTION_LEVEL))
 
-/// Ends the process unless `condition` holds, which is the caller's duty. The values after it are printed
-/// with their names: integers, floating-point numbers, enumerators, ids, strings. Nothing is evaluated if the
-/// level is off, but everything is compiled.
+/// Ends the process unless `condition` holds, which is the caller's responsibility. The values after the
+/// condition are printed with their names: integers, floating-point numbers, enumerators, ids, strings. If
+/// the level is off, everything is compiled but not evaluated.
 ///
 /// Example: EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
 #define EVENKEEL_PRECONDITION(level, condition, ...) \
   EVENKEEL_ASSERTION_OF_KIND("precondition", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
 
-/// The same for what is the function's own duty.
+/// Does the same for a condition that is the function's own responsibility.
 #define EVENKEEL_INVARIANT(level, condition, ...) \
   EVENKEEL_ASSERTION_OF_KIND("invariant", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
 
-/// Implements both. They pass the texts, before macros in them are expanded.
+/// Implements both macros. They pass the texts, which must be created before macros in them are expanded.
 #define EVENKEEL_ASSERTION_OF_KIND(kind, level, condition, text, names, ...)                             \
   do {                                                                                                   \
     if constexpr (EVENKEEL_ASSERTS(level)) {                                                             \
       if (!(condition)) {                                                                                \
-        ::evenkeel::assertions::end_of_process(                                                          \
+        ::evenkeel::assertions::abort_with(                                                              \
             {kind, text, names, __FILE__, static_cast<const char*>(__func__), __LINE__}, {__VA_ARGS__}); \
       }                                                                                                  \
     }                                                                                                    \
@@ -50,14 +50,14 @@
 
 namespace evenkeel::assertions {
 
-/// What a check costs.
+/// Cost of a check.
 enum class Level : std::uint8_t {
   cheap = 1,          ///< O(1), outside of inner loops
   thorough = 2,       ///< as much as the work that it guards, for instance that a list is sorted
   communication = 3,  ///< messages between ranks
 };
 
-/// One value that a condition is about.
+/// A value printed with a violated condition.
 class Value {
  public:
   template <typename T>
@@ -90,19 +90,19 @@ class Value {
   std::string_view text_;
 };
 
-/// What was broken, and where.
+/// The violated condition, and its location.
 struct Violation {
   const char* kind;
   const char* condition;
-  const char* names;  ///< of the values, as written in the source
+  const char* names;  ///< names of the values, as written in the source
   const char* file;
   const char* function;
   int line;
 };
 
-/// Writes one line to standard error and aborts; with MPI the whole job ends with it. For instance:
+/// Writes a message such as the following to standard error and aborts; with MPI, this ends the whole job:
 /// precondition violated: 0 <= step && step < num_steps() (step = 7, num_steps() = 5)
 ///   at src/plan/schedule/batch_schedule.cpp:41 in size_of
-[[noreturn]] void end_of_process(const Violation& violation, std::initializer_list<Value> values) noexcept;
+[[noreturn]] void abort_with(const Violation& violation, std::initializer_list<Value> values) noexcept;
 
 }  // namespace evenkeel::assertions

@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// What went wrong, in the classes that a caller may want to distinguish. The values are sent between ranks.
+/// Kind of an error, by which callers may want to distinguish errors. The values are sent between ranks.
 enum class ErrorKind : std::uint8_t {
   none = 0,  ///< no error; never thrown
   config,    ///< a configuration key or command-line value is unknown, malformed or inconsistent
@@ -20,27 +20,28 @@ enum class ErrorKind : std::uint8_t {
   mesh,      ///< the process grid does not fit the world
   io,        ///< a file or folder cannot be opened, read or written
   mpi,       ///< an MPI call failed
-  end,       ///< no error: there are no more samples, so that no step was made
+  end,       ///< not an error: there are no more samples, so no step was made
 };
 
-/// Everything a user needs in order to act, and everything another rank needs in order to throw the same
-/// error: a plain value, so that it can be serialized.
+/// An error with everything that a user needs in order to act, and that another rank needs in order to throw
+/// the same error. A plain value, so that it can be serialized.
 struct ErrorReport {
   ErrorKind kind = ErrorKind::none;
-  std::string where;    ///< the place: a file and line, a configuration key, an argument. May be empty.
-  std::string message;  ///< what is wrong, with the offending value and the limit it breaks
-  std::string hint;     ///< what to do about it. May be empty.
-  int rank = -1;        ///< the world rank that found it; -1 when every rank found it in replicated data
-  /// Samples whose numbers the texts have, so that whoever knows their names can add these.
+  std::string where;    ///< the place: a file and line, a configuration key, or an argument; may be empty
+  std::string message;  ///< what is wrong, with the offending value and the violated limit
+  std::string hint;     ///< what to do about it; may be empty
+  int rank = -1;        ///< world rank that found the error; -1 if every rank found it in replicated data
+  /// Samples whose numbers appear in the texts, so that code that knows their names can add these.
   std::vector<SampleId> samples = {};
 
   friend bool operator==(const ErrorReport&, const ErrorReport&) = default;
 };
 
-/// Adds the names that a source has for samples to a report that has their numbers.
+/// Adds a source's names for samples to a report that contains their numbers.
 using NamesInErrors = std::function<ErrorReport(ErrorReport)>;
 
-/// The one line that a user reads: `where: message (rank r). hint`, without empty parts, made printable().
+/// Returns the line that a user reads, made printable(): where, a colon, the message, the rank in
+/// parentheses, a period, and the hint, without empty parts.
 std::string to_string(const ErrorReport& report);
 
 /// Base of all exceptions for bad input, bad configuration and failed MPI calls. Broken internal invariants
@@ -55,14 +56,14 @@ class Error : public std::runtime_error {
   ErrorReport report_;
 };
 
-/// One exception type for each kind, so that callers can catch what they can handle.
+/// The exception type for one kind of error, so that callers can catch the errors that they can handle.
 template <ErrorKind Kind>
 class ErrorOf : public Error {
  public:
   explicit ErrorOf(ErrorReport report) : Error(with_kind(std::move(report))) {}
   ErrorOf(std::string where, std::string message, std::string hint = {})
       : Error({Kind, std::move(where), std::move(message), std::move(hint), -1}) {}
-  /// About a sample of which only the number is known here.
+  /// Makes an error about a sample of which only the number is known here.
   template <std::same_as<SampleId> Sample>  // so that {} is a text
   ErrorOf(Sample sample, std::string message, std::string hint = {})
       : Error({Kind,
@@ -85,12 +86,12 @@ using LimitError = ErrorOf<ErrorKind::limit>;
 using MeshError = ErrorOf<ErrorKind::mesh>;
 using IoError = ErrorOf<ErrorKind::io>;
 using MpiError = ErrorOf<ErrorKind::mpi>;
-/// What a reader throws in place of the samples of a step when there are none any more. Steps end
-/// with the step before; a DataService throws it on every rank.
+/// Thrown by a reader in place of the samples of a step if there are no more samples. The previous step is
+/// then the last one. A DataService throws it on every rank.
 using EndOfSamples = ErrorOf<ErrorKind::end>;
 
-/// Throws the exception type of `report.kind`. This is how every rank throws the error that one rank found. A
-/// report without an error throws std::logic_error.
+/// Throws the exception type of `report.kind`. All ranks use this to throw an error found by one of them. If
+/// the report does not contain an error, throws std::logic_error.
 [[noreturn]] void throw_error(ErrorReport report);
 
 }  // namespace evenkeel

@@ -2,33 +2,33 @@
 
 #include <cstdint>
 
-// The values in the configuration's section `exchange`. They are here since both need them: the
-// configuration, which does not use MPI, and the rooms that implement an exchange.
+// The values in the configuration's section `exchange`. They are defined here because they are needed both by
+// the configuration, which does not use MPI, and by the modules that implement an exchange.
 namespace evenkeel {
 
-/// How tokens get from owners to consumers. All paths deliver the same bytes.
+/// How tokens are transferred from owners to consumers. All paths deliver the same bytes.
 enum class ExchangePath : std::uint8_t {
-  automatic,       ///< shared memory if ranks of a node can read each other's, else point-to-point
-  point_to_point,  ///< non-blocking messages in derived datatypes, one or more a pair of ranks
+  automatic,       ///< shared memory if ranks of a node can read each other's, otherwise point-to-point
+  point_to_point,  ///< non-blocking messages in derived datatypes, one or more per pair of ranks
   alltoallv,       ///< MPI_Alltoallw over the same datatypes
-  shared_memory,   ///< inside a node consumers copy out of the owners' memory; between nodes point-to-point
+  shared_memory,   ///< inside a node, consumers copy from the owners' memory; between nodes, point-to-point
 };
 
-/// Whether the ranks of a node combine what goes to another node in one message, sent by a leader, or send
-/// one message each. Not used on the path alltoallv, which is one call anyway.
+/// Whether the ranks of a node combine their data for another node in one message, sent by a leader, or send
+/// one message each. Not used with the path alltoallv, which is a single call anyway.
 enum class NodeAggregation : std::uint8_t {
   automatic,  ///< for each pair of nodes: through leaders if their messages are small on average
-  always,     ///< through leaders if there are two messages or more and they fit in the leaders' memory
+  always,     ///< through leaders if there are at least two messages and they fit in the leaders' memory
   never,
 };
 
-/// Up to this many bytes on average, messages from one node to another are small.
+/// Messages from one node to another count as small up to this number of bytes on average.
 inline constexpr std::int64_t small_message_bytes = std::int64_t{4} << 10;
 
-/// Whose tensors the tensor-parallel ranks of one place use, except the first.
+/// Which tensors the tensor-parallel ranks of a place use, other than the first rank.
 enum class TensorParallelCopies : std::uint8_t {
-  own,     ///< a copy each
-  shared,  ///< those of the first, if all are on one node: read-only, and copied when written
+  own,     ///< a separate copy per rank
+  shared,  ///< the first rank's tensors, if all are on one node: read-only, and copied when written
 };
 
 }  // namespace evenkeel

@@ -11,11 +11,11 @@
 
 namespace evenkeel {
 
-/// The neighboring places that run a micro-batch together, each with its part of every sequence.
+/// Adjacent places that run a micro-batch together, each with its part of every sequence.
 ///
-/// With a fixed cp these are the places of one DP rank, cp of them. With `mesh.cp: flexible` the grid has one
-/// place per DP rank, and every micro-batch has a group whose size is a power of two and whose first place is
-/// a multiple of its size.
+/// With a fixed cp, these are the cp places of one DP rank. With `mesh.cp: flexible`, the grid has one place
+/// per DP rank, and every micro-batch has a group whose size is a power of two and whose first place is a
+/// multiple of its size.
 struct ContextGroup {
   DataPlace first{0};
   int size = 1;
@@ -23,7 +23,8 @@ struct ContextGroup {
   [[nodiscard]] constexpr bool contains(DataPlace place) const noexcept {
     return first <= place && place.value() - first.value() < size;
   }
-  /// Which part of the sequences a member has. Precondition: contains(place).
+  /// Returns the rank of a member in this group, which determines its part of the sequences. Precondition:
+  /// contains(place).
   [[nodiscard]] constexpr CpRank rank_of(DataPlace place) const noexcept {
     EVENKEEL_PRECONDITION(cheap, contains(place), place.value(), first.value(), size);
     return CpRank{place.value() - first.value()};
@@ -31,11 +32,12 @@ struct ContextGroup {
   friend constexpr bool operator==(const ContextGroup&, const ContextGroup&) = default;
 };
 
-/// All groups whose size is a power of two, up to `largest` places, in the order in which libraries should
-/// make them whose groups need all ranks, such as NCCL's process groups: by size from 1 up, and for each size
-/// from the first place on. At most 2 * places groups. Local.
+/// Returns all groups whose size is a power of two, up to `largest` places: by ascending size, and for each
+/// size by ascending first place. Libraries in which all ranks must take part in creating each group, such as
+/// NCCL's process groups, should create them in this order. At most 2 * places groups. Local.
 ///
-/// Example: of 6 places, up to 4: six of 1, (0, 2), (2, 2), (4, 2), and (0, 4).
+/// Example: for 6 places and `largest` = 4: six groups of size 1, then (first place, size) = (0, 2), (2, 2),
+/// (4, 2), and (0, 4).
 [[nodiscard]] inline std::vector<ContextGroup> context_groups(int places, int largest) {
   std::vector<ContextGroup> groups;
   for (std::int64_t size = 1; size <= largest && size <= places; size *= 2)
@@ -49,12 +51,12 @@ enum class Axis : std::uint8_t { tp, cp, dp, pp };
 
 [[nodiscard]] std::string_view name_of(Axis axis) noexcept;
 
-/// The order in which ranks run through the grid, fastest axis first.
+/// The order in which ranks are arranged in the grid, fastest axis first.
 class RankOrder {
  public:
   /// Megatron's order: tp, cp, dp, pp.
   constexpr RankOrder() = default;
-  /// From "tp-cp-dp-pp" or any other order of the four. Throws ConfigError that shows the form.
+  /// Parses "tp-cp-dp-pp" or any other order of the four axes. Throws ConfigError that shows the form.
   explicit RankOrder(std::string_view text);
 
   [[nodiscard]] constexpr const std::array<Axis, 4>& axes() const noexcept { return axes_; }
@@ -65,7 +67,7 @@ class RankOrder {
   std::array<Axis, 4> axes_{Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 };
 
-/// Sizes of, or a place along, the four axes.
+/// Sizes along the four axes, or a point's coordinates.
 struct GridPoint {
   int tp = 0;
   int cp = 0;
@@ -89,7 +91,8 @@ struct GridPoint {
   friend constexpr bool operator==(const GridPoint&, const GridPoint&) = default;
 };
 
-/// Which rows a point's rank holds: ranks that differ only along tp and pp hold the same ones.
+/// Returns the place that determines which rows a point's rank holds: ranks that differ only along tp and pp
+/// hold the same rows.
 [[nodiscard]] constexpr DataPlace data_place_of(const GridPoint& point, const GridPoint& sizes) noexcept {
   return DataPlace{point.dp * sizes.cp + point.cp};
 }
@@ -103,7 +106,8 @@ class Grid {
   Grid() : Grid({1, 1, 1, 1}, {}) {}
   /// Throws MeshError if a size is below 1 or the product exceeds 2^31-1.
   Grid(GridPoint sizes, RankOrder order);
-  /// With dp = `world_size` / (tp*cp*pp). Throws MeshError when tp*cp*pp does not divide it.
+  /// Makes a grid with dp = `world_size` / (tp*cp*pp). Throws MeshError if tp*cp*pp does not divide
+  /// `world_size`.
   static Grid fill_dp(GridPoint sizes, RankOrder order, int world_size);
 
   [[nodiscard]] const GridPoint& sizes() const noexcept { return sizes_; }
@@ -111,13 +115,13 @@ class Grid {
   /// tp * cp * dp * pp
   [[nodiscard]] int num_ranks() const noexcept { return num_ranks_; }
 
-  /// Throws MeshError when the rank or a coordinate is outside the grid.
+  /// Throw MeshError if the rank or a coordinate is outside the grid.
   [[nodiscard]] GridPoint point_of(WorldRank rank) const;
   [[nodiscard]] WorldRank rank_of(const GridPoint& point) const;
-  /// The ranks that differ from `point` only along `axis`, in order of the coordinate.
+  /// Returns the ranks that differ from `point` only along `axis`, in order of the coordinate.
   [[nodiscard]] std::vector<WorldRank> line_through(const GridPoint& point, Axis axis) const;
 
-  /// Throws MeshError that shows the product unless the grid has exactly `world_size` ranks.
+  /// Throws MeshError, with the product of the sizes, unless the grid has exactly `world_size` ranks.
   void require_world(int world_size) const;
 
   friend bool operator==(const Grid&, const Grid&) = default;

@@ -9,9 +9,9 @@
 
 namespace evenkeel {
 
-/// An integer that cannot be mixed up with another one: a DP rank is not a world rank, and a sample's number
-/// is not a position in a vector. Converts explicitly from and, with `value()`, to an integer; ordered and
-/// hashable.
+/// An integer that cannot be confused with integers of other meanings: a DP rank is not a world rank, and a
+/// sample's number is not a position in a vector. Converts explicitly from an integer and, with `value()`, to
+/// an integer; ordered and hashable.
 template <typename Tag, typename Integer = std::int64_t>
 class Id {
  public:
@@ -21,7 +21,7 @@ class Id {
   constexpr explicit Id(Integer value) noexcept : value_(value) {}
 
   [[nodiscard]] constexpr Integer value() const noexcept { return value_; }
-  /// The value as a subscript. Precondition: not negative.
+  /// Returns the value as an index. Precondition: not negative.
   [[nodiscard]] constexpr std::size_t index() const noexcept {
     EVENKEEL_PRECONDITION(thorough, value_ >= 0, value_);
     return static_cast<std::size_t>(value_);
@@ -38,18 +38,18 @@ class Id {
   Integer value_ = 0;
 };
 
-using SampleId = Id<struct SampleIdTag>;         ///< a sample's 0-based line in the source; -1 is filler
+using SampleId = Id<struct SampleIdTag>;         ///< a sample's 0-based line in the source; -1 for filler
 using WorldRank = Id<struct WorldRankTag, int>;  ///< rank in the service's communicator
 using DpRank = Id<struct DpRankTag, int>;        ///< coordinate along data parallelism
-using CpRank = Id<struct CpRankTag, int>;        ///< number among the ranks that a sequence is cut over
+using CpRank = Id<struct CpRankTag, int>;  ///< number of a rank among those over which a sequence is cut
 using DataPlace = Id<struct DataPlaceTag, int>;  ///< a pair (dp, cp) of the grid: dp * its size along cp + cp
 
-using EntryId = Id<struct EntryIdTag>;          ///< a sample's position in its step's length table
-using UnitId = Id<struct UnitIdTag>;            ///< of a unit that is packed as a whole, 0-based in the step
-using SegmentId = Id<struct SegmentIdTag>;      ///< of rows that form one sequence, 0-based in the step
-using MiniBatchId = Id<struct MiniBatchIdTag>;  ///< of an optimizer update, 0-based in the step
+using EntryId = Id<struct EntryIdTag>;  ///< a sample's position in its step's length table
+using UnitId = Id<struct UnitIdTag>;    ///< number of a unit that is packed as a whole, 0-based in the step
+using SegmentId = Id<struct SegmentIdTag>;  ///< number of rows that form one sequence, 0-based in the step
+using MiniBatchId = Id<struct MiniBatchIdTag>;  ///< number of an optimizer update, 0-based in the step
 
-/// The sample id of filler: an empty micro-batch's only sequence.
+/// The sample id of filler, which is the only sequence of an empty micro-batch.
 inline constexpr SampleId filler_sample{-1};
 
 /// Half-open range of rows.

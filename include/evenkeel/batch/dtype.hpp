@@ -7,7 +7,7 @@
 
 namespace evenkeel {
 
-/// Element types of a field. Half-precision values are moved as bits and never computed with.
+/// Element types of a field. Half-precision values are only moved, as bits; nothing is computed with them.
 enum class DType : std::uint8_t {
   boolean,
   uint8,
@@ -23,12 +23,13 @@ enum class DType : std::uint8_t {
   uint32,
 };
 
-/// All of them, in the order of their values, which are not written to files; new ones are only appended.
+/// All dtypes, in the order of their values. The values are not written to files; new ones may only be
+/// appended.
 inline constexpr std::array all_dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
                                        DType::float16, DType::bfloat16, DType::float32, DType::float64,
                                        DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
 
-/// Bytes of one element.
+/// Returns the number of bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::boolean:
@@ -51,7 +52,7 @@ inline constexpr std::array all_dtypes{DType::boolean, DType::uint8,    DType::i
   return 0;
 }
 
-/// The name used in configuration and error messages, such as "bfloat16".
+/// Returns the name used in configurations and error messages, such as "bfloat16".
 [[nodiscard]] std::string_view name_of(DType dtype) noexcept;
 
 /// The dtype whose C++ element type is T: bool, an integer of 8 to 64 bits other than uint64_t, float or
@@ -79,13 +80,13 @@ inline constexpr DType dtype_of<float> = DType::float32;
 template <>
 inline constexpr DType dtype_of<double> = DType::float64;
 
-/// How JSON Lines write a field, if its lists do not show that themselves.
+/// How JSON Lines represent a field, if this cannot be inferred from its lists.
 enum class LineFormat : std::uint8_t {
-  rows,   ///< [row, row, ...], any number of rows a sample: FieldKind::rows
-  text,   ///< a text: FieldKind::text
+  rows,   ///< [row, row, ...] with any number of rows per sample: FieldKind::rows
+  text,   ///< a string: FieldKind::text
   bytes,  ///< base64: FieldKind::bytes
-  axes,   ///< [[x of token 0, x of token 1, ...], [y of token 0, ...]]: a row of all axes for each token
-  runs,   ///< [[value, count], ...]: the value for that many tokens, one run after the other
+  axes,   ///< [[x of token 0, x of token 1, ...], [y of token 0, ...]]: one row with all axes per token
+  runs,   ///< [[value, count], ...]: the value for that number of tokens, run after run
 };
 
 [[nodiscard]] std::string_view name_of(LineFormat format) noexcept;

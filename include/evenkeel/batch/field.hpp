@@ -22,28 +22,28 @@
 
 namespace evenkeel {
 
-/// The standard heap, which grants large blocks only if there is memory for them (require_memory): an
+/// Returns the standard heap. It grants large blocks only if there is memory for them (require_memory), so an
 /// impossible request throws LimitError instead of ending the process when the block is written.
 [[nodiscard]] std::pmr::memory_resource& standard_heap() noexcept;
 
-/// Where new columns of this process allocate their memory: standard_heap(), unless set otherwise.
+/// Returns the memory resource for new columns of this process: standard_heap() unless it was set.
 [[nodiscard]] std::pmr::memory_resource* column_memory() noexcept;
 
 /// Makes new columns of this process allocate from `memory`, which must outlive all of them; returns the
-/// previous resource. Existing columns keep their memory; blocks that were kept for the next micro-batches go
-/// back to where they came from. Safe to call from any thread.
+/// previous resource. Existing columns keep their memory; blocks that were kept for later micro-batches are
+/// returned to their resource. Thread-safe.
 ///
-/// With it, an embedding program gets its tensors in memory of its own, for example pinned for copies to a
+/// This lets an embedding program have its tensors in its own memory, for example pinned for copies to a
 /// device: packed micro-batches, received data and collected results, except tensors that tensor-parallel
-/// ranks of a node share. The threads that make steps call `memory`, which should keep freed blocks: a step
-/// needs as many as the one before. (Those of micro-batches are kept here: see MicroBatchArena.) What it
-/// throws, all ranks throw. By default, the first service or exchange sets a heap that the other ranks of the
-/// node can read; from other memory, samples reach them with one more copy.
+/// ranks of a node share. `memory` is called by the threads that make steps. It should keep freed blocks,
+/// since each step needs about as many as the previous one. (Blocks of micro-batches are already kept here:
+/// see MicroBatchArena.) If it throws, all ranks throw. By default, the first service or exchange sets a heap
+/// that the other ranks of the node can read; from other memory, one additional copy is needed to reach them.
 std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept;
 
-/// Allocates from the column_memory() of the time when the container was made or copied, aligned for values
-/// of any type, which columns of bytes hold. A move keeps the memory. Elements without a value stay
-/// uninitialized, as with make_unique_for_overwrite.
+/// Allocates from the column_memory() that was set when the container was made or copied, with an alignment
+/// suitable for values of any type, since columns of bytes may hold them. Moving a container keeps its
+/// memory. Elements without a value are left uninitialized, as with make_unique_for_overwrite.
 template <typename T>
 class ColumnAllocator {
  public:
@@ -81,39 +81,40 @@ class ColumnAllocator {
   std::pmr::memory_resource* memory_;
 };
 
-/// Which rows of a counted field belong to which sample. For no samples, it does not allocate.
+/// The rows of each sample in a counted field. Does not allocate if there are no samples.
 ///
-/// Usually each sample has its own, back to back in the order of the samples: n+1 prefix sums of the numbers
-/// of rows of n samples. They start at 0 and never decrease. Example: samples of 2, 0 and 3 rows have offsets
-/// {0, 2, 2, 5}.
+/// Usually, each sample has its own rows, back to back in the order of the samples. They are described by n+1
+/// offsets: the prefix sums of the numbers of rows of n samples, which start at 0 and never decrease.
+/// Example: samples of 2, 0 and 3 rows have offsets {0, 2, 2, 5}.
 ///
-/// Otherwise rows are shared: each sample has a range of them anywhere, several may have the same range, and
-/// some rows may belong to none. Micro-batches with FieldSharing::equal have such fields, with equal values
-/// once.
+/// Otherwise, rows are shared: each sample has an arbitrary range of rows, several samples may have the same
+/// range, and some rows may not belong to any sample. With FieldSharing::equal, micro-batches have such
+/// fields, in which equal values are stored once.
 class SampleRows {
  public:
-  /// Of no samples.
+  /// Makes the rows of no samples.
   SampleRows() = default;
-  /// Of samples with these numbers of rows. Throws InputError for a negative number, and for 2^63 rows or
-  /// more. O(n).
+  /// Makes rows for samples with these numbers of rows. Throws InputError for a negative number, and for 2^63
+  /// rows or more. O(n).
   [[nodiscard]] static SampleRows of_counts(std::span<const std::int64_t> counts);
-  /// Of samples with these offsets. Throws InputError unless they start at 0 and never decrease. O(n).
+  /// Makes rows for samples with these offsets. Throws InputError unless they start at 0 and never decrease.
+  /// O(n).
   [[nodiscard]] static SampleRows of_offsets(std::vector<std::int64_t> offsets);
-  /// Of samples that have these ranges of `rows` shared rows. Throws InputError for a range that is not
-  /// within them. O(n).
+  /// Makes rows for samples that have these ranges of `rows` shared rows. Throws InputError for a range that
+  /// is not within them. O(n).
   [[nodiscard]] static SampleRows in_common(std::vector<RowRange> ranges, std::int64_t rows);
 
-  /// n
+  /// Returns n.
   [[nodiscard]] std::int64_t size() const noexcept {
     if (are_in_common()) return static_cast<std::int64_t>(ranges_.size());
     return offsets_.empty() ? 0 : static_cast<std::int64_t>(offsets_.size()) - 1;
   }
-  /// Rows of all samples; if they are shared, all rows.
+  /// Returns the number of rows of all samples; if rows are shared, the number of shared rows.
   [[nodiscard]] std::int64_t rows() const noexcept {
     if (are_in_common()) return *rows_in_common_;
     return offsets_.empty() ? 0 : offsets_.back();
   }
-  /// The rows of one sample. Precondition: 0 <= sample < size().
+  /// Returns the rows of one sample. Precondition: 0 <= sample < size().
   [[nodiscard]] RowRange operator[](std::int64_t sample) const noexcept {
     EVENKEEL_PRECONDITION(cheap, 0 <= sample && sample < size(), sample, size());
     const auto at = static_cast<std::size_t>(sample);
@@ -125,20 +126,20 @@ class SampleRows {
     EVENKEEL_PRECONDITION(cheap, !are_in_common(), size());
     return offsets_.empty() ? std::span<const std::int64_t>(&none, 1) : offsets_;
   }
-  /// Each sample's rows. Precondition: shared.
+  /// Returns each sample's rows. Precondition: shared.
   [[nodiscard]] std::span<const RowRange> ranges() const noexcept {
     EVENKEEL_PRECONDITION(cheap, are_in_common(), size());
     return ranges_;
   }
 
-  /// Shared rows never equal rows that are not shared.
+  /// Shared rows are never equal to rows that are not shared.
   friend bool operator==(const SampleRows& a, const SampleRows& b) noexcept = default;
 
  private:
   static constexpr std::int64_t none = 0;
 
-  std::vector<std::int64_t> offsets_;  // empty for no samples, and for rows in common
-  std::vector<RowRange> ranges_;       // of rows in common
+  std::vector<std::int64_t> offsets_;  // empty if there are no samples, or if rows are shared
+  std::vector<RowRange> ranges_;       // used for shared rows
   std::optional<std::int64_t> rows_in_common_;
 };
 
@@ -147,17 +148,17 @@ enum class FieldKind : std::uint8_t {
   token,           ///< every token of a sample
   response_token,  ///< every response token of a sample
   sample,          ///< every sample
-  rows,            ///< anything a sample may have any number of: image patches, audio frames, tool calls
+  rows,            ///< things of which a sample may have any number: image patches, audio frames, tool calls
   text,            ///< every byte of a sample's text, which is UTF-8
   bytes,           ///< every byte of a sample's opaque value
 };
 
-/// Determines how many rows a sample has.
+/// What determines a sample's number of rows.
 enum class RowsPer : std::uint8_t {
   token,           ///< one row per token
   response_token,  ///< one row per response token
   sample,          ///< one row
-  own_count,       ///< a number of its own, independent of its lengths
+  own_count,       ///< a separate number, independent of the sample's lengths
 };
 
 /// Content of one sample's rows.
@@ -168,7 +169,7 @@ enum class ValueForm : std::uint8_t { numbers, text, bytes };
 struct FieldRule {
   FieldKind kind;
   std::string_view
-      name;  ///< in files, configurations, error messages and Python; in C, EVENKEEL_ and the name
+      name;  ///< in files, configurations, error messages and Python; in C, EVENKEEL_ plus the name
   std::int32_t c_value;  ///< EVENKEEL_TOKEN and so on
   RowsPer rows_per;
   ValueForm form = ValueForm::numbers;
@@ -179,16 +180,17 @@ struct FieldRule {
     return rows_per == RowsPer::response_token;
   }
   [[nodiscard]] constexpr bool is_per_sample() const noexcept { return rows_per == RowsPer::sample; }
-  /// Whether each sample has its own number of rows: a **counted** field. Its rows stay together wherever the
-  /// sample goes, unless they are cut by ranges.
+  /// Returns whether each sample has its own number of rows: a **counted** field. A sample's rows stay
+  /// together wherever the sample goes, unless they are cut by ranges.
   [[nodiscard]] constexpr bool is_counted() const noexcept { return rows_per == RowsPer::own_count; }
-  /// Whether a member of a CP group gets only the rows of its own tokens. Otherwise, every member gets all.
+  /// Returns whether each member of a CP group gets only the rows of its own tokens. Otherwise, every member
+  /// gets all rows.
   [[nodiscard]] constexpr bool is_cut() const noexcept { return is_per_token() || is_per_response_token(); }
   [[nodiscard]] constexpr bool has_numbers() const noexcept { return form == ValueForm::numbers; }
   [[nodiscard]] constexpr bool is_text() const noexcept { return form == ValueForm::text; }
   [[nodiscard]] constexpr bool is_bytes() const noexcept { return form == ValueForm::bytes; }
 
-  /// Returns the number of rows of a sample with these lengths; `own_count` matters only for counted kinds.
+  /// Returns the number of rows of a sample with these lengths; `own_count` is used only for counted kinds.
   [[nodiscard]] constexpr std::int64_t rows_of(std::int64_t prompt, std::int64_t response,
                                                std::int64_t own_count = 0) const noexcept {
     switch (rows_per) {
@@ -246,13 +248,13 @@ inline constinit std::span<const FieldRule> rules_in_use{field_rules};
   return rule_of(kind).is_counted();
 }
 
-/// The name of a counted field's offsets, beside its rows in dumps and other files.
+/// Returns the name of a counted field's offsets, which are stored next to its rows in dumps and other files.
 [[nodiscard]] inline std::string offsets_name(std::string_view field) {
   return std::string(field) + "_offsets";
 }
 
-/// A field's name and shape: rows of `trailing` elements of `dtype`. An empty `trailing` is one element a
-/// row.
+/// A field's name and shape: rows of `trailing` elements of `dtype`. If `trailing` is empty, each row has one
+/// element.
 struct FieldSpec {
   std::string name;
   DType dtype = DType::int64;
@@ -260,13 +262,13 @@ struct FieldSpec {
   std::vector<std::int64_t> trailing;
 
   [[nodiscard]] const FieldRule& rule() const noexcept { return rule_of(kind); }
-  /// Elements of one row; 0 if a trailing dimension is 0. Throws InputError if a dimension is negative or a
-  /// row has 2^63 bytes or more.
+  /// Returns the number of elements of one row; 0 if a trailing dimension is 0. Throws InputError if a
+  /// dimension is negative or a row has 2^63 bytes or more.
   [[nodiscard]] std::int64_t row_elements() const;
-  /// Bytes of one row. Throws likewise.
+  /// Returns the number of bytes of one row. Throws the errors of row_elements().
   [[nodiscard]] std::size_t row_bytes() const;
-  /// Bytes of so many rows. Throws InputError for a shape that row_elements() refuses, a negative number of
-  /// rows, and 2^63 bytes or more.
+  /// Returns the number of bytes of `rows` rows. Throws InputError for a shape that row_elements() refuses, a
+  /// negative number of rows, and 2^63 bytes or more.
   [[nodiscard]] std::size_t bytes_of(std::int64_t rows) const;
 
   friend bool operator==(const FieldSpec&, const FieldSpec&) = default;
@@ -274,11 +276,11 @@ struct FieldSpec {
 
 /// One field's rows, contiguous, row after row. Owns its bytes, which are in column_memory(), or borrows
 /// read-only bytes: non-const access first copies these. Use const access (`std::as_const`) to avoid that
-/// copy. Bytes that it owns may be a part of a block in which other columns stand, too (MicroBatchArena): a
-/// copy of the column, and the column itself once it grows, have memory of their own.
+/// copy. Bytes that it owns may be part of a block that also contains other columns (MicroBatchArena); a copy
+/// of the column, or the column itself once it grows, gets separate memory.
 ///
-/// The column of a counted field knows which rows belong to which sample: samples() has exactly its rows,
-/// shared or not. Other columns have none.
+/// The column of a counted field knows which rows belong to which sample: samples() describes exactly its
+/// rows, shared or not. For other columns, samples() is empty.
 ///
 /// Functions that make or resize a column throw InputError for a shape that row_elements() refuses, a
 /// negative number of rows, or 2^63 bytes or more.
@@ -290,39 +292,41 @@ class Column {
   Column& operator=(const Column& other);
   Column& operator=(Column&& other) noexcept;
   ~Column();
-  /// `rows` rows of zero bytes. Here and below, of a field that is not counted, or without rows and samples.
+  /// Makes `rows` rows of zero bytes. Here and below, functions with `rows` are for fields that are not
+  /// counted, or for zero rows of zero samples.
   Column(FieldSpec spec, std::int64_t rows);
-  /// Rows of zero bytes, of samples. Here and below, of a counted field.
+  /// Makes rows of zero bytes for samples. Here and below, functions with `samples` are for counted fields.
   Column(FieldSpec spec, SampleRows samples);
-  /// `rows` uninitialized rows, for callers that write every byte: that saves large columns a pass over
+  /// Makes `rows` uninitialized rows, for callers that write every byte. This saves large columns a pass over
   /// memory.
   [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows);
   [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples);
-  /// The same at `place`, which has room for them, that this column alone reads and writes for as long as it
-  /// keeps it; in memory of their own where `place` is null.
+  /// Makes uninitialized rows at `place`, which must have room for them and which only this column may read
+  /// or write while it uses it. If `place` is null, the rows get separate memory.
   [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place);
   [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples, std::shared_ptr<std::byte> place);
-  /// `rows` rows at `first`, which keeps them alive. They must not be written while a column borrows them.
+  /// Makes a column that borrows `rows` rows at `first`; the pointer keeps them alive. They must not be
+  /// written while a column borrows them.
   [[nodiscard]] static Column borrowing(FieldSpec spec, std::int64_t rows,
                                         std::shared_ptr<const std::byte> first);
   [[nodiscard]] static Column borrowing(FieldSpec spec, SampleRows samples,
                                         std::shared_ptr<const std::byte> first);
-  /// The rows of a column that is not counted as those of a counted field, divided among samples. Throws
-  /// InputError unless they have exactly these rows.
+  /// Converts a column that is not counted to a counted field by dividing its rows among samples. Throws
+  /// InputError unless `samples` describe exactly these rows.
   [[nodiscard]] static Column counted(Column rows, FieldKind kind, SampleRows samples);
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-  /// Which rows of a counted field belong to which sample.
+  /// Returns which rows of a counted field belong to which sample.
   [[nodiscard]] const SampleRows& samples() const noexcept { return samples_; }
-  /// Bytes of one row.
+  /// Returns the number of bytes of one row.
   [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
   [[nodiscard]] std::span<std::byte> bytes() {
     own();
     return {const_cast<std::byte*>(data()), offset_of(rows_)};
   }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data(), offset_of(rows_)}; }
-  /// The address of row `row`. Precondition: 0 <= row <= rows(); `rows()` gives the end.
+  /// Returns the address of row `row`; for rows(), the end. Precondition: 0 <= row <= rows().
   [[nodiscard]] std::byte* row(std::int64_t row) {
     EVENKEEL_PRECONDITION(cheap, 0 <= row && row <= rows(), row, rows());
     return bytes().data() + offset_of(row);
@@ -332,7 +336,7 @@ class Column {
     return data() + offset_of(row);
   }
 
-  /// The elements as T. Throws InputError if T is not the field's element type.
+  /// Returns the elements as T. Throws InputError if T is not the field's element type.
   template <typename T>
   [[nodiscard]] std::span<T> values() {
     require_dtype(dtype_of<T>);
@@ -344,20 +348,22 @@ class Column {
     return {reinterpret_cast<const T*>(data()), offset_of(rows_) / sizeof(T)};
   }
 
-  /// Resizes the column to `rows` rows, keeping those that fit and zeroing new ones. Precondition: the field
-  /// is not counted.
+  /// Resizes the column to `rows` rows, keeping existing rows that fit and setting new ones to zero.
+  /// Precondition: the field is not counted.
   void resize(std::int64_t rows);
 
-  /// Lets others borrow the rows; this column then borrows them, too. They stay unchanged and in place until
-  /// the last borrower has released them.
+  /// Lets others borrow the rows; this column then also borrows them. They remain unchanged and in place
+  /// until the last borrower has released them.
   [[nodiscard]] std::shared_ptr<const std::byte> lend();
-  /// A column of the same rows that borrows them from this one.
+  /// Returns a column of the same rows that borrows them from this one.
   [[nodiscard]] Column lent();
-  /// The same of a counted field, as those of other samples. Precondition: samples.rows() == rows().
+  /// Does the same for a counted field, with the rows divided among other samples. Precondition:
+  /// samples.rows() == rows().
   [[nodiscard]] Column lent_to(SampleRows samples);
   [[nodiscard]] bool is_borrowed() const noexcept { return elsewhere_ && !is_placed_; }
 
-  /// Equal fields with equal bytes of the same samples, whoever owns them.
+  /// Returns whether both have equal fields and equal bytes of the same samples, regardless of who owns the
+  /// bytes.
   friend bool operator==(const Column& a, const Column& b) noexcept;
 
  private:
@@ -372,17 +378,17 @@ class Column {
   void require_dtype(DType dtype) const;
   [[nodiscard]] const std::byte* data() const noexcept { return elsewhere_ ? elsewhere_.get() : own_.data(); }
   void own() {
-    if (is_borrowed()) take_home();
+    if (is_borrowed()) copy_to_own_memory();
   }
-  void take_home();
+  void copy_to_own_memory();
 
   FieldSpec spec_;
   std::size_t row_bytes_ = 0;
   std::int64_t rows_ = 0;
-  SampleRows samples_;                                      // of no samples but in counted fields
-  std::vector<std::byte, ColumnAllocator<std::byte>> own_;  // empty while bytes are elsewhere
+  SampleRows samples_;                                      // empty unless the field is counted
+  std::vector<std::byte, ColumnAllocator<std::byte>> own_;  // empty while the bytes are elsewhere
   std::shared_ptr<const std::byte> elsewhere_;              // borrowed, or placed
-  bool is_placed_ = false;                                  // this column's alone
+  bool is_placed_ = false;  // whether the bytes elsewhere belong to this column alone
 };
 
 }  // namespace evenkeel

@@ -14,19 +14,21 @@
 
 namespace evenkeel {
 
-/// A sample's name for its group: nothing, an integer (unsigned from 2^63 on), or a text.
+/// A sample's name for its group: nothing, an integer (unsigned if it is 2^63 or more), or a text.
 using Uid = std::variant<std::monostate, std::int64_t, std::uint64_t, std::string>;
 
-/// The group (SampleShape::group) of samples with that name. Integers of 0 .. 2^63 - 1 are used as they are;
-/// others and texts become a hash below 2^63, the same on every platform; two of them collide only by chance.
+/// Return the group (SampleShape::group) of samples with this uid. Integers in 0 .. 2^63 - 1 are used
+/// unchanged; other integers and texts become a hash below 2^63, which is the same on every platform. Hashes
+/// collide only by chance.
 [[nodiscard]] std::uint64_t group_of_uid(std::string_view text) noexcept;
 [[nodiscard]] std::uint64_t group_of_uid(std::int64_t number) noexcept;
 [[nodiscard]] std::uint64_t group_of_uid(std::uint64_t number) noexcept;
 
-/// The groups of samples without a name begin here, above all names.
+/// The first group number for samples without a uid; it is above all groups of uids.
 inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 
-/// The group of a sample without a name, from its number in its source: no other sample has it.
+/// Returns the group of a sample without a uid, given its number in its source. No other sample has this
+/// group.
 [[nodiscard]] constexpr std::uint64_t own_group(std::int64_t sample) noexcept {
   return first_own_group + static_cast<std::uint64_t>(sample);
 }
@@ -34,82 +36,87 @@ inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
   return group >= first_own_group;
 }
 
-/// The group of a sample with this number and this uid.
+/// Returns the group of a sample with this number and uid.
 [[nodiscard]] std::uint64_t group_of(const Uid& uid, std::int64_t sample) noexcept;
 
-/// The name of a group of which only the number is known: that number, or nothing.
+/// Returns the uid of a group of which only the number is known: that number, or nothing.
 [[nodiscard]] Uid uid_of_group(std::uint64_t group);
 
-/// One sample's place in the source and its lengths, in tokens.
+/// One sample's place in the source, and its lengths in tokens.
 struct SampleShape {
   SampleId id{0};             ///< 0-based line in the source
-  std::uint64_t group = 0;    ///< samples of one prompt share it (group_of_uid says how a uid becomes one)
-  std::int64_t prompt = 0;    ///< prompt tokens
-  std::int64_t response = 0;  ///< response tokens
+  std::uint64_t group = 0;    ///< equal for all samples of a prompt (see group_of_uid)
+  std::int64_t prompt = 0;    ///< number of prompt tokens
+  std::int64_t response = 0;  ///< number of response tokens
 
   [[nodiscard]] constexpr std::int64_t length() const noexcept { return prompt + response; }
   friend constexpr bool operator==(const SampleShape&, const SampleShape&) = default;
 };
 
-/// b ragged samples in columns: one row range a sample and any number of named fields. Holds a rank's samples
-/// before the exchange, and collected results after it. Owns everything; cheap to move.
+/// b ragged samples in columns: one row range per sample, and any number of named fields. Holds a rank's
+/// samples before the exchange, or collected results after it. Owns all its data; cheap to move.
 ///
-/// Invariants from construction on: lengths are not negative, offsets start at 0 and never decrease, every
-/// field has exactly the rows of its kind or, if it is counted, its own number of rows for each of the b
-/// samples; no two fields have the same name.
+/// Invariants: lengths are not negative; offsets start at 0 and never decrease; every field has exactly the
+/// rows of its kind or, if it is counted, its own number of rows for each of the b samples; no two fields
+/// have the same name.
 ///
 /// Example: samples of prompt+response 2+1 and 0+2 tokens have token_offsets {0, 3, 5} and
 /// response_offsets {0, 1, 3}.
 class RaggedBatch {
  public:
   RaggedBatch() : RaggedBatch(std::vector<SampleShape>{}) {}
-  /// A batch without fields. Throws InputError for a negative length, or 2^63 tokens or more. O(b).
+  /// Makes a batch without fields. Throws InputError for a negative length, or 2^63 tokens or more. O(b).
   explicit RaggedBatch(std::vector<SampleShape> samples);
 
-  /// b
+  /// Returns b.
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(samples_.size()); }
   [[nodiscard]] std::span<const SampleShape> samples() const noexcept { return samples_; }
-  /// b+1 prefix sums of the samples' lengths, in tokens.
+  /// Returns b+1 prefix sums of the samples' lengths, in tokens.
   [[nodiscard]] std::span<const std::int64_t> token_offsets() const noexcept { return token_offsets_; }
-  /// b+1 prefix sums of the response lengths, in tokens.
+  /// Returns b+1 prefix sums of the response lengths, in tokens.
   [[nodiscard]] std::span<const std::int64_t> response_offsets() const noexcept { return response_offsets_; }
   [[nodiscard]] std::int64_t num_tokens() const noexcept { return token_offsets_.back(); }
 
-  /// Rows a field of this kind has over the whole batch. Precondition: the kind is not counted; so below.
+  /// Returns the number of rows that a field of this kind has over the whole batch. Precondition, here and
+  /// below: the kind is not counted.
   [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
-  /// The rows of sample `index` (its position in the batch) in a field of this kind.
+  /// Returns the rows of sample `index` (its position in the batch) in a field of this kind.
   [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t index) const noexcept;
-  /// The rows of sample `index` in this field of any kind, which is in the batch or could be.
+  /// Returns the rows of sample `index` in a field of any kind, which is in the batch or could be added to
+  /// it.
   [[nodiscard]] RowRange rows_of(const Column& field, std::int64_t index) const noexcept {
     const FieldKind kind = field.spec().kind;
     return is_counted(kind) ? field.samples()[index] : rows_of(kind, index);
   }
-  /// Throws InputError that names the field unless it has rows for exactly these samples.
+  /// Throws InputError naming the field unless it has rows for exactly these samples.
   void require_rows_of_samples(const Column& field) const;
 
   /// Adds a field filled with zeros, for the caller to fill in. Throws InputError if the name is taken, and
-  /// for a counted field unless there are no samples. The reference stays valid until the next field is
+  /// for a counted field unless there are no samples. The reference remains valid until the next field is
   /// added.
   Column& add_field(FieldSpec spec);
-  /// Adds a filled field. Throws InputError if the name is taken, and as require_rows_of_samples().
+  /// Adds a filled field. Throws InputError if the name is taken, and the errors of
+  /// require_rows_of_samples().
   Column& add_field(Column column);
 
   [[nodiscard]] std::span<const Column> fields() const noexcept { return fields_; }
   [[nodiscard]] std::span<Column> fields() noexcept { return fields_; }
-  /// The field of that name, or nullptr.
+  /// Returns the field with this name, or nullptr.
   [[nodiscard]] const Column* find(std::string_view name) const noexcept;
   [[nodiscard]] Column* find(std::string_view name) noexcept;
-  /// The field of that name. Throws InputError that lists the existing names.
+  /// Returns the field with this name. Throws InputError that lists the existing names.
   [[nodiscard]] const Column& at(std::string_view name) const;
 
-  /// For each sample a hash of what precedes it, if it is a later piece of a sample that declares its
-  /// tree: pieces with different hashes share no tokens. 0 for other samples. Empty if no sample is one.
+  /// Returns, for each sample that is a later piece of a sample that declares its tree, a hash of the tokens
+  /// before the piece, and 0 for other samples. Pieces with different hashes do not share tokens. Empty if
+  /// there are no such pieces.
   [[nodiscard]] std::span<const std::uint64_t> contexts() const noexcept { return contexts_; }
-  /// Precondition: there is one for each sample, or none at all.
+  /// Precondition: there is one context per sample, or none.
   void set_contexts(std::vector<std::uint64_t> contexts) noexcept { contexts_ = std::move(contexts); }
 
-  /// What adds names to errors about samples of the step that these are part of, other ranks' samples among
-  /// them; null if samples have no names but their numbers. A copy or a part of the batch need not have it.
+  /// Returns the function that adds names to errors about samples of the step that contains this batch,
+  /// including other ranks' samples; null if samples have only numbers. A copy or a part of the batch need
+  /// not have it.
   [[nodiscard]] const NamesInErrors& names_in_errors() const noexcept { return names_in_errors_; }
   void set_names_in_errors(NamesInErrors names) noexcept { names_in_errors_ = std::move(names); }
 
@@ -122,7 +129,7 @@ class RaggedBatch {
   NamesInErrors names_in_errors_;
 };
 
-/// The name of the one field every batch must have: int64 tokens.
+/// The name of the field that every batch must have: tokens as int64.
 inline constexpr std::string_view input_ids_field = "input_ids";
 
 }  // namespace evenkeel

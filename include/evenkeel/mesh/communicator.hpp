@@ -14,47 +14,46 @@ namespace evenkeel {
 
 class Communicator;
 
-/// Which of all ranks' values.
+/// Which of all ranks' values to return.
 enum class Extreme : std::uint8_t { least, largest };
 
-/// The lists that ranks bring to a gathering call, with the number of bytes of each value.
+/// The lists that ranks contribute to a gather call; the number of bytes of each value is also given.
 struct ListSizes {
-  std::span<const int> sizes;    ///< of each rank's list
-  std::span<const int> offsets;  ///< where it goes
+  std::span<const int> sizes;    ///< size of each rank's list
+  std::span<const int> offsets;  ///< offset of each rank's list in the result
   std::size_t bytes_each = 1;
 };
 
-/// The interface to what connects the processes of a job. Every call is collective over the group, and all
-/// its ranks make the same calls in the same order; each of two threads needs a group of its own
-/// (duplicate()). Calls do not allocate memory, so that none fails on one rank alone, except those that make
-/// a group: if these run out of memory, all ranks throw. Other errors are MpiError, possibly on one rank
-/// alone.
+/// Interface to the connection between the processes of a job. Every call is collective over the group, and
+/// all its ranks make the same calls in the same order. Each of two threads needs its own group
+/// (duplicate()). Calls do not allocate memory, so none fails on one rank alone, except those that make a
+/// group: if these run out of memory, all ranks throw. Other errors are MpiError, possibly on one rank alone.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
 
-  /// This process's number, 0 .. size() - 1.
+  /// Returns this process's number, 0 .. size() - 1.
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// Sends rank `root`'s bytes to all.
+  /// Sends the bytes of rank `root` to all ranks.
   virtual void broadcast(std::span<std::byte> bytes, int root) const = 0;
   /// Gathers the same number of bytes from each rank, in the order of ranks. Precondition: all.size() ==
   /// size() * mine.size().
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const = 0;
   /// Gathers lists of any sizes; `lists` is equal on all ranks.
   virtual void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const = 0;
-  /// The smallest or the largest of all ranks' values, element by element, in place.
+  /// Replaces the values by the smallest or the largest over all ranks, element by element.
   virtual void all_reduce(std::span<std::int64_t> values, Extreme which) const = 0;
 
-  /// The same ranks; its calls never interfere with those of this group.
+  /// Returns a group of the same ranks whose calls never interfere with those of this group.
   [[nodiscard]] virtual Communicator duplicate() const = 0;
-  /// The ranks with the same color, ordered by key and then by rank; empty if the color is negative.
+  /// Returns the ranks with the same color, ordered by key and then by rank; empty if the color is negative.
   [[nodiscard]] virtual Communicator split(int color, int key) const = 0;
-  /// The ranks on this rank's node, in order: those that may be able to share memory with it.
+  /// Returns the ranks on this rank's node, in order; they may be able to share memory with it.
   [[nodiscard]] virtual Communicator split_by_node() const = 0;
-  /// Whether several threads may make calls at the same time, each with a group of its own. The same on all
-  /// ranks.
+  /// Returns whether several threads may make calls at the same time, each with its own group. The same on
+  /// all ranks.
   [[nodiscard]] virtual bool allows_threads() const = 0;
 
  protected:
@@ -63,21 +62,21 @@ class RankGroup {
   RankGroup& operator=(const RankGroup&) = default;
 };
 
-/// A group that is not connected by MPI, such as a process group of torch.distributed. Plans and bytes
-/// are the same as with MPI.
+/// A group that is not connected by MPI, such as a process group of torch.distributed. Plans and bytes are
+/// the same as with MPI.
 class ForeignRanks : public RankGroup {
  public:
-  /// Sends bytes from each rank to each rank, contiguous in the order of ranks. `out_bytes[r]` are for rank
-  /// r, which expects as many from this one; a rank sends itself 0.
+  /// Sends bytes from each rank to each rank, contiguous in the order of ranks. `out_bytes[r]` is the number
+  /// for rank r, which must expect the same number from this rank; a rank sends 0 bytes to itself.
   virtual void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,
                           std::span<std::byte> in, std::span<const std::int64_t> in_bytes) const = 0;
 
-  /// What Evenkeel keeps as long as the group lives. Not for users.
+  /// Data that Evenkeel keeps for the lifetime of the group. Not for users.
   struct Kept {
     using End = void (*)(void*);
     std::unique_ptr<void, End> object{nullptr, nullptr};
   };
-  /// By an address that identifies its kind. Allocates memory the first time.
+  /// Returns the data with this address as the identifier of its kind. Allocates memory the first time.
   [[nodiscard]] Kept& kept(const void* kind) const { return kept_[kind]; }
 
  private:
@@ -87,7 +86,7 @@ class ForeignRanks : public RankGroup {
 /// The ranks of an MPI communicator.
 class MpiRanks final : public RankGroup {
  public:
-  /// No ranks. Boost's default, a handle of all processes, would allocate memory.
+  /// Makes a group without ranks. Boost's default, a handle of all processes, would allocate memory.
   MpiRanks() : comm_(MPI_COMM_NULL, boost::mpi::comm_attach) {}
   explicit MpiRanks(const boost::mpi::communicator& comm) : comm_(comm) {}
 
@@ -108,32 +107,32 @@ class MpiRanks final : public RankGroup {
   boost::mpi::communicator comm_;
 };
 
-/// Ranks that work together, or none: a value that stands for them, whatever connects them. It converts from
-/// and to MPI's communicators; other connections use a ForeignRanks. Copies stand for the same ranks; the
-/// last one frees what is Evenkeel's own. Converting from MPI's, and copying, do not allocate.
+/// A handle to ranks that work together, or to no ranks, independent of what connects them. It converts from
+/// and to MPI's communicators; other connections use a ForeignRanks. Copies refer to the same ranks; the last
+/// copy frees Evenkeel's own communicator. Converting from MPI and copying do not allocate.
 class Communicator {
  public:
-  /// No ranks.
+  /// Makes a handle to no ranks.
   Communicator() = default;
   Communicator(const boost::mpi::communicator& comm) : mpi_(comm) {}
   explicit Communicator(std::shared_ptr<const ForeignRanks> ranks) noexcept : foreign_(std::move(ranks)) {}
 
-  /// Whether there are ranks.
+  /// Returns whether there are ranks.
   [[nodiscard]] explicit operator bool() const {
     return foreign_ || (static_cast<bool>(mpi()) && static_cast<MPI_Comm>(mpi()) != MPI_COMM_NULL);
   }
   [[nodiscard]] int rank() const { return group().rank(); }
   [[nodiscard]] int size() const { return group().size(); }
 
-  /// See RankGroup; so below.
+  /// Here and below: see RankGroup.
   void broadcast(std::span<std::byte> bytes, int root) const { group().broadcast(bytes, root); }
-  /// One value, byte by byte.
+  /// Broadcasts one value, byte by byte.
   template <typename T>
   requires std::is_trivially_copyable_v<T>
   void broadcast(T& value, int root) const {
     group().broadcast(std::as_writable_bytes(std::span(&value, 1)), root);
   }
-  /// One value of each rank, byte by byte. Precondition: all.size() == size().
+  /// Gathers one value from each rank, byte by byte. Precondition: all.size() == size().
   template <typename T>
   requires std::is_trivially_copyable_v<T>
   void all_gather(const T& mine, std::span<T> all) const {
@@ -146,7 +145,7 @@ class Communicator {
     group().all_gather_lists(mine, lists, all);
   }
   void all_reduce(std::span<std::int64_t> values, Extreme which) const { group().all_reduce(values, which); }
-  /// The same for one value.
+  /// Does the same for one value.
   [[nodiscard]] std::int64_t all_reduce(std::int64_t mine, Extreme which) const {
     group().all_reduce(std::span(&mine, 1), which);
     return mine;
@@ -155,12 +154,12 @@ class Communicator {
   [[nodiscard]] Communicator split(int color, int key) const { return group().split(color, key); }
   [[nodiscard]] Communicator split_by_node() const { return group().split_by_node(); }
   [[nodiscard]] bool allows_threads() const { return group().allows_threads(); }
-  /// Waits until all ranks have called it.
+  /// Waits until all ranks have called barrier().
   void barrier() const { static_cast<void>(all_reduce(0, Extreme::least)); }
 
-  /// What connects them if it is not MPI, else nullptr.
+  /// Returns the group of a connection other than MPI; nullptr for MPI.
   [[nodiscard]] const ForeignRanks* foreign() const noexcept { return foreign_.get(); }
-  /// MPI's communicator; MPI_COMM_NULL if something else connects them.
+  /// Returns MPI's communicator; MPI_COMM_NULL for other connections.
   [[nodiscard]] const boost::mpi::communicator& mpi() const noexcept { return mpi_.comm(); }
   operator const boost::mpi::communicator&() const noexcept { return mpi(); }
   operator MPI_Comm() const { return mpi(); }
@@ -170,7 +169,7 @@ class Communicator {
     return foreign_ ? static_cast<const RankGroup&>(*foreign_) : mpi_;
   }
 
-  MpiRanks mpi_;  // in place, so that it does not allocate
+  MpiRanks mpi_;  // stored in place, so that it need not be allocated
   std::shared_ptr<const ForeignRanks> foreign_;
 };
 

@@ -23,59 +23,62 @@ namespace evenkeel {
 inline constexpr std::string_view labels_field = "labels";
 inline constexpr std::string_view position_ids_field = "position_ids";
 inline constexpr std::string_view loss_mask_field = "loss_mask";
-/// Each token's weight in the un-split loss.
+/// Each token's weight in the loss of the whole mini-batch.
 inline constexpr std::string_view loss_weights_field = "loss_weights";
 
-/// True in pad rows, which routers of experts are to leave out.
+/// True in pad rows, which routers of experts should ignore.
 inline constexpr std::string_view padding_mask_field = "padding_mask";
 
-/// The name of a field for what is `ahead` tokens further on than the field itself says: "labels@1" has the
-/// token after the label.
+/// Returns the name of a field about the token that is `ahead` tokens after the one that the field itself is
+/// about: "labels@1" contains the token after the label.
 [[nodiscard]] std::string name_ahead(std::string_view field, std::int64_t ahead);
-/// The same, and the field's own name for 0 ahead.
+/// Does the same, but returns the field's own name if `ahead` is 0.
 [[nodiscard]] std::string name_at(std::string_view field, std::int64_t ahead);
 
 /// With shared prefixes: the row of each response token that this CP rank predicts.
 inline constexpr std::string_view prediction_rows_field = "prediction_rows";
 
 /// How a micro-batch's samples share the sequences in its tensors. The row before a branch predicts a token
-/// of every sample after it, so labels, loss mask, loss weights and fields with one row a response token
-/// have one row a **prediction**: a response token whose predicting row this CP rank holds, sample after
-/// sample.
+/// of every sample after it. Therefore, labels, loss mask, loss weights and fields with one row per response
+/// token have one row per **prediction**: a response token whose predicting row this CP rank holds, sample
+/// after sample.
 struct SharedSequences {
-  PackedTreeLayout tree;                            ///< its sample i is samples[i] of the micro-batch
-  std::vector<SampleId> segment_sample;             ///< the sample that ends there; -1: none does
-  std::vector<std::int64_t> segment_group;          ///< 0-based: segments with one root
-  std::vector<std::int64_t> prediction_offsets{0};  ///< samples + 1: the predictions of sample i on this rank
-  std::optional<DepthFirstSchedule> schedule = {};  ///< with prefix.schedule: dfs
+  PackedTreeLayout tree;                    ///< sample i of the tree is samples[i] of the micro-batch
+  std::vector<SampleId> segment_sample;     ///< the sample that ends there; -1 if none does
+  std::vector<std::int64_t> segment_group;  ///< 0-based; equal for segments with the same root
+  std::vector<std::int64_t> prediction_offsets{
+      0};  ///< samples + 1 offsets: the predictions of each sample on this rank
+  std::optional<DepthFirstSchedule> schedule = {};  ///< set with prefix.schedule: dfs
 
-  /// Predictions on this rank.
+  /// Returns the number of predictions on this rank.
   [[nodiscard]] std::int64_t predictions() const noexcept { return prediction_offsets.back(); }
 };
 
-/// One block of column_memory() for all tensors of a micro-batch, so that one copy brings them to a device: a
-/// tensor's place there is its offset here. Blocks are used again from step to step, once the last column
-/// that stands in one, and whoever it was lent to, has let go.
+/// One block of column_memory() for all tensors of a micro-batch, so that a single copy moves them to a
+/// device, where each tensor has the same offset as here. Blocks are reused in later steps once the last
+/// column in them has been destroyed and all borrowers have released them.
 ///
-/// The index says where each part was laid out. What a trainer adds, columns that grew, and columns that are
-/// borrowed from elsewhere stand apart; offset_of() tells. Bytes between parts are of any value.
+/// The index lists where each part was laid out. Columns that the trainer adds, that grew, or that are
+/// borrowed from elsewhere are not in the block; use offset_of() to find out. Bytes between parts have
+/// arbitrary values.
 ///
-/// A copy has no block, since columns that are copied have memory of their own.
+/// A copy does not have a block, since copied columns get separate memory.
 class MicroBatchArena {
  public:
-  /// Of each part, and of the block's size: as devices like it.
+  /// Alignment of each part, and of the block's size, as suits devices.
   static constexpr std::size_t alignment = 256;
 
   struct Part {
     std::string name;
     std::size_t bytes = 0;
-    std::size_t offset = 0;  ///< from the first byte of the block
-    bool taken = false;      ///< whether there is something in it
+    std::size_t offset = 0;  ///< offset from the first byte of the block
+    bool taken = false;      ///< whether it contains something
   };
 
-  /// No block.
+  /// Makes an arena without a block.
   MicroBatchArena() = default;
-  /// Parts of these names and bytes one after the other, uninitialized. Throws what column_memory() throws.
+  /// Makes uninitialized parts with these names and sizes, one after another. Throws the exceptions of
+  /// column_memory().
   explicit MicroBatchArena(std::vector<Part> parts);
   MicroBatchArena(const MicroBatchArena& /*other*/) noexcept {}
   MicroBatchArena(MicroBatchArena&& other) noexcept = default;
@@ -83,23 +86,23 @@ class MicroBatchArena {
   MicroBatchArena& operator=(MicroBatchArena&& other) noexcept = default;
   ~MicroBatchArena() = default;
 
-  /// The whole block; empty where there is none.
+  /// Returns the whole block; empty if there is none.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return {block_.get(), block_ ? bytes_ : 0}; }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
     return {block_.get(), block_ ? bytes_ : 0};
   }
-  /// In the order of offsets.
+  /// Returns the parts in the order of offsets.
   [[nodiscard]] std::span<const Part> index() const noexcept { return parts_; }
-  /// Where in the block these bytes begin; nothing unless they lie in it.
+  /// Returns the offset of these bytes in the block; nullopt unless all of them are in it.
   [[nodiscard]] std::optional<std::size_t> offset_of(std::span<const std::byte> bytes) const noexcept;
-  /// The place of the part of that name where it has exactly these bytes, else nullptr.
+  /// Returns the place of the part with this name if it contains exactly these bytes, otherwise nullptr.
   [[nodiscard]] const std::byte* find_copy(std::string_view name,
                                            std::span<const std::byte> bytes) const noexcept;
-  /// Keeps the block as long as the pointer stands.
+  /// Returns a pointer that keeps the block alive.
   [[nodiscard]] std::shared_ptr<const std::byte> lend() const noexcept { return block_; }
 
-  /// For who lays out: the place of a part that nobody has taken yet; nullptr where there is none of this
-  /// name with so many bytes.
+  /// For code that lays out micro-batches: returns the place of a part that has not been taken yet; nullptr
+  /// if there is none with this name and size.
   [[nodiscard]] std::shared_ptr<std::byte> take(std::string_view name, std::size_t bytes) noexcept;
   /// Takes a part and writes it.
   void write(std::string_view name, std::span<const std::byte> bytes) noexcept;
@@ -110,37 +113,40 @@ class MicroBatchArena {
   std::vector<Part> parts_;
 };
 
-/// What one consumer gets for one forward-backward pass: sequences packed, aligned and cut for its CP rank.
-/// Owns its tensors. A micro-batch without samples (so that all DP ranks have the same number), or whose
-/// samples have no tokens, has one filler sequence, so that no tensor is ever empty: pad tokens, loss mask 0,
-/// labels of label_pad. If it was padded to a shape, sequences of padding without tokens follow.
+/// The data that one consumer gets for one forward-backward pass: sequences packed, aligned and cut for its
+/// CP rank. Owns its tensors. If a micro-batch does not have samples (since all DP ranks have the same number
+/// of micro-batches), or its samples do not have tokens, it contains one filler sequence, so tensors are
+/// never empty: pad tokens with loss mask 0 and labels of label_pad. If it was padded to a shape, sequences
+/// of padding without tokens follow.
 struct PackedMicroBatch {
   PackedLayout layout;
-  /// Length of every sequence over the whole CP group: the tensors can be viewed as [sequences, padded_length
-  /// / cp, ...]. 0 if each sequence is aligned on its own.
+  /// Length of every sequence over the whole CP group, if the tensors can be viewed as [sequences,
+  /// padded_length / cp, ...]; 0 if each sequence is aligned separately.
   std::int64_t padded_length = 0;
   CpRank cp_rank{0};
   std::vector<SampleShape>
-      samples;  ///< in packed order, one a sequence unless some are shared; filler and padding have id -1
-  /// Token fields with layout.local_rows() rows, sample fields with one row a sample, counted fields with the
-  /// samples' own numbers of rows (Column::samples: samples + 1 offsets; filler has none) and, with shared
-  /// prefixes, response-token fields with one row a prediction.
+      samples;  ///< in packed order, one per sequence unless some are shared; filler and padding have id -1
+  /// Token fields with layout.local_rows() rows, sample fields with one row per sample, counted fields with
+  /// the samples' own numbers of rows (Column::samples: samples + 1 offsets; filler has no rows) and, with
+  /// shared prefixes, response-token fields with one row per prediction.
   std::vector<Column> fields;
-  std::optional<SharedSequences> shared;  ///< with shared prefixes: the layout's sequences are segments
-  std::optional<PackedShape> shape = {};  ///< with micro_batch.shapes: what the layout was padded to
-  /// The block in which `fields` stand as they were made, with what else a device needs of the micro-batch:
-  /// each under its own name, cu_seqlens and cu_seqlens_padded, and offsets_name() of fields of kind `rows`.
+  std::optional<SharedSequences> shared;  ///< set with shared prefixes: the layout's sequences are segments
+  /// Set with micro_batch.shapes: the shape to which the layout was padded.
+  std::optional<PackedShape> shape = {};
+  /// The block in which `fields` were created, along with other data that a device needs of the micro-batch,
+  /// each under its own name: cu_seqlens, cu_seqlens_padded, and offsets_name() of fields of kind `rows`.
   MicroBatchArena arena = {};
 
-  /// It has no real sample: its weight in the loss is 0.
+  /// Returns whether there is no real sample, so that the micro-batch's weight in the loss is 0.
   [[nodiscard]] bool empty() const noexcept;
-  /// It has filler: then no row is a sample's, since there is filler only if no sample has tokens.
+  /// Returns whether there is filler. In that case, no row belongs to a sample, since there is filler only if
+  /// no sample has tokens.
   [[nodiscard]] bool has_filler() const noexcept;
-  /// True tokens of real samples over the whole CP group, counting shared ones once.
+  /// Returns the number of true tokens of real samples over the whole CP group, counting shared ones once.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
-  /// Rows of a field of this kind on this rank. Precondition: the kind is not counted.
+  /// Returns the number of rows of a field of this kind on this rank. Precondition: the kind is not counted.
   [[nodiscard]] std::int64_t rows_of(FieldKind kind) const noexcept;
-  /// The field of that name, or nullptr.
+  /// Returns the field with this name, or nullptr.
   [[nodiscard]] const Column* find(std::string_view name) const noexcept;
   [[nodiscard]] Column* find(std::string_view name) noexcept;
 };
@@ -148,65 +154,70 @@ struct PackedMicroBatch {
 /// How the sequences of a micro-batch are laid out.
 struct SequenceLayout {
   std::int64_t alignment = 1;
-  /// Every sequence is padded to this length, a multiple of the alignment; 0: each is aligned on its own.
+  /// The length to which every sequence is padded, a multiple of the alignment; 0 if each is aligned
+  /// separately.
   std::int64_t padded_length = 0;
   CpGroup cp;
-  std::optional<PackedShape> shape = {};  ///< the micro-batch is padded to it; unset with a padded_length
+  /// The shape to which the micro-batch is padded; unset with a padded_length.
+  std::optional<PackedShape> shape = {};
 };
 
-/// A micro-batch of these samples with its layout and without fields. If the samples have no rows, one filler
-/// sequence of the padded length (or the alignment) is added; then padding up to the shape, if there is one.
-/// Throws as PackedLayout does.
+/// Returns a micro-batch of these samples with its layout and without fields. If the samples do not have
+/// rows, adds one filler sequence of the padded length (or the alignment). Then adds padding up to the shape,
+/// if there is one. Throws the errors of PackedLayout.
 [[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences,
                                        CpRank cp_rank);
 
-/// The same for samples that share the segments of a tree, whose sample i is samples[i]. A tree without rows
-/// gets a filler root. complete_fields adds the rows of predictions. Throws as PackedTreeLayout does.
+/// Does the same for samples that share the segments of a tree, whose sample i is samples[i]. A tree without
+/// rows gets a filler root. complete_fields() adds the rows of predictions. Throws the errors of
+/// PackedTreeLayout.
 [[nodiscard]] PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
                                               const SequenceLayout& sequences, CpRank cp_rank);
 
 struct DerivedFieldSettings {
   std::int64_t pad_token = 0;
   std::int64_t label_pad = -100;
-  /// For modules that predict further tokens, of depths k = 1 to this: "labels@k" and "loss_mask@k" are of
-  /// the token k after the label, and "input_ids@k" has the token k after the row's own. With shared prefixes
-  /// each sample has its own number of labels of a depth (FieldKind::rows), and "prediction_rows@k" beside
-  /// them; the tree is of PrefixTree::of_tokens with as many ahead.
+  /// Number of additional depths for modules that predict further tokens. For depths k = 1 to this number,
+  /// "labels@k" and "loss_mask@k" are about the k-th token after the label, and "input_ids@k" contains the
+  /// k-th token after the row's own. With shared prefixes, each sample has its own number of labels per depth
+  /// (FieldKind::rows), along with "prediction_rows@k"; the tree must be made by PrefixTree::of_tokens with
+  /// the same number of tokens ahead.
   std::int64_t predict_ahead = 0;
-  bool padding_mask = false;  ///< whether there is one
+  bool padding_mask = false;  ///< whether to derive a padding mask
 
-  /// Tokens after a run of rows that may be needed with them.
+  /// Returns the number of tokens after a run of rows that may be needed with the run.
   [[nodiscard]] constexpr std::int64_t reach() const noexcept { return 1 + predict_ahead; }
 
   friend constexpr bool operator==(const DerivedFieldSettings&, const DerivedFieldSettings&) = default;
 };
-/// Sets what no source supplies: always pad rows of the tokens, position ids and, with shared prefixes, the
-/// rows of predictions; labels, loss mask and what is ahead of both if the tokens are there. Existing fields
-/// do not change, and fields that samples `brought` are not derived, even where they were not sent. `halo`
-/// has reach() tokens for each run, those after it and, with shared prefixes, for each segment, its first
-/// (see derive_tokens_ahead, and derive_labels of predictions).
+/// Sets the fields that the source does not supply: always the pad rows of the tokens, position ids and, with
+/// shared prefixes, the rows of predictions; and, if the tokens are present, labels, loss mask and the fields
+/// ahead of both. Existing fields do not change, and fields that samples `brought` are not derived, even on
+/// ranks to which they were not sent. `halo` contains reach() tokens for each run, which follow it, and, with
+/// shared prefixes, the first reach() tokens of each segment (see derive_tokens_ahead, and derive_labels of
+/// predictions).
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options);
 
-/// One sequence of a micro-batch, for losses and metrics that are computed by sequence (ROLL's
+/// One sequence of a micro-batch, for losses and metrics that are computed per sequence (ROLL's
 /// `_unpack_sequences`). A view: it must not outlive the micro-batch.
 class SequenceView {
  public:
   SequenceView(const PackedMicroBatch& micro_batch, std::int64_t index) noexcept
       : micro_batch_(&micro_batch), index_(index) {}
 
-  /// Its place in the micro-batch.
+  /// Returns its position in the micro-batch.
   [[nodiscard]] std::int64_t index() const noexcept { return index_; }
   [[nodiscard]] const SampleShape& sample() const noexcept {
     return micro_batch_->samples[static_cast<std::size_t>(index_)];
   }
-  /// Whether it is filler.
+  /// Returns whether it is filler.
   [[nodiscard]] bool filler() const noexcept { return sample().id == filler_sample; }
-  /// Its rows in this CP rank's tensors, including alignment and padding: cu_seqlens_padded / cp.
+  /// Returns its rows in this CP rank's tensors, including alignment and padding: cu_seqlens_padded / cp.
   [[nodiscard]] RowRange rows() const noexcept { return micro_batch_->layout.local_range(index_); }
 
-  /// Its part of local values: `row_elements` elements a row, row after row. Every field of a sequence has
-  /// the same rows, so none has to be adjusted first. Precondition: `local` has all local rows of the
+  /// Returns its part of local values, with `row_elements` elements per row, row after row. Every field of a
+  /// sequence has the same rows, so no adjustment is needed. Precondition: `local` has all local rows of the
   /// micro-batch.
   template <typename T>
   [[nodiscard]] std::span<T> of(std::span<T> local, std::int64_t row_elements = 1) const noexcept {
@@ -222,15 +233,16 @@ class SequenceView {
   std::int64_t index_;
 };
 
-/// The sequences of a micro-batch in packed order, filler included: a random-access range of SequenceView.
+/// Returns the sequences of a micro-batch in packed order, including filler, as a random-access range of
+/// SequenceView.
 [[nodiscard]] inline auto sequences_of(const PackedMicroBatch& micro_batch) {
   return std::views::iota(std::int64_t{0}, micro_batch.layout.size()) |
          std::views::transform([&micro_batch](std::int64_t i) { return SequenceView(micro_batch, i); });
 }
 
-/// Per-token values of one sample adjusted to `length` entries: cut off, or followed by `pad` (ROLL's
-/// `adjust_sequence_length`), for data that did not go through the exchange. A random-access range; nothing
-/// is copied. Precondition: length >= 0; `values` outlives it.
+/// Returns per-token values of one sample adjusted to `length` entries: truncated, or followed by `pad`
+/// (ROLL's `adjust_sequence_length`), for data that was not exchanged. A random-access range; nothing is
+/// copied. Precondition: length >= 0; `values` outlives the range.
 template <typename T>
 [[nodiscard]] auto adjusted_to(std::span<const T> values, std::int64_t length, T pad) {
   EVENKEEL_PRECONDITION(cheap, length >= 0, length);

@@ -12,18 +12,18 @@
 
 namespace evenkeel {
 
-/// How many rows each sample of a step has in one counted field. Replicated.
+/// The number of rows of each sample of a step in one counted field. Replicated.
 struct RowCounts {
   std::string field;
   std::vector<std::int64_t> rows;  ///< by entry of the LengthTable
-  /// If equal values are stored once: by entry, the first entry of the same owner with an equal value,
-  /// possibly itself.
+  /// By entry, the first entry of the same owner with an equal value, which may be the entry itself. Empty
+  /// unless equal values are stored once.
   std::vector<EntryId> firsts{};
 
   friend bool operator==(const RowCounts&, const RowCounts&) = default;
 };
 
-/// What the elements of a field add up to in each sample of a step. Replicated.
+/// The sum of a field's elements in each sample of a step. Replicated.
 struct FieldSums {
   std::string field;
   std::vector<std::int64_t> sums;  ///< by entry of the LengthTable; 0 or more
@@ -31,35 +31,37 @@ struct FieldSums {
   friend bool operator==(const FieldSums&, const FieldSums&) = default;
 };
 
-/// The rows of the field of that name, by entry; empty if the field is not counted, or does not exist.
-/// O(fields).
+/// Returns the rows of the field with this name, by entry; empty if the field is not counted or does not
+/// exist. O(fields).
 [[nodiscard]] inline std::span<const std::int64_t> rows_of(std::span<const RowCounts> counts,
                                                            std::string_view field) noexcept {
   const auto found = std::ranges::find(counts, field, &RowCounts::field);
   return found == counts.end() ? std::span<const std::int64_t>() : found->rows;
 }
 
-/// One sample of a step as every rank knows it: its lengths, and which rank holds its tokens.
+/// One sample of a step as known to every rank: its lengths, and the rank that holds its tokens.
 struct LengthEntry {
   SampleShape shape;
   WorldRank owner{0};
-  std::int32_t owner_index = 0;   ///< its position in the owner's batch; an int, as MPI counts samples
-  std::int64_t loss_tokens = -1;  ///< tokens with loss in the mask that it brought; -1: its response tokens
-  std::uint64_t prompt_hash = 0;  ///< of its prompt's tokens if prefixes are shared, else 0
+  std::int32_t owner_index = 0;  ///< position in the owner's batch; an int, since MPI counts samples with int
+  /// Number of tokens with loss in the mask that it supplied; -1 for its response tokens.
+  std::int64_t loss_tokens = -1;
+  std::uint64_t prompt_hash = 0;  ///< hash of its prompt's tokens if prefixes are shared, otherwise 0
 
   friend bool operator==(const LengthEntry&, const LengthEntry&) = default;
 };
 
 /// All samples of a step, ordered by (sample id, owner, owner's position). The order, and therefore every
-/// plan, does not depend on which rank holds what. Replicated: every rank holds an equal table. "Entry" below
-/// always means a position in it, an EntryId.
+/// plan, does not depend on which rank holds which samples. Replicated: every rank holds an equal table.
+/// "Entry" below always means a position in it, an EntryId.
 class LengthTable {
  public:
   LengthTable() = default;
   explicit LengthTable(std::vector<LengthEntry> entries);
-  /// For planning without tokens: samples 0..n-1 of these lengths in tokens, in this order, each in a group
-  /// of its own. All tokens are response, or `prompts` has each sample's prompt tokens and `responses` the
-  /// others. Throws InputError for a negative length, or lists of different sizes. O(n).
+  /// Make tables for planning without tokens: samples 0..n-1 with these lengths in tokens, in this order,
+  /// each in its own group. All tokens are response tokens, or `prompts` has each sample's number of prompt
+  /// tokens and `responses` the number of the others. Throws InputError for a negative length, or lists of
+  /// different sizes. O(n).
   ///
   /// Example: of({7, 2}) and of({3, 0}, {4, 2}) are two samples of 7 and 2 tokens.
   [[nodiscard]] static LengthTable of(std::span<const std::int64_t> lengths);
@@ -72,17 +74,17 @@ class LengthTable {
   }
   [[nodiscard]] std::span<const LengthEntry> entries() const noexcept { return entries_; }
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
-  /// The length of every sample, in tokens, by entry.
+  /// Returns the length of every sample, in tokens, by entry.
   [[nodiscard]] std::vector<std::int64_t> sample_lengths() const;
 
-  /// How many rows samples have in each of the counted fields that they bring.
+  /// Returns the number of rows of samples in each of their counted fields.
   [[nodiscard]] std::span<const RowCounts> row_counts() const noexcept { return row_counts_; }
-  /// Precondition: a number for every entry in each.
+  /// Precondition: each list has one number per entry.
   void set_row_counts(std::vector<RowCounts> counts) noexcept;
 
-  /// What samples have in each of the fields that a cost names, if they bring it.
+  /// Returns the sums of each field named by a cost, if samples have it.
   [[nodiscard]] std::span<const FieldSums> field_sums() const noexcept { return field_sums_; }
-  /// Precondition: a sum for every entry in each.
+  /// Precondition: each FieldSums has one sum per entry of the table.
   void set_field_sums(std::vector<FieldSums> sums) noexcept;
 
   friend bool operator==(const LengthTable&, const LengthTable&) = default;

@@ -5,8 +5,9 @@
 
 namespace evenkeel {
 
-/// What the un-split loss of a step is. T, B and P are the loss tokens, samples and prompts of a
-/// mini-batch over all DP ranks; T_s is a sample's loss tokens, G_p a prompt's samples, l a token's loss.
+/// Definition of the loss of a whole mini-batch. T, B and P are the numbers of loss tokens, samples and
+/// prompts of a mini-batch over all DP ranks; T_s is a sample's number of loss tokens, G_p a prompt's number
+/// of samples, l a token's loss.
 enum class LossAggregation : std::uint8_t {
   token_mean,               ///< sum of l / T
   token_sum,                ///< sum of l
@@ -14,13 +15,13 @@ enum class LossAggregation : std::uint8_t {
   seq_mean_token_mean,      ///< sum over samples of (sum of l / T_s) / B
   seq_mean_token_sum_norm,  ///< sum over samples of (sum of l / H) / B, with a fixed H (Dr. GRPO)
   prompt_mean,              ///< mean over prompts of the mean over their samples of (sum of l / T_s)
-  mindspeed_rl,  ///< MindSpeed-RL's own rule, for comparison: each micro-batch's token mean counts b_m /
+  mindspeed_rl,  ///< MindSpeed-RL's own rule, for comparison: each micro-batch's token mean has weight b_m /
                  ///< B_rank
 };
 
 enum class Reduction : std::uint8_t { sum, mean };
 
-/// Whether a sample without loss tokens counts in B, G_p and P.
+/// Whether a sample without loss tokens counts toward B, G_p and P.
 enum class FullyMasked : std::uint8_t { count, skip };
 
 struct LossSettings {
@@ -35,16 +36,17 @@ struct LossSettings {
 
 /// The weights of one micro-batch.
 struct MicroBatchLoss {
-  /// For each of its entries: omega of every loss token, so that the un-split loss is the sum of omega * l
-  /// over all tokens.
+  /// For each entry: omega, the weight of every loss token, such that the loss of the mini-batch is the sum
+  /// of omega * l over all tokens.
   std::vector<double> token_weights;
-  /// Multiply the sum of omega * l by this, and the trainer's own reductions give the un-split loss exactly.
+  /// Factor for the sum of omega * l; with it, the trainer's own reductions give the loss of the mini-batch
+  /// exactly.
   double scale = 1;
-  /// For trainers that take local means: multiply the micro-batch's own mean (over its loss tokens, or over
-  /// its samples in the seq-mean modes) by this instead. 0 for an empty micro-batch.
+  /// For trainers that take local means: factor for the micro-batch's own mean (over its loss tokens, or over
+  /// its samples in the seq-mean modes), to be used instead. 0 for an empty micro-batch.
   double mean_weight = 0;
-  /// With pack.predict_ahead, for each depth from 1 on: token_weights of its own loss, that of the tokens so
-  /// many after the labels. `scale` is the same.
+  /// With pack.predict_ahead, for each depth, starting at 1: token_weights of the separate loss of the tokens
+  /// that many positions after the labels. `scale` is the same.
   std::vector<std::vector<double>> token_weights_ahead = {};
 
   friend bool operator==(const MicroBatchLoss&, const MicroBatchLoss&) = default;

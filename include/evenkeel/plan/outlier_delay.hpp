@@ -8,12 +8,13 @@
 
 namespace evenkeel {
 
-/// Which samples wait for others of similar size, and how long. A single long sample keeps one DP rank busy
-/// while the others wait for it; several of them in one step keep all ranks busy.
+/// Which samples wait for others of similar size, and for how long. A single long sample keeps one DP rank
+/// busy while the others wait for it; several of them in one step keep all ranks busy.
 struct DelaySettings {
-  std::int64_t steps = 0;                        ///< the most steps that an outlier waits; 0: none waits
-  std::optional<std::int64_t> longer_than = {};  ///< tokens: a longer sample is an outlier
-  std::optional<std::int64_t> companions = {};   ///< how many share a step: as many as there are DP ranks
+  std::int64_t steps = 0;  ///< maximum number of steps that an outlier waits; 0 if none waits
+  std::optional<std::int64_t> longer_than = {};  ///< in tokens; longer samples are outliers
+  /// Number of outliers that share a step: the number of DP ranks.
+  std::optional<std::int64_t> companions = {};
 
   [[nodiscard]] bool is_on() const noexcept { return steps > 0; }
   friend bool operator==(const DelaySettings&, const DelaySettings&) = default;
@@ -23,13 +24,13 @@ struct DelaySettings {
 /// the units of the cost model.
 struct DelayFigures {
   std::int64_t steps = 0;
-  std::int64_t tokens = 0;        ///< of all samples of these steps
-  std::int64_t samples = 0;       ///< of them, those that waited
-  std::int64_t sample_steps = 0;  ///< the steps that they waited, summed
-  std::int64_t token_steps = 0;   ///< the same, each step times the sample's tokens
-  std::int64_t longest = 0;       ///< steps that a sample waited
-  /// The sum of the times at which steps end: with the delay, and without it. Ranks wait for each other at
-  /// the end of each mini-batch (`once`), or also at every micro-batch.
+  std::int64_t tokens = 0;        ///< number of tokens of all samples of these steps
+  std::int64_t samples = 0;       ///< number of samples that waited
+  std::int64_t sample_steps = 0;  ///< total number of steps that they waited
+  std::int64_t token_steps = 0;   ///< the same, with each step multiplied by the sample's tokens
+  std::int64_t longest = 0;       ///< maximum number of steps that a sample waited
+  /// The sum of the times at which steps end, with the delay and without it. Ranks wait for each other at the
+  /// end of each mini-batch (`once`), or also at every micro-batch.
   struct Ends {
     double once = 0;
     double every_micro_batch = 0;
@@ -39,11 +40,11 @@ struct DelayFigures {
   Ends planned{};
   Ends in_order{};
 
-  /// The delay in steps of an average token.
+  /// Returns the delay of an average token, in steps.
   [[nodiscard]] double steps_per_token() const noexcept {
     return tokens == 0 ? 0 : static_cast<double>(token_steps) / static_cast<double>(tokens);
   }
-  /// The delay of an average sample that waited.
+  /// Returns the delay of an average sample that waited, in steps.
   [[nodiscard]] double steps_per_sample() const noexcept {
     return samples == 0 ? 0 : static_cast<double>(sample_steps) / static_cast<double>(samples);
   }
@@ -55,8 +56,9 @@ struct DelayFigures {
 /// How a BatchSchedule delays outliers. Off by default.
 struct OutlierDelay {
   DelaySettings settings;
-  std::function<std::int64_t(std::int64_t)> length = {};  ///< tokens of a sample, by its position
-  PlanSettings plan = {};                                 ///< of the companions' DP ranks: what a step costs
+  /// Returns the number of tokens of a sample, given its position.
+  std::function<std::int64_t(std::int64_t)> length = {};
+  PlanSettings plan = {};  ///< settings, for the companions' DP ranks, that determine the cost of a step
 };
 
 }  // namespace evenkeel

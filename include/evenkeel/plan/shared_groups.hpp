@@ -21,16 +21,16 @@ struct SharedGroup {
   friend bool operator==(const SharedGroup&, const SharedGroup&) = default;
 };
 
-/// The entries' groups by uid, prompt length and prompt (its hash), in the order of their first entries;
-/// entries that share nothing have a group each. Trees with one level, `[prompt | response 1 | ...]`, where
-/// the last `ahead` tokens of the prompt stand before each response.
+/// Returns the groups of entries with equal uid, prompt length and prompt (its hash), in the order of their
+/// first entries; entries that share nothing have separate groups. The trees have one level, `[prompt |
+/// response 1 | ...]`; the last `ahead` tokens of the prompt are repeated before each response.
 [[nodiscard]] std::vector<SharedGroup> prompt_groups(const LengthTable& table, std::int64_t ahead = 0);
 
-/// The entries with each uid, in the order of their first entries. O(size of the table).
+/// Returns the entries with each uid, in the order of their first entries. O(size of the table).
 [[nodiscard]] std::vector<std::vector<EntryId>> entries_by_uid(const LengthTable& table);
 
-/// The trees of the samples with each uid, in the order of their first entries. `tokens` are those of every
-/// entry, and `ahead` as in PrefixTree::of_tokens. O(total length of the samples).
+/// Returns the trees of the samples with each uid, in the order of their first entries. `tokens` contains the
+/// tokens of every entry; see PrefixTree::of_tokens for `ahead`. O(total length of the samples).
 [[nodiscard]] std::vector<SharedGroup> prefix_trees(const LengthTable& table,
                                                     std::span<const std::span<const std::int64_t>> tokens,
                                                     std::int64_t ahead = 0);
@@ -38,16 +38,16 @@ struct SharedGroup {
 /// Throws InputError unless every entry is a sample of exactly one group. O(size of the table).
 void require_cover(const LengthTable& table, std::span<const SharedGroup> groups);
 
-/// The work of a tree: every segment attends to the tokens before it and to itself, once.
+/// Returns the work of a tree: every segment attends to the tokens before it and to itself, once.
 [[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);
 
-/// Why samples repeat tokens that they could share.
+/// A reason why samples repeat tokens that they could share.
 struct RepeatReason {
-  const char* key;    ///< in reports
-  const char* words;  ///< what they are repeated for
+  const char* key;    ///< used in reports
+  const char* words;  ///< purpose of the repetition
 };
-/// First the limits of a micro-batch, which split groups; where micro-batches are fixed, the one on samples
-/// is micro_batch.size or max_samples, whichever is less.
+/// The limits of a micro-batch, which split groups, come first. If micro-batches are fixed, the limit on
+/// samples is micro_batch.size or max_samples, whichever is smaller.
 inline constexpr std::array<RepeatReason, 5> repeat_reasons{{
     {"max_tokens", "to keep micro_batch.max_tokens"},
     {"max_samples", "to keep micro_batch.max_samples"},
@@ -55,30 +55,31 @@ inline constexpr std::array<RepeatReason, 5> repeat_reasons{{
     {"predict_ahead", "to keep pack.predict_ahead"},
     {"equal_work", "for micro-batches of equal work"},
 }};
-/// Tokens by why they are repeated, in the order of `repeat_reasons`: those that sub-groups hold beside
-/// others of their group, by the first limit that a sub-group would break together with the one before it;
-/// those in front of branches that must be followed by one token each (see repeated_ahead); and those that
-/// ranks compute in place of waiting for each other at a micro-batch.
+/// Numbers of repeated tokens by reason, in the order of `repeat_reasons`: tokens that sub-groups have in
+/// addition to others of their group, by the first limit that a sub-group would exceed together with the
+/// preceding one; tokens before branches that must be followed by a token of each branch (see
+/// repeated_ahead); and tokens that ranks compute instead of waiting for each other at a micro-batch.
 using RepeatedTokens = std::array<std::int64_t, repeat_reasons.size()>;
 
-/// Tokens that the samples of a group repeat in front of branches, since only rows that are followed by the
-/// same `ahead` tokens are shared. Those of samples that share no row are not counted, except prompts.
+/// Returns the number of tokens that the samples of a group repeat before branches, since only rows that are
+/// followed by the same `ahead` tokens are shared. Samples that do not share any row are not counted, except
+/// for prompts.
 [[nodiscard]] std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,
                                           const PlanSettings& settings);
 
-/// A group as it is packed.
+/// A group in the form in which it is packed.
 struct SplitGroup {
-  std::vector<SharedGroup> parts;  ///< the group itself where it fits
+  std::vector<SharedGroup> parts;  ///< the group itself if it fits
   RepeatedTokens repeated{};
 };
 
-/// This group, or sub-groups of it that fit under the settings' alignment and limits (see make_units). Throws
-/// LimitError that names the first sample that does not fit on its own.
+/// Returns this group, or sub-groups of it that fit under the settings' alignment and limits (see
+/// make_units). Throws LimitError naming the first sample that does not fit by itself.
 [[nodiscard]] SplitGroup split_to_fit(const LengthTable& table, SharedGroup group,
                                       const PlanSettings& settings);
 
-/// The samples of a group with these numbers, ascending, as a group. One prompt with its responses stays in
-/// that form. Precondition: a sample that is alone fits under the cap.
+/// Returns the samples of a group with these numbers (ascending) as a group. A prompt with its responses
+/// keeps that form. Precondition: if there is only one sample, it fits under the cap.
 [[nodiscard]] SharedGroup sub_group(const LengthTable& table, const SharedGroup& group,
                                     std::span<const std::int64_t> samples, const PlanSettings& settings);
 

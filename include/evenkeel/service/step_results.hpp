@@ -11,24 +11,24 @@
 
 namespace evenkeel {
 
-/// What a trainer computed for a step, micro-batch by micro-batch, for DataService::collect to return. Owns
-/// copies.
+/// The results that a trainer computed for a step, micro-batch by micro-batch, to be returned by
+/// DataService::collect. Owns copies.
 class StepResults {
  public:
   explicit StepResults(std::size_t num_micro_batches) : micro_batches_(num_micro_batches) {}
 
-  /// Adds a result of micro-batch m: one row of `spec.trailing` elements for each local packed row (kinds
-  /// token and response_token) or for each sequence (kind sample). Local, and never throws: errors (a wrong
-  /// number of bytes or rows, a name that was put before, a micro-batch that does not exist) are found when
-  /// the results are collected, on all ranks together.
+  /// Adds a result of micro-batch m: one row of `spec.trailing` elements per local packed row (kinds token
+  /// and response_token) or per sequence (kind sample). Local, and never throws: errors (a wrong number of
+  /// bytes or rows, a repeated name, a micro-batch that does not exist) are reported when the results are
+  /// collected, on all ranks together.
   void put(std::size_t m, FieldSpec spec, std::span<const std::byte> values);
 
-  /// Adds a result of a counted kind: `counts` has each sample's number of rows, in the order of the
+  /// Adds a result of a counted kind: `counts` contains each sample's number of rows, in the order of the
   /// micro-batch's samples, including filler, whose rows are dropped.
   void put(std::size_t m, FieldSpec spec, std::span<const std::int64_t> counts,
            std::span<const std::byte> values);
 
-  /// The same from typed values, without trailing dimensions.
+  /// Does the same for typed values, without trailing dimensions.
   template <typename T>
   void put(std::size_t m, std::string name, FieldKind kind, std::span<const T> values) {
     put(m, FieldSpec{std::move(name), dtype_of<T>, kind, {}}, std::as_bytes(values));
@@ -39,9 +39,9 @@ class StepResults {
   void fail(const ErrorReport& report) noexcept;
 
   [[nodiscard]] std::span<const MicroBatchResults> micro_batches() const noexcept { return micro_batches_; }
-  /// The error of the first result that could not be put.
+  /// Returns the error of the first result that could not be put.
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
-  /// The error of fail().
+  /// Returns the error of fail().
   [[nodiscard]] const std::optional<ErrorReport>& failure() const noexcept { return failure_; }
 
  private:

@@ -12,49 +12,50 @@ namespace evenkeel {
 struct ServiceParts;
 
 /// The steps of a DataService, made ahead of the trainer: while it works on one step, the next ones are read,
-/// gathered, planned and exchanged. At most N = `exchange.prefetch` steps are ready or being made besides
-/// those that the trainer holds, and the next one is started only when the trainer has taken one more. Made
-/// by DataService::steps().
+/// gathered, planned and exchanged. In addition to the steps that the trainer holds, at most N =
+/// `exchange.prefetch` steps are ready or being made, and another one is started only when the trainer has
+/// taken one. Made by DataService::steps().
 ///
 /// - If all ranks have MPI_THREAD_MULTIPLE (request it when you initialize MPI) and N > 0, a thread makes
-///   steps on communicators of its own. The trainer may use any communicator at the same time. The thread
-///   runs on the cores to which the launcher bound the rank: if that is only one, as mpirun does for up to
-///   two ranks, it shares it with the trainer. While it waits for other ranks it polls MPI, so a rank needs a
-///   core to spare, or MPI a setting to yield (Open MPI: `mpi_yield_when_idle`).
+///   steps on its own communicators. The trainer may use any communicator at the same time. The thread runs
+///   on the cores to which the launcher bound the rank; if there is only one, as with mpirun for up to two
+///   ranks, it shares this core with the trainer. While it waits for other ranks, it polls MPI, so a rank
+///   needs a spare core, or MPI must be set to yield (Open MPI: `mpi_yield_when_idle`).
 /// - Otherwise there is no thread: steps are made in next(), or ahead in progress(). All ranks do the
 ///   same.
 ///
 /// If a step failed, the next() that would have returned it throws the same typed error on every rank. Later
-/// steps still follow, with their own numbers. Only errors that one rank may throw alone, MpiError or a bug,
+/// steps still follow, with their own numbers. Only errors that one rank may throw alone (MpiError or a bug)
 /// are final: every later next() throws them again, and the job should end.
 ///
 /// A step belongs to the trainer once next() has returned it; the service collects its results and makes
 /// further passes over it.
 ///
 /// next(), progress() and the destructor are collective, called by one thread. The destructor may be called
-/// after any step, but after the same one on all ranks, and before MPI_Finalize. It waits for the step that
-/// is being made, and no rank starts another one. It must be called before the destructor of the service.
+/// after any step, but must be called after the same step on all ranks, and before MPI_Finalize. It waits for
+/// the step that is being made, and no rank starts another one. It must be called before the destructor of
+/// the service.
 class Steps {
  public:
-  /// Brings this rank's samples of step `step`, 0-based; called once for each step, in order. May throw
-  /// Error: all ranks then throw it together. EndOfSamples ends the steps on all ranks, without an error.
-  /// Runs on the thread, if there is one: it must synchronize data that it shares with the trainer, and must
-  /// not share communicators.
+  /// Returns this rank's samples of step `step`, 0-based; called once per step, in order. If it throws an
+  /// Error on any rank, all ranks throw it together. EndOfSamples ends the steps on all ranks, without an
+  /// error. If there is a thread, runs on it: it must then synchronize data that it shares with the trainer,
+  /// and must not share communicators.
   using Reader = std::function<RaggedBatch(std::int64_t step)>;
 
   Steps(Steps&& other) noexcept;
   Steps& operator=(Steps&&) = delete;
   ~Steps();
 
-  /// Whether a thread makes the steps. The same on all ranks.
+  /// Returns whether a thread makes the steps. The same on all ranks.
   [[nodiscard]] bool in_background() const noexcept;
 
-  /// The next step, with the seconds that the trainer waited for it; nothing after the last one.
+  /// Returns the next step, with the seconds that the trainer waited for it; nullopt after the last one.
   [[nodiscard]] std::optional<Step> next();
 
-  /// Without a thread: makes one step ahead unless N are ready or none is left, and returns whether it did.
-  /// Call it while the trainer's work runs elsewhere, such as kernels queued on a device. Does nothing if
-  /// there is a thread.
+  /// If there is no thread: makes one step ahead, unless N are ready or there are no more, and returns
+  /// whether it did. Call this while the trainer's work runs elsewhere, such as kernels queued on a device.
+  /// Does nothing if there is a thread.
   bool progress();
 
  private:

@@ -14,15 +14,15 @@
 
 namespace evenkeel {
 
-/// A field of a source's samples, and what is still open because no sample shows it: another source may
-/// decide it.
+/// A field of a source's samples, and which of its properties are open because no sample determines them;
+/// another source may determine them.
 struct SourceField {
   FieldSpec spec;
-  bool is_kind_open = false;     ///< `token`, and perhaps response_token: all prompts are empty
-  bool is_element_open = false;  ///< dtype and trailing dimensions: no sample has a row of it
+  bool is_kind_open = false;     ///< `token`, but may be response_token, since all prompts are empty
+  bool is_element_open = false;  ///< dtype and trailing dimensions are open, since no sample has a row of it
 };
 
-/// A source of samples: a numbered list, of which every rank can read any part.
+/// A source of samples: a numbered list, any part of which can be read by every rank.
 class SampleSource {
  public:
   SampleSource() = default;
@@ -30,65 +30,67 @@ class SampleSource {
   SampleSource& operator=(const SampleSource&) = delete;
   virtual ~SampleSource() = default;
 
-  /// The total number of samples, equal on every rank.
+  /// Returns the total number of samples, equal on every rank.
   [[nodiscard]] virtual std::int64_t num_samples() const = 0;
 
-  /// The number of tokens of the sample at a position (0-based), known since the source was opened; equal on
-  /// every rank. Local, O(1).
+  /// Returns the number of tokens of the sample at a position (0-based), known since the source was opened;
+  /// equal on every rank. Local, O(1).
   [[nodiscard]] virtual std::int64_t tokens_in(std::int64_t position) const = 0;
 
-  /// Bytes of the files that samples are read from; 0 if they are not in files. Local.
+  /// Returns the size of the files from which samples are read, in bytes; 0 if they are not in files. Local.
   [[nodiscard]] virtual std::int64_t file_bytes() const { return 0; }
 
-  /// Collective over `comm`, which opened the source: equal on every rank. How much of the files is read
-  /// depends on the source: all of it if opening reads all, otherwise a part.
+  /// Returns the fingerprint, equal on every rank. Collective over `comm`, which opened the source. How much
+  /// of the files is read depends on the source: everything if opening it reads everything, otherwise a part.
   [[nodiscard]] virtual SourceFingerprint fingerprint(const Communicator& comm) const = 0;
 
-  /// The samples at these positions (0-based), in this order. Local: each rank reads only its own share.
-  /// Throws InputError or IoError that names the place.
+  /// Returns the samples at these positions (0-based), in this order. Local: each rank reads only its own
+  /// share. Throws InputError or IoError naming the place.
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
 
-  /// The fields of samples besides input_ids, known since the source was opened; equal on every rank. Local.
-  /// By default: the fields of the first sample, which is read for this; throws as read().
+  /// Returns the fields of samples other than input_ids, known since the source was opened; equal on every
+  /// rank. Local. By default, these are the fields of the first sample, which is read for this; throws the
+  /// errors of read().
   [[nodiscard]] virtual std::vector<SourceField> fields() const;
 
-  /// These samples' names for their groups; read() returns only the groups. Local. Throws as read(). By
-  /// default: nothing, as in a source without groups.
+  /// Returns these samples' uids; read() returns only the groups. Local. Throws the errors of read(). By
+  /// default, samples do not have uids, as in a source without groups.
   [[nodiscard]] virtual std::vector<Uid> uids(std::span<const std::int64_t> positions) const {
     return std::vector<Uid>(positions.size());
   }
 
   /// Announces that this rank, or another rank of its node, will read() these samples soon, usually in the
-  /// next call but one, so that they can be prefetched from disk. A hint: local, does not wait, and does not
-  /// change what read() returns. Does nothing if samples are not in files.
+  /// next call but one, so that they can be prefetched from disk. This is a hint: it is local, does not wait,
+  /// and does not affect the result of read(). Does nothing if samples are not in files.
   virtual void expect(std::span<const std::int64_t> positions) const { static_cast<void>(positions); }
 
-  /// What the source has besides the fields of its samples, and why it is left out, such as "'note' (text)";
-  /// empty if everything is read.
+  /// Returns the contents of the source that are not fields of its samples, and why they are ignored, such as
+  /// "'note' (text)"; empty if everything is read.
   [[nodiscard]] virtual std::string left_out() const { return {}; }
 
-  /// Fields that have one row a token only because nothing shows whether they have one a response token, such
-  /// as "'advantages'"; empty if there are none.
+  /// Returns the fields whose kind is undecided, such as "'advantages'": they may have one row per token or
+  /// per response token and are treated as the former. Empty if there are none.
   [[nodiscard]] virtual std::string undecided() const { return {}; }
 };
 
 inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::max();
 
-/// No longer sample, in tokens, can be planned under any profile of `config`: the largest cap.
+/// Returns the maximum length of a sample, in tokens, that can be planned under any profile of `config`: the
+/// largest cap.
 [[nodiscard]] std::int64_t longest_sample(const Config& config);
 
-/// Collective over `comm`: opens the source that a configuration names. A JSONL file is scanned in byte
-/// ranges, one for each rank, which finds its lines, its fields and any malformed line before the first
-/// step. Each rank opens it once and keeps it open; all must have the same bytes: a file that replaces it
-/// later is not read, and if it is modified, the next read throws IoError. The same holds for both files of
-/// an indexed dataset, whose index every rank reads, and for tensors, of which ranks read offsets or masks.
-/// Many files may be one source, and compressed ones are decompressed once for each node (docs/formats.md).
-/// Only rank 0 reads a length table. Made-up tokens are not made for a sample of more than `max_tokens`:
-/// reading it throws LimitError. `fields` says how lines write the fields that need it
+/// Collective over `comm`: opens the source named by a configuration. A JSONL file is scanned in byte ranges,
+/// one per rank, which finds its lines, its fields and any malformed line before the first step. Each rank
+/// opens the file once and keeps it open. All ranks must have the same bytes: a file that replaces it later
+/// is not read, and if it is modified, the next read throws IoError. The same applies to both files of an
+/// indexed dataset, whose index every rank reads, and to tensors, of which ranks read offsets or masks. Many
+/// files may form one source, and compressed files are decompressed once per node (docs/formats.md). Only
+/// rank 0 reads a length table. Synthetic tokens are not made for a sample of more than `max_tokens`: reading
+/// it throws LimitError. `fields` specifies how lines represent the fields that need it
 /// (FieldSettings::read_as).
 ///
-/// Throws the same error on every rank: InputError that names the file if it has no samples, or none with a
-/// field that `fields` requires, ConfigError if the kind is not set or is `embedded`, or if ranks name
+/// Throws the same error on every rank: InputError naming the file if it does not have samples, or none with
+/// a field that `fields` requires; ConfigError if the kind is not set or is `embedded`, or if ranks name
 /// different sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const Communicator& comm,
                                                         const SourceSettings& config,

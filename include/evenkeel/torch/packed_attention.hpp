@@ -9,22 +9,24 @@
 
 namespace evenkeel {
 
-/// A copy of the numbers as an int64 tensor on the CPU: for index_select by LocalPredictions and the like.
+/// Returns a copy of the numbers as an int64 tensor on the CPU, for example for index_select by
+/// LocalPredictions.
 [[nodiscard]] at::Tensor to_tensor(std::span<const std::int64_t> numbers);
 
-/// Reorders the rows of all CP ranks, [cp * local_rows, ...] as an all-gather gives them, to the order of the
-/// whole packed micro-batch, [num_rows, ...]. Differentiable.
+/// Reorders the rows of all CP ranks, [cp * local_rows, ...] as returned by an all-gather, to the order of
+/// the whole packed micro-batch, [num_rows, ...]. Differentiable.
 [[nodiscard]] at::Tensor merge_cp_rows(const PackedLayout& layout, const at::Tensor& gathered);
 
-/// bool [queries, keys]: true where `tin[k] <= tin[q] < tout[k]`, for functions that need a full mask.
+/// Returns a bool tensor [queries, keys] that is true where `tin[k] <= tin[q] < tout[k]`, for functions that
+/// need a full mask.
 [[nodiscard]] at::Tensor attention_mask(const AncestorIntervals& queries, const AncestorIntervals& keys);
 
-/// Varlen attention over packed segments that share prefixes, on one CP rank, around the kernel that a model
-/// already has. For groups and for trees; differentiable, with exact gradients: those of all segments that
+/// Varlen attention over packed segments that share prefixes, on one CP rank, using the kernel that a model
+/// already has. For groups and for trees. Differentiable, with exact gradients: those of all segments that
 /// read a row are added up.
 class PackedAttention {
  public:
-  /// Copies what it needs of the plan, with the padded pairs, so that queries stay in place.
+  /// Copies the data that it needs from the plan: the padded pair, so that queries stay in place.
   explicit PackedAttention(const PrefixAttentionPlan& plan);
 
   /// Calls

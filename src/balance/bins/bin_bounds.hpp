@@ -8,13 +8,15 @@
 
 namespace evenkeel {
 
-/// The bins that the sum of sizes or of counts alone asks for. Precondition: each item fits alone. O(1).
+/// Returns the lower bound on the number of bins from the sums of sizes and of counts. Precondition: each
+/// item fits in a bin by itself. O(1).
 [[nodiscard]] std::int64_t sum_bound(const balance_checks::Load& load, BinLimits limits);
 
-/// Martello and Toth's L2 for bins of `capacity` (1990), ceil(sum / capacity) or more. For a threshold t:
-/// items above capacity - t can share a bin with no item of at least t; those above half need a bin each; the
-/// others of at least t fill what those leave, and then more bins. Preconditions: `sizes` rise, none is
-/// negative or above `capacity`. O(n log n).
+/// Returns Martello and Toth's lower bound L2 (1990) on the number of bins of `capacity`, which is at least
+/// ceil(sum / capacity). It is the maximum over thresholds t of the following: items above capacity - t
+/// cannot share a bin with an item of at least t; items above half the capacity need a bin each; the other
+/// items of at least t fill the room left by those, then additional bins. Preconditions: `sizes` are in
+/// ascending order, non-negative, and at most `capacity`. O(n log n).
 [[nodiscard]] std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capacity);
 
 }  // namespace evenkeel

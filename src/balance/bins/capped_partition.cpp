@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,7 +22,7 @@ namespace evenkeel {
 
 namespace {
 
-/// Groups by falling (cost, count, first item), their items ascending.
+/// Sorts groups in descending order of (cost, count, first item), and their items in ascending order.
 Partition heaviest_first(const Partition& partition, std::span<const Cost> costs) {
   const std::vector<Cost> sums = group_sums(partition, costs);
   std::vector<std::vector<Item>> groups = partition.with_sorted_items().to_vectors();
@@ -36,13 +37,13 @@ Partition heaviest_first(const Partition& partition, std::span<const Cost> costs
 
 using Partitioner = Partition (*)(std::span<const Cost>, std::int64_t, GroupSize);
 
-/// Those that are fast for k groups, the better one first.
+/// Returns the algorithms that are fast for k groups, best first.
 std::span<const Partitioner> partitioners_for(std::int64_t k) {
   static constexpr std::array<Partitioner, 2> partitioners = {karmarkar_karp, longest_processing_time};
-  return k > most_differenced_groups ? std::span(partitioners).subspan(1) : std::span(partitioners);
+  return k > max_differenced_groups ? std::span(partitioners).subspan(1) : std::span(partitioners);
 }
 
-/// Of partitions into k groups, the one whose largest sum is the lowest, the first of equals.
+/// Keeps the partition into k groups with the smallest maximum sum, the first one on a tie.
 class MostEven {
  public:
   MostEven(std::span<const Cost> costs, std::int64_t k)
@@ -51,7 +52,7 @@ class MostEven {
     goal_ += goal_ / one_in;
   }
 
-  /// Near enough to a bound to stop.
+  /// Returns whether the largest sum is close enough to a bound to stop.
   [[nodiscard]] Cost goal() const { return goal_; }
   [[nodiscard]] bool is_even() const { return best_ && largest_ <= goal_; }
 
@@ -76,7 +77,7 @@ struct FewestGroups {
   Partition packing;
 };
 
-/// Items with what is balanced and what is limited: the two functions below share its checks and its parts.
+/// Items with balanced costs and limited sizes, and the checks and steps shared by the functions below.
 class LimitedItems {
  public:
   LimitedItems(std::span<const Cost> costs, BinItems items, BinLimits limits)
@@ -89,13 +90,14 @@ class LimitedItems {
     sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);
   }
 
-  /// Made when it is first asked for: most plans never ask, for their sum already asks for all their groups.
+  /// Computed on first use: most plans never need it, since the bound from the sums already requires all
+  /// their groups.
   [[nodiscard]] std::int64_t lower_bound() const {
     if (!lower_bound_) lower_bound_ = min_bins_lower_bound(items_, limits_);
     return *lower_bound_;
   }
 
-  /// The smallest of the packings by falling size, the first of equals.
+  /// Returns the smallest packing by descending size, the first one on a tie.
   [[nodiscard]] Partition packed() const {
     Partition smallest = first_fit_decreasing(items_, limits_);
     for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
@@ -106,7 +108,7 @@ class LimitedItems {
     return smallest;
   }
 
-  /// A packing into k groups that keeps the limits, if one is found: the most even one first.
+  /// Returns a packing into k groups within the limits, if one is found. Tries the most even one first.
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
     if (std::optional<Partition> found = partition_by(partitioners_for(k).front(), k)) return found;
     for (const Partitioner partitioner : partitioners_for(k)) {
@@ -120,15 +122,15 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// The first count below `packed_size` for which packed_into() is tried: 64 counts before it, fewer when
-  /// there are so many items that each costs much.
+  /// Returns the first count for which packed_into() is tried: 64 below `packed_size`, or less far below if
+  /// there are so many items that each count is costly.
   [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
     const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(costs_.size()), 1);
     const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
     return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
   }
 
-  /// The smallest packing found, and a bound that is its size where no smaller one exists for certain.
+  /// Returns the smallest packing found, and a lower bound that equals its size if it is proven minimal.
   [[nodiscard]] FewestGroups fewest() const {
     FewestGroups fewest{sum_bound_, packed()};
     if (fewest.packing.size() == fewest.lower_bound) return fewest;
@@ -140,7 +142,7 @@ class LimitedItems {
     return fewest;
   }
 
-  /// A packing into k groups at most that keeps the limits, if one is found.
+  /// Returns a packing into at most k groups within the limits, if one is found.
   [[nodiscard]] std::optional<Partition> packed_into_at_most(std::int64_t k) const {
     Partition bins = packed();
     if (bins.size() <= k) return bins;
@@ -150,23 +152,30 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// The most even of what the starts lead to, or the first that ends near the bound; nothing when none keeps
-  /// the limits.
-  [[nodiscard]] std::optional<Partition> most_even(std::int64_t k) const {
+  /// Returns the most even result of all starts, or the first one close to the bound; nullopt if no start
+  /// stays within the limits.
+  [[nodiscard]] std::optional<Partition> most_even(std::int64_t k, EvenBins even) const {
     MostEven best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {
       if (const std::optional<Partition> start = partition_by(partitioner, k))
-        best.offer(evened_out(*start, best.goal()));
+        best.offer(evened_out(*start, best.goal(), even));
       if (best.is_even()) return best.take();
     }
     if (k < lower_bound()) return std::nullopt;
+    if (even == EvenBins::by_sets) {
+      const std::vector<EmptyGroup> groups(static_cast<std::size_t>(k), {.limits = limits_});
+      if (const std::optional<Partition> start = deal_under_limits(costs_, items_, groups))
+        best.offer(evened_out(*start, best.goal(), even));
+      if (best.is_even()) return best.take();
+    }
     if (const std::optional<Partition> start = packed_into_at_most(k))
-      best.offer(evened_out(split_groups(*start, costs_, k), best.goal()));
+      best.offer(evened_out(split_groups(*start, costs_, k), best.goal(), even));
     return best.take();
   }
 
  private:
-  /// Group by group, until that is impossible or the work for it is spent.
+  /// Searches for packings with one group fewer at a time, until that is impossible or the work limit is
+  /// reached.
   void search_fewer(FewestGroups& fewest) const {
     constexpr std::size_t most_items = 512;
     if (costs_.size() > most_items) return;
@@ -181,23 +190,25 @@ class LimitedItems {
     }
   }
 
-  /// By an algorithm that looks at costs only, if that keeps the limits on sizes.
+  /// Returns the partition by an algorithm that considers only costs, if it stays within the limits.
   [[nodiscard]] std::optional<Partition> partition_by(Partitioner partitioner, std::int64_t k) const {
     Partition partition = partitioner(costs_, k, GroupSize::free);
     if (!keeps_limits(partition)) return std::nullopt;
     return partition;
   }
 
-  [[nodiscard]] Partition evened_out(const Partition& start, Cost goal) const {
+  [[nodiscard]] Partition evened_out(const Partition& start, Cost goal, EvenBins even) const {
     GroupExchanges groups(start, costs_, {.items = items_, .limits = limits_});
-    return groups.even_out(goal) ? heaviest_first(groups.result(), costs_) : heaviest_first(start, costs_);
+    const bool has_changed =
+        even == EvenBins::by_sets ? groups.even_out_by_sets(goal) : groups.even_out(goal);
+    return heaviest_first(has_changed ? groups.result() : start, costs_);
   }
 
   [[nodiscard]] bool keeps_limits(const Partition& partition) const {
     return balance_checks::are_within(partition, items_, limits_);
   }
 
-  /// The bound that costs nothing to make comes first.
+  /// Checks the bound from the sums first, since it is already known.
   [[nodiscard]] bool is_smallest(const Partition& packing) const {
     return packing.size() == sum_bound_ || packing.size() == lower_bound();
   }
@@ -218,17 +229,45 @@ GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits l
   return {fewest.lower_bound, fewest.packing.size()};
 }
 
+std::optional<Partition> deal_under_limits(std::span<const Cost> costs, BinItems items,
+                                           std::span<const EmptyGroup> groups) {
+  const ExchangeRules rules{.items = items};
+  std::vector<ItemGroup> dealt(groups.size());
+  std::set<std::pair<Cost, std::size_t>> by_cost;
+  for (std::size_t g = 0; g < groups.size(); ++g) by_cost.emplace(groups[g].cost, g);
+  std::int64_t evaluations_left = 64 * (std::ssize(costs) + std::ssize(groups));
+  for (const CostedItem& entry : descending_items(costs)) {
+    const auto cheapest = std::ranges::find_if(by_cost, [&](const auto& of_group) {
+      const std::size_t g = of_group.second;
+      --evaluations_left;
+      return rules.size_of(entry.item) <= groups[g].limits.max_size - dealt[g].size &&
+             rules.count_of(entry.item) <= groups[g].limits.max_items - dealt[g].count;
+    });
+    if (cheapest == by_cost.end() || evaluations_left < 0) return std::nullopt;
+    auto node = by_cost.extract(cheapest);
+    dealt[node.value().second].add(entry, rules);
+    node.value().first += entry.cost;
+    by_cost.insert(std::move(node));
+  }
+  std::vector<std::vector<Item>> lists;
+  for (const ItemGroup& group : dealt) {
+    std::vector<Item>& own = lists.emplace_back();
+    for (const CostedItem& entry : group.items) own.push_back(entry.item);
+  }
+  return Partition(lists);
+}
+
 std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs, BinItems items,
-                                                    BinLimits limits, std::int64_t k) {
+                                                    BinLimits limits, std::int64_t k, EvenBins even) {
   const LimitedItems limited(costs, items, limits);
   if (costs.empty() && k == 0) return Partition{};
   balance_checks::require_groups(k);
-  return limited.most_even(k);
+  return limited.most_even(k, even);
 }
 
 Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
-                                 std::int64_t k) {
-  if (std::optional<Partition> partition = try_partition_under_limits(costs, items, limits, k))
+                                 std::int64_t k, EvenBins even) {
+  if (std::optional<Partition> partition = try_partition_under_limits(costs, items, limits, k, even))
     return *std::move(partition);
   throw LimitError("k",
                    "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +

@@ -9,41 +9,65 @@
 
 namespace evenkeel {
 
-/// How many groups a list of items needs under limits: for certain where both numbers are the same.
+/// Number of groups that items need under limits; exact if both members are equal.
 struct GroupCount {
-  std::int64_t lower_bound = 0;  ///< no packing has fewer
-  std::int64_t needed = 0;       ///< the fewest for which a packing was found; >= lower_bound
+  std::int64_t lower_bound = 0;  ///< no packing has fewer groups
+  std::int64_t needed = 0;       ///< smallest number for which a packing was found; >= lower_bound
 
   friend bool operator==(const GroupCount&, const GroupCount&) = default;
 };
 
-/// The smallest number of groups for which a packing under `limits` was found: first-, best- and modified
-/// first-fit-decreasing; at each of the 64 counts below theirs (fewer above 65536 items) Karmarkar-Karp on
-/// costs, and on sizes Karmarkar-Karp and longest-processing-time, both refined; up to 512 items an exact
-/// search for one group fewer and so on. That search either finds the fewest, and raises the bound to it, or
-/// ends with its work, 2^16 + 1024 n items looked at: so that the answer never depends on time.
+/// Returns the smallest number of groups for which a packing under `limits` is found:
+/// 1. Pack by first-fit-decreasing, best-fit-decreasing and modified first-fit-decreasing.
+/// 2. For each of the 64 smaller counts (fewer counts above 65536 items), try Karmarkar-Karp on costs, and
+///    Karmarkar-Karp and longest processing time on sizes, both refined.
+/// 3. For up to 512 items, search exhaustively for a packing with one group fewer, and so on. This search
+///    either finds the minimum and raises the lower bound to it, or stops after examining 2^16 + 1024 n
+///    items, so the answer never depends on time.
 ///
-/// `costs` and `items` have n entries each. Throws LimitError that names the first item that is above the
-/// limits alone, InputError when the lists differ in length or karmarkar_karp would. O(n log n) when falling
-/// sizes meet the lower bound.
+/// `costs` and `items` have n entries each. Throws LimitError naming the first item that exceeds the limits
+/// by itself, InputError if the lists differ in length, and the errors of karmarkar_karp(). O(n log n) if
+/// packing by descending size meets the lower bound.
 [[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits limits);
 
-/// Partitions n items into exactly k groups, balanced on `costs`, none above `limits` on `items`: always.
-/// Groups may be empty when k > n. Starts are Karmarkar-Karp on costs (not above 16384 groups, where that is
-/// slow) and longest processing time where they keep the limits, then bins by falling size spread over k
-/// groups. Each is improved by moves and swaps that keep the limits; the first that ends within 10 parts in a
-/// million of max_sum_lower_bound is the result, or else the most even one. Groups come heaviest first, by
-/// falling (cost, count, first item), their items ascending.
-///
-/// Succeeds for every k >= count_groups(costs, items, limits).needed (also k = 0 for no items); throws
-/// LimitError when no packing into k groups was found, and as count_groups does. Costs (what is balanced) and
-/// what is capped may be different quantities. Deterministic, local; the work of the improvement is
-/// bounded by a count, O(n).
-[[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
-                                               std::int64_t k);
+/// A group before items are dealt to it.
+struct EmptyGroup {
+  Cost cost = 0;  ///< cost that it has without items
+  BinLimits limits{};
+};
 
-/// The same; nothing where that throws because no packing into k groups was found.
+/// Longest processing time under limits: assigns items in descending order of cost to the cheapest group with
+/// room. Returns nullopt if an item finds none, or if finding room takes more than 64 looks per item and
+/// group. Groups keep their order. Deterministic, local.
+[[nodiscard]] std::optional<Partition> deal_under_limits(std::span<const Cost> costs, BinItems items,
+                                                         std::span<const EmptyGroup> groups);
+
+/// How thoroughly groups under limits are balanced.
+enum class EvenBins : std::uint8_t {
+  by_items,  ///< by moves and swaps of single items
+  by_sets,   ///< with an additional start, and by GroupExchanges::even_out_by_sets, which takes milliseconds
+};
+
+/// Partitions n items into exactly k groups, balanced on `costs`; no group is ever above `limits` on `items`.
+/// Groups may be empty if k > n.
+/// 1. Make starting partitions within the limits: Karmarkar-Karp on costs (up to 16384 groups, since it is
+///    slow above that); longest processing time; with EvenBins::by_sets, longest processing time into the
+///    cheapest group with room; bins packed by descending size, spread over k groups.
+/// 2. Improve each start by exchanges that stay within the limits.
+/// 3. Return the first result within 10 parts per million of max_sum_lower_bound(); if there is none, the
+///    most even
+/// one. Groups are in descending order of (cost, count, first item), with items in ascending order.
+///
+/// Succeeds for every k >= count_groups(costs, items, limits).needed (also k = 0 without items). Throws
+/// LimitError if no packing into k groups is found, and the errors of count_groups(). Balanced costs and
+/// capped sizes may be different quantities. Deterministic, local; the work of the improvement is bounded by
+/// a count, O(n).
+[[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
+                                               std::int64_t k, EvenBins even = EvenBins::by_items);
+
+/// Acts like partition_under_limits(), but returns nullopt if no packing into k groups is found.
 [[nodiscard]] std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs, BinItems items,
-                                                                  BinLimits limits, std::int64_t k);
+                                                                  BinLimits limits, std::int64_t k,
+                                                                  EvenBins even = EvenBins::by_items);
 
 }  // namespace evenkeel

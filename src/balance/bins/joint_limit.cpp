@@ -10,7 +10,7 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// Counts are parts of a bin: `whole` of them are a bin, and rounding may add `slack` over all items.
+/// The unit of counts: a bin has `whole` parts, and rounding may add `slack` parts over all items.
 struct Parts {
   std::int64_t whole = 1;
   std::int64_t slack = 0;
@@ -23,9 +23,9 @@ bool are_within_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
   });
 }
 
-/// Each item's part is rounded up. A bin above a limit is above it by 1 of `most` at least, which is more
-/// than n roundings once whole > n * most: then they can be allowed for, and no bin below the limit is ruled
-/// out by them.
+/// Returns the number of parts per bin. Each item's part is rounded up. A bin above a limit exceeds it by at
+/// least 1 / most of a bin; if whole > n * most, this is more than n rounding errors. In that case, n parts
+/// of slack make up for the rounding, so that exactly the bins within the limit are accepted.
 Parts parts_for(std::span<const LimitedAmount> limits, std::int64_t n) {
   constexpr Wide most_of_all = Wide{1} << 60;
   Wide bins = 0;

@@ -15,10 +15,10 @@ namespace evenkeel {
 
 namespace {
 
-/// Items that share a bin, as ranks by falling size.
+/// The items of a bin, as ranks in descending order of size.
 using Ranks = std::vector<std::size_t>;
 
-/// What an item takes of a bin.
+/// The size and count of an item.
 struct BinLoad {
   std::int64_t size = 0;
   std::int64_t count = 0;
@@ -26,22 +26,23 @@ struct BinLoad {
   friend bool operator==(const BinLoad&, const BinLoad&) = default;
 };
 
-/// One way to fill a bin.
+/// A set of items that fills a bin.
 struct Completion {
   std::int64_t size = 0;
-  std::vector<std::size_t> positions;  ///< in the list of what is left
+  std::vector<std::size_t> positions;  ///< positions in the list of remaining items
 };
 
 class PackingSearch {
  public:
-  /// `falling` by size, neighbours of one size by falling count.
+  /// `falling` is sorted by descending size, then by descending count.
   PackingSearch(std::vector<BinLoad> falling, BinLimits limits, std::int64_t& steps)
       : loads_(std::move(falling)), limits_(limits), steps_(steps) {
     limits_.max_items = std::min(limits.max_items, count_of_all());
-    counts_bind_ = limits_.max_items < most_that_fit();
+    counts_bind_ = limits_.max_items < max_count_per_bin();
   }
 
-  /// True with bins() filled; false when there is no packing, or the steps are spent.
+  /// Returns true and sets bins() if a packing was found; false if there is none or the step limit was
+  /// reached.
   bool run(std::int64_t k) {
     Ranks all(loads_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
@@ -51,16 +52,17 @@ class PackingSearch {
   [[nodiscard]] const std::vector<Ranks>& bins() const { return bins_; }
 
  private:
-  /// What one bin may be filled with, while its sets are listed.
+  /// The state while the sets that can fill a bin are listed.
   struct Filling {
-    const Ranks& left;               ///< items that are left, the bin's first one in front
-    std::vector<std::int64_t> sums;  ///< sums[i]: of the items left from i on
-    std::int64_t bins = 0;           ///< that may still be used, this one included
-    std::int64_t least = 0;          ///< that must be in the bin: else more is wasted than can be
+    const Ranks& left;               ///< remaining items; the first one is in the bin
+    std::vector<std::int64_t> sums;  ///< sums[i]: total size of the remaining items from position i on
+    std::int64_t bins = 0;           ///< number of remaining bins, including this one
+    std::int64_t least = 0;  ///< minimum size of the bin: with less, the other bins could not hold the rest
     std::int64_t size = 0;
     std::int64_t count = 0;
-    std::vector<std::size_t> taken;   ///< positions in `left`
-    std::vector<std::size_t> passed;  ///< positions that were passed over, and would have fit when they were
+    std::vector<std::size_t> taken;  ///< positions in `left` of the chosen items
+    std::vector<std::size_t>
+        passed;  ///< positions of skipped items that would have fit when they were skipped
     std::vector<Completion> completions;
     bool is_packed = false;
   };
@@ -70,9 +72,10 @@ class PackingSearch {
                            [](std::int64_t sum, const BinLoad& load) { return sum + load.count; });
   }
 
-  /// No bin counts for more, whatever is in it: no more items fit than of the smallest sizes, nor do these
-  /// count for more than as many of the largest counts.
-  [[nodiscard]] std::int64_t most_that_fit() const {
+  /// Returns an upper bound on the count of any bin: the number of items that fit is at most the number of
+  /// smallest items that fit, and their total count is at most that of the same number of items with the
+  /// largest counts.
+  [[nodiscard]] std::int64_t max_count_per_bin() const {
     std::vector<std::int64_t> counts;
     for (const BinLoad& load : loads_) counts.push_back(load.count);
     std::ranges::sort(counts, std::ranges::greater{});
@@ -130,7 +133,8 @@ class PackingSearch {
     return filling.is_packed;
   }
 
-  /// Lists the sets that hold what is taken and some of the items from `position` on, large items first.
+  /// Lists the sets that extend the chosen items by some of the items at or after `position`, large items
+  /// first.
   void list(Filling& filling, std::size_t position) {
     const std::size_t num_passed = filling.passed.size();
     for (; !filling.is_packed && --steps_ > 0; position = pass_over(filling, position)) {
@@ -139,7 +143,7 @@ class PackingSearch {
         if (filling.size >= filling.least && !is_dominated(filling)) add(filling);
         break;
       }
-      if (filling.size + filling.sums[position] < least_useful(filling)) break;
+      if (filling.size + filling.sums[position] < min_useful_size(filling)) break;
       filling.taken.push_back(position);
       filling.size += at(filling, position).size;
       filling.count += at(filling, position).count;
@@ -153,7 +157,7 @@ class PackingSearch {
 
   [[nodiscard]] bool is_full(const Filling& filling) const { return filling.count == limits_.max_items; }
 
-  /// From `position` on; the number of items left when none fits.
+  /// Returns the first position >= `position` whose item fits; the number of remaining items if none fits.
   [[nodiscard]] std::size_t next_that_fits(const Filling& filling, std::size_t position) const {
     if (is_full(filling)) return filling.left.size();
     const std::int64_t room = limits_.max_size - filling.size;
@@ -166,7 +170,8 @@ class PackingSearch {
     return static_cast<std::size_t>(fits - filling.left.begin());
   }
 
-  /// Items of one size and count are alike: the first ones are taken first, and all are passed over together.
+  /// Skips the item at `position` and all following items of the same size and count, since they are
+  /// interchangeable and chosen in order. Returns the next position.
   [[nodiscard]] std::size_t pass_over(Filling& filling, std::size_t position) const {
     filling.passed.push_back(position);
     std::size_t next = position + 1;
@@ -174,13 +179,14 @@ class PackingSearch {
     return next;
   }
 
-  /// Less is dominated: the last item passed over, the smallest of them, could be added.
-  [[nodiscard]] std::int64_t least_useful(const Filling& filling) const {
+  /// Returns the minimum size of a useful set. A smaller set is dominated, since the last skipped item, which
+  /// is the smallest of them, could be added to it.
+  [[nodiscard]] std::int64_t min_useful_size(const Filling& filling) const {
     if (counts_bind_ || filling.passed.empty()) return filling.least;
     return std::max(filling.least, limits_.max_size - size_at(filling, filling.passed.back()) + 1);
   }
 
-  /// Whether an item that was passed over has a size and a count within these, ends included.
+  /// Returns whether a skipped item's size and count are between `least` and `most`, inclusive.
   [[nodiscard]] bool was_passed(const Filling& filling, const BinLoad& least, const BinLoad& most) const {
     const auto first = std::ranges::partition_point(
         filling.passed, [&](std::size_t position) { return size_at(filling, position) > most.size; });
@@ -193,8 +199,8 @@ class PackingSearch {
     });
   }
 
-  /// Whether an item that stays out could be added, or stand in for a smaller one or two that are in: then
-  /// packings with this set can be turned into packings with that one.
+  /// Returns whether the set is dominated: a skipped item could be added, or could replace one or two smaller
+  /// chosen items. Any packing with this set can then be turned into a packing with the other set.
   [[nodiscard]] bool is_dominated(const Filling& filling) {
     const BinLoad room{limits_.max_size - filling.size, limits_.max_items - filling.count};
     if (was_passed(filling, {}, room)) return true;
@@ -219,8 +225,8 @@ class PackingSearch {
     if (filling.completions.size() == at_a_time) try_completions(filling);
   }
 
-  /// Goes on with each of the sets listed so far, the fullest first: few at a time, so that a good one among
-  /// very many is tried early.
+  /// Continues the search with each of the sets listed so far, fullest first. Only a few are collected at a
+  /// time, so a good set is tried early even if there are very many sets.
   void try_completions(Filling& filling) {
     std::vector<Completion> completions = std::move(filling.completions);
     filling.completions.clear();
@@ -244,10 +250,11 @@ class PackingSearch {
 
   std::vector<BinLoad> loads_;
   BinLimits limits_;
-  bool counts_bind_ = false;  ///< bins may be full by number before they are by size
+  bool counts_bind_ = false;  ///< whether a bin may reach its count limit before its size limit
   std::int64_t& steps_;
   std::vector<Ranks> bins_;
-  std::map<Ranks, std::int64_t> failed_;  ///< what was left, and in how many bins it does not fit
+  std::map<Ranks, std::int64_t> failed_;  ///< sets of remaining items that do not fit, with the number of
+                                          ///< bins into which they do not fit
 };
 
 bool each_fits_alone(const BinItems& items, const BinLimits& limits) {

@@ -9,17 +9,18 @@
 
 namespace evenkeel {
 
-/// What a search for a packing found.
+/// The result of a search for a packing.
 struct PackingSearchResult {
   std::optional<Partition> packing;
-  bool is_proven = false;  ///< without a packing: that there is none
+  bool is_proven = false;  ///< if `packing` is nullopt: whether it was proven that none exists
 };
 
-/// Looks for a packing into at most k bins by bin completion: the largest item left and a set of others that
-/// fills its bin, least waste first, then the next bin. Sets that a better one can stand in for are left out
-/// (dominance of Martello and Toth, 1990), and so is what L2 rules out or has failed before. `steps` counts
-/// down the work, in items looked at, and ends the search at 0: no clock is involved. Deterministic. Korf,
-/// 2003. Precondition: every item fits a bin alone.
+/// Searches for a packing into at most k bins by bin completion (Korf, 2003): takes the largest remaining
+/// item, fills its bin with a set of other items, least waste first, and continues with the next bin. Skips
+/// sets that are dominated by a better set (Martello and Toth, 1990), states excluded by the L2 bound, and
+/// states that failed before. `steps` is the remaining work, in items examined; the search ends when it
+/// reaches 0, so the result does not depend on a clock. Deterministic. Precondition: every item fits in a bin
+/// by itself.
 [[nodiscard]] PackingSearchResult search_packing(BinItems items, BinLimits limits, std::int64_t k,
                                                  std::int64_t& steps);
 

@@ -11,11 +11,11 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// What all items need together whatever their groups.
+/// Lower bounds on what all items need, over all choices of groups.
 struct Needs {
   Cost work = 0;
-  Cost longest = 0;         ///< of any item on its best group
-  std::int64_t groups = 1;  ///< sizes of the groups of all micro-batches, summed
+  Cost longest = 0;         ///< longest time of an item on its best group
+  std::int64_t groups = 1;  ///< sum of the sizes of all micro-batches' groups
 };
 
 Needs needs_of(const Levels& levels) {
@@ -36,7 +36,7 @@ Needs needs_of(const Levels& levels) {
   return needs;
 }
 
-/// Whether ranks * limit holds all there is to do.
+/// Decides whether the ranks can hold all work within a time limit (ranks * limit).
 class Feasibility {
  public:
   Feasibility(const Levels& levels, const Needs& needs, Cost at_least)
@@ -50,12 +50,13 @@ class Feasibility {
     const Cost all = area + groups * cost.overhead;
     if (levels_->speeds().even_time(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
-    // What the giants may take is what they have in this sum, and what is left.
+    // The giants may use the area that they need themselves plus the unused rest of the total.
     return giants_.fit(limit, limit - cost.overhead,
                        giants_.least_area(0, limit) + levels_->speeds().work_of_all(limit) - all);
   }
 
-  /// The least limit from `least` on that is allowed, or up to 1 / exactness less.
+  /// Returns the smallest allowed limit that is at least `least`, or a value below it by at most 1 /
+  /// exactness.
   [[nodiscard]] Cost least_allowed(Cost least, int first_pooled) const {
     if (allows(least, first_pooled)) return least;
     constexpr Cost exactness = 1 << 16;

@@ -11,26 +11,26 @@
 
 namespace evenkeel::context {
 
-/// Ranks of a wave that run nothing yet. Where speeds are alike they are only counted, since groups find
-/// their places at the end (settle_waves); where they differ, a group has its place from its beginning, on
-/// which depends how long it takes.
+/// The free ranks of a wave. If speeds are equal, ranks are only counted, since settle_waves() places the
+/// groups at the end. If speeds differ, a group has its place from the start, since its time depends on the
+/// place.
 class FreeRanks {
  public:
-  /// None.
+  /// Makes an object without free ranks.
   FreeRanks() = default;
-  /// All. Views the levels.
+  /// Makes an object with all ranks free. Keeps a view of the levels.
   explicit FreeRanks(const Levels& levels);
 
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// What they do together in `time`, in units of the fastest rank's work.
+  /// Returns the work that the free ranks do together in `time`, in units of the fastest rank's work.
   [[nodiscard]] Cost work_in(Cost time) const noexcept;
 
-  /// The first rank of the fastest block of a level that is free; of several the first one. 0 where speeds
-  /// are alike and there are enough ranks.
+  /// Returns the first rank of the fastest free block of a level, the first block on a tie; nullopt if there
+  /// is none. If speeds are equal, returns 0 if enough ranks are free.
   [[nodiscard]] std::optional<std::int64_t> fastest(int level) const;
-  /// Precondition: fastest(level) was `first`, or they are free.
+  /// Marks a block as used. Precondition: fastest(level) was `first`, or the block is free.
   void take(int level, std::int64_t first);
-  /// Precondition: take was called with that.
+  /// Marks a block as free again. Precondition: take() was called with the same arguments.
   void give_back(int level, std::int64_t first);
 
  private:
@@ -39,15 +39,15 @@ class FreeRanks {
 
   const Levels* levels_ = nullptr;
   std::int64_t count_ = 0;
-  // Where speeds differ:
-  std::vector<bool> taken_;  ///< of each rank
-  std::int64_t speed_ = 0;   ///< of those free together
+  // The members below are used only if speeds differ.
+  std::vector<bool> taken_;  ///< by rank
+  std::int64_t speed_ = 0;   ///< sum of the free ranks' speeds
   mutable std::vector<std::size_t>
-      first_free_;  ///< of each level's blocks by falling speed none before is free
+      first_free_;  ///< by level: number of leading blocks, by descending speed, that are not free
 };
 
-/// When the last rank of every block of every level ends. Each block consists of two blocks of the level
-/// below.
+/// The time at which the last rank of each block of each level finishes. Each block consists of two blocks of
+/// the level below.
 class BlockHeights {
  public:
   explicit BlockHeights(const Levels& levels) : levels_(&levels) {
@@ -55,12 +55,12 @@ class BlockHeights {
       heights_.emplace_back(static_cast<std::size_t>(levels.blocks(level)), 0);
   }
 
-  /// Blocks of a level; level 0 are ranks.
+  /// Returns the end times of a level's blocks; the blocks of level 0 are ranks.
   [[nodiscard]] std::span<const Cost> of(int level) const {
     return heights_[static_cast<std::size_t>(level)];
   }
 
-  /// All ranks of a block are busy for longer, or less long. O(size of the block).
+  /// Adds `time`, possibly negative, to the busy time of all ranks of a block. O(size of the block).
   void add(int level, std::size_t block, Cost time) {
     const std::int64_t first = static_cast<std::int64_t>(block) * levels_->size(level);
     for (int below = level; below >= 0; --below)
@@ -74,7 +74,8 @@ class BlockHeights {
   }
 
  private:
-  /// The blocks of a level that `size` ranks from `first` hold as wholes, where these begin with one.
+  /// Returns the blocks of a level that lie within the `size` ranks from `first`. Precondition: a block
+  /// begins at `first`.
   std::span<Cost> inside(int level, std::int64_t first, std::int64_t size) {
     return std::span(heights_[static_cast<std::size_t>(level)])
         .subspan(static_cast<std::size_t>(first / levels_->size(level)),

@@ -7,7 +7,7 @@ namespace evenkeel::context {
 
 namespace {
 
-constexpr std::int64_t most_steps = 1 << 15;
+constexpr std::int64_t max_steps = 1 << 15;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Cost Giants::least_area(std::size_t from, Cost limit) const {
 
 bool Giants::fit(Cost limit, Cost busy, Cost area) const {
   std::vector<int> chosen;
-  std::int64_t steps = most_steps;
+  std::int64_t steps = max_steps;
   return choose(chosen, limit, busy, area, steps);
 }
 
@@ -59,7 +59,7 @@ std::vector<Giants::Run> Giants::on_level(const std::vector<Run>& runs, int from
     run.blocks <<= from - level;
     blocks += run.blocks;
   }
-  // Ranks behind the last of the larger blocks.
+  // The ranks after the last of the larger blocks.
   if (levels_->blocks(level) > blocks)
     result.push_back({.height = 0, .blocks = levels_->blocks(level) - blocks});
   return result;

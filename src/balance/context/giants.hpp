@@ -9,34 +9,34 @@
 
 namespace evenkeel::context {
 
-/// The few largest items of a problem, which are so large that not every choice of their groups leaves them
-/// ranks: whether any does is searched for. Which is what a sum over all ranks does not see.
+/// The few largest items of a problem. Some choices of groups for them do not leave enough ranks, which a sum
+/// over all ranks cannot detect; so a search decides whether any choice does.
 class Giants {
  public:
-  /// Of an item on a level.
+  /// The figures of an item on a level.
   struct Place {
-    Cost time = -1;  ///< alone; -1: it does not fit
-    /// Work, communication that nothing can hide, and waiting for slower ranks; without overhead.
+    Cost time = -1;  ///< time of the item alone; -1 if it does not fit
+    /// Work, communication that cannot be hidden, and time spent waiting for slower ranks; without overhead.
     Cost area = 0;
   };
-  /// So many are searched through at most.
+  /// Maximum number of items to search.
   static constexpr std::size_t most = 5;
 
   explicit Giants(const Levels& levels) : levels_(&levels) {}
 
-  /// One more, with its place on every level. Precondition: there are less than `most`.
+  /// Adds an item with its figures on every level. Precondition: there are fewer than `most`.
   void add(std::span<const Place> places) { giants_.emplace_back(places.begin(), places.end()); }
 
-  /// Whether each can have a level and a block of it such that none takes longer than `limit` alone, no rank
-  /// is busy with them for longer than `busy`, and all together take no more than `area`. Also returns
-  /// true if the search would take too long.
+  /// Returns whether each item can get a level and a block on that level such that each item alone takes at
+  /// most `limit`, each rank is busy with these items for at most `busy`, and all items together take at most
+  /// `area`. Also returns true if the search would take too long.
   [[nodiscard]] bool fit(Cost limit, Cost busy, Cost area) const;
 
-  /// The least that those from `from` on can take together, each within `limit` alone.
+  /// Returns the minimum total area of the items from number `from` on, if each takes at most `limit` alone.
   [[nodiscard]] Cost least_area(std::size_t from, Cost limit) const;
 
  private:
-  /// Blocks of a level side by side in which all ranks are busy alike.
+  /// Adjacent blocks of a level in which all ranks are busy for the same time.
   struct Run {
     Cost height = 0;
     std::int64_t blocks = 0;

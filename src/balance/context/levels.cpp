@@ -34,7 +34,7 @@ Levels::Levels(const Problem& problem)
 }
 
 int Levels::cheapest_within(Item item, Cost limit) const {
-  // On one rank there is no communication and least overhead.
+  // A single rank has no communication and the lowest overhead.
   if (lowest(item) == 0 && time(item, 0) <= limit) return 0;
   int cheapest = -1;
   int fastest = lowest(item);

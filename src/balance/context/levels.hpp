@@ -10,8 +10,9 @@
 
 namespace evenkeel::context {
 
-/// Sizes that groups of a problem may have, ascending, and what its items are on each. A level is a place in
-/// that list. Views the problem, which must outlive it and have passed require_fits.
+/// The possible group sizes of a problem, ascending, and the figures of its items on each. A level is an
+/// index into these sizes. Keeps a view of the problem, which must outlive this object and have passed
+/// require_fits().
 class Levels {
  public:
   explicit Levels(const Problem& problem);
@@ -24,9 +25,9 @@ class Levels {
   [[nodiscard]] std::int64_t size(int level) const noexcept {
     return sizes_[static_cast<std::size_t>(level)];
   }
-  /// Aligned tokens that a micro-batch may hold.
+  /// Returns the maximum number of aligned tokens in a micro-batch.
   [[nodiscard]] std::int64_t cap(int level) const noexcept { return caps_[static_cast<std::size_t>(level)]; }
-  /// Blocks of that size, side by side from rank 0.
+  /// Returns the number of blocks of that size. Blocks are adjacent, starting at rank 0.
   [[nodiscard]] std::int64_t blocks(int level) const noexcept { return problem_->ranks / size(level); }
 
   [[nodiscard]] const ContextWork& work(Item item) const noexcept {
@@ -36,63 +37,64 @@ class Levels {
     return level == 0 ? tokens_[static_cast<std::size_t>(item)] : problem_->aligned_size(item, size(level));
   }
   [[nodiscard]] bool fits(Item item, int level) const { return aligned(item, level) <= cap(level); }
-  /// The lowest level on which the item fits.
+  /// Returns the lowest level on which the item fits.
   [[nodiscard]] int lowest(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
 
   [[nodiscard]] const Speeds& speeds() const noexcept { return speeds_; }
-  /// Were all ranks as fast as the fastest.
+  /// Returns the time if all ranks were as fast as the fastest one.
   [[nodiscard]] Cost fastest_time(const ContextWork& work, int level) const noexcept {
     return time_on(work, size(level), problem_->communication);
   }
-  /// On the fastest group of the level.
+  /// Returns the time on the fastest group of the level.
   [[nodiscard]] Cost time(const ContextWork& work, int level) const noexcept {
     return speeds_.at_best(fastest_time(work, level), level);
   }
   [[nodiscard]] Cost time_on_block(const ContextWork& work, int level, std::size_t block) const noexcept {
     return speeds_.on_block(fastest_time(work, level), level, block);
   }
-  /// On the block that begins with rank `first`.
+  /// Returns the time on the block that begins at rank `first`.
   [[nodiscard]] Cost time_at(const ContextWork& work, int level, std::int64_t first) const noexcept {
     const Cost time = fastest_time(work, level);
     return speeds_.differ() ? speeds_.on_block(time, level, static_cast<std::size_t>(first / size(level)))
                             : time;
   }
-  /// The most that it could take on the fastest ranks to end there within `time`.
+  /// Returns the maximum work, as the time that it takes on the fastest ranks, that ends within `time` on the
+  /// block that begins at rank `first`.
   [[nodiscard]] Cost fastest_time_within(Cost time, int level, std::int64_t first) const noexcept {
     return speeds_.differ() ? speeds_.fast_time(time, level, static_cast<std::size_t>(first / size(level)))
                             : time;
   }
-  /// Of the item alone on the fastest group.
+  /// Returns the time of the item alone on the fastest group.
   [[nodiscard]] Cost time(Item item, int level) const noexcept { return time(work(item), level); }
-  /// What the item alone takes of all ranks together.
+  /// Returns the total rank time of the item alone, summed over the ranks of its group.
   [[nodiscard]] Cost area(Item item, int level) const noexcept {
     return work(item).work + exposed_communication(work(item), size(level), problem_->communication) +
            problem_->communication.overhead * size(level);
   }
 
-  /// Where the item alone takes the least of all ranks together within `limit`; the lower level on a tie.
-  /// Where it takes longer on every level: where it takes least time.
+  /// Returns, among the levels on which the item alone ends within `limit`, the one with the least total rank
+  /// time; the lower level on a tie. If there is none, returns the level on which it takes the least time.
   [[nodiscard]] int cheapest_within(Item item, Cost limit) const;
 
  private:
   const Problem* problem_;
   std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> caps_;
-  std::vector<std::int64_t> tokens_;  ///< aligned on the lowest level
+  std::vector<std::int64_t> tokens_;  ///< tokens of each item, aligned on level 0
   std::vector<std::uint8_t> lowest_;
   Speeds speeds_;
 };
 
-/// All items by falling work, of equal work the first first.
+/// Returns all items by descending work, the smaller item first on a tie.
 [[nodiscard]] std::vector<Item> by_falling_work(const Levels& levels);
 
-/// lower_bound of the problem, which has items.
+/// Returns lower_bound() of the problem. Precondition: the problem has items.
 [[nodiscard]] Cost lower_bound_on(const Levels& levels);
 
-/// Sizes that groups may have: powers of two up to `max_size`, ascending.
+/// Returns the possible sizes of groups: powers of two up to `max_size`, ascending.
 [[nodiscard]] std::vector<std::int64_t> sizes_of_groups(std::int64_t max_size);
 
-/// `size` times max_size of the limits, as far as numbers go.
+/// Returns `size` times max_size of the limits, saturated at the largest 64-bit number.
 [[nodiscard]] std::int64_t cap_of(const BinLimits& limits, std::int64_t size);
 
 }  // namespace evenkeel::context

@@ -12,16 +12,16 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Companions of an item are looked for where the problem has so many items times levels at most.
-constexpr std::int64_t most_companions = 1 << 18;
+/// Maximum number of items times levels for which companions of items are examined.
+constexpr std::int64_t max_companions = 1 << 18;
 
-/// What an item adds at most to what hides communication, rounded up.
+/// Returns the maximum communication that an item's attention hides, rounded up.
 Cost hidden_by(const ContextWork& work, const CommunicationCost& cost) {
   return work.attention / 1000 * cost.overlap + ceil_div(work.attention % 1000 * cost.overlap, 1000);
 }
 
-/// How much communication a token of others can hide, at most, that share a micro-batch with an item of a
-/// level.
+/// Upper bounds on the communication that each token of other items can hide if the items share a micro-batch
+/// with an item of a level.
 class Companions {
  public:
   explicit Companions(const Levels& levels) {
@@ -44,8 +44,9 @@ class Companions {
     }
   }
 
-  /// Of companions of that many tokens together; -1: there is no limit.
-  [[nodiscard]] Cost most_hidden(std::int64_t room) const {
+  /// Returns the maximum communication that other items with `room` tokens in total can hide; -1 if
+  /// unlimited.
+  [[nodiscard]] Cost max_hidden(std::int64_t room) const {
     if (without_tokens_) return -1;
     const auto end = std::ranges::upper_bound(by_tokens_, std::pair{room + 1, Item{-1}});
     return most_[static_cast<std::size_t>(end - by_tokens_.begin())] * room;
@@ -63,7 +64,7 @@ class Companions {
   }
 
   std::vector<std::pair<std::int64_t, Item>> by_tokens_;
-  std::vector<Cost> most_;  ///< of the first i
+  std::vector<Cost> most_;  ///< most_[i]: maximum hidden communication per token over the first i items
   bool without_tokens_ = false;
 };
 
@@ -149,12 +150,13 @@ LongItems::Place LongItems::place(Item item, int level) const {
   return here;
 }
 
-/// An item of more than half of what a micro-batch may hold has no other such item as company, so what its
-/// company cannot hide is its own. So is all of any item whose company hides nothing, whatever fits beside
-/// it: then nobody in its micro-batch has attention to spare.
+/// Computes the communication that other items cannot hide. An item that takes more than half of a
+/// micro-batch's cap is the only such item in its micro-batch, so the part that its companions cannot hide is
+/// counted for this item alone. If none of an item's possible companions can hide anything, all of its
+/// communication is counted, since no item in its micro-batch has attention to spare.
 void LongItems::find_alone() {
   const auto levels = static_cast<std::size_t>(levels_->count());
-  if (items_.empty() || levels_->num_items() * levels_->count() > most_companions) return;
+  if (items_.empty() || levels_->num_items() * levels_->count() > max_companions) return;
   Companions companions(*levels_);
   for (int level = 1; level < levels_->count(); ++level) {
     companions.look_at(*levels_, level);
@@ -162,7 +164,7 @@ void LongItems::find_alone() {
       Place& here = places_[i * levels + static_cast<std::size_t>(level)];
       if (here.time < 0 || here.pooled <= 0) continue;
       const std::int64_t room = levels_->cap(level) - levels_->aligned(items_[i], level);
-      const Cost hidden = companions.most_hidden(room);
+      const Cost hidden = companions.max_hidden(room);
       const bool is_above_half = room < levels_->cap(level) - room;
       if (hidden == 0 || (is_above_half && hidden > 0)) here.alone = std::max<Cost>(0, here.pooled - hidden);
     }
@@ -172,18 +174,18 @@ void LongItems::find_alone() {
 void LongItems::find_pools() {
   const CommunicationCost& cost = levels_->problem().communication;
   pools_.assign(static_cast<std::size_t>(levels_->count()) + 1, 0);
-  Cost most_hidden = 0;  // by any row
+  Cost max_hidden = 0;  // maximum communication per row that any short item hides
   for (const Item item : short_items_) {
     const ContextWork& work = levels_->work(item);
     const Cost hidden = hidden_by(work, cost);
     if (work.rows == 0 && hidden > 0) has_work_without_rows_ = true;
-    if (work.rows > 0) most_hidden = std::max(most_hidden, ceil_div(hidden, work.rows));
+    if (work.rows > 0) max_hidden = std::max(max_hidden, ceil_div(hidden, work.rows));
   }
   Cost per_row = -1;
   for (int first = levels_->count() - 1; first > 0; --first) {
     const Cost here = communication_of(1, levels_->size(first), cost);
     per_row = per_row < 0 ? here : std::min(per_row, here);
-    if (per_row >= most_hidden && !has_work_without_rows_) continue;
+    if (per_row >= max_hidden && !has_work_without_rows_) continue;
     Cost sum = 0;
     for (const Item item : short_items_) {
       const ContextWork& work = levels_->work(item);

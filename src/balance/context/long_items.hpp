@@ -9,7 +9,7 @@
 
 namespace evenkeel::context {
 
-/// The least aligned tokens that an item has in any group.
+/// Returns the minimum number of aligned tokens of an item over all groups.
 class LeastTokens {
  public:
   explicit LeastTokens(const Levels& levels);
@@ -17,40 +17,40 @@ class LeastTokens {
 
  private:
   const Levels* levels_;
-  bool is_least_on_one_ = true;  ///< no group aligns anything to less than a single rank does
+  bool is_least_on_one_ = true;  ///< whether a single rank always has the least aligned tokens
 };
 
-/// The time of an item on its best group.
+/// Returns the time of an item on its best group.
 [[nodiscard]] Cost least_time(Item item, const Levels& levels);
 
-/// All items that may have to be on other levels than the lowest, or leave no time for another such item;
-/// level by level. What lower bounds know of them.
+/// The long items of a problem, with the figures by level that lower bounds use: all items that may need a
+/// level above the lowest, or that are so long that no rank can run two of them.
 class LongItems {
  public:
-  /// Of an item on a level.
+  /// The figures of an item on a level.
   struct Place {
-    Cost time = 0;    ///< alone; -1: it does not fit
-    Cost pooled = 0;  ///< its communication less all that its attention hides, maybe below 0
-    Cost alone = 0;   ///< what of it no company hides; 0 or more
-    Cost wasted = 0;  ///< what faster ranks of its group would do meanwhile, at least
+    Cost time = 0;    ///< time of the item alone; -1 if it does not fit
+    Cost pooled = 0;  ///< its communication minus the amount that its attention hides; may be negative
+    Cost alone = 0;   ///< the part of its communication that other items cannot hide; non-negative
+    Cost wasted = 0;  ///< lower bound on the work that faster ranks of its group could do while they wait
   };
 
-  /// Those that take more than half of `at_least` on one rank, or do not fit there.
+  /// Selects the items that take more than half of `at_least` on one rank, or do not fit on one rank.
   LongItems(const Levels& levels, Cost at_least);
 
   [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
-  /// Of the i-th of them, on all levels.
+  /// Returns the figures of the i-th long item on all levels.
   [[nodiscard]] std::span<const Place> places(std::size_t i) const {
     const auto levels = static_cast<std::size_t>(levels_->count());
     return std::span(places_).subspan(i * levels, levels);
   }
 
-  /// The largest ones, in number at most those that are searched through.
+  /// Returns the largest items, at most Giants::most.
   [[nodiscard]] Giants giants() const;
 
-  /// Work, exposed communication and waiting for slower ranks of all, if none may take longer than `limit`:
-  /// exposed communication of groups from level `first_pooled` on counts in sum, that of smaller groups item
-  /// by item.
+  /// Returns a lower bound on the exposed communication of all items plus the waiting for slower ranks, if
+  /// each item may take at most `limit`. Communication of groups at or above level `first_pooled` is pooled
+  /// over all items; that of smaller groups is counted per item.
   [[nodiscard]] Cost area(Cost limit, int first_pooled) const;
 
  private:
@@ -61,8 +61,9 @@ class LongItems {
   const Levels* levels_;
   std::vector<Item> items_;
   std::vector<Item> short_items_;
-  std::vector<Place> places_;  ///< of each item all levels
-  std::vector<Cost> pools_;    ///< what short items can add to those from each level on: 0 or less
+  std::vector<Place> places_;  ///< ordered by item, then by level
+  std::vector<Cost>
+      pools_;  ///< by first pooled level: amount that short items add to the pooled communication; 0 or less
   bool has_work_without_rows_ = false;
 };
 

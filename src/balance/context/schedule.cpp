@@ -74,7 +74,7 @@ void require_lists(const Problem& problem) {
     require_at_least(alignment, 1, "alignments");
 }
 
-/// The sum of a list stays below the limit, and nothing in it is negative.
+/// A sum that throws InputError if a value is negative or the sum reaches the limit.
 class CheckedSum {
  public:
   explicit CheckedSum(const char* what) : what_(what) {}
@@ -95,7 +95,7 @@ class CheckedSum {
   std::int64_t sum_ = 0;
 };
 
-/// The product, or the limit of sums where it is above it.
+/// Returns the product, or the limit of sums if the product exceeds it.
 std::int64_t limited_product(std::int64_t left, std::int64_t right) {
   if (left == 0 || right == 0) return 0;
   return left >= sum_limit / right ? sum_limit : left * right;
@@ -136,8 +136,9 @@ void require_numbers(const Problem& problem) {
 
 [[noreturn]] void throw_too_large(const Problem& problem, Item item) {
   const std::int64_t size = sizes_of_groups(problem.max_size).back();
-  throw LimitError("items", "item " + std::to_string(item) + " fits no group: on " + std::to_string(size) +
-                                " ranks it has " + std::to_string(problem.aligned_size(item, size)) +
+  throw LimitError("items", "item " + std::to_string(item) + " does not fit in any group: on " +
+                                std::to_string(size) + " ranks it has " +
+                                std::to_string(problem.aligned_size(item, size)) +
                                 " aligned tokens, and a micro-batch may hold " +
                                 std::to_string(cap_of(problem.limits, size)));
 }
@@ -162,10 +163,10 @@ void require_fits(const Problem& problem) {
   const std::vector<std::int64_t> sizes = sizes_of_groups(problem.max_size);
   for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
     if (problem.count_of(item) > problem.limits.max_items) {
-      throw LimitError("max_items", "item " + std::to_string(item) + " fits no group: it counts for " +
-                                        std::to_string(problem.count_of(item)) +
-                                        ", and a micro-batch may hold " +
-                                        std::to_string(problem.limits.max_items) + " items");
+      throw LimitError("max_items",
+                       "item " + std::to_string(item) + " does not fit in any group: its count is " +
+                           std::to_string(problem.count_of(item)) + ", and a micro-batch may hold " +
+                           std::to_string(problem.limits.max_items) + " items");
     }
     const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
       return problem.aligned_size(item, size) <= cap_of(problem.limits, size);

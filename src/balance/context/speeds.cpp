@@ -8,7 +8,7 @@
 namespace evenkeel::context {
 namespace {
 
-/// Products of a time and speeds.
+/// Type of products of times and speeds.
 __extension__ using Wide = __int128;
 
 Wide ceil_of(Wide value, Wide divisor) {
@@ -76,12 +76,12 @@ Cost Speeds::even_time(Cost work) const noexcept {
 }
 
 Cost Speeds::even_end(std::span<const Cost> starts, Cost work) const {
-  std::vector<std::pair<Cost, std::int64_t>> ranks;  // and how fast each is
+  std::vector<std::pair<Cost, std::int64_t>> ranks;  // start and speed of each rank
   ranks.reserve(starts.size());
   for (std::size_t r = 0; r < starts.size(); ++r) ranks.emplace_back(starts[r], slowest(0, r));
   std::ranges::sort(ranks);
   Wide left = Wide{work} * fastest_;
-  Wide speed = 0;  // of the ranks that have started
+  Wide speed = 0;  // sum over the ranks that have started
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     speed += ranks[i - 1].second;
     const Wide step = Wide{ranks[i].first - ranks[i - 1].first} * speed;

@@ -10,8 +10,8 @@
 
 namespace evenkeel {
 
-/// A list of items that takes no memory of its own while they are few: the lists of most micro-batches, of
-/// which a step has as many as it has samples, or half of them.
+/// A list of items that does not allocate memory while it is short. Most micro-batches have short lists, and
+/// a step may have half as many micro-batches as samples, or even as many as samples.
 class FewItems {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return are_few() ? num_few_ : many_.size(); }
@@ -33,16 +33,16 @@ class FewItems {
  private:
   [[nodiscard]] bool are_few() const noexcept { return many_.empty(); }
 
-  std::array<Item, 4> few_{};  // the first num_few_ of them, while they are few
+  std::array<Item, 4> few_{};  // the first num_few_ are valid while the list is short
   std::size_t num_few_ = 0;
-  std::vector<Item> many_;  // all, once they are not
+  std::vector<Item> many_;  // all items once the list is long
 };
 
 }  // namespace evenkeel
 
 namespace evenkeel::context {
 
-/// A micro-batch that is being filled: ranks first .. first + size of its level - 1 run it.
+/// A micro-batch under construction. It is run by the ranks first .. first + size of its level - 1.
 struct OpenTask {
   std::int64_t first = 0;
   int level = 0;
@@ -56,14 +56,14 @@ struct OpenTask {
   [[nodiscard]] bool has_room_for(Item item, const Levels& levels) const {
     return has_room_for(levels.aligned(item, level), levels.problem().count_of(item), levels);
   }
-  /// For an item of so many tokens, aligned as on this level, and samples.
+  /// Returns whether an item with this number of tokens (aligned for this level) and samples fits.
   [[nodiscard]] bool has_room_for(std::int64_t tokens, std::int64_t samples, const Levels& levels) const {
     return tokens <= levels.cap(level) - used && samples <= levels.problem().limits.max_items - count;
   }
   void add(Item item, const Levels& levels) {
     add(item, levels.aligned(item, level), levels.problem().count_of(item), levels);
   }
-  /// An item of so many tokens, aligned as on this level, and samples.
+  /// Adds an item with this number of tokens (aligned for this level) and samples.
   void add(Item item, std::int64_t tokens, std::int64_t samples, const Levels& levels) {
     work += levels.work(item);
     used += tokens;
@@ -73,7 +73,8 @@ struct OpenTask {
   }
 };
 
-/// Tasks in their order, with the items of each ascending. Leaves out those without items.
+/// Returns a schedule of the tasks in their order, each with its items in ascending order. Omits tasks
+/// without items.
 [[nodiscard]] Schedule finished_schedule(std::vector<OpenTask> tasks, const Levels& levels);
 
 }  // namespace evenkeel::context

@@ -11,7 +11,7 @@ namespace evenkeel {
 
 namespace {
 
-/// Exchanges that lower peaks.
+/// Exchanges items between cells to lower peaks.
 class PeakExchanges {
  public:
   PeakExchanges(CellGrid& grid, const ExchangeRules& rules, std::int64_t budget)
@@ -20,7 +20,8 @@ class PeakExchanges {
       by_cost_[cell / grid.rows].emplace(grid.cells[cell].cost, cell);
   }
 
-  /// Takes the columns in turn until none improves, the meeting cost is near `goal` or the budget is spent.
+  /// Improves columns in turn until no column improves, the meeting cost is close to `goal`, or the budget is
+  /// used up. Returns whether any exchange was made.
   bool run(Cost goal) {
     Cost meeting = grid_.meeting_cost();
     bool has_changed = false;
@@ -41,7 +42,7 @@ class PeakExchanges {
 
   [[nodiscard]] Cost peak(std::size_t j) const { return by_cost_[j].rbegin()->first; }
 
-  /// Columns whose cheapest cell has the most room come first.
+  /// Returns the columns in descending order of the room between their cheapest cell and their peak.
   [[nodiscard]] std::vector<std::size_t> columns_by_room() const {
     std::vector<std::pair<Cost, std::size_t>> order;
     for (std::size_t j = 0; j < by_cost_.size(); ++j)
@@ -52,7 +53,7 @@ class PeakExchanges {
     return columns;
   }
 
-  /// Takes cost from the column's costliest cell, where a cell with room is found.
+  /// Moves cost from the column's costliest cell to a cell with room. Returns whether there was such a cell.
   bool lower(std::size_t j) {
     const std::size_t giver = by_cost_[j].rbegin()->second;
     if (grid_.cells[giver].cost == 0) return false;
@@ -63,26 +64,26 @@ class PeakExchanges {
   }
 
   bool give_to_column(std::size_t giver, std::size_t to) {
-    constexpr int most_tries = 8;
+    constexpr int max_tries = 8;
     const Cost below = peak(to);
     int tries = 0;
     for (const auto& [cost, receiver] : by_cost_[to]) {
       const Cost room = below - cost;
-      if (room < 2 || tries++ == most_tries) return false;
+      if (room < 2 || tries++ == max_tries) return false;
       if (exchange(giver, receiver, room)) return true;
     }
     return false;
   }
 
-  /// Within a column the two cells should end equal; another column takes whatever stays below its peak.
+  /// Makes an exchange between two cells. In the same column, the two cells should end up equal; a cell of
+  /// another column takes as much as it can without exceeding its column's peak. Returns whether an exchange
+  /// was found.
   bool exchange(std::size_t giver, std::size_t receiver, Cost room) {
     ItemGroup& from = grid_.cells[giver];
     ItemGroup& into = grid_.cells[receiver];
     const bool is_same_column = giver / grid_.rows == receiver / grid_.rows;
     const WantedShift wanted{is_same_column ? room : 2 * (room - 1), room - 1};
-    constexpr std::int64_t overhead = 16;  // of a search, in items looked at
-    budget_ -= static_cast<std::int64_t>(from.items.size() + into.items.size()) + overhead;
-    const std::optional<Exchange> found = find_exchange(from, into, wanted, rules_);
+    const std::optional<Exchange> found = find_exchange(from, into, wanted, rules_, budget_);
     if (!found) return false;
     by_cost_[giver / grid_.rows].erase({from.cost, giver});
     by_cost_[receiver / grid_.rows].erase({into.cost, receiver});
@@ -95,7 +96,7 @@ class PeakExchanges {
   CellGrid& grid_;
   const ExchangeRules& rules_;
   std::int64_t budget_;
-  std::vector<ByCost> by_cost_;  ///< each column's cells
+  std::vector<ByCost> by_cost_;  ///< cells of each column
 };
 
 }  // namespace

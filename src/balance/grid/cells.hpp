@@ -10,7 +10,7 @@
 
 namespace evenkeel {
 
-/// Cells of a grid, column after column.
+/// The cells of a grid, ordered by column.
 struct CellGrid {
   std::size_t rows = 1;
   std::vector<ItemGroup> cells;  ///< rows * columns
@@ -22,31 +22,32 @@ struct CellGrid {
   }
 
   [[nodiscard]] Cost total() const;
-  /// The costliest cell of a column.
+  /// Returns the cost of a column's costliest cell.
   [[nodiscard]] Cost peak(std::size_t j) const {
     return std::ranges::max(column(j), {}, &ItemGroup::cost).cost;
   }
-  /// The sum of the columns' peaks.
+  /// Returns the sum of the columns' peaks.
   [[nodiscard]] Cost meeting_cost() const;
-  /// The sum of each row.
+  /// Returns the sum of each row.
   [[nodiscard]] std::vector<Cost> row_costs() const;
 
-  /// Puts the costliest cells into column 0 and so on: no other way to assign these cells meets at a lower
-  /// cost.
+  /// Puts the costliest cells in column 0, the next ones in column 1, and so on, which minimizes the meeting
+  /// cost of these cells.
   void sort_into_columns();
-  /// Whole columns by falling peak.
+  /// Sorts whole columns by descending peak.
   void sort_columns();
 };
 
-/// Lowers the meeting cost: the costliest cell of a column gives items to cells that stay below their
-/// column's peak. It never rises. The work is bounded by a multiple of the number of items.
+/// Lowers the meeting cost: the costliest cell of a column gives items to cells that remain below their
+/// column's peak. Never increases the meeting cost. The work is bounded by a multiple of the number of items.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
-/// Evens out the rows' sums: assigns each column's cells anew, then swaps cells and exchanges items between
-/// rows within a column. No column's peak rises. The work is bounded likewise.
+/// Evens out the rows' sums: assigns each column's cells to rows, then swaps cells and exchanges items
+/// between rows within a column. Does not raise any column's peak. The work is bounded by a multiple of the
+/// number of items.
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules);
 
-/// Near enough to a bound to stop: within a part in a million.
+/// Returns whether the value is within one part in a million of a bound, close enough to stop.
 constexpr bool is_close(Cost value, Cost bound) {
   return value - bound <= bound / 1'000'000;
 }

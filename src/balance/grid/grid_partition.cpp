@@ -39,7 +39,8 @@ Partition row_after_row(CellGrid& grid) {
   return Partition(std::move(items), std::move(offsets)).with_sorted_items();
 }
 
-/// The columns whose cells differ most come first: what they leave uneven, later ones mend.
+/// Returns the columns by descending spread of their cells' costs, so that later columns can even out earlier
+/// ones.
 std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
   std::vector<std::size_t> columns(grid.columns());
   std::iota(columns.begin(), columns.end(), std::size_t{0});
@@ -50,7 +51,7 @@ std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
   return columns;
 }
 
-/// Assigns each column's cells to the rows, the costliest to the row that has least so far.
+/// Assigns each column's cells to the rows, the costliest cell to the row with the lowest cost so far.
 void deal_columns(CellGrid& grid) {
   std::vector<std::pair<Cost, std::size_t>> rows;
   for (std::size_t row = 0; row < grid.rows; ++row) rows.emplace_back(0, row);
@@ -67,7 +68,7 @@ void deal_columns(CellGrid& grid) {
   }
 }
 
-/// Exchanges between the costliest row and a cheap one.
+/// Makes exchanges between the costliest row and cheap rows.
 class RowExchanges {
  public:
   RowExchanges(CellGrid& grid, const ExchangeRules& rules) : grid_(grid), rules_(rules) {
@@ -84,12 +85,12 @@ class RowExchanges {
 
  private:
   bool improve_dearest() {
-    constexpr int most_tries = 8;
+    constexpr int max_tries = 8;
     int tries = 0;
     const auto [dear, giver] = *by_cost_.rbegin();
     for (const auto& cheap_row : by_cost_) {
       const auto [cheap, receiver] = cheap_row;
-      if (dear - cheap < 2 || tries++ == most_tries) return false;
+      if (dear - cheap < 2 || tries++ == max_tries) return false;
       const Cost shifted = improve(giver, receiver, dear - cheap);
       if (shifted == 0) continue;
       by_cost_.erase({dear, giver});
@@ -101,7 +102,8 @@ class RowExchanges {
     return false;
   }
 
-  /// Brings cost from one row to another, less than the gap between them; returns how much.
+  /// Shifts some cost, less than the gap between the rows, from one row to the other. Returns the shifted
+  /// cost.
   Cost improve(std::size_t giver, std::size_t receiver, Cost gap) {
     const std::optional<std::size_t> column = best_swap(giver, receiver, gap);
     const Cost by_swap = column ? difference(giver, receiver, *column) : 0;
@@ -118,7 +120,8 @@ class RowExchanges {
     return grid_.at(giver, j).cost - grid_.at(receiver, j).cost;
   }
 
-  /// The column where swapping the rows' cells brings their sums nearest to each other.
+  /// Returns the column in which swapping the rows' cells makes their sums most equal; nullopt if no swap
+  /// helps.
   std::optional<std::size_t> best_swap(std::size_t giver, std::size_t receiver, Cost gap) {
     budget_ -= static_cast<std::int64_t>(grid_.columns());
     std::optional<std::size_t> best;
@@ -139,10 +142,8 @@ class RowExchanges {
       ItemGroup& into = grid_.at(receiver, j);
       const Cost most = std::min(gap - 1, peaks_[j] - into.cost);
       if (most < 1) continue;
-      constexpr std::int64_t overhead = 16;  // of a search, in items looked at
-      budget_ -= static_cast<std::int64_t>(from.items.size() + into.items.size()) + overhead;
       const Cost before = into.cost;
-      const auto found = find_exchange(from, into, {std::min(gap, 2 * most), most}, rules_);
+      const auto found = find_exchange(from, into, {std::min(gap, 2 * most), most}, rules_, budget_);
       if (!found) continue;
       found->apply(from, into, rules_);
       return into.cost - before;
@@ -152,9 +153,9 @@ class RowExchanges {
 
   CellGrid& grid_;
   const ExchangeRules& rules_;
-  std::int64_t budget_ = 1 << 20;                   ///< items that may still be looked at
-  std::vector<Cost> peaks_;                         ///< what no cell of a column may pass
-  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< every row
+  std::int64_t budget_ = 1 << 20;                   ///< number of items that may still be examined
+  std::vector<Cost> peaks_;                         ///< by column: maximum cost of a cell
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< all rows
 };
 
 }  // namespace
@@ -171,7 +172,7 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
   const Cost goal = balance_checks::ceil_div(best.total(), shape.rows);
   constexpr Cost one_in = 10'000;
   if (best.meeting_cost() - goal <= goal / one_in) return row_after_row(best);
-  if (std::optional<CellGrid> other = start.dear_columns_first()) {
+  if (std::optional<CellGrid> other = start.expensive_columns_first()) {
     CellGrid grid = improved(*std::move(other), rules);
     if (figures_of(grid) < figures_of(best)) best = std::move(grid);
   }

@@ -16,20 +16,20 @@ namespace evenkeel {
 
 namespace {
 
-/// Cells of one column while it is filled up to a ceiling.
+/// The cells of one column while they are filled up to a ceiling.
 class ColumnFill {
  public:
-  /// `smallest` is the size of the smallest item that is still to come: a cell without room for it is full.
+  /// `smallest` is the size of the smallest remaining item: a cell without room for it is full.
   ColumnFill(std::size_t rows, Cost ceiling, std::int64_t smallest, const ExchangeRules& rules)
       : ceiling_(ceiling), smallest_(smallest), rules_(rules), cells_(rows) {
     for (std::size_t cell = 0; cell < rows; ++cell) by_cost_.emplace(0, cell);
   }
 
-  /// Into the cheapest cell with room, of the few cheapest.
+  /// Adds an item to the cheapest cell with room, among the few cheapest cells.
   bool add(const CostedItem& entry) {
-    constexpr int most_tries = 16;
+    constexpr int max_tries = 16;
     int tries = 0;
-    for (auto place = by_cost_.begin(); place != by_cost_.end() && tries < most_tries; ++place, ++tries) {
+    for (auto place = by_cost_.begin(); place != by_cost_.end() && tries < max_tries; ++place, ++tries) {
       const std::size_t cell = place->second;
       if (!has_room(cells_[cell], entry)) continue;
       by_cost_.erase(place);
@@ -60,8 +60,8 @@ class ColumnFill {
   std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< cells that may take another item
 };
 
-/// Of the cheapest filling's cost: as good as no ceiling.
-constexpr double most_generous = 2;
+/// A multiple of the cost of the cheapest filling; a ceiling this high has the same effect as none.
+constexpr double max_cap_factor = 2;
 
 }  // namespace
 
@@ -84,18 +84,19 @@ CellGrid GridStart::level() const {
   std::vector<Item> all(costs_.size());
   std::iota(all.begin(), all.end(), Item{0});
   const auto k = static_cast<std::int64_t>(rows_ * columns_);
-  return {rows_, cells_of(partition_under_limits(costs_, rules_.items, rules_.limits, k), all)};
+  return {rows_,
+          cells_of(partition_under_limits(costs_, rules_.items, rules_.limits, k, EvenBins::by_sets), all)};
 }
 
-std::optional<CellGrid> GridStart::dear_columns_first() const {
+std::optional<CellGrid> GridStart::expensive_columns_first() const {
   if (std::optional<Filled> filled = fill_least()) return balanced(*std::move(filled));
-  return balanced(fill(most_generous));
+  return balanced(fill(max_cap_factor));
 }
 
 std::optional<GridStart::Filled> GridStart::fill_least() const {
   std::optional<Filled> least;
   double too_low = 0;
-  double enough = most_generous;
+  double enough = max_cap_factor;
   const auto try_with = [&](double generosity) {
     Filled filled = fill(generosity);
     if (!is_easily_balanced(filled)) {
@@ -148,21 +149,22 @@ bool GridStart::is_easily_balanced(const Filled& filled) const {
   const PickedItems items(rules_.items, filled.left);
   const auto k = static_cast<std::int64_t>(filled.cells_left);
   const Partition assigned =
-      k > most_differenced_groups ? longest_processing_time(costs, k) : karmarkar_karp(costs, k);
+      k > max_differenced_groups ? longest_processing_time(costs, k) : karmarkar_karp(costs, k);
   return balance_checks::are_within(assigned, items.items(), rules_.limits);
 }
 
 std::optional<CellGrid> GridStart::balanced(Filled filled) const {
   if (filled.grid.cells.empty()) return std::nullopt;
   const PickedItems items(rules_.items, filled.left);
-  const auto assigned = try_partition_under_limits(costs_of(filled.left), items.items(), rules_.limits,
-                                                   static_cast<std::int64_t>(filled.cells_left));
+  const auto assigned =
+      try_partition_under_limits(costs_of(filled.left), items.items(), rules_.limits,
+                                 static_cast<std::int64_t>(filled.cells_left), EvenBins::by_sets);
   if (!assigned) return std::nullopt;
   for (ItemGroup& cell : cells_of(*assigned, filled.left)) filled.grid.cells.push_back(std::move(cell));
   return std::move(filled.grid);
 }
 
-/// Of groups of positions in `items`.
+/// Converts groups of positions in `items` to groups of items.
 std::vector<ItemGroup> GridStart::cells_of(const Partition& groups, std::span<const Item> items) const {
   std::vector<ItemGroup> cells;
   for (std::int64_t g = 0; g < groups.size(); ++g) {

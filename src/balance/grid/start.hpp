@@ -11,26 +11,27 @@
 
 namespace evenkeel {
 
-/// The items of a grid, and the ways to assign them that improvement starts from.
+/// The items of a grid, and the assignments from which the improvement starts.
 class GridStart {
  public:
-  /// What is passed must outlive this object.
+  /// The arguments must outlive this object.
   GridStart(std::span<const Cost> costs, GridShape shape, const ExchangeRules& rules);
 
-  /// All cells balanced alike.
+  /// Returns a grid in which all cells are balanced to the same cost.
   [[nodiscard]] CellGrid level() const;
 
-  /// Columns are filled one after the other with the costliest items left, costliest first; once a column
-  /// would be no costlier than the rest is on average, that is balanced. A column is filled up to a ceiling:
-  /// as dear as its costliest item would make a cell that is filled up with the cheapest items, or with a
-  /// fraction or a multiple of their cost. The lower ceilings are, the less rows wait, and the more is left
-  /// for the other columns: the lowest ones are taken that leave no more than balancing brings under the
-  /// limits. Where none do, columns are filled until nothing fits. Nothing when that leaves too much as well,
-  /// or fills none.
-  [[nodiscard]] std::optional<CellGrid> dear_columns_first() const;
+  /// Returns a grid that is filled column by column with the costliest remaining items:
+  /// 1. Fill each cell of the column up to a ceiling: the cost of a cell that contains the column's costliest
+  ///    item and is filled up with the cheapest items, or with a fraction or a multiple of their cost.
+  /// 2. When the next column would not be costlier than the average of the rest, balance the rest.
+  ///
+  /// With lower ceilings, rows wait less, but more items are left for the other columns. Uses the lowest
+  /// ceilings for which the rest can be balanced under the limits. If there are none, fills columns until no
+  /// item fits. Returns nullopt if even then too many items are left, or if no column was filled.
+  [[nodiscard]] std::optional<CellGrid> expensive_columns_first() const;
 
  private:
-  /// Some columns, and what is left for the others.
+  /// The filled columns, and the items left for the others.
   struct Filled {
     CellGrid grid;
     std::vector<Item> left;  ///< ascending
@@ -50,7 +51,7 @@ class GridStart {
   std::size_t rows_;
   std::size_t columns_;
   const ExchangeRules& rules_;
-  double cheapest_ = 0;  ///< the least cost a unit of size
+  double cheapest_ = 0;  ///< minimum cost per unit of size
 };
 
 }  // namespace evenkeel

@@ -1,6 +1,7 @@
 #include "balance/groups/exchanges.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "balance/checks.hpp"
 #include "evenkeel/base/assertions.hpp"
@@ -10,9 +11,10 @@ namespace evenkeel {
 GroupExchanges::GroupExchanges(const Partition& start, std::span<const Cost> costs,
                                const ExchangeRules& rules)
     : start_(start), costs_(costs), rules_(rules), groups_(static_cast<std::size_t>(start.size())) {
-  EVENKEEL_PRECONDITION(
-      thorough, rules.items.sizes.empty() || balance_checks::are_within(start, rules.items, rules.limits),
-      rules.limits.max_size, rules.limits.max_items);
+  EVENKEEL_PRECONDITION(thorough,
+                        rules.items.sizes.empty() || rules.bins > 1 ||
+                            balance_checks::are_within(start, rules.items, rules.limits),
+                        rules.limits.max_size, rules.limits.max_items);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
     for (const Item item : start[static_cast<std::int64_t>(g)]) {
@@ -21,7 +23,8 @@ GroupExchanges::GroupExchanges(const Partition& start, std::span<const Cost> cos
       group.size += rules_.size_of(item);
       group.count += rules_.count_of(item);
     }
-    by_cost_.emplace(group.cost, g);
+    if (rules_.bins > 1) group.bins = bins_of(start[static_cast<std::int64_t>(g)], rules_);
+    by_cost_.emplace(group.total(rules_), g);
   }
 }
 
@@ -36,25 +39,42 @@ void GroupExchanges::open(std::size_t g) {
 }
 
 void GroupExchanges::apply(std::size_t heavy, std::size_t light, const Exchange& exchange) {
-  auto heavy_node = by_cost_.extract({groups_[heavy].cost, heavy});
-  auto light_node = by_cost_.extract({groups_[light].cost, light});
+  auto heavy_node = by_cost_.extract({groups_[heavy].total(rules_), heavy});
+  auto light_node = by_cost_.extract({groups_[light].total(rules_), light});
   exchange.apply(groups_[heavy], groups_[light], rules_);
-  heavy_node.value().first = groups_[heavy].cost;
-  light_node.value().first = groups_[light].cost;
+  for (const std::size_t g : {heavy, light}) {
+    Group& group = groups_[g];
+    group.sets.clear();
+    if (rules_.bins == 1) continue;
+    std::vector<Item> items;
+    for (const CostedItem& entry : group.items) items.push_back(entry.item);
+    group.bins = bins_of(items, rules_);
+  }
+  heavy_node.value().first = groups_[heavy].total(rules_);
+  light_node.value().first = groups_[light].total(rules_);
   by_cost_.insert(std::move(heavy_node));
   by_cost_.insert(std::move(light_node));
 }
 
-bool GroupExchanges::improve_costliest(std::int64_t& budget) {
-  const std::size_t heavy = by_cost_.rbegin()->second;
+std::span<const ItemSubset> GroupExchanges::sets_of(std::size_t g, std::int64_t& budget) {
+  Group& group = groups_[g];
+  if (group.sets.empty()) {
+    constexpr std::int64_t sorting = 8;  // cost of sorting a set, expressed as a number of sets examined
+    group.sets = small_sets(group);
+    budget -= sorting * std::ssize(group.sets);
+  }
+  return group.sets;
+}
+
+template <typename Find>
+bool GroupExchanges::improve_costliest(const Find& find, std::int64_t& budget) {
+  const auto [highest, heavy] = *by_cost_.rbegin();
   open(heavy);
-  for (const auto& [cost, light] : by_cost_) {
-    if (groups_[heavy].cost - cost < 2 || budget <= 0) return false;
+  for (const auto& [total, light] : by_cost_) {
+    const Cost gap = highest - total;
+    if (gap < 2 || budget <= 0) return false;
     open(light);
-    constexpr std::int64_t overhead = 16;  // of a search, in items looked at
-    budget -= static_cast<std::int64_t>(groups_[heavy].items.size() + groups_[light].items.size()) + overhead;
-    const Cost gap = groups_[heavy].cost - cost;
-    if (const auto exchange = find_exchange(groups_[heavy], groups_[light], {gap, gap - 1}, rules_)) {
+    if (const std::optional<Exchange> exchange = find(heavy, light, WantedShift{gap, gap - 1})) {
       apply(heavy, light, *exchange);
       return true;
     }
@@ -64,10 +84,27 @@ bool GroupExchanges::improve_costliest(std::int64_t& budget) {
 
 bool GroupExchanges::even_out(Cost goal) {
   std::int64_t budget = 32 * static_cast<std::int64_t>(costs_.size()) + (1 << 16);
+  const auto by_items = [&](std::size_t heavy, std::size_t light, WantedShift wanted) {
+    return find_exchange(groups_[heavy], groups_[light], wanted, rules_, budget);
+  };
   bool has_changed = false;
-  while (!by_cost_.empty() && by_cost_.rbegin()->first > goal && improve_costliest(budget))
-    has_changed = true;
+  while (largest() > goal && improve_costliest(by_items, budget)) has_changed = true;
   return has_changed;
+}
+
+bool GroupExchanges::even_out_by_sets(Cost goal) {
+  std::int64_t budget = std::min<std::int64_t>(1024 * static_cast<std::int64_t>(costs_.size()), 1 << 20);
+  const auto by_sets = [&](std::size_t heavy, std::size_t light, WantedShift wanted) {
+    return find_set_exchange(groups_[heavy], sets_of(heavy, budget), groups_[light], sets_of(light, budget),
+                             wanted, rules_, budget);
+  };
+  bool has_changed = even_out(goal);
+  while (largest() > goal && improve_costliest(by_sets, budget)) has_changed = true;
+  return has_changed;
+}
+
+std::int64_t GroupExchanges::most_bins() const {
+  return groups_.empty() ? 0 : std::ranges::max(groups_, {}, &Group::bins).bins;
 }
 
 Partition GroupExchanges::result() const {

@@ -12,37 +12,49 @@
 
 namespace evenkeel {
 
-/// Groups made more even on costs, exchange by exchange: an item moves from the costliest group to a cheaper
-/// one, or two are swapped. Every step keeps the rules and makes the larger of its two groups smaller, so
-/// that the largest sum never grows. Deterministic.
+/// Balances the costs of groups by exchanges: moves an item from the costliest group to a cheaper one, swaps
+/// two items, or exchanges up to three items for up to three. Every exchange obeys the rules and lowers the
+/// larger total of its two groups, so the largest total never grows. Deterministic.
 class GroupExchanges {
  public:
-  /// Precondition: `start` keeps the rules' limits. All that is passed must outlive this object.
+  /// Precondition: `start` is within the rules' limits. The arguments must outlive this object.
   GroupExchanges(const Partition& start, std::span<const Cost> costs, const ExchangeRules& rules);
 
-  /// Exchanges until no group is above `goal` or none is found; the cheapest groups are tried first. The work
-  /// is bounded by a multiple of n. Returns whether anything was exchanged.
+  /// Moves and swaps items until no group is above `goal` or no exchange helps. Tries the cheapest groups
+  /// first. The work is bounded by a multiple of n. Returns whether anything was exchanged.
   bool even_out(Cost goal);
+  /// Acts like even_out(), then also exchanges up to three items for up to three others. The additional work
+  /// is bounded by 1024 n sets of items, at most 2^20.
+  bool even_out_by_sets(Cost goal);
 
-  /// Groups in their places. Those looked at list their items by rising (cost, item); the others are as they
-  /// were.
+  /// Returns the largest total of a group.
+  [[nodiscard]] Cost largest() const { return by_cost_.empty() ? 0 : by_cost_.rbegin()->first; }
+  /// Returns the largest number of bins of a group.
+  [[nodiscard]] std::int64_t most_bins() const;
+
+  /// Returns the groups in their order. Groups that took part in an exchange list their items in ascending
+  /// order of (cost, item); the others are unchanged.
   [[nodiscard]] Partition result() const;
 
  private:
-  struct Group : ItemGroup {  ///< its items are listed once it is open
+  struct Group : ItemGroup {  ///< its items are listed only once it is open
     bool is_open = false;
+    std::vector<ItemSubset> sets;  ///< its small_sets; empty until they are needed
   };
 
-  /// Lists the group's items: most groups of a good start never need that.
+  /// Lists the group's items on first use: most groups of a good start never need them.
   void open(std::size_t g);
-  bool improve_costliest(std::int64_t& budget);
+  [[nodiscard]] std::span<const ItemSubset> sets_of(std::size_t g, std::int64_t& budget);
+  /// Applies the exchange that `find` returns for the costliest group and the first possible cheaper group.
+  template <typename Find>
+  bool improve_costliest(const Find& find, std::int64_t& budget);
   void apply(std::size_t heavy, std::size_t light, const Exchange& exchange);
 
   const Partition& start_;
   std::span<const Cost> costs_;
   ExchangeRules rules_;
   std::vector<Group> groups_;
-  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< every group
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< totals of all groups, with their numbers
 };
 
 }  // namespace evenkeel

@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-/// The items of each key, keys in the order they first appear.
+/// Returns the items of each key, with keys in order of first appearance.
 std::vector<std::vector<Item>> items_by_key(std::span<const std::uint64_t> keys) {
   std::vector<std::vector<Item>> groups;
   std::unordered_map<std::uint64_t, std::size_t> group_of;
@@ -28,7 +28,7 @@ std::vector<std::vector<Item>> items_by_key(std::span<const std::uint64_t> keys)
   return groups;
 }
 
-/// Items shared out to two groups.
+/// Splits items into two groups of nearly equal cost.
 std::pair<std::vector<Item>, std::vector<Item>> halves(const std::vector<Item>& items,
                                                        std::span<const Cost> costs) {
   std::vector<Cost> own_costs;

@@ -7,25 +7,28 @@
 
 namespace evenkeel {
 
-/// Assigns samples to k parts so that samples with the same key (the uid of a prompt group) stay together:
-/// the groups' summed costs are partitioned by Karmarkar-Karp, free, or with equal numbers of groups a part,
-/// as verl's `get_group_balanced_partitions` does when k divides the number of groups. Samples of one group
-/// need not be adjacent (where verl's result splits them). Fewer groups than parts leaves parts empty.
+/// Assigns samples to k parts and keeps samples with the same key (the uid of a prompt group) together:
+/// partitions the groups' summed costs by Karmarkar-Karp, optionally with equal numbers of groups per part.
+/// Gives the same result as verl's `get_group_balanced_partitions` if k divides the number of groups. Samples
+/// of a group need not be adjacent (verl splits such groups). With fewer groups than parts, some parts are
+/// empty.
 ///
-/// Parts come in Karmarkar-Karp's order, each part's samples ascending. Local, deterministic.
-/// Throws InputError when `keys` and `costs` differ in length, or as karmarkar_karp does.
+/// Parts are in Karmarkar-Karp's order; samples within a part are in ascending order. Local, deterministic.
+/// Throws InputError if `keys` and `costs` differ in length, and the errors of karmarkar_karp().
 [[nodiscard]] Partition balance_whole_groups(std::span<const Cost> costs, std::span<const std::uint64_t> keys,
                                              std::int64_t k, GroupSize groups_per_part = GroupSize::equal);
 
-/// Each item in the group that is named for it, in the order in which items stand. Preconditions: as many
-/// groups are named, each 0 .. groups - 1. O(items + groups).
+/// Returns a partition in which item i of the list is in group group_of_each[i]. Items keep their order
+/// within a group. Preconditions: both lists have equal length; groups are 0 .. groups - 1. O(items +
+/// groups).
 ///
-/// Example: items {5, 7, 9} with groups {1, 0, 1} of two are {7} and {5, 9}.
+/// Example: items {5, 7, 9} with groups {1, 0, 1}, of two groups, give {7} and {5, 9}.
 [[nodiscard]] Partition partition_by_group(std::span<const Item> items,
                                            std::span<const std::int32_t> group_of_each, std::int64_t groups);
 
-/// Halves the costliest group of two items or more by Karmarkar-Karp until there are k groups, then adds
-/// empty ones. The groups keep their places, new ones follow. Precondition: `start` has k groups or fewer.
+/// Halves the costliest group of at least two items by Karmarkar-Karp until there are k groups, then appends
+/// empty groups if needed. Existing groups keep their positions; new groups come after them. Precondition:
+/// `start` has at most k groups.
 [[nodiscard]] Partition split_groups(const Partition& start, std::span<const Cost> costs, std::int64_t k);
 
 }  // namespace evenkeel

@@ -15,14 +15,14 @@ namespace evenkeel {
 
 namespace {
 
-/// A square matrix, row after row.
+/// A square matrix, stored row by row.
 class ValueMatrix {
  public:
   ValueMatrix(std::span<const std::int64_t> values, std::int64_t n)
       : values_(values), size_(static_cast<std::size_t>(std::max<std::int64_t>(n, 0))) {
     if (n < 0 || values.size() != size_ * size_) {
-      throw InputError("values", std::to_string(values.size()) + " values are no " + std::to_string(n) +
-                                     " x " + std::to_string(n) + " matrix");
+      throw InputError("values", std::to_string(values.size()) + " values are not a matrix of " +
+                                     std::to_string(n) + " x " + std::to_string(n) + " matrix");
     }
     for (const std::int64_t value : values) {
       if (value < 0 || value >= sum_limit / n) {
@@ -44,7 +44,7 @@ class ValueMatrix {
     return value;
   }
 
-  /// The smaller of the sums of the rows' and of the columns' largest values.
+  /// Returns the smaller one of the sum of row maxima and the sum of column maxima.
   [[nodiscard]] std::int64_t bound() const {
     std::vector<std::int64_t> of_row(size_, 0);
     std::vector<std::int64_t> of_column(size_, 0);
@@ -63,8 +63,9 @@ class ValueMatrix {
   std::size_t size_;
 };
 
-/// Matches row after row, each along the shortest augmenting path in costs reduced by potentials. A cost is
-/// what the largest value is above the value. Columns are numbered from 1; 0 is where a path starts.
+/// Matches rows one by one, each along a shortest augmenting path in costs reduced by potentials. The cost of
+/// an entry is the largest value minus its value. Columns are numbered from 1; column 0 is the start of a
+/// path.
 class AugmentingPaths {
  public:
   explicit AugmentingPaths(const ValueMatrix& values)
@@ -99,7 +100,7 @@ class AugmentingPaths {
     }
   }
 
-  /// Settles `from`, looks on from its row, and returns the nearest column that is not settled.
+  /// Settles column `from`, relaxes the edges of its row, and returns the nearest column that is not settled.
   std::size_t nearest_after(std::size_t from) {
     is_done_[from] = true;
     const std::size_t row = row_of_column_[from];
@@ -139,11 +140,12 @@ class AugmentingPaths {
   std::vector<std::int64_t> column_potential_;
   std::vector<std::size_t> row_of_column_;
   std::vector<std::int64_t> distance_;
-  std::vector<std::size_t> previous_;  ///< the column before, on the shortest path
+  std::vector<std::size_t> previous_;  ///< by column: the preceding column on the shortest path
   std::vector<bool> is_done_;
 };
 
-/// The largest values first, of equals the first row and column; rows and columns left over in order.
+/// Matches the largest values first; on a tie, the first row and column. Remaining rows get the remaining
+/// columns in order.
 std::vector<std::int64_t> greedy_columns(const ValueMatrix& values) {
   std::vector<std::tuple<std::int64_t, std::size_t, std::size_t>> order;  // value negated, row, column
   for (std::size_t row = 0; row < values.size(); ++row) {
@@ -168,7 +170,7 @@ std::vector<std::int64_t> greedy_columns(const ValueMatrix& values) {
   return column_of_row;
 }
 
-/// Swaps the columns of every pair of rows that gains by it; false when none does.
+/// Swaps the columns of each pair of rows if that increases the value. Returns whether any were swapped.
 bool swap_pairs(const ValueMatrix& values, std::vector<std::int64_t>& column_of_row) {
   bool has_changed = false;
   for (std::size_t row = 0; row < values.size(); ++row) {
@@ -198,8 +200,8 @@ Assignment good_assignment(std::span<const std::int64_t> values, std::int64_t n)
   const ValueMatrix matrix(values, n);
   Assignment assignment;
   assignment.column_of_row = greedy_columns(matrix);
-  constexpr int most_rounds = 8;
-  for (int round = 0; round < most_rounds && swap_pairs(matrix, assignment.column_of_row); ++round) {
+  constexpr int max_rounds = 8;
+  for (int round = 0; round < max_rounds && swap_pairs(matrix, assignment.column_of_row); ++round) {
   }
   assignment.value = matrix.value_of(assignment.column_of_row);
   assignment.upper_bound = matrix.bound();

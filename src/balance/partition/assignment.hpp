@@ -6,24 +6,25 @@
 
 namespace evenkeel {
 
-/// Rows matched to columns one to one.
+/// A one-to-one matching of rows and columns.
 struct Assignment {
   std::vector<std::int64_t> column_of_row;
-  std::int64_t value = 0;        ///< the sum of the values matched
-  std::int64_t upper_bound = 0;  ///< no matching is worth more; equal to `value` when that is the optimum
+  std::int64_t value = 0;  ///< sum of the matched values
+  std::int64_t upper_bound =
+      0;  ///< upper bound on the value of any matching; equal to `value` if that is optimal
 
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
-/// The matching worth most, of an n x n matrix of values, row after row. Shortest augmenting paths (Jonker
-/// and Volgenant, 1987; Kuhn's Hungarian method), O(n^3), O(n) memory beside the matrix. Deterministic,
-/// local. Throws InputError when `values` has not n * n entries or one is negative, or n times the largest
-/// reaches 2^62.
+/// Returns the matching of maximum value in an n x n matrix, given row by row. Shortest augmenting paths
+/// (Jonker and Volgenant, 1987; Kuhn's Hungarian method), O(n^3), O(n) memory besides the matrix.
+/// Deterministic, local. Throws InputError if `values` does not have n * n entries, an entry is negative, or
+/// n times the largest entry reaches 2^62.
 [[nodiscard]] Assignment best_assignment(std::span<const std::int64_t> values, std::int64_t n);
 
-/// A good matching where n^3 is too much: the largest values first, then pairs of rows swap columns while
-/// that gains, at most 8 rounds. The bound is the smaller of the sums of the rows' and of the columns'
-/// largest values. O(n^2 log n). Throws as best_assignment does.
+/// Returns a good matching in O(n^2 log n), for large n: matches the largest values first, then swaps the
+/// columns of pairs of rows while that increases the value, in at most 8 rounds. The upper bound is the
+/// smaller one of the sum of row maxima and the sum of column maxima. Throws the errors of best_assignment().
 [[nodiscard]] Assignment good_assignment(std::span<const std::int64_t> values, std::int64_t n);
 
 }  // namespace evenkeel

@@ -12,8 +12,8 @@ namespace evenkeel {
 
 namespace {
 
-/// Of two algorithms the one that ends nearer to the bound more often goes first; the other one may be too
-/// slow to be tried.
+/// Two algorithms, the one that is more often nearer to the bound first. The second is null if it is too
+/// slow.
 struct Starts {
   Partition (*first)(std::span<const Cost>, std::int64_t, GroupSize);
   Partition (*second)(std::span<const Cost>, std::int64_t, GroupSize);
@@ -21,33 +21,38 @@ struct Starts {
 
 Starts starts_for(std::int64_t k, GroupSize group_size) {
   if (group_size == GroupSize::equal) return {longest_processing_time, karmarkar_karp};
-  if (k > most_differenced_groups) return {longest_processing_time, nullptr};
+  if (k > max_differenced_groups) return {longest_processing_time, nullptr};
   return {karmarkar_karp, longest_processing_time};
 }
 
+constexpr Cost one_near = 100'000;
+
 bool is_near(Cost largest, Cost bound) {
-  constexpr Cost one_in = 100'000;
-  return largest - bound <= bound / one_in;
+  return largest - bound <= bound / one_near;
 }
 
 }  // namespace
 
 Partition balance_items(std::span<const Cost> costs, std::int64_t k, GroupSize group_size, bool refined) {
   const Cost bound = max_sum_lower_bound(costs, k, group_size);
+  const ExchangeRules rules{.keep_counts = group_size == GroupSize::equal};
   const auto balanced_by = [&](auto algorithm) {
     Partition start = algorithm(costs, k, group_size);
     if (!refined) return start;
-    GroupExchanges groups(start, costs, {.keep_counts = group_size == GroupSize::equal});
+    GroupExchanges groups(start, costs, rules);
     return groups.even_out(bound) ? groups.result() : start;
   };
   const auto largest_sum = [&](const Partition& partition) {
     return std::ranges::max(group_sums(partition, costs));
   };
   const Starts starts = starts_for(k, group_size);
-  Partition first = balanced_by(starts.first);
-  if (starts.second == nullptr || is_near(largest_sum(first), bound)) return first;
+  Partition best = balanced_by(starts.first);
+  if (starts.second == nullptr || is_near(largest_sum(best), bound)) return best;
   Partition second = balanced_by(starts.second);
-  return largest_sum(second) < largest_sum(first) ? second : first;
+  if (largest_sum(second) < largest_sum(best)) best = std::move(second);
+  if (!refined || is_near(largest_sum(best), bound)) return best;
+  GroupExchanges groups(best, costs, rules);
+  return groups.even_out_by_sets(bound + bound / one_near) ? groups.result() : best;
 }
 
 }  // namespace evenkeel

@@ -7,14 +7,18 @@
 
 namespace evenkeel {
 
-/// The most even partition of `costs` into k groups that is found in near-linear time: by Karmarkar-Karp, or
-/// by longest processing time where counts must be equal (differencing sorted runs stays far from even there)
-/// or k is above 16384 (where free differencing is slow), refined when `refined`. If that ends farther than
-/// 10 parts in a million above max_sum_lower_bound, the other of the two is tried as well, unless it is the
-/// slow one, and the better result kept, the first on a tie.
+/// Partitions `costs` into k groups, as evenly as near-linear time allows:
+/// 1. Use Karmarkar-Karp, or longest processing time if counts must be equal (differencing sorted runs is far
+///    from even then) or if k is above 16384 (free differencing is slow then). Refine the result if
+///    `refined`.
+/// 2. If it is more than 10 parts per million above max_sum_lower_bound, try the other algorithm too, unless
+///    it is slow. Keep the better result, the first one on a tie.
+/// 3. If `refined` and the result is still that far from the bound, exchange up to three items for up to
+///    three, which helps if groups have few items.
 ///
-/// With GroupSize::equal counts differ by one at most. The order of groups and items is that of the algorithm
-/// kept, and refine()'s. Deterministic, local, O(n log n) for balanced inputs. Throws as karmarkar_karp does.
+/// With GroupSize::equal, counts differ by at most one. Groups and items are in the order of the algorithm
+/// kept, and of refine(). Deterministic, local, O(n log n) for balanced inputs. Throws as karmarkar_karp
+/// does.
 ///
 /// Example: costs {8, 7, 6, 6, 5}, k = 2: Karmarkar-Karp's largest sum is 18; this one's is 17, the bound.
 [[nodiscard]] Partition balance_items(std::span<const Cost> costs, std::int64_t k,

@@ -1,8 +1,11 @@
 #include "balance/partition/item_exchange.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <utility>
 
+#include "balance/checks.hpp"
 #include "balance/groups/exchanges.hpp"
 #include "balance/quality.hpp"
 #include "base/list_checks.hpp"
@@ -12,48 +15,39 @@
 namespace evenkeel {
 namespace {
 
-class ExchangeSearch {
+/// Returns the items of a group after an exchange.
+std::vector<Item> items_after(const ItemGroup& group, const ItemSubset& out, const ItemGroup& other,
+                              const ItemSubset& in) {
+  std::vector<Item> items;
+  items.reserve(group.items.size() + in.count);
+  const std::span<const std::uint32_t> left_out = out.positions();
+  for (std::size_t i = 0; i < group.items.size(); ++i) {
+    if (std::ranges::find(left_out, i) == left_out.end()) items.push_back(group.items[i].item);
+  }
+  for (const std::uint32_t i : in.positions()) items.push_back(other.items[i].item);
+  return items;
+}
+
+/// The best exchange offered so far that keeps the rules.
+class BestExchange {
  public:
-  ExchangeSearch(const ItemGroup& giver, const ItemGroup& receiver, WantedShift wanted,
-                 const ExchangeRules& rules)
+  BestExchange(const ItemGroup& giver, const ItemGroup& receiver, WantedShift wanted,
+               const ExchangeRules& rules, std::int64_t& budget)
       : giver_(giver),
         receiver_(receiver),
         wanted_(wanted),
         rules_(rules),
-        distance_(wanted.twice_ideal),
-        may_move_(!rules.keep_counts && !receiver.is_full(rules)) {}
+        budget_(budget),
+        distance_(wanted.twice_ideal) {}
 
-  std::optional<Exchange> run() {
-    // What a given item should be swapped for rises with it, so that one walk over each list finds it.
-    std::size_t ideal = 0;
-    for (std::size_t given = 0; given < giver_.items.size() && !is_perfect(); ++given) {
-      const Cost best_back = giver_.items[given].cost - wanted_.twice_ideal / 2;
-      while (ideal < receiver_.items.size() && receiver_.items[ideal].cost < best_back) ++ideal;
-      if (may_move_) offer(given, std::nullopt);
-      offer_swaps(given, ideal);
-    }
-    return best_;
-  }
-
- private:
+  [[nodiscard]] const std::optional<Exchange>& best() const { return best_; }
   [[nodiscard]] bool is_perfect() const { return distance_ <= wanted_.twice_ideal % 2; }
+  /// Returns the ideal cost of the returned items, for given items of this cost.
+  [[nodiscard]] Cost ideal_back(Cost given) const { return given - wanted_.twice_ideal / 2; }
 
-  /// Limits may forbid the best few.
-  void offer_swaps(std::size_t given, std::size_t ideal) {
-    constexpr std::size_t reach = 8;
-    const std::size_t above = std::min(ideal + reach, receiver_.items.size());
-    for (std::size_t taken = ideal; taken < above; ++taken) {
-      if (offer(given, taken)) break;
-    }
-    const std::size_t below = ideal - std::min(ideal, reach);
-    for (std::size_t taken = ideal; taken-- > below;) {
-      if (offer(given, taken)) break;
-    }
-  }
-
-  /// False when only the limits forbid the exchange: one a little farther from the ideal may do.
-  bool offer(std::size_t given, std::optional<std::size_t> taken) {
-    const Cost shift = giver_.items[given].cost - (taken ? receiver_.items[*taken].cost : 0);
+  /// Returns false if only the limits forbid the exchange: one farther from the ideal may be allowed.
+  bool offer(const ItemSubset& given, const ItemSubset& taken) {
+    const Cost shift = given.cost - taken.cost;
     if (shift <= 0 || shift > wanted_.most) return true;
     const Cost distance =
         shift > wanted_.twice_ideal / 2 ? 2 * shift - wanted_.twice_ideal : wanted_.twice_ideal - 2 * shift;
@@ -64,28 +58,94 @@ class ExchangeSearch {
     return true;
   }
 
-  [[nodiscard]] bool keeps_limits(std::size_t given, std::optional<std::size_t> taken) const {
-    const Item out = giver_.items[given].item;
-    std::int64_t size = rules_.size_of(out);
-    std::int64_t count = rules_.count_of(out);
-    if (taken) {
-      const Item back = receiver_.items[*taken].item;
-      size -= rules_.size_of(back);
-      count -= rules_.count_of(back);
+  /// Offers the sets around position `ideal` of a list in ascending order, as limits may forbid the best few.
+  template <typename SetAt>
+  void offer_around(const ItemSubset& given, std::size_t ideal, std::size_t size, const SetAt& set_at) {
+    constexpr std::size_t reach = 8;
+    const std::size_t above = std::min(ideal + reach, size);
+    for (std::size_t taken = ideal; taken < above; ++taken) {
+      if (offer(given, set_at(taken))) break;
+    }
+    const std::size_t below = ideal - std::min(ideal, reach);
+    for (std::size_t taken = ideal; taken-- > below;) {
+      if (offer(given, set_at(taken))) break;
+    }
+  }
+
+ private:
+  [[nodiscard]] bool keeps_limits(const ItemSubset& given, const ItemSubset& taken) {
+    std::int64_t size = 0;
+    std::int64_t count = 0;
+    for (const std::uint32_t i : given.positions()) {
+      size += rules_.size_of(giver_.items[i].item);
+      count += rules_.count_of(giver_.items[i].item);
+    }
+    for (const std::uint32_t i : taken.positions()) {
+      size -= rules_.size_of(receiver_.items[i].item);
+      count -= rules_.count_of(receiver_.items[i].item);
     }
     const BinLimits& limits = rules_.limits;
-    return receiver_.size + size <= limits.max_size && giver_.size - size <= limits.max_size &&
-           receiver_.count + count <= limits.max_items && giver_.count - count <= limits.max_items;
+    if (receiver_.size + size <= limits.max_size && giver_.size - size <= limits.max_size &&
+        receiver_.count + count <= limits.max_items && giver_.count - count <= limits.max_items)
+      return rules_.bin_cost == 0 || keeps_totals(given.cost - taken.cost, 1, 1);
+    if (rules_.bins == 1 || budget_ <= 0) return false;
+    const Cost shift = given.cost - taken.cost;
+    const auto are_allowed = [&](std::int64_t giver_bins, std::int64_t receiver_bins) {
+      return giver_bins <= rules_.bins && receiver_bins <= rules_.bins &&
+             keeps_totals(shift, giver_bins, receiver_bins);
+    };
+    const std::int64_t least_giver_bins = least_bins(giver_.size - size, giver_.count - count);
+    const std::int64_t least_receiver_bins = least_bins(receiver_.size + size, receiver_.count + count);
+    if (!are_allowed(least_giver_bins, least_receiver_bins)) return false;
+    const std::int64_t giver_bins = packed_bins(items_after(giver_, given, receiver_, taken));
+    return are_allowed(giver_bins, least_receiver_bins) &&
+           are_allowed(giver_bins, packed_bins(items_after(receiver_, taken, giver_, given)));
+  }
+
+  /// Returns a lower bound on the bins of a group.
+  [[nodiscard]] std::int64_t least_bins(std::int64_t size, std::int64_t count) const {
+    return std::max(balance_checks::ceil_div(size, std::max<std::int64_t>(rules_.limits.max_size, 1)),
+                    balance_checks::ceil_div(count, rules_.limits.max_items));
+  }
+
+  [[nodiscard]] std::int64_t packed_bins(const std::vector<Item>& items) {
+    constexpr std::int64_t packing = 2;  // cost of packing an item, in items examined
+    budget_ -= packing * std::ssize(items);
+    return bins_of(items, rules_);
+  }
+
+  /// Returns whether the totals of both groups are then below the giver's present total.
+  [[nodiscard]] bool keeps_totals(Cost shift, std::int64_t giver_bins, std::int64_t receiver_bins) const {
+    const Cost total = giver_.total(rules_);
+    return giver_.cost - shift + rules_.bin_cost * giver_bins < total &&
+           receiver_.cost + shift + rules_.bin_cost * receiver_bins < total;
   }
 
   const ItemGroup& giver_;
   const ItemGroup& receiver_;
   WantedShift wanted_;
   const ExchangeRules& rules_;
-  Cost distance_;  ///< twice that of the best shift so far from the ideal
-  bool may_move_;
+  std::int64_t& budget_;
+  Cost distance_;  ///< twice the distance of the best shift so far from the ideal
   std::optional<Exchange> best_;
 };
+
+ItemSubset single(const ItemGroup& group, std::size_t at) {
+  return {group.items[at].cost, 1, {static_cast<std::uint32_t>(at)}};
+}
+
+/// Adds the supersets of `set` whose other items are at positions from `next` on.
+void add_supersets(const ItemGroup& group, const ItemSubset& set, std::size_t next, std::size_t most,
+                   std::vector<ItemSubset>& sets) {
+  if (set.count == most) return;
+  for (std::size_t i = next; i < group.items.size(); ++i) {
+    ItemSubset larger = set;
+    larger.cost += group.items[i].cost;
+    larger.at[larger.count++] = static_cast<std::uint32_t>(i);
+    sets.push_back(larger);
+    add_supersets(group, larger, i + 1, most, sets);
+  }
+}
 
 void require_equal_counts(const Partition& partition) {
   const std::int64_t fewest = partition.num_items() / partition.size();
@@ -113,21 +173,99 @@ CostedItem ItemGroup::take(std::size_t position, const ExchangeRules& rules) {
 }
 
 void ItemGroup::put(const CostedItem& entry, const ExchangeRules& rules) {
-  items.insert(std::ranges::lower_bound(items, entry), entry);
+  add(entry, rules);
+  std::ranges::rotate(std::ranges::upper_bound(items.begin(), items.end() - 1, entry), items.end() - 1,
+                      items.end());
+}
+
+void ItemGroup::add(const CostedItem& entry, const ExchangeRules& rules) {
+  items.push_back(entry);
   cost += entry.cost;
   size += rules.size_of(entry.item);
   count += rules.count_of(entry.item);
 }
 
 void Exchange::apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const {
-  const CostedItem entry = giver.take(given, rules);
-  if (taken) giver.put(receiver.take(*taken, rules), rules);
-  receiver.put(entry, rules);
+  std::vector<CostedItem> out;
+  std::vector<CostedItem> back;
+  for (std::uint32_t i = given.count; i-- > 0;) out.push_back(giver.take(given.at[i], rules));
+  for (std::uint32_t i = taken.count; i-- > 0;) back.push_back(receiver.take(taken.at[i], rules));
+  for (const CostedItem& entry : out) receiver.put(entry, rules);
+  for (const CostedItem& entry : back) giver.put(entry, rules);
 }
 
 std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver, WantedShift wanted,
-                                      const ExchangeRules& rules) {
-  return ExchangeSearch(giver, receiver, wanted, rules).run();
+                                      const ExchangeRules& rules, std::int64_t& budget) {
+  constexpr std::int64_t overhead = 16;  // cost of a search, in items examined
+  budget -= std::ssize(giver.items) + std::ssize(receiver.items) + overhead;
+  BestExchange best(giver, receiver, wanted, rules, budget);
+  const bool may_move = !rules.keep_counts && !receiver.is_full(rules);
+  // The ideal item to swap for ascends with the given item, so one pass over each list finds it.
+  std::size_t ideal = 0;
+  for (std::size_t i = 0; i < giver.items.size() && !best.is_perfect(); ++i) {
+    const ItemSubset given = single(giver, i);
+    const Cost back = best.ideal_back(given.cost);
+    while (ideal < receiver.items.size() && receiver.items[ideal].cost < back) ++ideal;
+    if (may_move) best.offer(given, {});
+    best.offer_around(given, ideal, receiver.items.size(),
+                      [&](std::size_t at) { return single(receiver, at); });
+  }
+  return best.best();
+}
+
+std::vector<ItemSubset> small_sets(const ItemGroup& group) {
+  constexpr std::size_t max_sets = 512;
+  const std::size_t n = group.items.size();
+  const std::size_t pairs = n * (n - std::min<std::size_t>(n, 1)) / 2;
+  const std::size_t triples = n < 3 ? 0 : pairs * (n - 2) / 3;
+  const std::size_t most = 1 + n + pairs + triples <= max_sets ? 3 : 1 + n + pairs <= max_sets ? 2 : 1;
+  std::vector<ItemSubset> sets{{}};
+  sets.reserve(max_sets);
+  add_supersets(group, {}, 0, most, sets);
+  std::ranges::stable_sort(sets, {}, &ItemSubset::cost);
+  return sets;
+}
+
+std::optional<Exchange> find_set_exchange(const ItemGroup& giver, std::span<const ItemSubset> giver_sets,
+                                          const ItemGroup& receiver,
+                                          std::span<const ItemSubset> receiver_sets, WantedShift wanted,
+                                          const ExchangeRules& rules, std::int64_t& budget) {
+  budget -= std::ssize(giver_sets) + std::ssize(receiver_sets);
+  BestExchange best(giver, receiver, wanted, rules, budget);
+  const auto search = [&](const auto& is_given, const auto& takes) {
+    std::vector<const ItemSubset*> back;
+    for (const ItemSubset& set : receiver_sets)
+      if (takes(set)) back.push_back(&set);
+    std::size_t ideal = 0;
+    for (const ItemSubset& given : giver_sets) {
+      if (best.is_perfect()) return;
+      if (!is_given(given)) continue;
+      while (ideal < back.size() && back[ideal]->cost < best.ideal_back(given.cost)) ++ideal;
+      best.offer_around(given, ideal, back.size(),
+                        [&](std::size_t at) -> const ItemSubset& { return *back[at]; });
+    }
+  };
+  if (!rules.keep_counts) {
+    search([](const ItemSubset& set) { return set.count > 0; }, [](const ItemSubset&) { return true; });
+    return best.best();
+  }
+  for (std::uint32_t count = 1; count <= ItemSubset::most; ++count) {
+    const auto has_count = [count](const ItemSubset& set) { return set.count == count; };
+    search(has_count, has_count);
+  }
+  return best.best();
+}
+
+std::int64_t bins_of(std::span<const Item> items, const ExchangeRules& rules) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> counts;
+  BinLimits all{0, 0};
+  for (const Item item : items) {
+    all.max_size += sizes.emplace_back(rules.size_of(item));
+    all.max_items += counts.emplace_back(rules.count_of(item));
+  }
+  if (all.max_size <= rules.limits.max_size && all.max_items <= rules.limits.max_items) return 1;
+  return first_fit_decreasing({sizes, counts}, rules.limits).size();
 }
 
 Partition refine(std::span<const Cost> costs, Partition start, GroupSize group_size) {
@@ -139,7 +277,7 @@ Partition refine(std::span<const Cost> costs, Partition start, GroupSize group_s
   const Cost bound = max_sum_lower_bound(costs, start.size(), group_size);
   if (group_size == GroupSize::equal) require_equal_counts(start);
   GroupExchanges groups(start, costs, {.keep_counts = group_size == GroupSize::equal});
-  if (!groups.even_out(bound)) return start;
+  if (!groups.even_out_by_sets(bound)) return start;
   return groups.result();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,11 +13,13 @@
 
 namespace evenkeel {
 
-/// What exchanges between groups must keep.
+/// Rules that exchanges between groups must keep.
 struct ExchangeRules {
-  bool keep_counts = false;  ///< swaps only
-  BinItems items{};          ///< what `limits` bound; without sizes when none is limited
-  BinLimits limits{};
+  bool keep_counts = false;  ///< exchanges only equal numbers of items
+  BinItems items{};          ///< quantities limited by `limits`; has no sizes if nothing is limited
+  BinLimits limits{};        ///< limits of a bin
+  std::int64_t bins = 1;     ///< maximum number of bins of a group, packed by first-fit-decreasing
+  Cost bin_cost = 0;         ///< added to a group's cost for each bin
 
   [[nodiscard]] std::int64_t size_of(Item item) const {
     return items.sizes.empty() ? 0 : items.sizes[static_cast<std::size_t>(item)];
@@ -24,52 +27,90 @@ struct ExchangeRules {
   [[nodiscard]] std::int64_t count_of(Item item) const { return items.count_of(item); }
 };
 
-/// A group that items leave and enter.
+/// A group whose items can be exchanged.
 struct ItemGroup {
   Cost cost = 0;
   std::int64_t size = 0;
   std::int64_t count = 0;
+  std::int64_t bins = 1;          ///< counted only if a group may have several
   std::vector<CostedItem> items;  ///< ascending
 
-  [[nodiscard]] bool is_full(const ExchangeRules& rules) const { return count >= rules.limits.max_items; }
+  [[nodiscard]] bool is_full(const ExchangeRules& rules) const {
+    return rules.bins == 1 && count >= rules.limits.max_items;
+  }
+  /// Returns the cost of its items and of its bins.
+  [[nodiscard]] Cost total(const ExchangeRules& rules) const { return cost + rules.bin_cost * bins; }
 
   CostedItem take(std::size_t position, const ExchangeRules& rules);
   void put(const CostedItem& entry, const ExchangeRules& rules);
+  /// Appends an item. The list must be sorted before items are exchanged.
+  void add(const CostedItem& entry, const ExchangeRules& rules);
 };
 
-/// Positions in the lists of the giving group and of the receiving one. `given` leaves the giver; `taken`, if
-/// any, comes back for it.
+/// A subset of a group's items: `count` positions in its list, ascending.
+struct ItemSubset {
+  static constexpr std::size_t most = 3;
+
+  Cost cost = 0;
+  std::uint32_t count = 0;
+  std::array<std::uint32_t, most> at{};
+
+  [[nodiscard]] std::span<const std::uint32_t> positions() const { return std::span(at).first(count); }
+};
+
+/// Returns all subsets of up to three of a group's items, including the empty one, in ascending order of
+/// cost. Subsets have at most two items, or one, if there would be more than 512.
+[[nodiscard]] std::vector<ItemSubset> small_sets(const ItemGroup& group);
+
+/// Items that leave the giving group, and the items that the receiving group returns for them, if any.
 struct Exchange {
-  std::size_t given = 0;
-  std::optional<std::size_t> taken;
+  ItemSubset given;
+  ItemSubset taken;
 
   void apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const;
 };
 
-/// How much cost an exchange should bring from the giver to the receiver: above 0, at most `most`, as near to
-/// half of `twice_ideal` as can be, and nearer to it than 0 is.
+/// Cost that an exchange should move from the giver to the receiver: above 0, at most `most`, as near as
+/// possible to half of `twice_ideal`, and nearer to it than 0.
 struct WantedShift {
   Cost twice_ideal = 0;
   Cost most = 0;
 };
 
-/// The exchange that comes nearest to the wanted shift, of those near the ideal that keep the rules; nothing
-/// when there is none. O(items of both).
+/// Returns the exchange nearest to the wanted shift among the exchanges near the ideal that keep the rules,
+/// or nullopt if there is none. Exchanges one item for at most one. O(items of both groups). `budget` counts
+/// down the work, in items examined; once it is used up, no exchange is examined that needs packing.
 [[nodiscard]] std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver,
-                                                    WantedShift wanted, const ExchangeRules& rules);
+                                                    WantedShift wanted, const ExchangeRules& rules,
+                                                    std::int64_t& budget);
 
-/// Makes the largest sum of `start` smaller: an item moves from the heaviest group to a lighter one, or two
-/// items are swapped, whichever brings the two sums nearest to each other, until max_sum_lower_bound is
-/// reached, no exchange with any group helps, or the work bound is used up. With GroupSize::equal items are
-/// only swapped, so that every group keeps its count.
+/// Like find_exchange, for exchanges of several items. `giver_sets` and `receiver_sets` are the small_sets of
+/// the two groups. O(sets of both groups).
+[[nodiscard]] std::optional<Exchange> find_set_exchange(const ItemGroup& giver,
+                                                        std::span<const ItemSubset> giver_sets,
+                                                        const ItemGroup& receiver,
+                                                        std::span<const ItemSubset> receiver_sets,
+                                                        WantedShift wanted, const ExchangeRules& rules,
+                                                        std::int64_t& budget);
+
+/// Returns the number of bins into which first-fit-decreasing packs the items, under the rules' limits.
+[[nodiscard]] std::int64_t bins_of(std::span<const Item> items, const ExchangeRules& rules);
+
+/// Lowers the largest sum of `start` by exchanges:
+/// 1. Move an item from the heaviest group to a lighter one, or swap two items, whichever brings the two sums
+///    nearest to each other.
+/// 2. If that does not help, exchange up to three items for up to three.
+/// 3. Stop when the largest sum reaches max_sum_lower_bound, when no exchange with any group helps, or when
+///    the work bound is used up.
+/// With GroupSize::equal, every group keeps its number of items.
 ///
-/// The largest sum is never above that of `start`. Groups keep their places; those that were looked at list
-/// their items by rising (cost, item), the others are as they were, and all are when nothing helped.
+/// The largest sum is never above that of `start`. Groups keep their order. Groups that took part list their
+/// items in ascending order of (cost, item); the others are unchanged. Returns `start` if nothing helped.
 ///
-/// Deterministic: the work is bounded by a count, O(n), not by a clock; sorting the groups looked at costs
-/// O(n log(n/k)) at most. Local. Precondition: `start` holds each item of `costs` once. Throws InputError
-/// when it has another number of items, when GroupSize::equal is asked for and its counts differ by more than
-/// one, and as karmarkar_karp does.
+/// Deterministic: the work is bounded by a count, O(n), not by a clock; sorting groups takes at most
+/// O(n log(n/k)). Local. Precondition: `start` holds each item of `costs` once. Throws InputError if it has
+/// another number of items, if GroupSize::equal is given and its counts differ by more than one, and as
+/// karmarkar_karp does.
 ///
 /// Example: costs {4, 3, 3, 2, 2}, start {0, 1, 2}, {3, 4}, free gives {2, 0}, {3, 4, 1}.
 [[nodiscard]] Partition refine(std::span<const Cost> costs, Partition start, GroupSize group_size);

@@ -14,9 +14,9 @@
 
 namespace evenkeel {
 
-/// Sorts `values` by rising `key(value)`, an unsigned 64-bit number; equal keys keep their order. Least
-/// significant byte first, as many passes as the largest key has bytes. `scratch` has the same length and is
-/// overwritten. O(n) a byte.
+/// Sorts `values` by ascending `key(value)`, an unsigned 64-bit number. Stable. Least significant byte first,
+/// with one pass per byte of the largest key. `scratch` has the same length and is overwritten. O(n) per
+/// byte.
 template <typename T, typename Key>
 void radix_sort(std::span<T> values, std::span<T> scratch, Key key) {
   constexpr int digit_bits = 8;
@@ -40,7 +40,7 @@ void radix_sort(std::span<T> values, std::span<T> scratch, Key key) {
   }
 }
 
-/// An item beside its cost; ordered by (cost, item), the total order every algorithm here breaks ties with.
+/// An item with its cost. The order (cost, item) is the total order by which all algorithms here break ties.
 struct CostedItem {
   Cost cost = 0;
   Item item = 0;
@@ -48,16 +48,17 @@ struct CostedItem {
   friend auto operator<=>(const CostedItem&, const CostedItem&) = default;
 };
 
-/// The items by rising (cost, item). Precondition: no cost is negative. O(n) for costs of bounded width.
+/// Returns the items by ascending (cost, item). Precondition: costs are non-negative. O(n) for costs of
+/// bounded width.
 std::vector<CostedItem> ascending_items(std::span<const Cost> costs);
 
-/// The items by falling (cost, item): of equal costs the larger item first.
+/// Returns the items by descending (cost, item): the larger item first if costs are equal.
 std::vector<CostedItem> descending_items(std::span<const Cost> costs);
 
-/// The items by falling cost, of equal costs the smaller item first.
+/// Returns the items by descending cost, the smaller item first if costs are equal.
 std::vector<CostedItem> descending_items_smaller_first(std::span<const Cost> costs);
 
-/// Some of the items of a list as a list of their own.
+/// A copy of the sizes and counts of some items of a list.
 class PickedItems {
  public:
   PickedItems(BinItems all, std::span<const Item> picked) {
@@ -68,7 +69,7 @@ class PickedItems {
     for (const Item item : picked) counts_.push_back(all.count_of(item));
   }
 
-  /// A view of this object.
+  /// Returns a view of this object.
   [[nodiscard]] BinItems items() const { return {sizes_, counts_}; }
 
  private:

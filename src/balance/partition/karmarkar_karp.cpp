@@ -39,13 +39,13 @@ constexpr bool is_greater(const Set& left, const Set& right) noexcept {
   return left.head > right.head;
 }
 
-/// The sets of a state that are not empty, in falling order; the other ones, up to k, are.
+/// The non-empty sets of a state, in descending order. All other sets, up to k, are empty.
 using State = std::vector<Set>;
 
-/// What decides which state is taken next: the greatest.
+/// The priority of a state; the state with the greatest priority is taken next.
 struct Priority {
   Cost spread = 0;
-  Cost sum = 0;  ///< this and the following: the first set
+  Cost sum = 0;  ///< sum of the first set; the following members are also of the first set
   std::int32_t count = 0;
   Node head = 0;
 
@@ -72,8 +72,8 @@ void sort_falling(std::span<Set> sets, State& scratch) {
 
 class Differencing {
  public:
-  /// Each run of `run_length` (1 or k) items in rising order is a state to begin with. Preconditions: k >= 2,
-  /// no cost is negative, `costs` is not empty.
+  /// Makes an initial state from each run of `run_length` (1 or k) items in ascending order. Preconditions: k
+  /// >= 2, costs are non-negative, and `costs` is not empty.
   Differencing(std::span<const Cost> costs, std::int64_t k, std::int64_t run_length)
       : k_(static_cast<std::size_t>(k)), run_length_(static_cast<std::size_t>(run_length)) {
     EVENKEEL_PRECONDITION(cheap, k >= 2 && !costs.empty(), k, costs.size());
@@ -136,7 +136,7 @@ class Differencing {
   void order_runs() {
     runs_.reserve(sorted_.size() / run_length_);
     for (std::size_t first = 0; first < sorted_.size(); first += run_length_) runs_.push_back(first);
-    // Single items are in order already: their spread is their cost.
+    // Single items are already in order, since their spread is their cost.
     if (run_length_ > 1)
       std::ranges::sort(runs_, {}, [this](std::size_t first) { return priority_of_run(first); });
   }
@@ -199,7 +199,7 @@ class Differencing {
     into.count += from.count;
   }
 
-  /// Set i of `into` takes set k-1-i of `other`; either may be one of the empty ones.
+  /// Joins set k-1-i of `other` to set i of `into`; either set may be empty.
   void merge(State& into, State& other) {
     const std::size_t size = into.size();
     if (size + other.size() <= k_) {
@@ -218,7 +218,7 @@ class Differencing {
     merge_sorted(into, std::span(other).first(k_ - size));
   }
 
-  /// Moves the last set to its place among the others, which are in order.
+  /// Moves the last set to its position among the other sets, which are in order.
   static void settle_last(State& state) {
     const Set last = state.back();
     const auto place = std::upper_bound(state.begin(), state.end() - 1, last, is_greater);
@@ -234,7 +234,7 @@ class Differencing {
     std::swap(state, scratch_);
   }
 
-  /// Merges `sets`, in falling order, into the state.
+  /// Merges `sets`, which are in descending order, into the state.
   void merge_sorted(State& state, std::span<const Set> sets) {
     if (sets.size() == 1) {
       state.push_back(sets.front());
@@ -264,18 +264,19 @@ class Differencing {
   std::size_t k_;
   std::size_t run_length_;
   std::int64_t num_virtual_ = 0;
-  std::vector<CostedItem> sorted_;  ///< by rank; the entry's item is a node
-  std::vector<Node> next_;          ///< by node
-  std::vector<Node> tail_;          ///< the last node of a list, by its first one
-  std::vector<std::size_t> runs_;   ///< first ranks of the runs not taken yet, the greatest state last
-  std::vector<HeapEntry> heap_;     ///< the states that were merged, a max-heap
+  std::vector<CostedItem> sorted_;  ///< by rank; the item of an entry is a node
+  std::vector<Node> next_;          ///< by node: the following node
+  std::vector<Node> tail_;          ///< by first node of a list: the last node
+  std::vector<std::size_t> runs_;   ///< first ranks of the remaining runs, with the greatest state last
+  std::vector<HeapEntry> heap_;     ///< merged states, as a max-heap
   std::vector<State> slots_;
   std::vector<std::size_t> free_slots_;
-  std::vector<State> spare_;  ///< storage of states that are used up
+  std::vector<State> spare_;  ///< storage of consumed states
   State scratch_;
 };
 
-/// One group: the greatest state stays greatest, so the items are joined in falling order.
+/// Returns the result for one group. The greatest state stays greatest, so the items are joined in descending
+/// order.
 Partition one_group(std::span<const Cost> costs) {
   std::vector<Item> items;
   items.reserve(costs.size());

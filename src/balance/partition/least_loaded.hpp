@@ -13,7 +13,7 @@
 
 namespace evenkeel {
 
-/// Which of some places has the least load; of equal loads the lowest place. A heap, so that a change costs
+/// The place with the least load among some places; the lowest place on a tie. A heap, so a change costs
 /// O(log places).
 class LeastLoaded {
  public:
@@ -24,7 +24,7 @@ class LeastLoaded {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
 
-  /// Place p has loads[p]. Precondition: there is one.
+  /// Place p has loads[p]. Precondition: loads is not empty.
   explicit LeastLoaded(const std::vector<Cost>& loads) : heap_(loads.size()) {
     for (std::size_t p = 0; p < loads.size(); ++p) heap_[p] = {loads[p], static_cast<std::int64_t>(p)};
     for (std::size_t at = heap_.size() / 2; at-- > 0;) sift_down(at);
@@ -32,7 +32,7 @@ class LeastLoaded {
 
   [[nodiscard]] const Place& least() const noexcept { return heap_.front(); }
 
-  /// The least loaded one has this load from now on.
+  /// Changes the load of the least loaded place.
   void set_least(Cost load) {
     heap_.front().load = load;
     sift_down(0);
@@ -55,11 +55,11 @@ class LeastLoaded {
   std::vector<Place> heap_;
 };
 
-/// Which block of a level would end something first; on a tie the fastest, and of these the lowest. O(speeds
-/// + log(blocks)) a change: of the blocks of one speed that is the one that is free first.
+/// Finds the block of a level that would end a task first; on a tie the fastest block, then the lowest. Among
+/// blocks of equal speed, that is the block that is free first. O(speeds + log(blocks)) per change.
 class FirstToEnd {
  public:
-  /// Block b is free at free[b]. Precondition: there is one.
+  /// Block b is free at free[b]. Precondition: free is not empty.
   FirstToEnd(const context::Levels& levels, int level, const std::vector<Cost>& free)
       : speeds_(&levels.speeds()) {
     std::map<std::int64_t, std::vector<std::int64_t>> by_speed;
@@ -72,7 +72,7 @@ class FirstToEnd {
     }
   }
 
-  /// Of what takes `time` on the fastest ranks.
+  /// Returns the block that would first end a task that takes `time` on the fastest ranks.
   [[nodiscard]] std::int64_t find(Cost time) {
     if (classes_.size() > 1) {
       const auto end = [&](const Class& blocks) {
@@ -84,11 +84,11 @@ class FirstToEnd {
     return classes_[found_].first();
   }
 
-  /// The one found last is free then.
+  /// Sets the time at which the block found last is free.
   void set_found(Cost free) { classes_[found_].least.set_least(free); }
 
  private:
-  /// Blocks that are equally fast, ascending.
+  /// Blocks of equal speed, ascending.
   struct Class {
     std::int64_t speed;
     LeastLoaded least;

@@ -12,7 +12,7 @@ namespace evenkeel {
 
 namespace {
 
-/// What a group holds; the lightest by (sum, count, number) gets the next item.
+/// The load of a group. The lightest group by (sum, count, number) gets the next item.
 struct Load {
   Cost sum = 0;
   std::int64_t count = 0;
@@ -21,11 +21,11 @@ struct Load {
   friend auto operator<=>(const Load&, const Load&) = default;
 };
 
-/// A binary min-heap. Its array is part of the result (open groups are returned as it holds them), so it must
-/// sift as the reference's does and cannot be left to the standard library's choice.
+/// A binary min-heap. The order of its array is part of the result (open groups are returned in it), so it
+/// must sift exactly as the reference's heap does; the standard library does not guarantee that.
 class LoadHeap {
  public:
-  /// k empty groups, numbered from 0.
+  /// Makes k empty groups, numbered from 0.
   explicit LoadHeap(std::int64_t k) : loads_(static_cast<std::size_t>(k)) {
     for (std::size_t g = 0; g < loads_.size(); ++g) loads_[g].number = static_cast<std::int64_t>(g);
   }
@@ -49,7 +49,7 @@ class LoadHeap {
   }
 
  private:
-  /// Swaps the root down along the smaller children, to a leaf; returns where it ended.
+  /// Moves the root down along the smaller children to a leaf. Returns its final position.
   std::size_t sink_to_leaf() {
     std::size_t at = 0;
     for (std::size_t child = 1; child < loads_.size(); child = 2 * at + 1) {
@@ -72,7 +72,8 @@ class LoadHeap {
   std::vector<Load> loads_;
 };
 
-/// Groups under construction: their items by number, the open ones in a heap, the closed ones in order.
+/// Groups under construction: items by group number, open groups in a heap, closed groups in order of
+/// closing.
 class GroupsInTheMaking {
  public:
   GroupsInTheMaking(std::int64_t k, std::size_t num_items)
@@ -81,7 +82,7 @@ class GroupsInTheMaking {
     for (std::vector<Item>& items : items_) items.reserve(num_items / items_.size() + 1);
   }
 
-  /// Takes the lightest group out of the heap. Precondition: one is open.
+  /// Removes and returns the lightest group of the heap. Precondition: a group is open.
   Load take_lightest() { return open_.pop(); }
 
   Load start_group() {
@@ -89,7 +90,7 @@ class GroupsInTheMaking {
     return {0, 0, static_cast<std::int64_t>(items_.size()) - 1};
   }
 
-  /// Adds to a group that was taken out; the caller gives it back or closes it.
+  /// Adds an item to a group that was removed from the heap; the caller then returns the group or closes it.
   void add(Load& load, const CostedItem& entry) {
     items_[static_cast<std::size_t>(load.number)].push_back(entry.item);
     load.sum += entry.cost;
@@ -99,7 +100,7 @@ class GroupsInTheMaking {
   void give_back(const Load& load) { open_.push(load); }
   void close(const Load& load) { closed_.push_back(load.number); }
 
-  /// Closed groups in closing order, then the open ones as the heap holds them.
+  /// Returns the closed groups in order of closing, then the open groups in the order of the heap.
   [[nodiscard]] Partition result() const {
     std::vector<Item> all;
     all.reserve(num_items_);
@@ -132,7 +133,7 @@ Partition deal_freely(std::span<const Cost> costs, std::int64_t k) {
   return groups.result();
 }
 
-/// n mod k groups take one item more than the others: those that come to it first.
+/// Assigns with equal counts. The first n mod k groups that reach n / k items take one more.
 Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(costs.size());
   const std::int64_t quota = n / k;
@@ -143,7 +144,7 @@ Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
   };
   for (const CostedItem& entry : descending_items(costs)) {
     Load lightest = groups.take_lightest();
-    while (is_full(lightest)) {  // it waited for an extra item that another group took
+    while (is_full(lightest)) {  // another group took the last extra item
       groups.close(lightest);
       lightest = groups.take_lightest();
     }

@@ -8,7 +8,8 @@
 namespace evenkeel {
 namespace {
 
-/// The group of each item 0..n-1; empty when these are not the partition's items, each once.
+/// Returns the group of each item 0..n-1; empty if the partition does not have exactly these items, each
+/// once.
 std::vector<std::int32_t> groups_of_items(const Partition& partition) {
   constexpr std::int32_t none = -1;
   std::vector<std::int32_t> groups(partition.items().size(), none);

@@ -16,12 +16,12 @@ namespace evenkeel {
 
 namespace {
 
-/// Products of a cost and a speed.
+/// Type of products of a cost and a speed.
 __extension__ using Wide = __int128;
 
 constexpr std::int64_t largest_speed = std::int64_t{1} << 31;
 
-/// Work at a speed, in a group. Ordered by when it ends, then by group.
+/// The work and speed of a group. Ordered by end time, then by group.
 struct Finish {
   Cost cost = 0;
   std::int64_t speed = 1;
@@ -41,7 +41,8 @@ class UnevenGroups {
   UnevenGroups(std::span<const Cost> costs, std::span<const std::int64_t> speeds)
       : costs_(costs), speeds_(speeds), groups_(speeds.size()) {}
 
-  /// Of the groups of one speed the one with least work ends an item first.
+  /// Assigns items by descending cost, each to the group that ends it first. Among groups of equal speed,
+  /// that is the group with the least work.
   void assign() {
     std::map<std::int64_t, std::set<std::pair<Cost, std::size_t>>> by_speed;
     for (std::size_t g = 0; g < groups_.size(); ++g) by_speed[speeds_[g]].emplace(0, g);
@@ -80,7 +81,8 @@ class UnevenGroups {
  private:
   [[nodiscard]] Finish finish_of(std::size_t g) const { return {groups_[g].cost, speeds_[g], g}; }
 
-  /// An exchange from the group that ends last to one that ends early, after which both end before that.
+  /// Makes an exchange from the group that ends last to a group that ends early, after which both end before
+  /// that time. Returns whether it did.
   bool improve_last(std::int64_t& budget) {
     const Finish last = *by_end_.rbegin();
     for (const Finish& early : by_end_) {
@@ -88,9 +90,7 @@ class UnevenGroups {
       if (!wanted || budget <= 0) return false;
       ItemGroup& from = groups_[last.group];
       ItemGroup& into = groups_[early.group];
-      constexpr std::int64_t overhead = 16;  // of a search, in items looked at
-      budget -= static_cast<std::int64_t>(from.items.size() + into.items.size()) + overhead;
-      const std::optional<Exchange> found = find_exchange(from, into, *wanted, {});
+      const std::optional<Exchange> found = find_exchange(from, into, *wanted, {}, budget);
       if (!found) continue;
       const std::size_t receiver = early.group;
       by_end_.erase(finish_of(receiver));
@@ -103,8 +103,8 @@ class UnevenGroups {
     return false;
   }
 
-  /// They should end together; the receiver must end before the giver did. Nothing when it could take
-  /// nothing.
+  /// Returns the shift after which both groups end at the same time, and the maximum shift after which the
+  /// receiver still ends before the giver did; nullopt if the receiver cannot take anything.
   static std::optional<WantedShift> wanted_shift(const Finish& last, const Finish& early) {
     const Wide behind = Wide{last.cost} * early.speed - Wide{early.cost} * last.speed;
     if (behind <= last.speed) return std::nullopt;

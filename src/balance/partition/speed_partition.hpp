@@ -8,15 +8,19 @@
 
 namespace evenkeel {
 
-/// Assigns items to groups that work at different speeds, so that they end together: a group of half the
-/// speed gets half the work. Speeds are integers in any one unit. Equal speeds are balance_items; else items
-/// by falling cost, each to the group that would end it first (longest processing time for uniform machines),
-/// then moves and swaps from the group that ends last, never worse than that.
+/// Assigns items to groups of different speeds so that the groups end at nearly the same time: a group of
+/// half the speed gets half the work. Speeds are integers in any common unit. Equal speeds give
+/// balance_items(). Otherwise:
+/// 1. Assign items by descending cost, each to the group that would end it first (longest processing time for
+///    uniform machines).
+/// 2. Move and swap items from the group that ends last, which never makes the result worse.
 ///
-/// Group g has speed g. Deterministic, local; O(n (distinct speeds + log k)) and improvement bounded by O(n).
-/// Throws InputError when a speed is below 1 or above 2^31, and as karmarkar_karp does.
+/// Group g has speed speeds[g]. Deterministic, local; O(n (distinct speeds + log k)), with improvement
+/// bounded by O(n). Throws InputError if a speed is below 1 or above 2^31, and the errors of
+/// karmarkar_karp().
 ///
-/// Example: costs {6, 5, 4, 3}, speeds {2, 1}: the first group gets 5 + 4 + 3 and the other 6; both end at 6.
+/// Example: costs {6, 5, 4, 3} and speeds {2, 1} give 5 + 4 + 3 to the first group and 6 to the second; both
+/// end at 6.
 [[nodiscard]] Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::int64_t> speeds);
 
 }  // namespace evenkeel

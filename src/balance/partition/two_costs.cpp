@@ -17,14 +17,14 @@ namespace evenkeel {
 
 namespace {
 
-/// What the first kind may give way for the second: 1 / so much.
-constexpr Cost one_in = 1000;
+/// The first kind's maximum may increase by 1 / one_in to even out the second kind.
+constexpr Cost one_in = 512;
 
 Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
   return std::ranges::max(group_sums(partition, costs));
 }
 
-/// Work of the kind that comes first, and of the other.
+/// Work of the kind that is balanced first, and of the other kind.
 struct Both {
   Cost first = 0;
   Cost second = 0;
@@ -39,9 +39,9 @@ struct BothItem {
 
 struct BothGroup {
   Both sums;
-  std::vector<BothItem> items;  ///< by rising (first, item)
+  std::vector<BothItem> items;  ///< by ascending (first, item)
 
-  /// As the last: items are in order only after sort().
+  /// Adds an item at the end; items are in order again after sort().
   void append(const BothItem& entry) {
     items.push_back(entry);
     sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
@@ -59,23 +59,24 @@ struct BothGroup {
   }
 };
 
-/// Positions in the lists of two groups: `given` leaves the one, `taken`, if any, comes back for it.
+/// Positions in the lists of two groups: item `given` leaves one group, and item `taken`, if set, replaces
+/// it.
 struct Swap {
   std::size_t given = 0;
   std::optional<std::size_t> taken;
 };
 
-/// Evens out the second kind, of which `from` has most, within what the first allows. Looks no further where
-/// that brings the groups near each other, nor at very many pairs: of long lists the best of some will do,
-/// and others follow.
+/// Searches for an exchange that evens out the second kind, of which `from` has the most, within the allowed
+/// sums of the first kind. Stops when an exchange makes the groups nearly equal, or after a number of pairs:
+/// for long lists, the best of some pairs is good enough, and more exchanges follow.
 class SwapSearch {
  public:
-  SwapSearch(const BothGroup& from, const BothGroup& into, Cost allowed, std::int64_t most_looked_at)
+  SwapSearch(const BothGroup& from, const BothGroup& into, Cost allowed, std::int64_t max_looked_at)
       : from_(from),
         into_(into),
         most_in_(allowed - into.sums.first),
         most_out_(allowed - from.sums.first),
-        most_looked_at_(most_looked_at),
+        max_looked_at_(max_looked_at),
         behind_(from.sums.second - into.sums.second),
         distance_(behind_) {}
 
@@ -101,11 +102,12 @@ class SwapSearch {
   [[nodiscard]] bool is_over() const {
     constexpr Cost near = 64;
     constexpr std::int64_t enough = 512;
-    if (looked_at_ >= most_looked_at_ || distance_ <= behind_ / near) return true;
+    if (looked_at_ >= max_looked_at_ || distance_ <= behind_ / near) return true;
     return best_ && looked_at_ >= enough;
   }
 
-  /// `shift` of the second kind goes over: at best half of what the groups differ by.
+  /// Considers an exchange that shifts this amount of the second kind; half of the difference of the groups
+  /// is ideal.
   void offer(Cost shift, const Swap& swap) {
     if (shift <= 0 || shift >= behind_) return;
     const Cost distance = shift > behind_ / 2 ? 2 * shift - behind_ : behind_ - 2 * shift;
@@ -116,11 +118,11 @@ class SwapSearch {
 
   const BothGroup& from_;
   const BothGroup& into_;
-  Cost most_in_;   ///< of the first kind that `into` may gain
-  Cost most_out_;  ///< and `from`
-  std::int64_t most_looked_at_;
-  Cost behind_;    ///< what `from` has more of the second kind
-  Cost distance_;  ///< twice that of the best shift from the ideal
+  Cost most_in_;   ///< maximum of the first kind that `into` may gain
+  Cost most_out_;  ///< maximum of the first kind that `from` may gain
+  std::int64_t max_looked_at_;
+  Cost behind_;    ///< difference of the second kind between `from` and `into`
+  Cost distance_;  ///< twice the distance of the best shift from the ideal
   std::int64_t looked_at_ = 0;
   std::optional<Swap> best_;
 };
@@ -181,7 +183,7 @@ class BothGroups {
   }
 
   std::vector<BothGroup> groups_;
-  Cost allowed_ = 0;  ///< of the first kind in a group
+  Cost allowed_ = 0;  ///< maximum sum of the first kind in a group
   std::set<std::pair<Cost, std::size_t>> by_second_;
 };
 

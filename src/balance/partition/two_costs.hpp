@@ -7,24 +7,25 @@
 
 namespace evenkeel {
 
-/// Work of two kinds that items bring, and that groups do one after the other, meeting in between: that of an
-/// encoder and that of the model behind it. In one unit; lists of equal length.
+/// The items' work of two kinds, which groups do one after the other and meet in between: an encoder's work,
+/// and that of the model behind it. Both have the same unit; lists have equal length.
 struct TwoCosts {
   std::span<const Cost> model;
   std::span<const Cost> encoder;
 };
 
-/// Partitions n items into k groups whose largest sums are small, first of the kind of which there is more in
-/// all, then of the other. The first is at most a thousandth above that of balance_items, which knows no
-/// other kind and is where this begins. Then items move out of the group that has most of the other kind, or
-/// are swapped, which evens out that kind well while no group gets more than that of the first. Where the
-/// other kind has no work at all the result is that of balance_items.
+/// Partitions n items into k groups with small maximum sums, first of the kind with more total work, then of
+/// the other kind:
+/// 1. Start from balance_items() on the first kind.
+/// 2. Move items out of the group with most work of the second kind, or swap them, to even out the second
+///    kind. No group's sum of the first kind may exceed the start's maximum by more than 1/512.
+/// If the second kind has no work, the result is that of balance_items().
 ///
-/// Deterministic, local; the work is bounded by a count, O(n), beside that of balance_items. Throws
-/// InputError when the lists differ in length, and as karmarkar_karp does for either.
+/// Deterministic, local; the work besides balance_items() is bounded by a count, O(n). Throws InputError if
+/// the lists differ in length, and the errors of karmarkar_karp() for either kind.
 ///
-/// Example: model costs {4, 4, 2, 2}, encoder costs {3, 0, 3, 0}, k = 2: {0, 3} and {1, 2} have sums of 6 and
-/// of 3 each, where by the model alone {0, 2} and {1, 3} were as good, with 6 and 0 for the encoder.
+/// Example: model costs {4, 4, 2, 2}, encoder costs {3, 0, 3, 0} and k = 2 give {0, 3} and {1, 2}, with sums
+/// of 6 and 3 each. Balancing the model only could give {0, 2} and {1, 3}, with 6 and 0 for the encoder.
 [[nodiscard]] Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k);
 
 }  // namespace evenkeel

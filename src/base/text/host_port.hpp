@@ -6,18 +6,19 @@
 
 namespace evenkeel {
 
-/// Where a server listens.
+/// Address of a server.
 struct HostPort {
-  std::string host;  ///< a name or an address, of IPv6 without brackets
-  int port = 0;      ///< 0: any that is free
+  std::string host;  ///< a name or an address; IPv6 addresses are without brackets
+  int port = 0;      ///< 0 requests any free port
 
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-/// Of "127.0.0.1:8710" or "[::1]:8710". Nothing for a text without a host, or without a port up to 65535.
+/// Parses "127.0.0.1:8710" or "[::1]:8710". Returns nullopt unless the text has a host and a port of at most
+/// 65535.
 [[nodiscard]] std::optional<HostPort> host_and_port(std::string_view text);
 
-/// Whether only this machine can reach a server there. A name other than localhost is not looked up.
+/// Returns whether `host` is reachable only from this machine. Names other than localhost are not resolved.
 [[nodiscard]] bool is_loopback(std::string_view host) noexcept;
 
 }  // namespace evenkeel

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::array<std::string_view, 5> units{"", "KiB", "MiB", "GiB", "TiB"};
 constexpr int unit_bits = 10;
-constexpr int most_bits = 50;
+constexpr int max_bits = 50;
 
-/// 0 for what is no unit.
+/// Returns the number of tokens in a unit, or 0 if `unit` is not one.
 std::int64_t tokens_of(char unit) noexcept {
   if (unit == 'k' || unit == 'K') return 1024;
   return unit == 'M' ? 1024 * 1024 : 0;
@@ -29,7 +29,7 @@ std::optional<std::int64_t> bytes_with_unit(std::string_view text) noexcept {
   for (std::size_t i = 0; i < units.size(); ++i) {
     const int shift = unit_bits * static_cast<int>(i);
     if (unit == units[i])
-      return number <= std::int64_t{1} << (most_bits - shift) ? std::optional(number << shift) : std::nullopt;
+      return number <= std::int64_t{1} << (max_bits - shift) ? std::optional(number << shift) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -7,15 +7,15 @@
 
 namespace evenkeel {
 
-/// The number of bytes that people write as "8GiB": digits, and KiB, MiB, GiB or TiB, or no unit. Nothing for
-/// any other text, for 0, and above 2^50.
+/// Parses a number of bytes such as "8GiB": digits, followed by KiB, MiB, GiB, TiB or no unit. Returns
+/// nullopt for any other text, for 0, and for more than 2^50 bytes.
 [[nodiscard]] std::optional<std::int64_t> bytes_with_unit(std::string_view text) noexcept;
 
-/// The same number as a text, with the largest unit that it is a multiple of.
+/// Formats a number of bytes with the largest unit that divides it.
 [[nodiscard]] std::string text_with_unit(std::int64_t bytes);
 
-/// The number that people write as "32k": digits and a unit, k or K for 1024 tokens as in a context of 32k,
-/// or M for 1024 * 1024. Nothing for any other text; the largest number where 64 bits do not hold it.
+/// Parses a number of tokens such as "32k": digits, followed by k or K for 1024, or M for 1024 * 1024.
+/// Returns nullopt for any other text, and the maximum of std::int64_t if the number does not fit.
 [[nodiscard]] std::optional<std::int64_t> tokens_with_unit(std::string_view text) noexcept;
 
 }  // namespace evenkeel

@@ -13,9 +13,9 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::int64_t most_bytes_in_flight = std::int64_t{192} << 20;
+constexpr std::int64_t max_bytes_in_flight = std::int64_t{192} << 20;
 
-/// In a time that does not tell how much of it is right.
+/// Compares in constant time, to not reveal how many bytes are correct.
 bool is_token(std::string_view given, std::string_view token) {
   unsigned difference = given.size() == token.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)
@@ -23,7 +23,8 @@ bool is_token(std::string_view given, std::string_view token) {
   return difference == 0;
 }
 
-/// Returns the token of a bearer header, or an empty text for another scheme. Schemes are case-insensitive.
+/// Returns the token of a bearer header; empty for other authentication schemes. Schemes are
+/// case-insensitive.
 std::string bearer_token(const std::string& authorization) {
   constexpr std::string_view scheme = "Bearer ";
   if (::strncasecmp(authorization.c_str(), scheme.data(), scheme.size()) != 0) return {};
@@ -48,7 +49,7 @@ int status_of(const Error& error) {
   }
 }
 
-/// Returns the number of bytes that a request's head announces, or 0.
+/// Returns the body size announced in a request's head, or 0.
 std::int64_t announced_bytes(const httplib::Request& request) {
   const std::string text = request.get_header_value("Content-Length");
   std::int64_t bytes = 0;
@@ -60,7 +61,7 @@ std::int64_t announced_bytes(const httplib::Request& request) {
 
 void InFlight::add(std::int64_t bytes) {
   mine_ += bytes;
-  if ((all_ += bytes) > most_bytes_in_flight) {
+  if ((all_ += bytes) > max_bytes_in_flight) {
     throw FullError({ErrorKind::limit, "body", "cannot be taken now: too many others are being sent",
                      "Send the same again", -1});
   }
@@ -83,7 +84,7 @@ void answer(httplib::Response& response, const Error& error) {
   answer(response, status_of(error), error.report());
 }
 
-bool may_come_in(const httplib::Request& request, httplib::Response& response, const std::string& token) {
+bool is_authorized(const httplib::Request& request, httplib::Response& response, const std::string& token) {
   if (token.empty() || is_token(bearer_token(request.get_header_value("Authorization")), token)) return true;
   response.set_header("WWW-Authenticate", "Bearer");
   const bool has_none = !request.has_header("Authorization");
@@ -93,10 +94,10 @@ bool may_come_in(const httplib::Request& request, httplib::Response& response, c
   return false;
 }
 
-std::optional<SpooledBody> receive(const httplib::Request& request, httplib::Response& response,
+std::optional<RequestBody> receive(const httplib::Request& request, httplib::Response& response,
                                    BodyReader& reader, std::int64_t most, InFlight& in_flight) {
   const std::int64_t announced = announced_bytes(request);
-  SpooledBody body;
+  RequestBody body;
   body.expect(std::min(announced, most));
   ssize_t bytes = 0;
   try {

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "buffer/buffer.hpp"
-#include "buffer/intake/spooled_body.hpp"
+#include "buffer/intake/request_body.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -27,16 +27,17 @@ class BodyReader {
   BodyReader(const BodyReader&) = delete;
   BodyReader& operator=(const BodyReader&) = delete;
   virtual ~BodyReader() = default;
-  /// Reads up to as many bytes as `out` has. Returns their number; 0 at the end, and -1 if the body is
-  /// malformed, ends early or takes too long.
+  /// Reads up to out.size() bytes. Returns their number; 0 at the end; -1 if the body is malformed, ends
+  /// early or takes too long.
   virtual ssize_t read_body(std::span<char> out) = 0;
 };
 
-/// What answers a request that has the token. The body is null where the method has none. A connection ends
-/// with the answer to a request whose body was not read to its end.
+/// Answers a request that has the token. The reader of the body is null for GET and HEAD. If the request's
+/// body was not read to the end, the connection is closed after the answer.
 using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
-/// Bytes of bodies that are in memory at this time. Throws FullError when they are too many.
+/// Adds the bytes of one request's body to the total over all requests in memory, until this object is
+/// destroyed. add() throws FullError if the total exceeds a limit.
 class InFlight {
  public:
   explicit InFlight(std::atomic<std::int64_t>& all) : all_(all) {}
@@ -51,22 +52,24 @@ class InFlight {
   std::int64_t mine_ = 0;
 };
 
+/// Writes JSON content without changing the status.
 void answer(httplib::Response& response, const nlohmann::ordered_json& content);
 void answer(httplib::Response& response, int status, const ErrorReport& report);
-/// With the status that its kind has.
+/// Writes an error with the HTTP status of its class.
 void answer(httplib::Response& response, const Error& error);
 
-/// Whether the request has the token, if there is one; the answer if it has not.
-[[nodiscard]] bool may_come_in(const httplib::Request& request, httplib::Response& response,
-                               const std::string& token);
+/// Returns whether the request has the required token. If not, writes the answer.
+[[nodiscard]] bool is_authorized(const httplib::Request& request, httplib::Response& response,
+                                 const std::string& token);
 
-/// Reads a request's body to its end. Null, with the answer, if there is more than `most`, if too much is in
-/// memory, or if it does not come. Throws IoError if there is no memory.
-[[nodiscard]] std::optional<SpooledBody> receive(const httplib::Request& request, httplib::Response& response,
+/// Reads a request's body to its end. If the body has more than `most` bytes, too many bytes of all requests
+/// are in memory, or the body is malformed or does not arrive in time, writes the answer and returns nullopt.
+/// Throws IoError if memory runs out.
+[[nodiscard]] std::optional<RequestBody> receive(const httplib::Request& request, httplib::Response& response,
                                                  BodyReader& reader, std::int64_t most, InFlight& in_flight);
 
-/// A buffer's calls (docs/streams.md has them). The buffer stays as long as an
-/// answer is being sent.
+/// Returns the function that answers a buffer's calls (listed in docs/streams.md). It keeps the buffer alive
+/// until the last answer has been sent.
 [[nodiscard]] HttpAnswer answers_of(std::shared_ptr<Buffer> buffer);
 
 }  // namespace evenkeel

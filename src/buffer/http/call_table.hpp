@@ -12,8 +12,8 @@
 
 namespace evenkeel {
 
-/// Which call a request is, by its method and path. As with httplib, a pattern is a regular expression of the
-/// whole path.
+/// Finds a request's call by method and path. As with httplib, patterns are regular expressions that match
+/// the whole path.
 class CallTable {
  public:
   using Get = std::function<void(const httplib::Request&, httplib::Response&)>;
@@ -22,7 +22,8 @@ class CallTable {
   void get(const char* path, Get call) { gets_.emplace_back(path, std::move(call)); }
   void post(const char* path, Post call) { posts_.emplace_back(path, std::move(call)); }
 
-  /// False if there is no such call: nothing has been read or answered then.
+  /// Runs the request's call: one added by get() if `body` is null, otherwise one added by post() if the
+  /// method is POST. Returns false if there is no such call, without having read or answered anything.
   bool answer(const httplib::Request& request, httplib::Response& response, BodyReader* body) const {
     if (body == nullptr) {
       const Get* const call = find(gets_, request);

@@ -25,16 +25,16 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_head = 10s;
 constexpr auto longest_body = 120s;
-constexpr auto longest_silence = 10s;  // in the middle of a request or an answer
+constexpr auto longest_silence = 10s;  // in the middle of a message
 constexpr auto longest_idle = 5s;      // between two requests
 constexpr auto longest_linger = 5s;
-constexpr std::size_t most_head_bytes = std::size_t{64} << 10;
+constexpr std::size_t max_head_bytes = std::size_t{64} << 10;
 constexpr std::size_t ahead_bytes = std::size_t{16} << 10;
-constexpr std::size_t most_unsent = std::size_t{16} << 10;
-constexpr std::size_t most_line_bytes = std::size_t{8} << 10;  // of a chunk's size or a trailer
-constexpr int most_trailers = 100;
+constexpr std::size_t max_unsent = std::size_t{16} << 10;
+constexpr std::size_t max_line_bytes = std::size_t{8} << 10;  // limit of a chunk-size or trailer line
+constexpr int max_trailers = 100;
 
-/// Returns nullopt unless the text is a number.
+/// Returns the text as a non-negative number, or nullopt if it is not one.
 std::optional<std::int64_t> number_of(std::string_view text, int base) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
@@ -75,7 +75,7 @@ bool Connection::wait(short events, Clock::time_point until) const {
   }
 }
 
-/// Repeats a call of OpenSSL until it is done, has failed or takes too long.
+/// Repeats an OpenSSL call until it succeeds, fails or takes too long.
 template <typename Act>
 ssize_t Connection::until_done(Act&& act) {
   while (true) {
@@ -104,7 +104,7 @@ bool Connection::wait_for_request() {
 
 void Connection::begin_head() {
   deadline_ = Clock::now() + longest_head;
-  head_bytes_ = most_head_bytes;
+  head_bytes_ = max_head_bytes;
   is_request_read_ = false;
 }
 
@@ -170,7 +170,7 @@ ssize_t Connection::read(char* bytes, std::size_t size) {
   return static_cast<ssize_t>(taken);
 }
 
-/// Reads large pieces directly into the caller's memory.
+/// Reads body bytes. Large reads go directly into the caller's memory.
 ssize_t Connection::read_counted(std::span<char> out) {
   const std::size_t size = std::min(out.size(), static_cast<std::size_t>(left_));
   if (begin_ == end_ && size > ahead_bytes) {
@@ -180,7 +180,7 @@ ssize_t Connection::read_counted(std::span<char> out) {
   return read(out.data(), size);
 }
 
-/// Reads the next line, without its line break. Returns false if it does not arrive.
+/// Reads the next line, without its line break. Returns false if the line does not arrive.
 bool Connection::read_line(std::string& line) {
   line.clear();
   while (fill()) {
@@ -190,13 +190,13 @@ bool Connection::read_line(std::string& line) {
       line.pop_back();
       return true;
     }
-    if (line.size() >= most_line_bytes) return false;
+    if (line.size() >= max_line_bytes) return false;
     line += next;
   }
   return false;
 }
 
-// RFC 9112, 7.1: extensions of chunks and trailers have no meaning here.
+// Implements RFC 9112, section 7.1. Chunk extensions and trailers are ignored.
 bool Connection::begin_chunk() {
   std::string line;
   if (std::exchange(is_in_chunks_, true) && !(read_line(line) && line.empty())) return false;
@@ -210,7 +210,7 @@ bool Connection::begin_chunk() {
 
 bool Connection::skip_trailers() {
   std::string line;
-  for (int trailers = 0; trailers <= most_trailers && read_line(line); ++trailers) {
+  for (int trailers = 0; trailers <= max_trailers && read_line(line); ++trailers) {
     if (!line.empty()) continue;
     is_request_read_ = true;
     return true;
@@ -241,10 +241,10 @@ bool Connection::flush() {
   return true;
 }
 
-// A short answer's head and content leave in one packet.
+// Buffers output so that the head and content of a short answer leave in one packet.
 ssize_t Connection::write(const char* bytes, std::size_t size) {
-  if (unsent_.size() + size > most_unsent && !flush()) return -1;
-  if (size > most_unsent) return send_some(bytes, size);
+  if (unsent_.size() + size > max_unsent && !flush()) return -1;
+  if (size > max_unsent) return send_some(bytes, size);
   unsent_.append(bytes, size);
   return static_cast<ssize_t>(size);
 }

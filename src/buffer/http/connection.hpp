@@ -15,36 +15,37 @@
 
 namespace evenkeel {
 
-/// A client's connection, from accept() to close(). Every wait for the client ends: a request head and a
-/// request body have deadlines however the client spreads their bytes, and a client that neither sends nor
-/// takes a byte is given up earlier. Bytes that were read ahead stay for the next request, so pipelined
-/// requests are answered in their order. Reads request bodies itself, including chunked ones with trailers:
-/// cpp-httplib 0.11 refuses trailers and reads 4 KiB at a time.
+/// A client's connection, from accept() to close(). Every wait is bounded: the head and body of a request
+/// have deadlines even if bytes keep arriving, and a client that neither sends nor receives anything is
+/// disconnected earlier. Bytes that were read ahead are kept for the next request, so pipelined requests are
+/// answered in order. Reads request bodies itself, including chunked ones with trailers, because cpp-httplib
+/// 0.11 refuses trailers and reads only 4 KiB at a time.
 class Connection final : public httplib::Stream, public BodyReader {
  public:
-  /// Owns `socket`. `tls` is null for a connection without TLS.
+  /// Takes ownership of `socket`. `tls` is null for a connection without TLS.
   Connection(socket_t socket, SSL_CTX* tls);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Returns false if the TLS handshake fails or takes too long.
+  /// Performs the TLS handshake, if any. Returns false if it fails or takes too long.
   [[nodiscard]] bool connect();
-  /// Returns whether a request begins before the client has been idle for too long.
+  /// Sends pending output and waits for a request. Returns false if no request begins within the idle limit.
   [[nodiscard]] bool wait_for_request();
-  /// Starts the deadline of a request head.
+  /// Starts the deadline of a request's head.
   void begin_head();
-  /// Starts the deadline of the request's body.
+  /// Starts the deadline of a request's body.
   void begin_body(const httplib::Request& request);
   ssize_t read_body(std::span<char> out) override;
-  /// Whether the next bytes belong to the next request.
+  /// Returns whether the current request was read to its end, so the next bytes belong to the next request.
   [[nodiscard]] bool is_request_read() const noexcept { return is_request_read_; }
-  /// Sends what was written. Returns false if the client has not taken it.
+  /// Sends buffered output. Returns false if the client does not accept it.
   bool flush();
-  /// Discards what the client still sends, for a short time: a client that is sending a body would otherwise
-  /// see a reset connection instead of the answer.
+  /// Sends pending output and, if the request was not read to its end, discards further input for a short
+  /// time before the connection is closed. Otherwise, a client that is still sending a body would see a
+  /// connection reset instead of the answer.
   void linger();
-  /// Makes all reads and writes fail, from any thread.
+  /// Makes all reads and writes fail. May be called from any thread.
   void interrupt() noexcept;
 
   bool is_readable() const override { return true; }
@@ -54,7 +55,8 @@ class Connection final : public httplib::Stream, public BodyReader {
   ssize_t write(const char* bytes, std::size_t size) override;
   void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
   void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
-  /// cpp-httplib refuses numbers above FD_SETSIZE, which select() cannot watch; this class uses poll().
+  /// Hides the socket: cpp-httplib refuses numbers above FD_SETSIZE, which select() cannot watch; this class
+  /// uses poll().
   socket_t socket() const override { return INVALID_SOCKET; }
 
  private:
@@ -76,17 +78,17 @@ class Connection final : public httplib::Stream, public BodyReader {
 
   const socket_t socket_;
   const std::unique_ptr<SSL, FreeTls> tls_;
-  std::vector<char> ahead_;  // read and not used yet: [begin_, end_)
+  std::vector<char> ahead_;  // bytes read ahead; [begin_, end_) are not used yet
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::string unsent_;
-  Clock::time_point deadline_;  // of the head or the body that is being read
-  std::size_t head_bytes_ = 0;  // that the head may still have
+  Clock::time_point deadline_;  // limit for the current head or body
+  std::size_t head_bytes_ = 0;  // remaining limit of the head
   bool is_request_read_ = true;
   bool is_body_valid_ = true;
   bool is_chunked_ = false;
   bool is_in_chunks_ = false;  // a chunk has begun
-  std::int64_t left_ = 0;      // bytes of the body, or of its chunk
+  std::int64_t left_ = 0;      // remaining bytes of the body or of its current chunk
 };
 
 }  // namespace evenkeel

@@ -21,17 +21,18 @@
 
 namespace evenkeel {
 
-/// All connections that are open. Strangers, which have sent no request with the token, are limited: the
-/// oldest of them is closed for a new one, so that they never keep others out.
+/// All open connections. The number of strangers (connections that have not sent a request with the token) is
+/// limited: when a new one exceeds the limit, the oldest is closed, so strangers can never lock out other
+/// clients.
 class OpenConnections {
   struct Entry {
     Connection* connection = nullptr;
     bool is_stranger = true;
-    bool is_answered = false;
+    bool is_answered = false;  // a request with the token is being answered
   };
 
  public:
-  /// A connection is listed as long as this object lives.
+  /// Lists a connection for the lifetime of this object.
   class Listed {
    public:
     Listed(OpenConnections& all, Connection& connection) : all_(all), entry_(all.add(connection)) {}
@@ -39,13 +40,13 @@ class OpenConnections {
     Listed(const Listed&) = delete;
     Listed& operator=(const Listed&) = delete;
 
-    /// A request head was read, and it has the token or not.
+    /// Records that a request head was read, with or without the token.
     void begin_answer(bool has_token) {
       const std::lock_guard lock(all_.mutex_);
       if (has_token) all_.make_known(entry_);
       entry_->is_answered = has_token;
     }
-    /// Nothing is left to be sent.
+    /// Records that the whole answer was sent.
     void end_answer() {
       const std::lock_guard lock(all_.mutex_);
       entry_->is_answered = false;
@@ -58,7 +59,7 @@ class OpenConnections {
     const std::list<Entry>::iterator entry_;
   };
 
-  /// Closes all connections at once, except that requests that are being answered have `grace` for that.
+  /// Closes all connections at once, except that requests being answered get up to `grace` to finish.
   void end(std::chrono::seconds grace) {
     std::unique_lock lock(mutex_);
     is_ending_ = true;
@@ -69,7 +70,7 @@ class OpenConnections {
   }
 
  private:
-  /// A quarter of the descriptors that this process may have, at most 1024.
+  /// Returns a quarter of this process's limit of file descriptors, clamped to [16, 1024].
   static std::size_t strangers_allowed() {
     struct rlimit files {};
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return least_strangers;
@@ -82,7 +83,7 @@ class OpenConnections {
     if (is_ending_) connection.interrupt();
     if (++strangers_ > strangers_allowed_) {
       const auto oldest = std::ranges::find_if(entries_, &Entry::is_stranger);
-      make_known(oldest);  // its thread ends soon, and it does not count until then
+      make_known(oldest);  // no longer counted as a stranger, since its thread is about to end
       oldest->connection->interrupt();
     }
     return std::prev(entries_.end());
@@ -105,16 +106,16 @@ class OpenConnections {
   const std::size_t strangers_allowed_ = strangers_allowed();
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> entries_;  // the oldest first
+  std::list<Entry> entries_;  // oldest first
   std::size_t strangers_ = 0;
   bool is_ending_ = false;
 };
 
-/// A thread for each connection that is open at the same time, up to 2048: one that is silent keeps no other
-/// waiting. Threads stay until shutdown().
+/// Runs one thread per open connection, up to 2048, so that a silent connection does not delay others.
+/// Threads live until shutdown().
 class ConnectionThreads : public httplib::TaskQueue {
  public:
-  /// Since cpp-httplib 0.14 whether the task was taken, before nothing.
+  /// bool since cpp-httplib 0.14 (whether the task was accepted), void before.
   using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(std::function<void()>()));
 
   explicit ConnectionThreads(OpenConnections& open) : open_(open) {}
@@ -122,7 +123,7 @@ class ConnectionThreads : public httplib::TaskQueue {
   Taken enqueue(std::function<void()> task) override {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
-    if (tasks_.size() > idle_ && threads_.size() < most_threads) add_thread();
+    if (tasks_.size() > idle_ && threads_.size() < max_threads) add_thread();
     waiting_.notify_one();
     return static_cast<Taken>(true);
   }
@@ -138,14 +139,14 @@ class ConnectionThreads : public httplib::TaskQueue {
   }
 
  private:
-  static constexpr std::size_t most_threads = 2048;
+  static constexpr std::size_t max_threads = 2048;
   static constexpr std::chrono::seconds grace{3};
 
   void add_thread() {
     try {
       threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {
-      if (threads_.empty()) throw;  // else one of those that there are takes the task later
+      if (threads_.empty()) throw;  // otherwise an existing thread takes the task later
     }
   }
 

@@ -25,7 +25,7 @@ bool is_field_of(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
-/// Whether placing the field's values may fail.
+/// Returns whether moving the field's values to their rows can fail.
 bool has_rows_to_place(const JsonlSchema& schema, const FieldSpec& spec, const Acceptance& acceptance) {
   if (acceptance.at.contains(spec.name)) return true;
   const bool is_of_labels =
@@ -33,7 +33,8 @@ bool has_rows_to_place(const JsonlSchema& schema, const FieldSpec& spec, const A
   return is_of_labels && (spec.rule().is_per_token() || schema.kind_open.contains(spec.name));
 }
 
-/// The fault of `check`, with the field that it names. The caller knows which sample it is.
+/// Returns the InputError thrown by `check`, or nullopt. The message names the field but not the sample,
+/// which is known to the caller.
 template <typename Check>
 std::optional<ErrorReport> fault_in(Check&& check) {
   try {
@@ -50,13 +51,13 @@ std::optional<ErrorReport> fault_in(Check&& check) {
 
 }  // namespace
 
-bool Acceptance::tells_trees(const JsonlSchema& schema) const {
+bool Acceptance::declares_trees(const JsonlSchema& schema) const {
   return has_trees && is_field_of(schema, segment_ids_field);
 }
 
 bool Acceptance::depends_on_values(const JsonlSchema& schema) const {
   const auto must_place = [&](const FieldSpec& spec) { return has_rows_to_place(schema, spec, *this); };
-  return std::ranges::any_of(schema.fields, must_place) || tells_trees(schema) ||
+  return std::ranges::any_of(schema.fields, must_place) || declares_trees(schema) ||
          std::ranges::any_of(max_rows, [&](const auto& most) { return is_field_of(schema, most.first); });
 }
 
@@ -106,7 +107,8 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
   const auto mask = std::ranges::find(schema.fields, response_mask_field, &FieldSpec::name);
   const bool is_loss_mask = mask != schema.fields.end() && mask->rule().is_cut();
   if (is_loss_mask && is_field_of(schema, loss_mask_field))
-    throw InputError(place, "has 'response_mask' beside 'loss_mask', and both say which tokens carry loss",
+    throw InputError(place,
+                     "has both 'response_mask' and 'loss_mask', and both specify which tokens carry loss",
                      "Leave one out");
   require_different_names(schema.fields);
 }
@@ -144,7 +146,7 @@ std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance&
 std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_tree(const RaggedBatch& group) {
   const std::vector<std::int64_t> keys = segment_keys(group, 0);
   const std::span<const std::int64_t> tokens = group.at(input_ids_field).values<std::int64_t>();
-  std::unordered_map<std::uint64_t, std::int64_t> token_after;  // by the hash of the path up to it
+  std::unordered_map<std::uint64_t, std::int64_t> token_after;  // next token, by hash of the path before it
   for (std::int64_t i = 0; i < group.size(); ++i) {
     const RowRange rows = group.rows_of(FieldKind::token, i);
     Fnv1a path;

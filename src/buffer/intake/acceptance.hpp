@@ -14,36 +14,40 @@
 
 namespace evenkeel {
 
-/// What a job accepts of a sample, beside what every job does. The job declares it when it begins.
+/// Limits that a job sets on samples, in addition to those of every job. The job declares them when it
+/// begins.
 struct Acceptance {
   std::optional<std::int64_t> max_tokens{};
-  std::map<std::string, std::int64_t> max_rows{};  ///< of fields with rows of their own
-  bool shares_prompts = false;                     ///< no loss on tokens of prompts
-  bool has_trees = false;                          ///< `segment_ids` say which tree samples make
-  std::int64_t predict_ahead = 0;
-  std::map<std::string, RowConvention> at{};  ///< where fields have the value of a token
+  std::map<std::string, std::int64_t> max_rows{};  ///< limits of fields that count their own rows
+  bool shares_prompts = false;                     ///< prompt tokens must not have a loss
+  bool has_trees = false;                          ///< `segment_ids` define a tree of samples
+  std::int64_t predict_ahead = 0;                  ///< pack.predict_ahead; above 0, trees are not accepted
+  std::map<std::string, RowConvention> at{};       ///< for each field: the row that has a token's value
 
-  /// Whether samples with these fields tell which tree they make.
-  [[nodiscard]] bool tells_trees(const JsonlSchema& schema) const;
-  /// Whether samples with these fields must be parsed to know that they are accepted.
+  /// Returns whether samples with these fields define a tree: has_trees is set, and they have `segment_ids`.
+  [[nodiscard]] bool declares_trees(const JsonlSchema& schema) const;
+  /// Returns whether fault_of_values() is needed for samples with these fields, so they must be parsed.
+  /// Otherwise fault_of_lengths() is enough.
   [[nodiscard]] bool depends_on_values(const JsonlSchema& schema) const;
 
   friend bool operator==(const Acceptance&, const Acceptance&) = default;
 };
 
-/// How a job begins at a buffer.
+/// Declaration with which a job begins at a buffer.
 struct JobStart {
-  bool takes_over = false;  ///< from a job that is alive
+  bool takes_over = false;  ///< fences an earlier job even if it is still alive
   Acceptance acceptance{};
 };
 
 [[nodiscard]] nlohmann::json json_of(const Acceptance& acceptance);
-/// Throws InputError for what is not such an object.
+/// Throws InputError if `in` is not the JSON of an Acceptance.
 [[nodiscard]] Acceptance acceptance_of(const nlohmann::json& in);
 
-/// Throws InputError, at `place`:LINE, for fields that no job accepts: they have the names of derived ones,
-/// or other fields are derived from them and they have another form than that needs. What no sample has shown
-/// yet may be anything.
+/// Throws InputError for fields that no job accepts: a name that is reserved (require_usable_name()); a field
+/// that others are derived from, such as loss_mask, with a wrong kind, dtype or shape
+/// (require_usable_form()); or two loss masks. Properties that are still open, since no sample has determined
+/// them, are not checked. The error is at `place`:LINE if the samples are JSON Lines (`has_lines`), otherwise
+/// at `place`.
 void require_usable_fields(const JsonlSchema& schema, const std::string& place, bool has_lines);
 
 /// Returns why the job does not accept a sample of these lengths, or nullopt if it does.
@@ -52,8 +56,8 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
 /// Returns why the job does not accept the values of `sample`, a batch of one sample, or nullopt if it does.
 [[nodiscard]] std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance& acceptance);
 
-/// Why the job cannot make the tree that the samples of one group tell, and which of them it is: it names the
-/// same segments as another one, with another token.
+/// Returns the first sample that contradicts the tree of its group, with the reason, or nullopt. A sample
+/// contradicts the tree if it has the same segment numbers as another sample but different tokens.
 [[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_tree(const RaggedBatch& group);
 
 }  // namespace evenkeel

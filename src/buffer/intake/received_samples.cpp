@@ -19,19 +19,21 @@ namespace {
 
 constexpr std::size_t most_samples = std::size_t{1} << 20;
 
-/// A field of one integer a sample. None if there is no such field.
+/// Returns the values of a field that has one integer per sample, or nullopt if there is no such field.
+/// Throws InputError if the field is of another kind.
 std::optional<std::span<const std::int64_t>> integers_of(const RaggedBatch& batch, const std::string& name) {
   const Column* const column = batch.find(name);
   if (column == nullptr) return std::nullopt;
   const FieldSpec& spec = column->spec();
   if (!spec.rule().is_per_sample() || spec.dtype != DType::int64 || !spec.trailing.empty()) {
-    throw InputError("body:1", "field '" + name + "' is not one integer a sample",
+    throw InputError("body:1", "field '" + name + "' is not one integer per sample",
                      "Send an integer, such as \"" + name + "\": 0");
   }
   return column->values<std::int64_t>();
 }
 
-/// For a key that made no field: the lines have it not, or as something else than a number.
+/// Throws InputError for a required key that did not become a field: the key is missing, or its value is not
+/// a number.
 [[noreturn]] void refuse_without(std::string_view body, std::span<const LineRef> lines,
                                  const LineNames& names, const std::string& key, const std::string& hint) {
   for (const LineRef& line : lines) {
@@ -49,20 +51,20 @@ std::optional<std::span<const std::int64_t>> integers_of(const RaggedBatch& batc
   throw InputError(names.where(lines.front().number), "has no field '" + key + "'", hint);
 }
 
-/// The oldest version of each sample's tokens, where lines have `versions`.
+/// Returns the oldest version of each sample's tokens, or an empty list if lines have no `versions`.
 std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<const LineRef> lines,
                                           const LineNames& names) {
   const Column* const column = batch.find("versions");
   if (column == nullptr) return {};
   if (column->spec().dtype != DType::int64)
-    throw InputError("body:1", "field 'versions' (runs) has numbers that are no integers");
+    throw InputError("body:1", "field 'versions' (runs) has numbers that are not integers");
   const std::span<const std::int64_t> values = column->values<std::int64_t>();
   std::vector<std::int64_t> oldest;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = batch.rows_of(*column, i);
     if (rows.begin == rows.end) {
       throw InputError(names.where(lines[static_cast<std::size_t>(i)].number),
-                       "field 'versions' says no version of a sample without tokens");
+                       "field 'versions' has no version for a sample without tokens");
     }
     oldest.push_back(*std::min_element(values.begin() + rows.begin, values.begin() + rows.end));
   }
@@ -73,8 +75,8 @@ bool has_field(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
-/// Returns the hash of a line without the blanks around it and the numbers behind "version" and "versions",
-/// which a producer may draw anew when it sends a sample again.
+/// Hashes a line without surrounding blanks and without the numbers after "version" and "versions", which may
+/// differ when a producer sends the sample again.
 std::uint32_t content_of_line(std::string_view line) {
   constexpr std::string_view blanks = " \t\r";
   constexpr std::string_view of_numbers = " \t\r:,[]+-.eE0123456789";
@@ -97,34 +99,35 @@ std::uint32_t content_of_line(std::string_view line) {
   return static_cast<std::uint32_t>(hash);
 }
 
-/// Fields that samples must have.
-ToldFormats told_by_users(ToldFormats told) {
+/// Returns the formats declared by users. Samples must have these fields.
+DeclaredFormats formats_from_users(DeclaredFormats told) {
   for (const auto& [name, format] : stream_formats()) told.erase(name);
   return told;
 }
 
-bool has_fields(const JsonlSchema& schema, const ToldFormats& told) {
+bool has_fields(const JsonlSchema& schema, const DeclaredFormats& told) {
   return std::ranges::all_of(told, [&](const auto& format) { return has_field(schema, format.first); });
 }
 
-/// As the readers of files refuse it: tensors say themselves what they are.
-void require_nothing_told(const ToldFormats& told) {
-  const ToldFormats by_users = told_by_users(told);
+/// Throws InputError if users declared formats, since tensors describe themselves. File readers refuse this,
+/// too.
+void refuse_declared_formats(const DeclaredFormats& told) {
+  const DeclaredFormats by_users = formats_from_users(told);
   if (by_users.empty()) return;
-  throw InputError("body",
-                   "has safetensors, and the buffer is told how JSON Lines write " + words_of(by_users),
-                   "Send JSON Lines, or start the buffer without --read-as and fields.NAME.read_as");
+  throw InputError(
+      "body", "has safetensors, but the buffer has declared formats of JSON Lines: " + words_of(by_users),
+      "Send JSON Lines, or start the buffer without --read-as and fields.NAME.read_as");
 }
 
 }  // namespace
 
-const ToldFormats& stream_formats() {
-  static const ToldFormats formats{{"versions", LineFormat::runs}};
+const DeclaredFormats& stream_formats() {
+  static const DeclaredFormats formats{{"versions", LineFormat::runs}};
   return formats;
 }
 
-ToldFormats formats_with(const ToldFormats& told, const std::string& where) {
-  ToldFormats formats = told;
+DeclaredFormats formats_with(const DeclaredFormats& told, const std::string& where) {
+  DeclaredFormats formats = told;
   for (const auto& [name, format] : stream_formats()) {
     if (const auto [known, is_new] = formats.emplace(name, format); !is_new && known->second != format) {
       throw ConfigError(where,
@@ -141,10 +144,10 @@ std::string ReceivedSamples::where(const ReceivedSample& sample) const {
   return "body:" + std::to_string(sample.number + 1);
 }
 
-ReceivedSamples::ReceivedSamples(SpooledBody body, SampleForm form, const ToldFormats& told)
+ReceivedSamples::ReceivedSamples(RequestBody body, SampleForm form, const DeclaredFormats& told)
     : ReceivedSamples(Unread{}, std::move(body), form) {
   if (form_ == SampleForm::tensors) {
-    require_nothing_told(told);
+    refuse_declared_formats(told);
     read_tensors();
   } else {
     if (!outline_lines(told)) parse_lines(told);
@@ -157,14 +160,14 @@ void ReceivedSamples::hash_lines() {
   require_usable_fields(schema_, "body", form_ == SampleForm::lines);
 }
 
-ReceivedSamples ReceivedSamples::parsed(SpooledBody body, const ToldFormats& told) {
+ReceivedSamples ReceivedSamples::parsed(RequestBody body, const DeclaredFormats& told) {
   ReceivedSamples received(Unread{}, std::move(body), SampleForm::lines);
   received.parse_lines(told);
   received.hash_lines();
   return received;
 }
 
-/// What an outline says of a sample; none if that is not all, or not right.
+/// Returns the sample of an outline, or nullopt if the outline is incomplete or invalid.
 std::optional<ReceivedSample> ReceivedSamples::received_of(SampleOutline& outline,
                                                            const JsonlSchema& schema) const {
   const bool has_versions = has_field(schema, "versions");
@@ -179,8 +182,9 @@ std::optional<ReceivedSample> ReceivedSamples::received_of(SampleOutline& outlin
       outline.line.number};
 }
 
-/// False where all has to be parsed, which finds what is wrong, if anything is.
-bool ReceivedSamples::outline_lines(const ToldFormats& told) {
+/// Tries to read the lines without a parser. Returns false if parse_lines() must read them, which also
+/// reports their errors.
+bool ReceivedSamples::outline_lines(const DeclaredFormats& told) {
   static_cast<void>(body_.file());
   constexpr std::array<std::string_view, 3> watched{"index", "version", "versions"};
   std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), told, watched);
@@ -189,7 +193,7 @@ bool ReceivedSamples::outline_lines(const ToldFormats& told) {
     if (std::ranges::count(watched, field.name) == 0) return true;
     return field.dtype == DType::int64 && (field.name == "versions" || field.rule().is_per_sample());
   });
-  if (!are_integers || !has_fields(outlines->schema, told_by_users(told))) return false;
+  if (!are_integers || !has_fields(outlines->schema, formats_from_users(told))) return false;
   std::vector<ReceivedSample> samples;
   samples.reserve(outlines->samples.size());
   for (SampleOutline& outline : outlines->samples) {
@@ -202,7 +206,7 @@ bool ReceivedSamples::outline_lines(const ToldFormats& told) {
   return true;
 }
 
-void ReceivedSamples::parse_lines(const ToldFormats& told) {
+void ReceivedSamples::parse_lines(const DeclaredFormats& told) {
   const InputFile& file = body_.file();
   const std::vector<LineRef> lines = scan_lines(file).lines;
   if (lines.empty()) return;
@@ -214,7 +218,7 @@ void ReceivedSamples::parse_lines(const ToldFormats& told) {
   }
   const LineFiles files(file);
   schema_ = infer_schema(files, lines, {}, told);
-  require_told_fields(schema_, told_by_users(told), "body");
+  require_declared_fields(schema_, formats_from_users(told), "body");
   const RaggedBatch batch = read_samples(files, lines, schema_, told);
   std::vector<Uid> uids = read_uids(files, lines);
   const auto indexes = integers_of(batch, "index");
@@ -256,7 +260,7 @@ JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bo
                          so_far.element_open == more.element_open &&
                          so_far.wide_integers.size() == more.wide_integers.size();
   if (are_equal) return so_far;
-  // All samples so far are the first line, so that errors stand at the new ones.
+  // All earlier samples count as the first line, so that errors refer to lines of the new request.
   const LineNames names({"earlier samples", "body"}, {0, 1});
   const auto moved = [](JsonlSchema schema, std::int64_t scale, std::int64_t first) {
     schema.first_line = schema.first_line * scale + first;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/intake/sent_samples.hpp"
-#include "buffer/intake/spooled_body.hpp"
+#include "buffer/intake/request_body.hpp"
+#include "buffer/intake/sample_bodies.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/event.hpp"
 
@@ -16,72 +16,78 @@ namespace evenkeel {
 
 struct SampleOutline;
 
-/// How the lines of a stream write the field `versions`.
-[[nodiscard]] const ToldFormats& stream_formats();
-/// That, and what a user tells. Throws ConfigError, at `where`, if that is another format of `versions`.
-[[nodiscard]] ToldFormats formats_with(const ToldFormats& told, const std::string& where);
-/// For a store and a job: {"a": "axes"}. What reads throws InputError for any other text.
-[[nodiscard]] std::string text_of_formats(const ToldFormats& told);
-[[nodiscard]] ToldFormats formats_of_text(const std::string& text);
-/// For people: "a=axes,b=runs", or "none".
-[[nodiscard]] std::string words_of(const ToldFormats& told);
+/// Returns the formats that every stream has: the format of the field `versions`.
+[[nodiscard]] const DeclaredFormats& stream_formats();
+/// Returns stream_formats() with the formats declared by a user. Throws ConfigError, at `where`, if the user
+/// declares another format of `versions`.
+[[nodiscard]] DeclaredFormats formats_with(const DeclaredFormats& told, const std::string& where);
+/// Converts formats to text for stores and jobs, such as {"a": "axes"}, and back. The inverse throws
+/// InputError for other text.
+[[nodiscard]] std::string text_of_formats(const DeclaredFormats& told);
+[[nodiscard]] DeclaredFormats formats_of_text(const std::string& text);
+/// Returns the formats for messages, such as "a=axes,b=runs"; "none" if there are none.
+[[nodiscard]] std::string words_of(const DeclaredFormats& told);
 
-/// A sample of a request that is well formed. What it must be besides is for the ledger to say.
+/// A well-formed sample of a request. The ledger checks further conditions.
 struct ReceivedSample {
-  stream::SampleAccepted accepted;  ///< without the bytes that a store needs
-  std::string_view body;            ///< what a store keeps of it: its line, or its tensors (SampleForm)
-  std::int64_t number = 0;          ///< of its line, or of the sample, 0-based
-  std::uint32_t content = 0;        ///< hash of its line or its tensors without their versions
+  stream::SampleAccepted accepted;  ///< without `bytes` and `content`
+  std::string_view body;            ///< bytes to store: the sample's line, or a safetensors file (SampleForm)
+  std::int64_t number = 0;          ///< number of its line or of the sample, 0-based
+  std::uint32_t content = 0;        ///< hash of its line or tensors without their versions
 };
 
-/// The samples of one request, checked as those of a file are: all are good, or none is taken.
+/// The samples of one request, checked like those of a file: either all are valid, or an error is thrown.
 class ReceivedSamples {
  public:
-  /// Lines: rollouts as docs/rollouts.md has them, with `uid`, `index` and `version` or `versions` ([version,
-  /// count] runs, of which the oldest counts). `told` says how they write fields; those that it names must be
-  /// there, but for versions. Throws InputError at "body:LINE", as reading a file does, and where one of the
-  /// keys is missing or no integer, or where version is not the oldest of versions.
+  /// Lines: rollouts as in docs/rollouts.md, with `uid`, `index`, and `version` or `versions` ([version,
+  /// count] runs, of which the oldest version counts). `told` declares formats of fields; the declared
+  /// fields, except versions, must be present. Throws InputError at "body:LINE" for the same reasons as
+  /// reading a file, and if one of these keys is missing or not an integer, or `version` is not the oldest of
+  /// `versions`.
   ///
-  /// Tensors: ragged samples as docs/formats.md has them, with `uid`, `index` and `version` or `versions` (an
-  /// integer a token or a response token). Throws InputError at "body" likewise, for a tensor that would be
-  /// no field, and where `told` names more than versions, since tensors are no lines.
+  /// Tensors: ragged samples as in docs/formats.md, with `uid`, `index`, and `version` or `versions` (one
+  /// integer per token or per response token). Throws InputError at "body" for the same reasons, for a tensor
+  /// that does not form a field, and if `told` declares fields other than versions, since formats apply to
+  /// lines only.
   ///
-  /// Throws LimitError above 2^20 samples.
-  explicit ReceivedSamples(SpooledBody body, SampleForm form = SampleForm::lines,
-                           const ToldFormats& told = stream_formats());
-  /// Lines that are read by the parser alone, which is slow: the same in all that can be seen.
-  [[nodiscard]] static ReceivedSamples parsed(SpooledBody body, const ToldFormats& told = stream_formats());
+  /// Throws LimitError for more than 2^20 samples.
+  explicit ReceivedSamples(RequestBody body, SampleForm form = SampleForm::lines,
+                           const DeclaredFormats& told = stream_formats());
+  /// Reads lines with the slow parser only. Produces the same result as the constructor. For tests.
+  [[nodiscard]] static ReceivedSamples parsed(RequestBody body,
+                                              const DeclaredFormats& told = stream_formats());
 
   [[nodiscard]] SampleForm form() const noexcept { return form_; }
   [[nodiscard]] const std::vector<ReceivedSample>& samples() const noexcept { return samples_; }
   [[nodiscard]] const JsonlSchema& schema() const noexcept { return schema_; }
-  /// "body:LINE", or "body, sample NUMBER".
+  /// Returns "body:LINE" or "body, sample NUMBER".
   [[nodiscard]] std::string where(const ReceivedSample& sample) const;
 
  private:
   struct Unread {};
-  ReceivedSamples(Unread, SpooledBody body, SampleForm form) : form_(form), body_(std::move(body)) {}
+  ReceivedSamples(Unread, RequestBody body, SampleForm form) : form_(form), body_(std::move(body)) {}
   [[nodiscard]] std::optional<ReceivedSample> received_of(SampleOutline& outline,
                                                           const JsonlSchema& schema) const;
-  bool outline_lines(const ToldFormats& told);
-  void parse_lines(const ToldFormats& told);
+  bool outline_lines(const DeclaredFormats& told);
+  void parse_lines(const DeclaredFormats& told);
   void read_tensors();
   void hash_lines();
 
   SampleForm form_ = SampleForm::lines;
-  SpooledBody body_;
-  std::vector<std::string> tensors_;  ///< of each sample, where they are tensors
+  RequestBody body_;
+  std::vector<std::string> tensors_;  ///< per sample, if the form is tensors
   JsonlSchema schema_;
   std::vector<ReceivedSample> samples_;
 };
 
-/// What the samples so far and those of one more request have. While it `may_widen`, fields may become more
-/// general, as within a file: integers real, open kinds decided. Throws InputError that names the field.
+/// Returns the common schema of the samples so far and those of one more request. If `may_widen`, fields may
+/// become more general, as within a file: integers become real, and open kinds are decided. Throws InputError
+/// naming the field if the schemas are not compatible.
 [[nodiscard]] JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
-/// The same of tensors, whose element types never change: only what no sample has shown so far is decided.
+/// Same as joined_schema() for tensors, whose element types never change: only open properties are decided.
 [[nodiscard]] JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& more);
 
-/// For a store. What reads throws InputError for a text that is no schema.
+/// Converts a schema to text for a store, and back. schema_of() throws InputError for invalid text.
 [[nodiscard]] std::string text_of_schema(const JsonlSchema& schema, SampleForm form = SampleForm::lines);
 [[nodiscard]] JsonlSchema schema_of(const std::string& text);
 [[nodiscard]] SampleForm form_of_schema(const std::string& text);

@@ -12,18 +12,18 @@
 #include "io/safetensors/safetensors.hpp"
 #include "io/samples/sample_tensors.hpp"
 
-// Requests of safetensors: each sample is kept as a safetensors file of its own, so that it can be read
-// without others.
+// Requests in the safetensors format. Each sample is stored as its own safetensors file, so that it can be
+// read alone.
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t most_tensor_samples = std::int64_t{1} << 20;
+constexpr std::int64_t max_tensor_samples = std::int64_t{1} << 20;
 
 [[noreturn]] void refuse_body(const std::string& message, const std::string& hint = {}) {
   throw InputError("body", message, hint);
 }
 
-/// Integers of a field, by sample or by token.
+/// A field with integers per sample or per token.
 class IntegerField {
  public:
   IntegerField(const SampleTensors& tensors, std::string_view name) : tensors_(tensors) {
@@ -45,7 +45,7 @@ class IntegerField {
   [[nodiscard]] std::vector<std::int64_t> all() const {
     return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
   }
-  /// The rows of a sample.
+  /// Returns the sample's rows of the field.
   [[nodiscard]] RowRange rows_of(const TensorSample& lengths, const TensorPlace& place) const noexcept {
     if (rule_of(kind_).is_per_response_token()) return {place.response, place.response + lengths.response};
     return {place.token, place.token + lengths.prompt + lengths.response};
@@ -62,15 +62,15 @@ void require_kept_whole(const SampleTensors& tensors) {
   if (tensors.is_padded())
     refuse_body("has padded samples",
                 "Write values one after the other, with offsets: evenkeel convert does");
-  if (tensors.num_samples() > most_tensor_samples) {
+  if (tensors.num_samples() > max_tensor_samples) {
     throw LimitError("body",
                      "has " + std::to_string(tensors.num_samples()) + " samples; at most " +
-                         std::to_string(most_tensor_samples) + " may come in one request",
+                         std::to_string(max_tensor_samples) + " may come in one request",
                      "Send fewer samples in a request");
   }
   if (tensors.left_out().empty()) return;
   const auto& [name, why] = tensors.left_out().front();
-  refuse_body("has a tensor '" + name + "' that makes no field: " + why, "Leave it out");
+  refuse_body("has a tensor '" + name + "' that does not form a field: " + why, "Leave it out");
 }
 
 JsonlSchema schema_of_tensors(const SampleTensors& tensors) {
@@ -90,7 +90,7 @@ std::span<const std::byte> bytes_of(const std::vector<Element>& elements) {
   return std::as_bytes(std::span(elements));
 }
 
-/// Makes the bodies of samples, one after the other.
+/// Builds the bodies of samples, one by one.
 class BodyMaker {
  public:
   explicit BodyMaker(const SampleTensors& tensors)
@@ -126,12 +126,12 @@ class BodyMaker {
     return safetensors_bytes(views_, metadata_);
   }
 
-  /// Returns the hash of the tensors of the latest body.
+  /// Returns the content hash of the latest body.
   [[nodiscard]] std::uint32_t content() const noexcept { return content_; }
 
  private:
-  /// Leaves out the metadata, which also depend on the other samples of a request, and the versions, which a
-  /// producer may draw anew when it sends a sample again.
+  /// Hashes the tensors of the body. Excludes the metadata, which also depend on the request's other samples,
+  /// and the versions, which may differ when a producer sends the sample again.
   [[nodiscard]] std::uint32_t hash_of_views() const {
     std::uint64_t hash = 0;
     for (const TensorView& view : views_) {
@@ -165,7 +165,7 @@ class BodyMaker {
     views_.push_back({std::string(name), dtype, std::move(shape), bytes});
   }
 
-  /// In four bytes each where they fit.
+  /// Writes tokens as 32-bit integers if all of them fit.
   void add_tokens(std::int64_t length) {
     const std::span tokens(reinterpret_cast<const std::int64_t*>(rows_[0].data()),
                            static_cast<std::size_t>(length));
@@ -187,8 +187,8 @@ class BodyMaker {
   }
 
   const SampleTensors& tensors_;
-  std::vector<std::vector<std::byte>> rows_;  // of tokens, then of each field
-  std::vector<std::int64_t> num_rows_;        // of each field
+  std::vector<std::vector<std::byte>> rows_;  // rows of tokens, then of each field
+  std::vector<std::int64_t> num_rows_;        // number per field
   std::vector<std::int32_t> small_tokens_;
   std::vector<std::array<std::int64_t, 2>> counts_;
   std::vector<TensorView> views_;
@@ -203,15 +203,15 @@ std::string text_of_elements(const FieldSpec& field) {
   return text + "]";
 }
 
-/// Whose versions tell how old samples are.
+/// Determines the samples' versions from the fields `version` and `versions`.
 class Versions {
  public:
   explicit Versions(const SampleTensors& tensors)
       : version_(tensors, "version"), versions_(tensors, "versions") {
     if (version_.is_there() && !version_.is_one_a_sample())
-      refuse_body("field 'version' is not one integer a sample");
+      refuse_body("field 'version' is not one integer per sample");
     if (versions_.is_there() && !versions_.is_one_a_token())
-      refuse_body("field 'versions' is not one integer a token or a response token");
+      refuse_body("field 'versions' is not one integer per token or response token");
     if (!version_.is_there() && !versions_.is_there())
       refuse_body("has no field 'version'",
                   "Say which version of the policy wrote each sample, or token: versions");
@@ -225,7 +225,7 @@ class Versions {
     if (!versions_.is_there()) return told();
     const RowRange rows = versions_.rows_of(lengths, place);
     const std::string name = "sample " + std::to_string(sample);
-    if (rows.size() == 0) refuse_body(name + ": field 'versions' says no version of a sample without tokens");
+    if (rows.size() == 0) refuse_body(name + ": field 'versions' has no version for a sample without tokens");
     const std::int64_t oldest =
         *std::min_element(of_tokens_.begin() + rows.begin, of_tokens_.begin() + rows.end);
     if (version_.is_there() && told() != oldest) {
@@ -254,8 +254,8 @@ void ReceivedSamples::read_tensors() {
   if (size == 0) return;
   const IntegerField index(tensors, "index");
   if (!index.is_there())
-    refuse_body("has no field 'index'", "Number the responses of a group from 0 on, an integer a sample");
-  if (!index.is_one_a_sample()) refuse_body("field 'index' is not one integer a sample");
+    refuse_body("has no field 'index'", "Number the responses of a group from 0 on, one integer per sample");
+  if (!index.is_one_a_sample()) refuse_body("field 'index' is not one integer per sample");
   const std::vector<std::int64_t> indexes = index.all();
   const Versions versions(tensors);
   if (std::holds_alternative<std::monostate>(tensors.uid_of(0)))
@@ -301,14 +301,14 @@ JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& m
     FieldSpec& field = joined.fields[i];
     const std::string& name = mine.name;
     const bool is_open = joined.kind_open.contains(name);
-    const bool comes_open = more.kind_open.contains(name);
-    const bool can_agree =
-        field.kind == mine.kind || ((is_open || comes_open) && field.rule().is_cut() && mine.rule().is_cut());
+    const bool has_unknown_kind = more.kind_open.contains(name);
+    const bool can_agree = field.kind == mine.kind ||
+                           ((is_open || has_unknown_kind) && field.rule().is_cut() && mine.rule().is_cut());
     if (!can_agree)
       refuse(name, "is a " + std::string(name_of(mine.kind)) + " field",
              "is a " + std::string(name_of(field.kind)) + " field");
-    if (is_open && !comes_open) field.kind = mine.kind;
-    if (!comes_open) joined.kind_open.erase(name);
+    if (is_open && !has_unknown_kind) field.kind = mine.kind;
+    if (!has_unknown_kind) joined.kind_open.erase(name);
     if (more.element_open.contains(name)) continue;
     if (joined.element_open.erase(name) > 0) {
       field.dtype = mine.dtype;

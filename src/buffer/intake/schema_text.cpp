@@ -50,7 +50,8 @@ std::string text_of_schema(const JsonlSchema& schema, SampleForm form) {
                       {"wide_integers", schema.wide_integers.contains(field.name)}});
   }
   nlohmann::json out{{"empty", schema.empty}, {"fields", std::move(fields)}};
-  if (form == SampleForm::tensors) out["form"] = tensors_word;  // lines are what was first, without a word
+  // A missing entry means lines, the original form.
+  if (form == SampleForm::tensors) out["form"] = tensors_word;
   return out.dump();
 }
 
@@ -80,15 +81,15 @@ SampleForm form_of_schema(const std::string& text) {
   return are_tensors ? SampleForm::tensors : SampleForm::lines;
 }
 
-std::string text_of_formats(const ToldFormats& told) {
+std::string text_of_formats(const DeclaredFormats& told) {
   nlohmann::json formats = nlohmann::json::object();
   for (const auto& [name, format] : told) formats[name] = name_of(format);
   return formats.dump();
 }
 
-ToldFormats formats_of_text(const std::string& text) {
+DeclaredFormats formats_of_text(const std::string& text) {
   try {
-    ToldFormats told;
+    DeclaredFormats told;
     const nlohmann::json formats = nlohmann::json::parse(text);
     for (const auto& [name, format] : formats.get<std::map<std::string, std::string>>())
       told.emplace(name, one_of<LineFormat>(all_formats, format));
@@ -98,7 +99,7 @@ ToldFormats formats_of_text(const std::string& text) {
   }
 }
 
-std::string words_of(const ToldFormats& told) {
+std::string words_of(const DeclaredFormats& told) {
   std::string words;
   for (const auto& [name, format] : told)
     words += (words.empty() ? "" : ",") + name + "=" + std::string(name_of(format));

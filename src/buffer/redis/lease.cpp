@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::chrono::milliseconds lease_patience{2000};
 
-/// Takes or renews it, and returns its value: the own one, or another door's. A script that has deleted
-/// something may go on where Redis has no memory left.
+/// Takes or renews the lease, and returns the key's value: this server's or another's. If Redis is out of
+/// memory, it refuses a script whose first writing command may need memory. Therefore, a DEL of the missing
+/// key precedes the SET.
 constexpr const char* look_script = R"(
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
@@ -38,7 +39,7 @@ std::string new_token() {
   return token;
 }
 
-/// "TOKEN URL"
+/// Returns the URL in a value "TOKEN URL".
 std::string url_in(std::string_view value) {
   const std::size_t space = value.find(' ');
   return space == std::string_view::npos ? std::string() : std::string(value.substr(space + 1));
@@ -79,7 +80,8 @@ void Lease::look() {
     const std::lock_guard lock(mutex_);
     return !state_.value.empty() && !state_.is_mine();
   }();
-  // It may have been another's since: what is written under a new one starts from what is there.
+  // Another server may have had the lease in the meantime. A new value begins a new term, in which the store
+  // is read again.
   if (is_over) candidate_ = new_token() + " " + url_;
   const Clock::time_point asked = Clock::now();
   const std::string valid = std::to_string(times_.valid.count());
@@ -122,7 +124,7 @@ void Lease::end() {
   try {
     give_back();
   } catch (const Error&) {
-    // It lapses by itself.
+    // The lease lapses without further action.
   }
   const std::lock_guard lock(mutex_);
   state_ = {};

@@ -12,39 +12,41 @@
 namespace evenkeel {
 
 struct LeaseTimes {
-  std::chrono::milliseconds valid{5000};    ///< after it was taken or renewed
-  std::chrono::milliseconds between{1000};  ///< two looks at it
+  std::chrono::milliseconds valid{5000};    ///< from taking or renewing it until it lapses
+  std::chrono::milliseconds between{1000};  ///< interval of attempts to take or renew it
 };
 
-/// Which of the doors over one Redis writes: the one that has put its name into a key there. The key lapses
-/// unless it is renewed, which a thread does as long as this object lives; while another door has it, the
-/// thread looks whether it still has. Each commit tells the key's value, and Redis refuses that of a door
-/// that has lost it meanwhile.
+/// Exclusive right to write, for one of several servers that share a Redis: the server whose name is the
+/// value of a key. The key lapses unless it is renewed. As long as this object lives, a thread renews the key
+/// or, while another server has it, tries to take it. Every commit contains the key's value, and Redis
+/// refuses commits of a server that has lost the lease.
 class Lease {
  public:
   using Clock = std::chrono::steady_clock;
   struct State {
-    std::string value;    ///< what the key has while it is ours; empty while it is not
-    std::string holder;   ///< the URL of who has it; empty if nobody is known
-    std::string problem;  ///< why Redis cannot be asked
+    std::string value;    ///< value of the key while this server has it, otherwise empty
+    std::string holder;   ///< URL of the server that has the lease; empty if unknown
+    std::string problem;  ///< why Redis cannot be reached; empty if it can
     Clock::time_point valid_until{};
 
-    /// Whether it is ours for certain: nobody else can have had it since.
+    /// Returns whether this server certainly has the lease now, and has had it continuously since `value` was
+    /// set.
     [[nodiscard]] bool is_mine() const { return !value.empty() && Clock::now() < valid_until; }
   };
 
-  /// Takes the lease if nobody has it. Throws IoError and ConfigError if Redis cannot be asked.
+  /// Takes the lease if no server has it. Throws IoError if Redis cannot be reached, and ConfigError if it
+  /// refuses the login.
   Lease(RedisAddress address, const std::string& name, std::string url, LeaseTimes times = {});
-  /// Gives it back.
+  /// Calls end().
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
   [[nodiscard]] State state() const;
   [[nodiscard]] LeaseTimes times() const noexcept { return times_; }
-  /// Waits until the key's value or its holder is another than in `before`, or end() was called.
+  /// Waits until the key's value or holder differs from `before`, or end() was called.
   [[nodiscard]] State changed_from(const State& before) const;
-  /// Gives it back and never takes it again. Call once nothing more is to be written.
+  /// Gives the lease back and never takes it again. Call this after the last write.
   void end();
 
  private:
@@ -56,10 +58,10 @@ class Lease {
   const RedisKeys keys_;
   const std::string url_;
   const LeaseTimes times_;
-  std::unique_ptr<RedisConnection> connection_;  // of the thread
-  std::string candidate_;                        // likewise: the value to take it with
+  std::unique_ptr<RedisConnection> connection_;  // used by the thread only
+  std::string candidate_;                        // value with which the thread takes the lease
 
-  mutable std::mutex mutex_;  // what follows
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::condition_variable changed_;
   State state_;
   bool is_ending_ = false;

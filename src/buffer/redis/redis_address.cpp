@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view tcp_scheme = "redis://";
 constexpr std::string_view unix_scheme = "redis+unix://";
-constexpr int most_port = 65535;
-constexpr int most_database = 1'000'000;
+constexpr int max_port = 65535;
+constexpr int max_database = 1'000'000;
 
 std::optional<int> number_of(std::string_view text, int base, int most) {
   int value = 0;
@@ -46,7 +46,7 @@ class UrlParts {
     const std::string_view text = rest_.substr(slash + 1);
     rest_ = rest_.substr(0, slash);
     if (text.empty()) return;
-    const auto number = number_of(text, 10, most_database);
+    const auto number = number_of(text, 10, max_database);
     if (!number) refuse("has the database '" + std::string(text) + "'; a number is needed");
     address.database = *number;
   }
@@ -72,7 +72,7 @@ class UrlParts {
     if (host.empty()) refuse("has no host");
     server.host = host;
     if (colon == std::string_view::npos) return server;
-    const auto port = number_of(text.substr(colon + 1), 10, most_port);
+    const auto port = number_of(text.substr(colon + 1), 10, max_port);
     if (!port || *port == 0)
       refuse("has the port '" + std::string(text.substr(colon + 1)) + "'; a number up to 65535 is needed");
     server.port = *port;
@@ -131,7 +131,7 @@ RedisAddress redis_address_of(const std::string& url, const std::string& where) 
   }
   const bool is_tcp = text.starts_with(tcp_scheme);
   UrlParts parts(is_tcp ? text.substr(tcp_scheme.size()) : std::string_view(), where);
-  if (!is_tcp) parts.refuse("is no address of a Redis");
+  if (!is_tcp) parts.refuse("is not the address of a Redis");
   parts.take_login(address);
   parts.take_database(address);
   parts.take_servers(address);

@@ -16,7 +16,8 @@ timeval timeval_of(std::chrono::milliseconds time) {
   return {time.count() / 1000, static_cast<suseconds_t>(time.count() % 1000 * 1000)};
 }
 
-/// A server that is gone is an error, not a signal. httplib does the same.
+/// Ignores SIGPIPE, so that writing to a server that is gone fails with an error instead of ending the
+/// process. httplib does the same.
 void ignore_broken_pipes() {
   static const auto before = std::signal(SIGPIPE, SIG_IGN);
   static_cast<void>(before);
@@ -139,7 +140,7 @@ RedisReply RedisConnection::run(const std::string& script, std::span<const std::
     try {
       return call(words);
     } catch (const IoError& error) {
-      // Redis may have been started again, or have been told to forget scripts.
+      // Redis may have restarted, or its script cache may have been cleared.
       if (attempt > 0 || error.report().message.find("NOSCRIPT") == std::string::npos) throw;
       hash.clear();
     }

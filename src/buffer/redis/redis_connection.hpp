@@ -18,7 +18,7 @@ struct redisReply;
 
 namespace evenkeel {
 
-/// What Redis answered: nothing, a text, a number, or a list.
+/// Answer of Redis: null, a text, a number, or a list.
 class RedisReply {
  public:
   explicit RedisReply(std::shared_ptr<const redisReply> reply) : reply_(std::move(reply)) {}
@@ -26,7 +26,7 @@ class RedisReply {
   [[nodiscard]] bool is_nothing() const noexcept;
   [[nodiscard]] bool is_text() const noexcept;
   [[nodiscard]] bool is_number() const noexcept;
-  /// None if it is something else. The text lives as long as this reply.
+  /// Returns the text, valid as long as this reply, or an empty text for a reply of another type.
   [[nodiscard]] std::string_view text() const noexcept;
   [[nodiscard]] std::int64_t number() const noexcept;
   [[nodiscard]] std::vector<RedisReply> list() const;
@@ -35,26 +35,26 @@ class RedisReply {
   std::shared_ptr<const redisReply> reply_;
 };
 
-/// One connection to one server, for one thread at a time.
+/// One connection to one server. Not thread-safe.
 class RedisConnection {
  public:
-  /// Throws IoError if nobody is there, and ConfigError if it does not let this user in.
+  /// Throws IoError if the server cannot be reached, and ConfigError if it refuses the login.
   RedisConnection(const RedisAddress& address, const RedisAddress::Server& server,
                   std::chrono::milliseconds patience);
 
-  /// One command. Throws IoError, after which the connection is of no more use unless is_open(), and
-  /// LimitError where Redis has no memory left.
+  /// Runs one command. Throws IoError, after which the connection cannot be used unless is_open(), and
+  /// LimitError if Redis is out of memory.
   RedisReply call(std::span<const std::string_view> words);
   RedisReply call(std::initializer_list<std::string_view> words) {
     return call(std::span<const std::string_view>(words.begin(), words.size()));
   }
-  /// A script. Redis remembers it by its hash, so that its text is sent once.
+  /// Runs a script. Its text is sent only once; afterwards, Redis finds it by its hash.
   RedisReply run(const std::string& script, std::span<const std::string> keys,
                  std::span<const std::string_view> arguments);
   [[nodiscard]] bool is_open() const noexcept { return is_open_; }
-  /// "host:port"
+  /// Returns "Redis at host:port".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// What INFO says: version, role, memory, persistence.
+  /// Returns the entries of INFO: version, role, memory, persistence.
   [[nodiscard]] std::map<std::string, std::string> info();
 
  private:
@@ -62,17 +62,18 @@ class RedisConnection {
 
   std::string name_;
   std::shared_ptr<redisContext> context_;
-  std::map<std::string, std::string> hashes_;  // of scripts
+  std::map<std::string, std::string> hashes_;  // script -> hash
   bool is_open_ = true;
 };
 
-/// A connection to the master among the servers; of several that say they are, as after a failover, to the
-/// one whose hash `about` counts most `commits`. Throws IoError that says what is wrong with each.
+/// Connects to the master among the servers. If several servers are masters, as after a failover, chooses the
+/// one with the most commits, as recorded in the field `commits` of the hash at the key `about`. Throws
+/// IoError that lists the problem with each server, and ConfigError if a server refuses the login.
 [[nodiscard]] std::unique_ptr<RedisConnection> connect_to_master(const RedisAddress& address,
                                                                  const std::string& about,
                                                                  std::chrono::milliseconds patience);
 
-/// The keys of one buffer. The braces keep them together in a cluster.
+/// Redis keys of one buffer. Braces in the keys place all of them on the same node of a cluster.
 struct RedisKeys {
   explicit RedisKeys(const std::string& name);
 

@@ -2,15 +2,16 @@
 
 #include <cstdint>
 
-/// What Redis does in one piece. KEYS are those of RedisKeys in their order: lease, about, bodies, events,
-/// seen, notes; ARGV[1] is the lease's value. Lists are texts: each item's length in 4 bytes, and the item.
+/// Lua scripts, which Redis runs atomically. KEYS are the members of RedisKeys, in order: lease, about,
+/// bodies, events, seen, notes. ARGV[1] is the value of the lease. Lists are encoded as text: for each item,
+/// its length in 4 bytes, then its bytes.
 namespace evenkeel::redis_scripts {
 
-/// What a record takes of Redis's memory, beside its bytes: its key, and a place in a table. jemalloc has
-/// sizes of at least an eighth of their power of two.
+/// Memory that a record takes in Redis besides its bytes: its key and its entry in a hash table. Sizes are
+/// rounded up as in jemalloc, in steps of an eighth of a power of two.
 inline constexpr std::int64_t fixed_cost = 128;
 inline constexpr std::int64_t string_overhead = 10;
-/// What a slot of seen keys takes. A sample needs two at most once it is over; its event keeps room for them.
+/// Memory of a slot for a seen key. A finished sample needs at most two slots, which its event reserves.
 inline constexpr std::int64_t slot_cost = 100;
 inline constexpr std::int64_t slots_of_event = 2;
 
@@ -21,8 +22,8 @@ inline constexpr std::int64_t slots_of_event = 2;
   return (size + step - 1) / step * step + fixed_cost;
 }
 
-/// ARGV[2]: the format. Says what is there: 'lease' if that is another's, 'foreign' if there is something
-/// else; or the format, how many commits there were, and the bytes in use.
+/// ARGV[2] is the format. Returns 'lease' if another server has the lease, or 'foreign' if the keys hold
+/// other data; otherwise the format, the number of commits, and the number of bytes in use.
 inline constexpr const char* begin = R"(
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 'lease' end
 local format = redis.call('HGET', KEYS[2], 'format')
@@ -34,13 +35,14 @@ end
 return {format, redis.call('HGET', KEYS[2], 'commits'), redis.call('HGET', KEYS[2], 'used')}
 )";
 
-/// ARGV: 2 the number of the latest commit, 3 milliseconds that the lease is valid from now on, 4 erased
-/// numbers, 5 events, 6 seen keys and 7 notes (a key and a record each), 8 numbers of bodies, and from 9 on
-/// their records. Says 'lease', 'commits' if there were others, or the bytes in use.
+/// ARGV[2] is the number of the latest commit, [3] the validity of the lease from now on in milliseconds, [4]
+/// the list of erased numbers, [5] events, [6] seen keys and [7] notes (each a list of alternating keys and
+/// records), [8] the numbers of bodies, and [9] and the following ones their records. Returns 'lease' if
+/// another server has the lease, 'commits' if the number of commits differs, or the bytes in use.
 ///
-/// Redis refuses the first writing command of a script if it has no memory left, and no later one. So a
-/// body comes first, and a script without one begins with what takes no memory: it says that steps are formed
-/// or trained, which makes room.
+/// If Redis is out of memory, it refuses only the first writing command of a script. Therefore, a script with
+/// bodies writes a body first, so it is refused. A script without bodies records formed or trained steps,
+/// which free memory, so it must run: it begins with a command that needs no memory.
 inline constexpr const char* commit = R"(
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 'lease' end
 if redis.call('HGET', KEYS[2], 'commits') ~= ARGV[2] then return 'commits' end

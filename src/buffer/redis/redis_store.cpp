@@ -20,7 +20,7 @@ namespace {
 constexpr const char* store_format = "evenkeel-buffer 3";
 constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
 constexpr int least_version = 6;
-constexpr std::size_t most_idle = 16;  // connections that wait for the next who reads a body
+constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
 
 std::optional<std::int64_t> integer_of(std::string_view text) {
   std::int64_t value = 0;
@@ -41,7 +41,7 @@ std::int64_t number_of_name(std::string_view name) {
   return static_cast<std::int64_t>(fnv1a_64(name));
 }
 
-/// A list for scripts.
+/// A list argument for scripts.
 class Items {
  public:
   void add(std::initializer_list<std::string_view> parts) {
@@ -99,9 +99,9 @@ class RedisStore : public Store {
     try {
       write(*writer_, change);
     } catch (const LimitError&) {
-      throw;  // nothing has changed
+      throw;  // the commit did not change anything
     } catch (const Error&) {
-      writer_.reset();  // what has changed is read again
+      writer_.reset();  // refresh() reconnects, and reads what has changed
       throw;
     }
   }
@@ -123,7 +123,7 @@ class RedisStore : public Store {
   }
 
   [[nodiscard]] std::vector<stream::SeenSlot> seen() const override {
-    std::map<stream::GroupKey, std::uint64_t> found;  // Redis may tell one twice
+    std::map<stream::GroupKey, std::uint64_t> found;  // a map, since HSCAN may return an entry twice
     for_each(keys_.seen, [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
       if (key.size() != sizeof slot.slot) throw damaged("a name of seen keys");
@@ -170,7 +170,7 @@ class RedisStore : public Store {
     return connect_to_master(settings_.address, keys_.about, settings_.patience);
   }
 
-  /// Requires what a store needs, and returns what may be lost.
+  /// Throws unless the server meets the requirements of a store. Returns which data may be lost (risk()).
   std::string look_at(RedisConnection& connection) {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
@@ -200,7 +200,7 @@ class RedisStore : public Store {
     }
     if (sync == "always") return {};
     if (sync.empty()) {
-      return "Redis does not tell how often it writes to the disk (CONFIG GET appendfsync): unless that is "
+      return "Redis does not report how often it writes to the disk (CONFIG GET appendfsync): unless that is "
              "always, the latest samples may be lost when its machine fails";
     }
     return "Redis writes to the disk later than it answers (appendfsync " + sync +
@@ -213,7 +213,8 @@ class RedisStore : public Store {
                                             std::array<std::string_view, 2>{lease_, store_format});
     if (reply.text() == "lease") throw lost_lease();
     if (reply.text() == "foreign") {
-      throw IoError(name(), "has keys of this name that are no buffer's: " + keys_.about + " is missing",
+      throw IoError(name(),
+                    "has keys of this name that do not belong to a buffer: " + keys_.about + " is missing",
                     "Use another --name");
     }
     const std::vector<RedisReply> told = reply.list();
@@ -235,7 +236,7 @@ class RedisStore : public Store {
   }
 
   [[nodiscard]] IoError lost_lease() const {
-    return {name(), "is another door's now", "Send the same again"};
+    return {name(), "is another server's now", "Send the same again"};
   }
 
   [[nodiscard]] std::array<std::string, 6> all_keys() const {
@@ -270,13 +271,13 @@ class RedisStore : public Store {
     const RedisReply reply = connection.run(redis_scripts::commit, all_keys(), arguments);
     if (reply.text() == "lease") throw lost_lease();
     if (reply.text() == "commits")
-      throw IoError(name(), "has changes that this door does not know", "Send the same again");
+      throw IoError(name(), "has changes that this server does not know", "Send the same again");
     if (!reply.is_number()) throw damaged(keys_.about);
     ++commits_;
     used_ = reply.number();
   }
 
-  /// Reads, by any thread.
+  /// Runs a reading command. Thread-safe.
   RedisReply ask(std::initializer_list<std::string_view> words) const {
     auto [connection, generation] = [&]() -> std::pair<std::unique_ptr<RedisConnection>, std::int64_t> {
       const std::lock_guard lock(mutex_);
@@ -292,12 +293,12 @@ class RedisStore : public Store {
         return connection->call(words);
       } catch (const IoError&) {
         if (is_new) throw;
-        connection = connect();  // it had been closed while nobody used it
+        connection = connect();  // it was closed while idle
         return connection->call(words);
       }
     }();
     const std::lock_guard lock(mutex_);
-    if (generation == generation_ && idle_.size() < most_idle) idle_.push_back(std::move(connection));
+    if (generation == generation_ && idle_.size() < max_idle) idle_.push_back(std::move(connection));
     return reply;
   }
 
@@ -316,14 +317,14 @@ class RedisStore : public Store {
   const RedisSettings settings_;
   const RedisKeys keys_;
   const std::string lease_;
-  const std::string valid_;                  // milliseconds
-  std::unique_ptr<RedisConnection> writer_;  // of the thread that commits, as the next two
+  const std::string valid_;                  // in milliseconds
+  std::unique_ptr<RedisConnection> writer_;  // like the next two members, used by the committing thread
   std::int64_t commits_ = 0;
   std::atomic<std::int64_t> used_ = 0;
 
-  mutable std::mutex mutex_;  // what follows
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::vector<std::unique_ptr<RedisConnection>> idle_;
-  std::int64_t generation_ = 0;  // of connections: older ones may lead to who is no master any more
+  std::int64_t generation_ = 0;  // generation of connections; older ones may lead to a former master
   std::string risk_;
 };
 

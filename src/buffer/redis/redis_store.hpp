@@ -14,23 +14,24 @@ namespace evenkeel {
 
 struct RedisSettings {
   RedisAddress address;
-  std::string name = "default";  ///< of the buffer: one Redis may have several
+  std::string name = "default";  ///< name of the buffer; one Redis may have several
   std::int64_t capacity = 0;
-  std::chrono::milliseconds patience{10'000};                               ///< with one answer of Redis
-  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< what a log should have
+  std::chrono::milliseconds patience{10'000};  ///< maximum wait for one answer of Redis
+  std::function<void(const std::string&)> say = [](const std::string&) {};  ///< writes a line to the log
 };
 
-/// In Redis (6 or later) or Valkey, for who has the lease. One commit is one script there, which is refused
-/// once the lease is another's, or if anything has been committed that this store does not know. What a
-/// commit is worth is what its owner has set up: risk() says what may be lost.
+/// Opens a store in Redis (6 or later) or Valkey for the server that has the lease. A commit is one script.
+/// Redis refuses it if another server has the lease, or if there was a commit that this store does not know
+/// about. The durability of commits depends on the configuration of Redis; risk() states which data may be
+/// lost.
 ///
-/// Throws ConfigError for a name with other characters than letters, digits, '.', '_' and '-'. Throws IoError
-/// if Redis cannot be reached, is too old, would evict what it has, or has something else or another format
-/// under this name, and if the lease is not `lease`.
+/// Throws ConfigError unless the name has 1 to 100 letters, digits, '.', '_' and '-'. Throws IoError if Redis
+/// cannot be reached, is too old, would evict data, or has other data or another format under this name, or
+/// if the lease's key does not have the value `lease`.
 [[nodiscard]] std::unique_ptr<Store> open_redis_store(const RedisSettings& settings, const std::string& lease,
                                                       LeaseTimes times = {});
 
-/// Throws ConfigError about `where`.
+/// Throws ConfigError about `where` if the name is not valid in Redis keys.
 void require_redis_name(const std::string& name, const std::string& where);
 
 }  // namespace evenkeel

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "buffer/buffer.hpp"
-#include "buffer/intake/spooled_body.hpp"
+#include "buffer/intake/request_body.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -16,11 +16,12 @@ namespace {
 
 constexpr const char* passed_header = "X-Evenkeel-Passed-On";
 constexpr int holder_connect_seconds = 3;
-constexpr int holder_answer_seconds = 60;  // longer than the longest wait
-constexpr std::size_t most_idle = 64;
-constexpr std::size_t most_text = std::size_t{1} << 20;  // of an answer in this process's own memory
+constexpr int holder_answer_seconds = 60;  // longer than the longest wait of any call
+constexpr std::size_t max_idle = 64;
+constexpr std::size_t max_text = std::size_t{1}
+                                 << 20;  // maximum size of an answer that is kept as one string
 
-/// What concerns one connection alone, and what httplib says of it.
+/// Returns whether a header concerns only a single connection or was added by httplib.
 bool is_of_connection(const std::string& name) {
   static const std::array names{"Host",           "Connection",  "Keep-Alive",  "Transfer-Encoding",
                                 "Content-Length", "REMOTE_ADDR", "REMOTE_PORT", "LOCAL_ADDR",
@@ -29,16 +30,17 @@ bool is_of_connection(const std::string& name) {
   return std::any_of(names.begin(), names.end(), is_it);
 }
 
-/// An answer's content: short ones as a text, long ones as a nameless file.
+/// Content of an answer in memory: short content as a string; long content as a RequestBody that is sent in
+/// pieces.
 class Content {
  public:
   void write(std::string_view bytes) {
-    if (long_ == nullptr && short_.size() + bytes.size() <= most_text) {
+    if (long_ == nullptr && short_.size() + bytes.size() <= max_text) {
       short_ += bytes;
       return;
     }
     if (long_ == nullptr) {
-      long_ = std::make_shared<SpooledBody>();
+      long_ = std::make_shared<RequestBody>();
       long_->write(short_);
     }
     long_->write(bytes);
@@ -50,24 +52,24 @@ class Content {
     response.set_content_provider(
         static_cast<std::size_t>(long_->size()), type,
         [body = long_](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
-          const std::string_view part = body->bytes().substr(offset, std::min(length, most_text));
+          const std::string_view part = body->bytes().substr(offset, std::min(length, max_text));
           return sink.write(part.data(), part.size());
         });
   }
 
  private:
   std::string short_;
-  std::shared_ptr<SpooledBody> long_;
+  std::shared_ptr<RequestBody> long_;
 };
 
 }  // namespace
 
-Forwarder::Forwarder(std::filesystem::path trusted, std::int64_t most_body_bytes)
-    : trusted_(std::move(trusted)), most_body_bytes_(most_body_bytes) {}
+Forwarder::Forwarder(std::filesystem::path trusted, std::int64_t max_body_bytes)
+    : trusted_(std::move(trusted)), max_body_bytes_(max_body_bytes) {}
 
 Forwarder::~Forwarder() = default;
 
-bool Forwarder::has_passed(const httplib::Request& request) {
+bool Forwarder::was_forwarded(const httplib::Request& request) {
   return request.has_header(passed_header);
 }
 
@@ -87,7 +89,7 @@ std::unique_ptr<httplib::Client> Forwarder::client_for(const std::string& url) {
   client->set_read_timeout(holder_answer_seconds);
   client->set_write_timeout(holder_answer_seconds);
   client->set_decompress(false);
-  client->set_url_encode(false);  // the path comes as it was sent
+  client->set_url_encode(false);  // the path is already encoded
   client->enable_server_certificate_verification(true);
   if (url.starts_with("https:") && !trusted_.empty()) {
     client->set_ca_cert_path(trusted_.string());
@@ -100,7 +102,7 @@ void Forwarder::keep(const std::string& url, std::unique_ptr<httplib::Client> cl
   const std::lock_guard lock(mutex_);
   if (url != idle_url_) idle_.clear();
   idle_url_ = url;
-  if (idle_.size() < most_idle) idle_.push_back(std::move(client));
+  if (idle_.size() < max_idle) idle_.push_back(std::move(client));
 }
 
 httplib::Result Forwarder::send(httplib::Client& client, httplib::Request& request) {
@@ -121,7 +123,7 @@ void Forwarder::stop() {
   for (httplib::Client* client : busy_) client->stop();
 }
 
-void Forwarder::pass_on(const std::string& url, const httplib::Request& request, httplib::Response& response,
+void Forwarder::forward(const std::string& url, const httplib::Request& request, httplib::Response& response,
                         BodyReader* reader) {
   InFlight in_flight(bytes_in_flight_);
   httplib::Request passed;
@@ -131,7 +133,7 @@ void Forwarder::pass_on(const std::string& url, const httplib::Request& request,
     if (!is_of_connection(name)) passed.headers.emplace(name, value);
   passed.set_header(passed_header, "1");
   if (reader != nullptr) {
-    const std::optional<SpooledBody> body = receive(request, response, *reader, most_body_bytes_, in_flight);
+    const std::optional<RequestBody> body = receive(request, response, *reader, max_body_bytes_, in_flight);
     if (!body) return;
     passed.body = body->bytes();
   }

@@ -14,18 +14,21 @@
 
 namespace evenkeel {
 
-/// Passes requests on to another door, and its answers back.
+/// Forwards requests to another server, and its answers to the client.
 class Forwarder {
  public:
-  /// `trusted`: certificates to trust beside the system's; may be empty.
-  Forwarder(std::filesystem::path trusted, std::int64_t most_body_bytes);
+  /// `trusted` is a file of certificates to trust in addition to the system's; may be empty.
+  Forwarder(std::filesystem::path trusted, std::int64_t max_body_bytes);
   ~Forwarder();
 
-  /// Whether another door has passed it on already. It goes no further then.
-  [[nodiscard]] static bool has_passed(const httplib::Request& request);
-  void pass_on(const std::string& url, const httplib::Request& request, httplib::Response& response,
+  /// Returns whether another server has already forwarded the request, so that it must not be forwarded
+  /// again.
+  [[nodiscard]] static bool was_forwarded(const httplib::Request& request);
+  /// Sends the request to the server at `url`, and copies its answer. Throws IoError if that server cannot be
+  /// reached.
+  void forward(const std::string& url, const httplib::Request& request, httplib::Response& response,
                BodyReader* reader);
-  /// Gives up what other doors have not answered yet, from any thread: it is answered with an error.
+  /// Aborts requests that other servers have not answered yet; the clients get an error. Thread-safe.
   void stop();
 
  private:
@@ -34,10 +37,10 @@ class Forwarder {
   void keep(const std::string& url, std::unique_ptr<httplib::Client> client);
 
   const std::filesystem::path trusted_;
-  const std::int64_t most_body_bytes_;
+  const std::int64_t max_body_bytes_;
   std::atomic<std::int64_t> bytes_in_flight_ = 0;
   std::mutex mutex_;
-  std::string idle_url_;  // of these connections, which wait for the next request
+  std::string idle_url_;  // server to which the idle connections lead
   std::vector<std::unique_ptr<httplib::Client>> idle_;
   std::set<httplib::Client*> busy_;
   bool is_stopped_ = false;

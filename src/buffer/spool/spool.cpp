@@ -25,13 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_looks{500};
-constexpr std::int64_t most_file_bytes = std::int64_t{64} << 20;  // of a request
+constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;  // limit of a request
 constexpr const char* spool_lock = ".evenkeel-spool";
 constexpr const char* spool_end = "end";
 constexpr const char* spool_refused = ".refused";
-constexpr std::size_t most_ignored_names = 20;  // that are reported
+constexpr std::size_t max_ignored_names = 20;  // maximum number of ignored names to report
 
-/// A suffix of files, and what the door calls their contents.
+/// A suffix of file names, and how the server should read such files.
 struct SpoolSuffix {
   std::string_view text;
   SampleForm form;
@@ -43,7 +43,8 @@ constexpr std::array<SpoolSuffix, 4> spool_suffixes{{{".jsonl", SampleForm::line
                                                      {".jsonl.zst", SampleForm::lines, "zstd"},
                                                      {".safetensors", SampleForm::tensors, ""}}};
 
-/// Returns null for a file that is not for the buffer. Suffixes are case-insensitive.
+/// Returns the suffix of a file's name, or null if the file is not meant for the buffer. Suffixes are
+/// case-insensitive.
 const SpoolSuffix* spool_suffix_of(const std::string& name) {
   if (name.starts_with('.')) return nullptr;
   for (const SpoolSuffix& suffix : spool_suffixes) {
@@ -54,7 +55,7 @@ const SpoolSuffix* spool_suffix_of(const std::string& name) {
   return nullptr;
 }
 
-/// Whether the spool itself gives a file this name, or ignores it by agreement.
+/// Returns whether the spool uses this name itself or ignores it silently.
 bool is_spool_name(const std::string& name) {
   return name.starts_with('.') || name == spool_end || name.find(spool_refused) != std::string::npos;
 }
@@ -69,8 +70,8 @@ Spool::Spool(fs::path folder, Say say) : folder_(std::move(folder)), say_(std::m
   lock();
 }
 
-void Spool::begin(JobClient door) {
-  door_.emplace(std::move(door));
+void Spool::begin(JobClient server) {
+  server_.emplace(std::move(server));
   thread_ = std::thread([this] { take_until_stopped(); });
 }
 
@@ -84,10 +85,10 @@ Spool::~Spool() {
   ::close(lock_);
 }
 
-// Two that take the same files could both send one, to different buffers.
+// Prevents two processes from sending the same file to different buffers.
 void Spool::lock() {
   if (!fs::is_directory(folder_))
-    throw IoError(folder_.string(), "is no folder",
+    throw IoError(folder_.string(), "is not a folder",
                   "Make it before the job starts; the address of a buffer begins with http:// or https://");
   const fs::path path = folder_ / spool_lock;
   lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -111,9 +112,9 @@ bool Spool::is_stopping() const {
 void Spool::take_until_stopped() {
   while (!is_stopping()) {
     try {
-      take_what_there_is();
+      send_available_files();
     } catch (const std::exception& error) {
-      say_once(error.what());
+      log_once(error.what());
     }
     std::unique_lock lock(mutex_);
     stopped_.wait_for(lock, between_looks, [&] { return is_stopping_; });
@@ -135,12 +136,12 @@ std::vector<std::string> Spool::files() {
 }
 
 void Spool::report_ignored(const std::string& name) {
-  if (ignored_.size() >= most_ignored_names || !ignored_.insert(name).second) return;
+  if (ignored_.size() >= max_ignored_names || !ignored_.insert(name).second) return;
   say_((folder_ / printable(name)).string() +
        " is left alone: names of files to take end in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors");
 }
 
-void Spool::take_what_there_is() {
+void Spool::send_available_files() {
   for (const std::string& name : files()) {
     if (is_stopping() || !take(name)) return;
   }
@@ -158,15 +159,15 @@ bool Spool::take(const std::string& name) {
     refuse(name, error.what());
     return true;
   } catch (const Error& error) {  // the buffer is full, or is being taken over
-    say_once(printable(name) + " waits: " + error.what());
+    log_once(printable(name) + " waits: " + error.what());
     return false;
   }
   if (!remove(name)) done_.insert(name);
   return true;
 }
 
-/// Returns false if the file is gone. Throws InputError if it cannot be read: waiting for it would keep back
-/// the files after it and the end.
+/// Sends a file. Returns false if the file is gone. Throws InputError if the file cannot be read, since
+/// waiting for it would delay all files after it, and the end of the stream.
 bool Spool::send(const std::string& name) {
   const fs::path path = folder_ / name;
   std::error_code failure;
@@ -174,10 +175,10 @@ bool Spool::send(const std::string& name) {
   std::string body;
   try {
     const InputFile file(path);
-    if (file.size() > most_file_bytes) {
+    if (file.size() > max_file_bytes) {
       throw LimitError(
           name,
-          "has " + std::to_string(file.size()) + " bytes; the limit is " + std::to_string(most_file_bytes),
+          "has " + std::to_string(file.size()) + " bytes; the limit is " + std::to_string(max_file_bytes),
           "Write several files");
     }
     body.resize(static_cast<std::size_t>(file.size()));
@@ -186,7 +187,7 @@ bool Spool::send(const std::string& name) {
     throw InputError(error.report());
   }
   const SpoolSuffix& suffix = *spool_suffix_of(name);
-  door_->send(body, suffix.form, suffix.packing);
+  server_->send(body, suffix.form, suffix.packing);
   return true;
 }
 
@@ -204,21 +205,21 @@ void Spool::refuse(const std::string& name, const std::string& why) {
   done_.insert(name);
 }
 
-// A file that came before `end` may be missing in a list that has both: it is looked for once more.
+// Lists the files once more, since a listing may contain `end` but miss a file that was renamed before it.
 void Spool::end_if_told() {
   if (!fs::exists(folder_ / spool_end) || !files().empty()) return;
-  door_->end();
+  server_->end();
   remove(spool_end);
 }
 
 bool Spool::remove(const std::string& name) {
   std::error_code failure;
   fs::remove(folder_ / name, failure);
-  if (failure) say_once((folder_ / name).string() + " was taken and cannot be removed: " + failure.message());
+  if (failure) log_once((folder_ / name).string() + " was taken and cannot be removed: " + failure.message());
   return !failure;
 }
 
-void Spool::say_once(const std::string& line) {
+void Spool::log_once(const std::string& line) {
   if (line != said_) say_(line);
   said_ = line;
 }

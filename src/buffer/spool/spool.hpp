@@ -14,54 +14,55 @@
 
 namespace evenkeel {
 
-/// A folder into which producers rename finished files of samples, for clusters without a network from them
-/// to the buffer. Files are sent to a buffer's door, in the order of their names, and removed once it has
-/// acknowledged them. Whatever is killed in between, a file that is there is sent, again if need be, and the
-/// buffer knows the samples that it has. While it is full, files wait.
+/// A folder into which producers rename finished files of samples, for clusters without a network from
+/// producers to the buffer. Sends each file to a buffer's server, in the order of names, and removes it after
+/// the buffer has acknowledged it. If the process is killed in between, the file is sent again, and the
+/// buffer recognizes the samples that it already has. While the buffer is full, files wait.
 ///
-/// Files are what ends in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors, in upper or lower case, and does not
-/// begin with a dot; others are left alone and reported once. A file that cannot be read or that the server
-/// refuses is renamed to NAME.refused, and NAME.refused.txt says why. A file called `end` says that no more
-/// will come: it is obeyed when there is no other.
+/// Takes files whose names end in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors, in upper or lower case, and
+/// do not begin with a dot. Other files are ignored and reported once. A file that cannot be read, or that
+/// the server refuses, is renamed to NAME.refused, and NAME.refused.txt gives the reason. A file named `end`
+/// ends the stream, after all other files have been taken.
 ///
-/// The folder is looked at twice a second: the kernel does not tell of files that come from other machines.
+/// The folder is read twice per second, because the kernel does not report files that other machines create.
 class Spool {
  public:
   using Say = std::function<void(const std::string& line)>;
 
-  /// Has the folder for itself from here on. `say` gets what a log should have. Throws IoError if there is no
-  /// such folder, it cannot be written, or another process takes its files.
+  /// Locks the folder against other processes until destruction. `say` receives lines for the log. Throws
+  /// IoError if the folder does not exist or cannot be written, or if another process has locked it. If the
+  /// file system does not support locks, only logs that.
   Spool(std::filesystem::path folder, Say say);
   ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  /// Sends files to this door, which has to outlive it, from here on. Once.
-  void begin(JobClient door);
+  /// Starts to send files to this server, which must outlive the spool. Call this once.
+  void begin(JobClient server);
 
  private:
   void lock();
   void take_until_stopped();
-  void take_what_there_is();
+  void send_available_files();
   [[nodiscard]] std::vector<std::string> files();
   void report_ignored(const std::string& name);
-  /// False if it has to wait.
+  /// Takes one file. Returns false if the file has to wait.
   bool take(const std::string& name);
   bool send(const std::string& name);
   void refuse(const std::string& name, const std::string& why);
   void end_if_told();
   bool remove(const std::string& name);
-  void say_once(const std::string& line);
+  void log_once(const std::string& line);
   [[nodiscard]] bool is_stopping() const;
 
   const std::filesystem::path folder_;
-  std::optional<JobClient> door_;
+  std::optional<JobClient> server_;
   const Say say_;
   int lock_ = -1;
-  std::set<std::string> done_;     // that could not be removed
-  std::set<std::string> ignored_;  // reported
-  std::string said_;
-  mutable std::mutex mutex_;  // what follows
+  std::set<std::string> done_;     // files that were sent or refused but could not be removed or renamed
+  std::set<std::string> ignored_;  // names that were reported
+  std::string said_;               // last line logged by log_once(), which is not repeated
+  mutable std::mutex mutex_;       // guards the members below
   std::condition_variable stopped_;
   bool is_stopping_ = false;
   std::thread thread_;

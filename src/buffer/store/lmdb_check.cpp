@@ -17,7 +17,7 @@
 #include "evenkeel/base/error.hpp"
 #include "io/files/system_error.hpp"
 
-// The format of LMDB 0.9 on machines of 64 bits, whose byte order is the machine's.
+// Implements the format of LMDB 0.9 on 64-bit machines, in the machine's byte order.
 
 namespace evenkeel {
 namespace {
@@ -86,7 +86,7 @@ struct PageHeader {
 };
 static_assert(sizeof(PageHeader) == header_bytes);
 
-/// A file that is looked at in place.
+/// A file mapped read-only.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path) {
@@ -129,7 +129,7 @@ class Check {
     is_used_.assign(static_cast<std::size_t>(meta.last_page + 1), false);
     is_used_[0] = is_used_[1] = true;
     look_at_tree(meta.main, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
-      require(is_sub_tree && value.size() == sizeof(Tree), 0, "has a table that is none");
+      require(is_sub_tree && value.size() == sizeof(Tree), 0, "has an invalid table");
       const auto tree = value_at<Tree>(value, 0);
       const bool has_numbers = key == "bodies" || key == "events";
       require(has_numbers || key == "seen" || key == "notes", 0, "has a table with another name");
@@ -140,7 +140,7 @@ class Check {
     });
     look_at_tree(meta.free, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
       require(!is_sub_tree && key.size() == sizeof(PageNumber) && value.size() >= sizeof(PageNumber), 0,
-              "has a list of free pages that is none");
+              "has an invalid list of free pages");
       look_at_free(value);
     });
   }
@@ -148,9 +148,9 @@ class Check {
  private:
   struct Walk {
     Tree tree;
-    Tree found{};  // what there is
+    Tree found{};  // counts of the pages and entries visited
     std::optional<std::string> last_key;
-    std::optional<std::string> floor;  // that no later key is below
+    std::optional<std::string> floor;  // lower bound of the keys that follow
   };
 
   void require(bool is_right, PageNumber page, const char* what) const {
@@ -163,7 +163,7 @@ class Check {
     require(file_.size() >= header_bytes + sizeof(Meta), 0, "is cut off");
     page_bytes_ = value_at<Meta>(file_, header_bytes).free.pad;
     require(page_bytes_ >= 512 && page_bytes_ <= 65536 && (page_bytes_ & (page_bytes_ - 1)) == 0, 0,
-            "says no size of pages");
+            "does not specify a page size");
     require(file_.size() >= 2 * page_bytes_, 1, "is cut off");
     std::array<Meta, 2> metas;
     for (const PageNumber number : {PageNumber{0}, PageNumber{1}}) {
@@ -171,13 +171,14 @@ class Check {
       const auto meta = value_at<Meta>(file_, number * page_bytes_ + header_bytes);
       require(header.number == number && header.flags == meta_page, number, "is not where a file begins");
       require(meta.magic == lmdb_magic && meta.version == lmdb_version, number, "is not LMDB's");
-      require(meta.free.pad == page_bytes_, number, "says another size of pages");
+      require(meta.free.pad == page_bytes_, number, "specifies another page size");
       require(meta.free.flags == integer_keys && meta.main.flags == 0, number, "has tables of another kind");
       require(meta.last_page >= 1 && meta.last_page < file_.size() / page_bytes_, number,
-              "says that there are more pages than there are");
+              "claims to have more pages than it has");
       metas[number] = meta;
     }
-    // Each transaction is written to the page of the one before the last. Else the last one would be lost.
+    // Transactions are written to the two meta pages in turn, so their numbers must be consecutive. Otherwise
+    // the last transaction would be lost.
     const std::uint64_t first = metas[0].transaction;
     const std::uint64_t second = metas[1].transaction;
     const bool is_new = first == 0 && second == 0;
@@ -186,7 +187,7 @@ class Check {
     return second > first ? metas[1] : metas[0];
   }
 
-  /// Each page belongs to one.
+  /// Marks pages as used. Each page must have exactly one use.
   void use(PageNumber page, std::uint64_t count, PageNumber by) {
     require(page < is_used_.size() && count <= is_used_.size() - page, by, "leads to a page beyond the end");
     for (PageNumber number = page; number < page + count; ++number) {
@@ -222,7 +223,7 @@ class Check {
     require(header.flags == (is_leaf ? leaf_page : branch_page), number, "is of another kind");
     require(header.lower > header_bytes && header.lower % 2 == 0 && header.lower <= header.upper &&
                 header.upper <= page_bytes_,
-            number, "has no room for what it says");
+            number, "has no room for what it contains");
     ++(is_leaf ? walk.found.leaves : walk.found.branches);
     std::size_t taken = 0;
     for (std::size_t at = header_bytes; at < header.lower; at += 2) {
@@ -241,7 +242,7 @@ class Check {
                           const Node& node) const {
     require(node_header + node.key_bytes <= rest.size(), number, "has a key beyond its end");
     require((walk.tree.flags & integer_keys) == 0 || node.key_bytes == sizeof(std::uint64_t), number,
-            "has a key that is no number");
+            "has a key that is not a number");
     return rest.substr(node_header, node.key_bytes);
   }
 
@@ -291,12 +292,12 @@ class Check {
     walk.found.overflows += pages;
     const auto header = value_at<PageHeader>(page_at(page), 0);
     require(header.number == page && header.flags == overflow_page && header.pages() == pages, page,
-            "does not have the value that another says it has");
+            "does not have the value that another page refers to");
     return file_.substr(static_cast<std::size_t>(page) * page_bytes_ + header_bytes,
                         static_cast<std::size_t>(bytes));
   }
 
-  /// Their number, and then each of them, descending.
+  /// Checks a list of free pages: its length, then the page numbers in descending order.
   void look_at_free(std::string_view list) {
     const auto count = value_at<std::uint64_t>(list, 0);
     require(count < list.size() / sizeof(PageNumber), 0, "has a list of free pages that is too short");

@@ -5,12 +5,12 @@
 
 namespace evenkeel {
 
-/// LMDB trusts the pages of its file, and may crash on a damaged one. This looks at all that it trusts: both
-/// of the pages with which it begins, each page of each tree, where values begin, and which pages are free.
-/// What values hold is not looked at: they have checksums.
+/// Checks a file of LMDB, which trusts its pages and may crash on damaged ones. Checks everything that LMDB
+/// trusts: both meta pages, each page of each tree, the positions of values, and the lists of free pages. The
+/// content of values is not checked, since values have checksums.
 ///
-/// Throws IoError that names the first page that is wrong, and if the file cannot be read. Nobody may write
-/// it meanwhile.
+/// Throws IoError naming the first invalid page, or if the file cannot be read. No process may write the file
+/// at the same time.
 void require_sound_lmdb(const std::filesystem::path& file);
 
 }  // namespace evenkeel

@@ -19,24 +19,25 @@
 namespace evenkeel {
 namespace {
 
-constexpr unsigned most_readers = 1024;  // threads of a door that read bodies at the same time
+constexpr unsigned max_readers = 1024;  // maximum number of threads of a server that read bodies at once
 constexpr std::int64_t page_header = 16;
-constexpr std::int64_t node_overhead = 24;  // of a value in a page: its header, its key, its place, evened
-constexpr std::int64_t prefix_bytes = 4;    // its size, of a body, in front of its first part
-constexpr int part_bits = 15;               // of a body's key: its parts
-// Pages of trees count twice: a transaction that erases something in each of them writes all of them anew
-// before the old ones are free. It must always have room for that, or nothing could be trained in a full
-// store.
+constexpr std::int64_t node_overhead = 24;  // per value in a page: node header, key, offset, rounding
+constexpr std::int64_t prefix_bytes = 4;    // size of a body, before its first part
+constexpr int part_bits = 15;               // bits of a body's key for the part's number
+// Pages of trees count twice: a transaction that changes each tree writes new copies of all pages before the
+// old ones are free. There must always be room for that, since otherwise a full store could not be emptied by
+// training.
 constexpr std::int64_t times_in_tree = 2;
-constexpr std::int64_t seen_key = 2 * 64;  // bytes: of its key and its content, in pages two thirds full
-constexpr std::int64_t most_parts = std::int64_t{1} << part_bits;
+constexpr std::int64_t seen_key = 2 * 64;  // bytes for its key and content, in pages two thirds full
+constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
 
-/// An error of LMDB, a system's errno among them.
+/// Throws the error for a code of LMDB, which may be an errno.
 [[noreturn]] void fail(const std::string& folder, const std::string& what, int code) {
   if (code > 0) {
-    throw IoError(
-        folder, what + ": " + ::mdb_strerror(code),
-        code == ENOSPC || code == EDQUOT || code == EFBIG ? "Free disk space: it goes on then" : "");
+    throw IoError(folder, what + ": " + ::mdb_strerror(code),
+                  code == ENOSPC || code == EDQUOT || code == EFBIG
+                      ? "Free disk space: the buffer then continues"
+                      : "");
   }
   if (code == MDB_MAP_FULL || code == MDB_TXN_FULL)
     throw LimitError(folder, what + ": " + ::mdb_strerror(code));
@@ -45,7 +46,9 @@ constexpr std::int64_t most_parts = std::int64_t{1} << part_bits;
 }
 
 MDB_val value_of(std::string_view bytes) {
-  return {bytes.size(), const_cast<char*>(bytes.data())};  // LMDB reads from here only, and is written in C
+  return {bytes.size(),
+          const_cast<char*>(
+              bytes.data())};  // LMDB's C interface takes a non-const pointer but only reads from it
 }
 
 std::string_view text_of(const MDB_val& value) {
@@ -56,7 +59,7 @@ std::int64_t number_of_note(std::string_view name) {
   return static_cast<std::int64_t>(fnv1a_64(name));
 }
 
-/// Of what lives as long as the key is used; so below.
+/// Returns a key that refers to `number`, which must outlive the key.
 MDB_val key_of(const std::int64_t& number) {
   return {sizeof number, const_cast<std::int64_t*>(&number)};
 }
@@ -65,6 +68,7 @@ std::int64_t key_of_part(std::int64_t number, std::int64_t part) {
   return number << part_bits | part;
 }
 
+/// Returns bytes that refer to `slot`, which must outlive them.
 std::string_view bytes_of(const stream::GroupKey& slot) {
   static_assert(sizeof slot == 16);
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
@@ -105,7 +109,7 @@ class LmdbStore : public Store {
     const bool is_writer = access == StoreFolder::Access::write;
     if (folder_.file_bytes() == 0) {
       if (!is_writer) throw InputError(name_, "was never used by a buffer");
-      begin_folder();
+      initialize_folder();
     }
     require_whole_file();
     if (folder_.file_bytes() > 0) require_sound_lmdb(folder_.data());
@@ -138,7 +142,7 @@ class LmdbStore : public Store {
     try {
       write(change);
     } catch (const LimitError&) {
-      // Pages that a transaction has freed can be used again from the second one after it on.
+      // Pages that a transaction frees can be reused only from the second transaction after it.
       write({});
       write({});
       write(change);
@@ -148,7 +152,7 @@ class LmdbStore : public Store {
   [[nodiscard]] bool is_settled() const noexcept override { return is_settled_; }
   void settle() override {
     if (is_settled_) return;
-    // A flush that fails may leave the next one nothing to do: the root is written, and flushed, once more.
+    // After a failed flush, the next one may find nothing to flush, so write the root and flush once more.
     if (has_failed_) write({});
     has_failed_ = true;
     check(::mdb_env_sync(env_, 1), "cannot be written");
@@ -224,9 +228,9 @@ class LmdbStore : public Store {
   [[nodiscard]] std::string name() const override { return "LMDB in " + name_; }
 
  private:
-  /// From here on it is a buffer's. What a process that was killed on its way here has left holds nothing,
-  /// and may be half of what LMDB begins with.
-  void begin_folder() {
+  /// Marks the folder as a buffer. Truncates the data file: a process that was killed here earlier has not
+  /// stored data in it, but may have left part of LMDB's meta pages.
+  void initialize_folder() {
     folder_.set_file_bytes(0);
     if (::truncate(folder_.data().c_str(), 0) != 0) throw system_error(name_, "cannot be written", errno);
   }
@@ -236,11 +240,11 @@ class LmdbStore : public Store {
     throw IoError(
         folder_.data().string(),
         "was removed while the buffer uses it: it can keep nothing, and what it has is lost when it ends",
-        "Stop the buffer, and start it on a folder that nobody tidies up");
+        "Stop the buffer, and start it on a folder that is not cleaned up");
   }
 
-  /// Bytes of a body that one record has: its value fills a page. A value of several pages would need free
-  /// pages that follow each other, which a store that is half empty may not have.
+  /// Returns the number of bytes of a body in one record, whose value fills a page. A value of several pages
+  /// would need adjacent free pages, which even a half-empty store may lack.
   [[nodiscard]] std::int64_t part_bytes() const noexcept {
     return page_ - page_header - static_cast<std::int64_t>(record_overhead);
   }
@@ -259,7 +263,7 @@ class LmdbStore : public Store {
     return record_content(RecordKind::body, number_of_part(number, part), text_of(value), name_);
   }
 
-  /// What is missing at the end would be a signal, not an error, when it is read.
+  /// Throws IoError if the file was truncated. Reading the missing part would raise a signal.
   void require_whole_file() const {
     const std::string name = folder_.data().string();
     struct stat status {};
@@ -275,16 +279,16 @@ class LmdbStore : public Store {
     check(::mdb_env_create(&env_), "cannot be opened");
     check(::mdb_env_set_mapsize(env_, static_cast<std::size_t>(size)), "cannot be opened");
     check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
-    check(::mdb_env_set_maxreaders(env_, most_readers), "cannot be opened");
-    // LMDB flushes a transaction's pages before it writes its root, and flushes roots with the next one's
-    // pages or when this is settled. It uses no page again that the last flushed root needs.
+    check(::mdb_env_set_maxreaders(env_, max_readers), "cannot be opened");
+    // LMDB flushes a transaction's pages before it writes its root. The root is flushed with the pages of the
+    // next transaction or by settle(). LMDB does not reuse pages that the last flushed root needs.
     check(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | MDB_NOMETASYNC, 0644), "cannot be opened");
     MDB_stat stat{};
     check(::mdb_env_stat(env_, &stat), "cannot be opened");
     page_ = stat.ms_psize;
     int dead = 0;
     check(::mdb_reader_check(env_, &dead), "cannot be opened");
-    // Room that is not written takes none on the disk.
+    // The file is sparse: parts that were never written use no disk space.
     if (size > folder_.file_bytes()) {
       const std::string name = folder_.data().string();
       if (::truncate(name.c_str(), size) != 0) throw system_error(name, "cannot be enlarged", errno);
@@ -302,7 +306,7 @@ class LmdbStore : public Store {
     used_ = used;
   }
 
-  /// Opens it without locks, since no process writes it meanwhile and the folder may be read-only.
+  /// Opens the store without locks, since no process may be writing it and the folder may be read-only.
   void open_to_read() {
     check(::mdb_env_create(&env_), "cannot be opened");
     check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
@@ -319,7 +323,7 @@ class LmdbStore : public Store {
     transaction.check(::mdb_dbi_open(transaction.get(), "seen", 0, &seen_), "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "notes", 0, &notes_), "cannot be opened");
     used_ = count_used(transaction);
-    transaction.commit();  // which keeps the handles
+    transaction.commit();  // the table handles remain valid after a commit
   }
 
   void check(int code, const char* what) const {
@@ -342,7 +346,8 @@ class LmdbStore : public Store {
     if (code != MDB_NOTFOUND) transaction.check(code, "cannot be read");
   }
 
-  /// Pages of the tables, and those for the keys that samples leave when they are trained.
+  /// Returns the size of the tables' pages, plus the space reserved for the keys that samples leave when they
+  /// are trained.
   [[nodiscard]] std::int64_t count_used(const Transaction& transaction) const {
     std::size_t pages = 0;
     MDB_stat events{};
@@ -375,15 +380,15 @@ class LmdbStore : public Store {
       std::memcpy(&found, key.mv_data, sizeof found);
       if (found >> part_bits != number) return;
       transaction.check(::mdb_cursor_del(cursor.get(), 0), "cannot be written");
-      code = ::mdb_cursor_get(cursor.get(), &key, &value, MDB_NEXT);  // the one that took its place
+      code = ::mdb_cursor_get(cursor.get(), &key, &value, MDB_NEXT);  // the entry after the deleted one
     }
     if (code != MDB_NOTFOUND) transaction.check(code, "cannot be written");
   }
 
   void put_body(const Transaction& transaction, const StoreChange::Record& body) const {
-    if (std::ssize(body.bytes) / part_bytes() >= most_parts) {
+    if (std::ssize(body.bytes) / part_bytes() >= max_parts) {
       throw LimitError(name_, "cannot keep a sample of " + std::to_string(body.bytes.size()) +
-                                  " bytes; the limit is " + std::to_string(most_parts * part_bytes()));
+                                  " bytes; the limit is " + std::to_string(max_parts * part_bytes()));
     }
     const auto size = static_cast<std::uint32_t>(body.bytes.size());
     std::string first(reinterpret_cast<const char*>(&size), sizeof size);
@@ -401,7 +406,7 @@ class LmdbStore : public Store {
       left.remove_prefix(bytes.size());
       if (bytes.empty() || std::ssize(bytes) >= page_ / 2) continue;
       last.assign(bytes);
-      last.resize(static_cast<std::size_t>(page_ / 2));  // LMDB gives it a page of its own then
+      last.resize(static_cast<std::size_t>(page_ / 2));  // large enough to get its own page in LMDB
       bytes = last;
     }
   }
@@ -436,7 +441,7 @@ class LmdbStore : public Store {
       put(transaction, notes_, value_of(name), record_header(RecordKind::note, number_of_note(name), value),
           value, 0);
     }
-    // A transaction without a change would not be one.
+    // LMDB does not write a transaction without changes.
     put(transaction, notes_, value_of("commits"), {}, std::to_string(++commits_), 0);
     const std::int64_t used = count_used(transaction);
     try {
@@ -457,10 +462,10 @@ class LmdbStore : public Store {
   MDB_dbi events_ = 0;
   MDB_dbi seen_ = 0;
   MDB_dbi notes_ = 0;
-  std::int64_t page_ = 0;  // bytes, const from the beginning on
+  std::int64_t page_ = 0;  // bytes; const after construction
   std::uint64_t commits_ = 0;
-  bool is_settled_ = false;  // whoever had the folder before may have been killed
-  bool has_failed_ = false;  // to flush something, since it was settled
+  bool is_settled_ = false;  // false at first, since an earlier process may have been killed
+  bool has_failed_ = false;  // a commit or flush has failed since the last successful settle()
   std::atomic<std::int64_t> used_ = 0;
 };
 

@@ -75,9 +75,9 @@ class MemoryStore : public Store {
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
-  static constexpr std::int64_t of_node = 128;   // of a map and the heap
-  static constexpr std::int64_t times_kept = 2;  // slots of seen keys: here and by the ledger
-  // A sample that is over leaves two slots at most: its event keeps room for them.
+  static constexpr std::int64_t of_node = 128;   // overhead of a map node and of the heap
+  static constexpr std::int64_t times_kept = 2;  // seen slots are stored twice: here and in the ledger
+  // A finished sample leaves at most two slots, for which its event reserves room.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
   [[nodiscard]] std::int64_t bytes_of_keys() const noexcept { return times_kept * seen_.bytes(); }
@@ -92,7 +92,7 @@ class MemoryStore : public Store {
 
   const std::int64_t capacity_;
   mutable std::shared_mutex mutex_;
-  std::int64_t used_ = 0;  // by bodies and events
+  std::int64_t used_ = 0;  // size of bodies and events
   std::map<std::int64_t, std::string> bodies_;
   std::map<std::int64_t, std::string> events_;
   stream::SeenKeys seen_;

@@ -15,40 +15,41 @@
 
 namespace evenkeel {
 
-/// What a record of a store is. The values are in its checksum.
+/// Kind of a record in a store. The values are part of checksums.
 enum class RecordKind : std::uint8_t { body = 1, event = 2, note = 3, seen = 4 };
 
-/// The number of a record that has one of several parts of a value: the same number for the first part.
+/// Returns the record number of a part of a value. Part 0 has the value's own number.
 [[nodiscard]] constexpr std::int64_t number_of_part(std::int64_t number, std::int64_t part) noexcept {
   return number | part << 48;
 }
 
-/// The bytes of a record's checksum, which is stored in front of what it holds.
+/// Size in bytes of a record's checksum, which is stored before the content.
 inline constexpr std::size_t record_overhead = 4;
 
-/// The checksum of a record over its kind, its number and what it holds, so that a record in the place of
-/// another one is found, too. A hash that is as fast as memory; for machines of one byte order.
+/// Returns a record's checksum over its kind, number and content, which also detects records in the wrong
+/// place. The hash is as fast as memory and depends on the machine's byte order.
 [[nodiscard]] std::string record_header(RecordKind kind, std::int64_t number, std::string_view content);
 
-/// What a record holds. Throws InputError about `where` if the record is too short or its checksum is wrong.
+/// Returns a record's content. Throws InputError about `where` if the record is too short or its checksum is
+/// wrong.
 [[nodiscard]] std::string_view record_content(RecordKind kind, std::int64_t number, std::string_view record,
                                               const std::string& where);
 
-/// What one transaction changes in a store. Bodies are looked at until commit() returns.
+/// Changes made by one transaction. The bodies must live until commit() returns.
 struct StoreChange {
   struct Record {
     std::int64_t number = 0;
     std::string_view bytes;
   };
-  std::vector<Record> bodies;  ///< new ones, ascending, above all that ever were
-  std::vector<std::pair<std::int64_t, std::string>> events;  ///< likewise
-  std::vector<std::int64_t> erased;                          ///< events, and the bodies of the same numbers
-  std::vector<stream::SeenSlot> seen;                        ///< set, by slot
-  std::map<std::string, std::string> notes;                  ///< set, by name
+  std::vector<Record> bodies;  ///< new bodies, ascending, with higher numbers than all earlier ones
+  std::vector<std::pair<std::int64_t, std::string>> events;  ///< new events, in the same order
+  std::vector<std::int64_t> erased;                          ///< numbers of erased events and bodies
+  std::vector<stream::SeenSlot> seen;                        ///< slots to set
+  std::map<std::string, std::string> notes;                  ///< notes to set, by name
 };
 
-/// Where a buffer keeps what it must not lose: events and bodies of samples by number, the keys that it has
-/// seen, and a few notes. One thread commits; others may read at the same time.
+/// Durable storage of a buffer: events and bodies of samples by number, seen keys, and a few notes. One
+/// thread commits; other threads may read at the same time.
 class Store {
  public:
   Store() = default;
@@ -56,55 +57,59 @@ class Store {
   Store& operator=(const Store&) = delete;
   virtual ~Store() = default;
 
-  /// All of it or nothing, for all who read. Once it is settled, it is durable, but for risk(). Throws
-  /// LimitError if there is no room, and IoError.
+  /// Commits a transaction atomically: readers see all of it or nothing. It is durable once settled, subject
+  /// to risk(). Throws LimitError if there is no room for new bodies, and IoError.
   virtual void commit(const StoreChange& change) = 0;
-  /// Whether the latest commit needs one more, or settle(), to be durable. What was before it is durable when
-  /// commit() returns: who has more to commit spares the disk a flush.
+  /// Returns whether the latest commit is durable. If not, the next commit or settle() makes it durable, so a
+  /// caller with more to commit saves a flush. Earlier commits are durable when commit() returns.
   [[nodiscard]] virtual bool is_settled() const noexcept { return true; }
   /// Makes the latest commit durable. Throws IoError.
   virtual void settle() {}
 
-  /// What it has may have changed otherwise, or may not be known after a commit has failed: from here on it
-  /// is read anew. Called by who commits. Throws IoError.
+  /// Discards cached state, so that the content is read again, since another process may have changed it or a
+  /// failed commit may have left it unknown. Called by the committing thread. Throws IoError.
   virtual void refresh() {}
 
-  /// Hands a body to `take`, where it is stored. Throws InputError if it is not there or damaged, IoError,
-  /// and what `take` throws. A store keeps freed memory as long as `take` runs, so that it should be quick.
+  /// Passes a stored body to `take` without copying it if possible. Throws InputError if it is missing or
+  /// damaged, IoError, and what `take` throws. `take` should be quick, since the store cannot reuse freed
+  /// memory while it runs.
   virtual void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const = 0;
-  /// Hands all events to `take`, in ascending order. Throws likewise.
+  /// Passes all events to `take`, in ascending order. Throws the errors of read_body().
   virtual void read_events(const std::function<void(std::int64_t number, std::string_view)>& take) const = 0;
   [[nodiscard]] virtual std::vector<stream::SeenSlot> seen() const = 0;
-  /// None if there is no such note. Throws likewise.
+  /// Returns nullopt if there is no such note. Throws the errors of read_body().
   [[nodiscard]] virtual std::optional<std::string> note(const std::string& name) const = 0;
 
-  /// What is used of the capacity: a body takes cost_of() its bytes, an event cost_of_event(), and what was
-  /// seen a part of the latter that stays when the event is erased.
+  /// Returns the used part of the capacity. A body of n bytes takes cost_of(n), and an event
+  /// cost_of_event(n). When an event is erased, the part of its cost that was reserved for seen keys remains.
   [[nodiscard]] virtual std::int64_t used() const = 0;
   [[nodiscard]] virtual std::int64_t capacity() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
-  /// Most bytes of the capacity that a sample's event of this size and its key among the seen ones take.
+  /// Returns the maximum capacity, in bytes, used by a sample's event of this size and its seen keys.
   [[nodiscard]] virtual std::int64_t cost_of_event(std::int64_t bytes) const noexcept = 0;
-  /// What may be lost of that which was committed, and when. Empty: nothing, however this process ends.
+  /// Returns which committed data may be lost, and when; empty if no data can be lost, no matter how this
+  /// process ends.
   [[nodiscard]] virtual std::string risk() const = 0;
-  /// What logs and errors call it.
+  /// Returns the name of the store for logs and errors.
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
-/// In this process's memory: gone with it.
+/// Makes a store in this process's memory, which is lost when the process ends.
 [[nodiscard]] std::unique_ptr<Store> make_memory_store(std::int64_t capacity);
 
-/// In LMDB, in a folder of its own, which is made if it is not there. Memory: the system's page cache, which
-/// it may take back, and what one commit writes. The folder takes at most capacity + 5 %.
+/// Opens an LMDB store in its own folder, which is created if it does not exist. Uses memory for the system's
+/// page cache, which can be reclaimed, and for the data written by one commit. The folder takes at most
+/// capacity + 5 %.
 ///
-/// Throws ConfigError for a capacity below 16 MiB. Throws IoError if the folder cannot be made or written, if
-/// another process has it open, if there is something else in it, if its format is of a later version, or if
-/// its file has been cut off or is damaged.
+/// Throws ConfigError for a capacity below 16 MiB. Throws IoError if the folder cannot be created or written,
+/// if another process has it open, if it contains other files, if its format has another version, or if its
+/// file was truncated or is damaged.
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder,
                                                      std::int64_t capacity);
 
-/// Opens the folder for reading: commits are refused, and nothing is written. The folder may be
-/// read-only. Throws IoError likewise, and InputError if no buffer has used it.
+/// Opens a store for reading. Nothing is written, so the folder may be read-only; commits are refused. Throws
+/// IoError for the same reasons as open_lmdb_store() and if there is no store, and InputError if the store
+/// was never used.
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store_to_read(const std::filesystem::path& folder);
 
 inline constexpr std::int64_t least_lmdb_capacity = std::int64_t{16} << 20;

@@ -23,7 +23,8 @@ constexpr const char* description_name = "buffer.json";
 constexpr const char* format_name = "evenkeel-buffer";
 constexpr int format_version = 2;
 
-/// A data file without content is left by a process that was killed before it wrote anything.
+/// Returns whether the folder is empty, apart from an empty data file, which a process leaves behind if it is
+/// killed before it writes anything.
 bool has_nothing_else(const std::filesystem::path& folder, const std::filesystem::path& data) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -41,7 +42,7 @@ StoreFolder::StoreFolder(std::filesystem::path path, Access access)
   std::error_code error;
   if (access_ == Access::write) std::filesystem::create_directories(path_, error);
   if (error) throw system_error(path_.string(), "cannot be made", error.value());
-  read_description();  // nothing is made in a folder that is not a buffer's
+  read_description();  // check this before anything is created in a folder that does not belong to a buffer
   try {
     do lock_data();
     while (!is_data_at_its_path());
@@ -56,7 +57,7 @@ StoreFolder::~StoreFolder() {
   ::close(data_);
 }
 
-// The lock belongs to the open file: it is gone when the process is, however it ends.
+// The lock belongs to the open file, so it is released when the process ends for any reason.
 void StoreFolder::lock_data() {
   if (data_ >= 0) ::close(data_);
   const std::string name = data().string();
@@ -71,7 +72,7 @@ void StoreFolder::lock_data() {
                                          : "Ask that one, by its address, or stop it first");
 }
 
-// Another file may have taken its place before it was locked.
+// The data file may have been replaced by another file before it was locked.
 bool StoreFolder::is_data_at_its_path() const {
   struct stat opened {};
   struct stat named {};

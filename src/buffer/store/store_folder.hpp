@@ -5,15 +5,17 @@
 
 namespace evenkeel {
 
-/// A folder that one process has for itself as long as this object lives, and that says what is in it. The
-/// lock is on the file with the data: no program that tidies up can remove it without the data.
+/// A folder to which one process has exclusive access for the lifetime of this object, with a description of
+/// its content. The lock is on the data file itself, so a cleanup program cannot remove the lock without the
+/// data.
 class StoreFolder {
  public:
   enum class Access { write, read };
 
-  /// To write it, makes the folder and its data file if they are not there. Several processes may have it to
-  /// read it. Throws IoError if it cannot be made, opened or written, if another process has it, if it holds
-  /// anything but a buffer, or a buffer of another version.
+  /// With Access::write, creates the folder and its data file if they do not exist. With Access::read,
+  /// several processes may have it open, unless a process has it open for writing. Throws IoError if the
+  /// folder cannot be created, opened or written, if another process has locked it, or if it contains
+  /// anything but a buffer of this version.
   StoreFolder(std::filesystem::path path, Access access);
   ~StoreFolder();
   StoreFolder(const StoreFolder&) = delete;
@@ -21,11 +23,11 @@ class StoreFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path data() const { return path_ / "data.mdb"; }
-  /// Whether the data file has no name any more: it is gone when this process ends.
+  /// Returns whether the data file was unlinked, so its content will be lost when this process ends.
   [[nodiscard]] bool is_removed() const noexcept;
-  /// The least size that the store's file had when it was written down; 0 for a new folder.
+  /// Returns the recorded minimum size of the store's file; 0 for a new folder.
   [[nodiscard]] std::int64_t file_bytes() const noexcept { return file_bytes_; }
-  /// Writes it down. Throws IoError.
+  /// Records the minimum size durably. Throws IoError.
   void set_file_bytes(std::int64_t bytes);
 
  private:

@@ -10,15 +10,16 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/text/host_port.hpp"
 #include "base/text/units.hpp"
 #include "base/text_layout.hpp"
 #include "base/utf8.hpp"
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
 #include "buffer/redis/redis_address.hpp"
-#include "buffer/shared/shared_door.hpp"
+#include "buffer/server.hpp"
+#include "buffer/shared/shared_server.hpp"
 #include "buffer/store/store.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/option_values.hpp"
@@ -45,14 +46,15 @@ struct BufferOptions {
   double ticket_deadline = stream::StreamSettings{}.ticket_deadline;
   std::optional<std::int64_t> max_staleness;
   std::string on_stale = "wait";
-  ToldFormats formats;
+  std::vector<std::string> late_fields;
+  DeclaredFormats formats;
 };
 
 CLI::Validator byte_count() {
   CLI::Validator validator("");
   validator.operation([](std::string& given) -> std::string {
     if (bytes_with_unit(given)) return {};
-    return fmt::format("'{}' is no number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
+    return fmt::format("'{}' is not a number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
                        printable(given));
   });
   return validator;
@@ -64,7 +66,7 @@ CLI::Validator store_word() {
     if (given == "lmdb" || given == "memory") return {};
     if (!is_redis_url(given)) {
       return fmt::format(
-          "'{}' is no store; there are lmdb, memory, and a Redis such as redis://127.0.0.1:6379",
+          "'{}' is not a store; there are lmdb, memory, and a Redis such as redis://127.0.0.1:6379",
           printable(given));
     }
     try {
@@ -77,8 +79,8 @@ CLI::Validator store_word() {
   return validator;
 }
 
-/// A port alone, too.
-void set_address(const std::string& listen, DoorSettings& settings) {
+/// Sets the address to that of --listen, which may be just a port.
+void set_address(const std::string& listen, ServerSettings& settings) {
   const bool is_port = listen.find(':') == std::string::npos;
   const std::optional<HostPort> where = host_and_port(is_port ? settings.address + ":" + listen : listen);
   if (!where) {
@@ -97,16 +99,17 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.ticket_deadline = options.ticket_deadline;
   settings.max_staleness = options.max_staleness;
   settings.on_stale = stream::on_stale_of(options.on_stale).value();
+  settings.late_fields = options.late_fields;
   settings.validate();
   return settings;
 }
 
-/// The option has been looked at when it was read.
+/// Precondition: the option's check has accepted the capacity.
 std::int64_t capacity_of(const BufferOptions& options) {
   return bytes_with_unit(options.capacity).value();
 }
 
-/// A connection is an open file, and there may be a thousand.
+/// Raises the limit on open files, since there may be a thousand connections, each of which is an open file.
 void allow_many_connections() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -136,19 +139,19 @@ std::string found_in(const BufferStatus& status) {
                      of.formed_step ? fmt::format(", step {} formed last", *of.formed_step) : "");
 }
 
-void say_what_there_is(const BufferStatus& status) {
+void print_status(const BufferStatus& status) {
   say(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
                   bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
   say(found_in(status));
 }
 
-void say_what_there_was(const stream::Status& at_end) {
+void print_summary(const stream::Status& at_end) {
   say(fmt::format("Stopped: {} received, {} trained, {} waiting or in steps",
                   counted(at_end.received.samples, "sample"), at_end.trained.samples,
                   at_end.waiting.samples + at_end.formed.samples));
 }
 
-/// Answers until a signal comes, and then calls `stop`, which ends serve().
+/// Calls serve(). When a signal arrives, calls `stop`, which ends serve().
 template <typename Serve, typename Stop>
 void serve_until_ended(const Serve& serve, const Stop& stop) {
   std::thread ending([&] {
@@ -158,61 +161,62 @@ void serve_until_ended(const Serve& serve, const Stop& stop) {
     stop();
   });
   serve();
-  ::kill(::getpid(), SIGTERM);  // in case that it ended by itself
+  ::kill(::getpid(), SIGTERM);  // ends the thread if serve() returned without a signal
   ending.join();
 }
 
-void run_alone(const BufferOptions& options, const DoorSettings& door_settings) {
+void run_alone(const BufferOptions& options, const ServerSettings& server_settings) {
   const std::int64_t capacity = capacity_of(options);
   Buffer buffer(
       options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity),
       stream_settings(options), options.formats);
-  Door door(buffer, door_settings);
-  say_what_there_is(buffer.status());
-  say("Listening on " + door.url());
-  serve_until_ended([&] { door.serve(); },
+  BufferServer server(buffer, server_settings);
+  print_status(buffer.status());
+  say("Listening on " + server.url());
+  serve_until_ended([&] { server.serve(); },
                     [&] {
                       buffer.stop();
-                      door.stop();
+                      server.stop();
                     });
-  say_what_there_was(buffer.status().stream);
+  print_summary(buffer.status().stream);
 }
 
-void run_shared(const BufferOptions& options, const DoorSettings& door_settings) {
+void run_shared(const BufferOptions& options, const ServerSettings& server_settings) {
   RedisSettings store{.address = redis_address_of(options.store, "--store"),
                       .name = options.name,
                       .capacity = capacity_of(options),
                       .say = say};
   require_redis_name(options.name, "--name");
   if (!options.password_file.empty()) store.address.password = read_token(options.password_file);
-  SharedDoor door({.store = std::move(store),
-                   .stream = stream_settings(options),
-                   .door = door_settings,
-                   .advertised = options.advertised,
-                   .formats = options.formats});
-  if (const auto buffer = door.buffer()) {
-    say_what_there_is(buffer->status());
+  SharedServer server({.store = std::move(store),
+                       .stream = stream_settings(options),
+                       .server = server_settings,
+                       .advertised = options.advertised,
+                       .formats = options.formats});
+  if (const auto buffer = server.buffer()) {
+    print_status(buffer->status());
   } else {
-    say("Standing by: " + door.active_url() + " is active");
+    say("Standing by: " + server.active_url() + " is active");
   }
-  say("Listening on " + door.url());
-  serve_until_ended([&] { door.serve(); }, [&] { door.stop(); });
+  say("Listening on " + server.url());
+  serve_until_ended([&] { server.serve(); }, [&] { server.stop(); });
   say("Stopped");
 }
 
 int run_buffer(const BufferOptions& options) {
   const sigset_t signals = ending_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // in all threads but the one that waits for them
+  ::pthread_sigmask(SIG_BLOCK, &signals,
+                    nullptr);  // blocked in all threads; serve_until_ended() waits for these signals
   allow_many_connections();
-  DoorSettings door_settings;
-  set_address(options.listen, door_settings);
-  if (!options.token_file.empty()) door_settings.token = read_token(options.token_file);
-  door_settings.certificate = options.certificate;
-  door_settings.key = options.key;
+  ServerSettings server_settings;
+  set_address(options.listen, server_settings);
+  if (!options.token_file.empty()) server_settings.token = read_token(options.token_file);
+  server_settings.certificate = options.certificate;
+  server_settings.key = options.key;
   if (is_redis_url(options.store)) {
-    run_shared(options, door_settings);
+    run_shared(options, server_settings);
   } else {
-    run_alone(options, door_settings);
+    run_alone(options, server_settings);
   }
   return 0;
 }
@@ -233,7 +237,7 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
   command
       ->add_option(
           "--store", options->store,
-          "lmdb keeps samples in the folder; redis://HOST:PORT in a Redis, where several doors share "
+          "lmdb keeps samples in the folder; redis://HOST:PORT in a Redis, where several servers share "
           "them; memory loses them at the end")
       ->type_name("STORE")
       ->check(store_word())
@@ -243,11 +247,13 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--advertise", options->advertised,
-                   "With Redis: the address that other doors use; default: where it listens")
+                   "With Redis: the address that other servers use; default: where it listens")
       ->type_name("URL");
   command->add_option("--redis-password-file", options->password_file, "A file with the password of Redis")
       ->type_name("FILE");
-  command->add_option("--capacity", options->capacity, "Most bytes to keep; then producers wait")
+  command
+      ->add_option("--capacity", options->capacity,
+                   "Maximum number of bytes to keep; if it is full, producers wait")
       ->type_name("BYTES")
       ->check(byte_count())
       ->capture_default_str();
@@ -256,26 +262,29 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
   command->add_option("--cert", options->certificate, "A certificate (PEM), for TLS; needs --key")
       ->type_name("FILE");
   command->add_option("--key", options->key, "The certificate's private key (PEM)")->type_name("FILE");
-  command->add_option("--group-size", options->group_size, "Samples of a group, which is complete with them")
+  command->add_option("--group-size", options->group_size, "Number of samples in a complete group")
       ->type_name("COUNT")
-      ->check(whole_number(1, stream::most_in_group))
+      ->check(whole_number(1, stream::max_in_group))
       ->capture_default_str();
   command
       ->add_option("--min-group", options->min_group,
-                   "Fewest samples of a group that is closed; default: all")
+                   "Minimum number of samples in a closed group; default: all")
       ->type_name("COUNT")
-      ->check(whole_number(1, stream::most_in_group));
+      ->check(whole_number(1, stream::max_in_group));
   command
-      ->add_option("--deadline", options->deadline, "Seconds after its first sample, then a group is closed")
+      ->add_option("--deadline", options->deadline,
+                   "Seconds after its first sample at which a group is closed")
       ->type_name("SECONDS")
       ->check(decimal_number());
   command
       ->add_option("--ticket-deadline", options->ticket_deadline,
-                   "Seconds after it was granted, then an unused ticket expires")
+                   "Seconds after which an unused ticket expires")
       ->type_name("SECONDS")
       ->check(decimal_number())
       ->capture_default_str();
-  command->add_option("--max-staleness", options->max_staleness, "Most versions that a sample may be behind")
+  command
+      ->add_option("--max-staleness", options->max_staleness,
+                   "Maximum number of versions that a sample may be behind")
       ->type_name("COUNT")
       ->check(whole_number(0));
   command
@@ -284,6 +293,12 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->type_name("WORD")
       ->transform(one_of({"wait", "drop", "mask"}))
       ->capture_default_str();
+  command
+      ->add_option("--late-fields", options->late_fields,
+                   "Fields that are added to samples after these were stored, and before they are trained")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   add_read_as_option(*command, options->formats);
   command->footer(
       "SIGTERM ends it. What it has acknowledged is there when it starts again, however it ended.\n"

@@ -6,15 +6,16 @@
 
 namespace evenkeel::cli {
 
-/// What a parsed command line asks for: runs the command, returns the exit status.
+/// The chosen command: runs it and returns the exit status.
 using Action = std::function<int()>;
 
-/// Command lines that show what this program can do, a line each.
+/// Returns example command lines of this program, one per line.
 [[nodiscard]] std::string examples_of_program();
 
-/// Each adds one subcommand to `app` and, when the user chooses it, sets `chosen`.
+/// Each function adds one subcommand to `app`, which sets `chosen` if the user selects it.
 void add_run_command(CLI::App& app, Action& chosen);
 void add_plan_command(CLI::App& app, Action& chosen);
+void add_fit_command(CLI::App& app, Action& chosen);
 void add_synth_command(CLI::App& app, Action& chosen);
 void add_buffer_command(CLI::App& app, Action& chosen);
 void add_inspect_command(CLI::App& app, Action& chosen);

@@ -4,19 +4,18 @@
 #include "cli/failures.hpp"
 #include "cli/terminal/terminal.hpp"
 
-// What a program built without MPI has instead of the commands that need it: they are known, and say why they
-// do nothing.
+// Placeholders for the commands that need MPI, in a program built without it. They print an error.
 namespace evenkeel::cli {
 namespace {
 
 void add_missing_command(CLI::App& app, Action& chosen, const std::string& name) {
   auto* command = app.add_subcommand(name, "Not in this program, which was built without MPI");
   command->footer("");
-  command->prefix_command();  // whatever follows belongs to the command that is not here
+  command->prefix_command();  // accepts the words of the missing command
   command->callback([name, &chosen] {
     chosen = [name] {
-      tell_error(name +
-                 " needs MPI, and this program was built without it: configure with -DEVENKEEL_MPI=ON");
+      print_error(name +
+                  " needs MPI, and this program was built without it: configure with -DEVENKEEL_MPI=ON");
       return wrong_use;
     };
   });

@@ -59,7 +59,7 @@ void add_show_command(CLI::App& config, Action& chosen) {
   });
 }
 
-/// Whoever types it is told where it went, whatever stands behind it.
+/// Adds a placeholder that refers to the command of the Python package.
 void add_import_command(CLI::App& config, Action& chosen) {
   auto* command = config.add_subcommand(
       "import", "Is part of the Python package: python3 -m evenkeel.config_import, or evenkeel-import");

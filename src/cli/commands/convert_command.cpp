@@ -34,16 +34,16 @@ struct ConvertOptions {
   fs::path to;
   std::string from_kind;
   std::string to_kind;
-  ToldFormats told;
+  DeclaredFormats declared;
   std::vector<std::string> drop;
-  std::int64_t shard_samples = 0;  // 0: one file
-  std::int64_t vocab_size = 0;     // 0: unknown
+  std::int64_t shard_samples = 0;  // 0 for a single file
+  std::int64_t vocab_size = 0;     // 0 if unknown
   bool overwrite = false;
   ProgressStyle progress = ProgressStyle::automatic;
 };
 
 constexpr std::int64_t samples_at_once = 256;
-constexpr std::int64_t tokens_at_once = std::int64_t{1} << 20;
+constexpr std::int64_t tokens_per_batch = std::int64_t{1} << 20;
 
 constexpr std::array formats{
     std::pair{"jsonl", SampleFormat::jsonl}, std::pair{"safetensors", SampleFormat::safetensors},
@@ -65,11 +65,11 @@ SampleFormat format_of(const ConvertOptions& options) {
   if (!options.to_kind.empty()) return meaning_of(formats, options.to_kind);
   if (const auto format = evenkeel::format_of(options.to)) return *format;
   throw ConfigError(options.to.string(), "has a name that does not imply its format",
-                    "End it in .jsonl, .safetensors, .idx or .csv, or say --to " +
+                    "End it in .jsonl, .safetensors, .idx or .csv, or set --to " +
                         fmt::format("{}", fmt::join(words_of(formats), ", ")));
 }
 
-/// NAME-00000.ENDING of the file's parts.
+/// Returns the name of one of the file's shards: NAME-00000.ENDING.
 fs::path shard_of(const fs::path& path, std::int64_t number) {
   return path.parent_path() /
          fmt::format("{}-{:05}{}", path.stem().string(), number, path.extension().string());
@@ -78,17 +78,17 @@ fs::path shard_of(const fs::path& path, std::int64_t number) {
 void require_free(SampleFormat format, const fs::path& path, bool overwrite) {
   for (const fs::path& file : files_of(format, path)) {
     if (overwrite || !is_taken(file)) continue;
-    throw IoError(file.string(), "is there already", "Give another name, or --overwrite");
+    throw IoError(file.string(), "already exists", "Give another name, or --overwrite");
   }
 }
 
-/// Adjacent samples that are read and written at once.
+/// Returns the positions of the adjacent samples to read and write next.
 std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t first, std::int64_t end) {
   std::vector<std::int64_t> positions;
   std::int64_t tokens = 0;
   for (std::int64_t p = first; p < std::min(end, first + samples_at_once); ++p) {
     tokens += source.tokens_in(p);
-    if (!positions.empty() && tokens > tokens_at_once) break;
+    if (!positions.empty() && tokens > tokens_per_batch) break;
     positions.push_back(p);
   }
   return positions;
@@ -96,20 +96,20 @@ std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t fi
 
 void tell_losses(const SampleSource& source, const ConvertOptions& options) {
   if (const std::string left = source.left_out(); !left.empty())
-    tell_note(printable(options.from.string()) + ": not read: " + printable(left));
+    print_note(printable(options.from.string()) + ": not read: " + printable(left));
   if (const std::string open = source.undecided(); !open.empty())
-    tell_note(printable(options.from.string()) +
-              ": one row a token, as all prompts are empty: " + printable(open));
+    print_note(printable(options.from.string()) +
+               ": one row per token, as all prompts are empty: " + printable(open));
 }
 
-/// Words of --drop that are no field of the samples, nor one of those for what is not a field.
+/// Throws InputError for a word of --drop that is neither a field of the samples nor a word for other data.
 void require_known(const std::vector<std::string>& drop, const RaggedBatch& batch) {
   constexpr std::array<std::string_view, 3> words{"all", "uid", "prompt_lengths"};
   for (const std::string& name : drop) {
     if (batch.find(name) != nullptr || std::ranges::count(words, name) > 0) continue;
     std::vector<std::string> fields;
     for (const Column& column : batch.fields()) fields.push_back(column.spec().name);
-    throw InputError("--drop", "names '" + name + "', which samples have no field of",
+    throw InputError("--drop", "names '" + name + "', which is not a field of the samples",
                      fmt::format("Fields: {}; besides uid, prompt_lengths, all", fmt::join(fields, ", ")));
   }
 }
@@ -142,12 +142,12 @@ void write_all(const SampleSource& source, SampleFormat format, const ConvertOpt
   }
 }
 
-NamedFields told_fields(const ConvertOptions& options, SourceKind kind) {
+NamedFields formats_of_fields(const ConvertOptions& options, SourceKind kind) {
   NamedFields fields;
-  for (const auto& [name, format] : options.told) fields[name].read_as = format;
+  for (const auto& [name, format] : options.declared) fields[name].read_as = format;
   if (fields.empty() || kind == SourceKind::jsonl) return fields;
   throw ConfigError("--read-as",
-                    "says what JSON lines have, and " + printable(options.from.string()) + " has none",
+                    "declares formats of JSON lines, but " + printable(options.from.string()) + " has none",
                     "Leave it out");
 }
 
@@ -155,7 +155,7 @@ int convert(const ConvertOptions& options) {
   SourceSettings settings;
   settings.kind = source_kind_of(options.from, options.from_kind);
   settings.path = options.from;
-  const NamedFields fields = told_fields(options, *settings.kind);
+  const NamedFields fields = formats_of_fields(options, *settings.kind);
   const SampleFormat format = format_of(options);
   const boost::mpi::environment environment(boost::mpi::threading::single, false);
   const boost::mpi::communicator world;
@@ -189,7 +189,7 @@ void add_convert_command(CLI::App& app, Action& chosen) {
                    "The format of A, as in source.kind, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(source_kind_words()));
-  add_read_as_option(*command, options->told);
+  add_read_as_option(*command, options->declared);
   command->add_option("--to", options->to_kind, "The format of B, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(words_of(formats)));

@@ -14,7 +14,7 @@
 
 #include "base/text_layout.hpp"
 #include "base/utf8.hpp"
-#include "buffer/door.hpp"
+#include "buffer/server.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/failures.hpp"
 #include "cli/option_values.hpp"
@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 struct FeedOptions {
   std::vector<std::string> files;
   std::string kind;
-  ToldFormats read_as;
+  DeclaredFormats read_as;
   fs::path config;
   std::vector<std::string> overrides;
   FeedSettings to;
@@ -44,7 +44,7 @@ struct FeedOptions {
   ProgressStyle progress = ProgressStyle::automatic;
 };
 
-/// The configuration with these files as its source.
+/// Returns the configuration with these files as its source.
 Config config_of(const FeedOptions& options) {
   if (options.files.empty() && options.config.empty())
     throw ConfigError("feed", "has nothing to read", "Name files, or a configuration with sources: --config");
@@ -72,7 +72,7 @@ std::string default_name(const Config& config) {
   return name;
 }
 
-void warn_of_what_is_left_out(const SampleStream& stream) {
+void warn_of_skipped_samples_and_fields(const SampleStream& stream) {
   for (const StreamSource& source : stream.sources()) {
     const std::string name = printable(source.name.empty() ? source.path : source.name);
     if (!source.left_out.empty()) spdlog::warn("{}: left out: {}", name, printable(source.left_out));
@@ -81,7 +81,7 @@ void warn_of_what_is_left_out(const SampleStream& stream) {
   }
 }
 
-/// Reads a step while the one before is sent.
+/// Sends all steps. While one step is sent, the next one is read.
 void send_all(SampleStream& stream, Feeder& feeder, ProgressStyle style) {
   Progress progress(style, stream.num_samples(), "sample");
   const auto read = [&](std::int64_t step) {
@@ -106,9 +106,9 @@ int feed(FeedOptions options) {
   if (options.to.name.empty()) options.to.name = default_name(config);
   set_up_logging(0, false, "info");
   send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
-  // Without MPI: feeders know nothing of each other, and a rank of a job may start one.
+  // Does not use MPI: feeders are independent, and a rank of a job may start one.
   SampleStream stream(OneProcess::make(), config);
-  warn_of_what_is_left_out(stream);
+  warn_of_skipped_samples_and_fields(stream);
   Feeder feeder(options.to);
   send_all(stream, feeder, options.progress);
   if (options.ends) feeder.end();

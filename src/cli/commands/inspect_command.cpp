@@ -7,7 +7,7 @@
 
 #include "base/text_layout.hpp"
 #include "base/utf8.hpp"
-#include "buffer/door.hpp"
+#include "buffer/server.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/inspect/inspect.hpp"
 #include "cli/option_values.hpp"
@@ -41,7 +41,7 @@ void show_fields(const JsonlSchema& schema) {
   const std::vector<FieldSpec>& fields = schema.fields;
   const bool any_shape =
       !std::ranges::all_of(fields, &std::vector<std::int64_t>::empty, &FieldSpec::trailing);
-  TextTable table({{"field"}, {"dtype"}, {"one row a"}, {any_shape ? "row shape" : ""}});
+  TextTable table({{"field"}, {"dtype"}, {"one row per"}, {any_shape ? "row shape" : ""}});
   for (const FieldSpec& field : fields) {
     table.add({printable(field.name), std::string(name_of(field.dtype)), rows_text(schema, field),
                field.trailing.empty() ? "" : shape_text(field.trailing)});
@@ -55,7 +55,7 @@ void show_left_out(const JsonlSchema& schema) {
   show(table);
 }
 
-/// The lengths of samples, one after the other, in the three ways that are shown.
+/// The lengths of samples, for the three statistics that are shown.
 class Lengths {
  public:
   void add(std::int64_t prompt, std::int64_t response, std::uint64_t group) {
@@ -86,17 +86,17 @@ void require_samples(bool any, const InputFile& file) {
   if (!any) throw InputError(file.path(), "has no samples");
 }
 
-/// Reads every sample, a block at a time, as a job does, so that whatever a job refuses is refused here.
-void inspect_rollouts(const LineFiles& file, std::span<const LineRef> lines, const ToldFormats& told,
+/// Reads every sample, in blocks, like a job does, so it rejects whatever a job would reject.
+void inspect_rollouts(const LineFiles& file, std::span<const LineRef> lines, const DeclaredFormats& declared,
                       const std::string& name) {
   constexpr std::size_t lines_at_once = 256;
-  const JsonlSchema schema = infer_schema(file, lines, {}, told);
-  require_told_fields(schema, told, name);
+  const JsonlSchema schema = infer_schema(file, lines, {}, declared);
+  require_declared_fields(schema, declared, name);
   require_valid_fields(schema, file.names());
   Lengths lengths;
   while (!lines.empty()) {
     const std::span<const LineRef> block = lines.first(std::min(lines.size(), lines_at_once));
-    const RaggedBatch batch = read_samples(file, block, schema, told);
+    const RaggedBatch batch = read_samples(file, block, schema, declared);
     for (const SampleShape& sample : batch.samples())
       lengths.add(sample.prompt, sample.response, sample.group);
     lines = lines.subspan(block.size());
@@ -125,9 +125,9 @@ void inspect_dataset(const std::filesystem::path& path) {
   std::cout << "tokens of a document\n" << length_statistics(std::move(lengths));
 }
 
-/// Fields that samples in tensors have, and what is left out of them.
+/// Shows the fields of samples in tensors, and which tensors are ignored.
 void show_fields(const SampleTensors& samples) {
-  TextTable fields({{"field"}, {"dtype"}, {"one row a"}, {"row shape"}});
+  TextTable fields({{"field"}, {"dtype"}, {"one row per"}, {"row shape"}});
   for (const FieldSpec& field : samples.fields()) {
     const bool is_open = std::ranges::count(samples.undecided(), field.name) > 0;
     fields.add({printable(field.name), std::string(name_of(field.dtype)),
@@ -140,7 +140,7 @@ void show_fields(const SampleTensors& samples) {
   if (!samples.left_out().empty()) show(left_out);
 }
 
-/// Reads every sample, as a job does.
+/// Shows samples. Reads every sample, as a job does.
 void inspect_samples(const SampleTensors& samples) {
   std::cout << (samples.is_padded() ? "padded samples, with a mask\n"
                                     : "ragged samples: values and offsets\n");
@@ -172,7 +172,8 @@ void inspect_samples(const SampleTensors& samples) {
   show_fields(samples);
 }
 
-/// The schema of a dump is for programs, and long.
+/// Returns a value of the metadata for display. The schema of a dump is long and meant for programs, so only
+/// its step and number are shown.
 std::string metadata_text(const TensorFile& file, const std::string& key, const std::string& value) {
   if (key != DumpSchema::metadata_name) return printable(value);
   const DumpSchema schema = schema_of(file);
@@ -186,7 +187,8 @@ void show_tensors(const TensorFile& file) {
     const std::string bytes = tensor.dtype ? std::to_string(tensor.rows() * row_elements(tensor) *
                                                             static_cast<std::int64_t>(size_of(*tensor.dtype)))
                                            : "";
-    // safetensors have words of their own for the dtypes of columns
+    // Shows a safetensors dtype, such as I64, by its name in Evenkeel. A dtype without a DType is shown as
+    // stored.
     const bool is_word = std::ranges::none_of(tensor.stored, [](char c) { return 'a' <= c && c <= 'z'; });
     tensors.add({printable(tensor.name),
                  is_word && tensor.dtype ? std::string(name_of(*tensor.dtype)) : tensor.stored,
@@ -200,20 +202,20 @@ void show_tensors(const TensorFile& file) {
   show(metadata);
 }
 
-/// Samples where they are such; any other tensors are listed alone.
+/// Lists the tensors, and shows the samples if they are tensors of samples.
 void inspect_tensors(std::unique_ptr<const TensorFile> file) {
   show_tensors(*file);
   const bool is_of_a_dump = file->find("cu_seqlens_padded").has_value();
   const bool has_tokens = file->find(input_ids_field) || file->find(tensor_names::tokens);
   if (is_of_a_dump || !has_tokens) return;
   if (file->tensors().size() == 1) {
-    std::cout << "no samples: nothing says where they begin and end\n";
+    std::cout << "no samples: it is not specified where they begin and end\n";
     return;
   }
   inspect_samples(SampleTensors(std::move(file)));
 }
 
-/// Files that are known by their endings; false for any other.
+/// Inspects a file with a known extension. Returns false for any other file.
 bool inspect_known(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".safetensors") {
@@ -228,20 +230,21 @@ bool inspect_known(const std::filesystem::path& path) {
 
 struct InspectOptions {
   std::filesystem::path path;
-  ToldFormats told;
+  DeclaredFormats declared;
   std::filesystem::path token_file;
 };
 
-/// JSON lines of anything, packed or not.
+/// Returns whether a name belongs to a JSON Lines file, compressed or not.
 bool names_lines(std::filesystem::path name) {
   if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
   return name.extension() == ".jsonl";
 }
 
 [[noreturn]] void refuse_read_as(const std::filesystem::path& path) {
-  throw ConfigError("--read-as",
-                    "says what rollouts in JSON lines have, and " + printable(path.string()) + " has none",
-                    "Leave it out");
+  throw ConfigError(
+      "--read-as",
+      "declares formats of rollouts in JSON lines, but " + printable(path.string()) + " has none",
+      "Leave it out");
 }
 
 void inspect_folder(const std::filesystem::path& path) {
@@ -253,19 +256,19 @@ void inspect_folder(const std::filesystem::path& path) {
   }
 }
 
-void inspect_lines(const InputFile& file, const ToldFormats& told) {
+void inspect_lines(const InputFile& file, const DeclaredFormats& declared) {
   const std::vector<LineRef> lines = scan_lines(file).lines;
   require_samples(!lines.empty(), file);
   if (is_rollout(file, lines.front())) {
-    inspect_rollouts(file, lines, told, file.path());
+    inspect_rollouts(file, lines, declared, file.path());
     return;
   }
-  if (!told.empty()) refuse_read_as(file.path());
+  if (!declared.empty()) refuse_read_as(file.path());
   inspect_length_table(file);
 }
 
-/// Rollouts of several files, which are one source to a job.
-void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, const ToldFormats& told,
+/// Inspects rollouts in several files, which a job would read as one source.
+void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, const DeclaredFormats& declared,
                             const std::string& pattern) {
   std::vector<std::unique_ptr<const InputFile>> files;
   std::vector<std::int64_t> first_lines;
@@ -282,20 +285,21 @@ void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, con
     before += found.newlines;
   }
   if (lines.empty()) throw InputError(pattern, "has no samples");
-  inspect_rollouts(LineFiles(pointers_to(files), std::move(first_lines)), lines, told, pattern);
+  inspect_rollouts(LineFiles(pointers_to(files), std::move(first_lines)), lines, declared, pattern);
 }
 
 void require_table(std::filesystem::path path) {
   const std::string name = path.string();
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
   if (path.extension() == ".csv") return;
-  throw InputError(name, "is of a kind that its name does not tell",
+  throw InputError(name, "is of a kind that cannot be derived from its name",
                    "There are rollouts and lengths (.jsonl, .csv; also .gz and .zst), samples and tensors "
                    "(.safetensors), Megatron datasets (.bin, .idx), reports and states (.json), and "
                    "folders of runs");
 }
 
-/// Whether a file of JSON begins with a rollout in one line, as JSON Lines do: it is not a state then.
+/// Returns whether a JSON file begins with a rollout in one line, as JSON Lines do, and is therefore not a
+/// state.
 bool has_rollouts(const std::filesystem::path& path) {
   const InputFile file(path);
   const std::vector<LineRef> lines = scan_lines(file).lines;
@@ -306,15 +310,15 @@ bool has_rollouts(const std::filesystem::path& path) {
   }
 }
 
-void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
-  std::error_code unknown;  // what cannot be looked at is told when it is opened
+void inspect_file(const std::filesystem::path& path, const DeclaredFormats& declared) {
+  std::error_code unknown;  // errors are reported when the file is opened
   if (std::filesystem::is_directory(path, unknown)) {
     inspect_folder(path);
     return;
   }
   if (path.filename() == "report.json" || path.filename() == "metrics.jsonl") {
-    throw InputError(path.string(), "is of a run, for programs to read",
-                     "Give its folder, where report.txt says it in words once the run is over");
+    throw InputError(path.string(), "belongs to a run and is meant for programs",
+                     "Give its folder, where report.txt has a readable version once the run is over");
   }
   std::cout << printable(path.string()) << '\n';
   if (path.extension() == ".json" && !has_rollouts(path)) {
@@ -325,30 +329,31 @@ void inspect_file(const std::filesystem::path& path, const ToldFormats& told) {
   if (inspect_known(path)) return;
   const auto file = unpacked(std::make_unique<const InputFile>(path));
   if (names_lines(path) || path.extension() == ".json") {
-    inspect_lines(*file, told);
+    inspect_lines(*file, declared);
   } else {
     require_table(path);
     inspect_length_table(*file);
   }
 }
 
-/// What a pattern names, as a job takes it: lines as one source, others one by one.
+/// Inspects the files that match a pattern, as a job reads them: JSON Lines as one source, other files one by
+/// one.
 void inspect_files(const std::vector<std::filesystem::path>& paths, const InspectOptions& options) {
   const std::string pattern = options.path.string();
   note_reading(pattern, paths);
   if (std::ranges::all_of(paths, names_lines)) {
     std::cout << printable(pattern) << '\n' << counted(std::ssize(paths), "file") << '\n';
-    inspect_files_of_lines(paths, options.told, pattern);
+    inspect_files_of_lines(paths, options.declared, pattern);
     return;
   }
   for (const std::filesystem::path& path : paths) {
     if (path != paths.front()) std::cout << '\n';
-    inspect_file(path, options.told);
+    inspect_file(path, options.declared);
   }
 }
 
 int inspect(const InspectOptions& options) {
-  if (!options.told.empty() && !names_lines(options.path)) refuse_read_as(options.path);
+  if (!options.declared.empty() && !names_lines(options.path)) refuse_read_as(options.path);
   if (const std::string place = options.path.string(); is_buffer(place)) {
     const std::string token = options.token_file.empty() ? "" : read_token(options.token_file);
     const std::string text = explain_buffer(place, token);
@@ -361,7 +366,7 @@ int inspect(const InspectOptions& options) {
   if (paths.size() != 1 || paths.front() != options.path) {
     inspect_files(paths, options);
   } else {
-    inspect_file(options.path, options.told);
+    inspect_file(options.path, options.declared);
   }
   return 0;
 }
@@ -380,9 +385,10 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<InspectOptions>();
   command->add_option("FILE", options->path, "The file, folder or address to show, or a quoted pattern")
       ->required();
-  add_read_as_option(*command, options->told);
+  add_read_as_option(*command, options->declared);
   command
-      ->add_option("--token-file", options->token_file, "A file with the token that a buffer's door asks for")
+      ->add_option("--token-file", options->token_file,
+                   "A file with the token that a buffer's server asks for")
       ->type_name("FILE");
   command->footer(
       "Examples:\n"

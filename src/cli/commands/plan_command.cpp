@@ -33,8 +33,8 @@
 namespace evenkeel::cli {
 namespace {
 
-/// As many as mesh.dp allows.
-constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
+/// Maximum of mesh.dp.
+constexpr std::int64_t max_ranks = std::int64_t{1} << 20;
 
 struct PlanOptions {
   std::filesystem::path lengths;
@@ -51,12 +51,12 @@ struct PlanOptions {
   std::optional<std::int64_t> max_staleness;
 };
 
-// Without MPI there is no world for `dp: auto` to take the rest of, unless the user says how large it would
-// be.
+// Returns the grid to plan for. Without MPI, there is no world whose size could determine `dp: auto`, so
+// --ranks must give it.
 Grid grid_of(const Config& config, int ranks) {
   if (ranks > 0) return config.grid(ranks);
   const MeshSettings& mesh = config.mesh;
-  if (!mesh.dp) tell_warning("mesh.dp is auto and --ranks is not given; planning for dp 1");
+  if (!mesh.dp) print_warning("mesh.dp is auto and --ranks is not given; planning for dp 1");
   return {{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
 }
 
@@ -91,7 +91,8 @@ std::int64_t micro_batch_lower_bound(const StepPlan& plan) {
   return bound;
 }
 
-/// No plan's costliest DP rank costs less. A group that shares prefixes counts what it costs as planned.
+/// Returns a lower bound on the cost of the costliest DP rank in any plan. A group that shares prefixes
+/// counts with its planned cost.
 Cost dp_cost_lower_bound(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
   if (settings.sharing == PrefixSharing::none)
     return max_sum_lower_bound(costs_of(table, settings), settings.dp);
@@ -123,20 +124,28 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
   return json;
 }
 
+/// Describes how many micro-batches DP ranks have: "3 micro-batches", or "2 to 3 micro-batches".
+std::string counts_in_words(const StepPlan& plan) {
+  const auto size_of = [](const DpRankPlan& rank) { return std::ssize(rank.micro_batches); };
+  const std::int64_t fewest = size_of(*std::ranges::min_element(plan.ranks, {}, size_of));
+  const std::string most = counted(plan.num_micro_batches(), "micro-batch", "micro-batches");
+  return fewest < plan.num_micro_batches() ? std::to_string(fewest) + " to " + most : most;
+}
+
 std::string heading(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
                     double seconds) {
   std::string text = fmt::format(
       "{}, {} on {}: {} each (lower bound {}), cap {}, planned in {:.4f} s", counted(table.size(), "sample"),
-      counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"),
-      counted(plan.num_micro_batches(), "micro-batch", "micro-batches"), micro_batch_lower_bound(plan),
-      counted(settings.micro_batch.max_tokens, "token"), seconds);
+      counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"), counts_in_words(plan),
+      micro_batch_lower_bound(plan), counted(settings.micro_batch.max_tokens, "token"), seconds);
   if (settings.sharing == PrefixSharing::none) return text;
   std::int64_t once = 0;
   for (const DpRankPlan& rank : plan.ranks) once += rank.tokens();
   return text + fmt::format("; {} with shared prefixes once", counted(once, "token"));
 }
 
-/// Micro-batches that break the cap, as presets of other systems may.
+/// Returns a line about micro-batches above the cap, which the presets of other systems may produce; empty if
+/// there are none.
 std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, bool is_colored) {
   std::int64_t above = 0;
   for (const DpRankPlan& rank : plan.ranks)
@@ -198,7 +207,7 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   write_text_file(path, json.dump() + "\n");
 }
 
-/// What a page of these lengths is about.
+/// Returns the subject of a page about these lengths.
 PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const PlanSettings& settings) {
   PageSubject subject;
   subject.kind = PageSubject::Kind::plan;
@@ -209,7 +218,7 @@ PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const 
   return subject;
 }
 
-/// The page of a run's report, for a plan.
+/// Returns a page like that of a run's report, for a plan.
 std::string page_of(PageSubject subject, const PlanInput& input, const PlanSettings& settings,
                     const AssignedPlan& planned, double seconds) {
   RunPicture run;
@@ -219,15 +228,15 @@ std::string page_of(PageSubject subject, const PlanInput& input, const PlanSetti
   return html_page(subject, std::span(&run, 1));
 }
 
-/// Compares ways that all systems have.
+/// Selects packed micro-batches, since a comparison needs plans that all systems can make.
 void use_packed_micro_batches(Config& config, const std::string& profile) {
   const auto found = config.profiles.find(profile);
   MicroBatchKeys& keys = found == config.profiles.end() ? config.micro_batch : found->second.micro_batch;
   if (std::exchange(keys.mode, MicroBatchMode::packed) != MicroBatchMode::packed)
-    tell_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
+    print_warning("micro_batch.mode is ignored: --compare plans packed micro-batches");
 }
 
-/// Else one would be lost in the other.
+/// Rejects options that name the same file, since one would overwrite the other.
 void require_files_of_their_own(const PlanOptions& options) {
   const std::array files{std::pair{"--lengths", options.lengths}, std::pair{"--json", options.json},
                          std::pair{"--html", options.html}};
@@ -241,10 +250,10 @@ void require_files_of_their_own(const PlanOptions& options) {
   }
 }
 
-/// One DP rank, which would be planned for, has nobody to wait for.
+/// Rejects a comparison without a number of DP ranks, since a plan for one DP rank has no waiting to compare.
 void require_ranks_to_compare(const PlanOptions& options, const Config& config) {
   if (!options.compare || options.ranks > 0 || config.mesh.dp) return;
-  throw ConfigError("--compare", "shows how DP ranks share the work, and nothing says how many there are",
+  throw ConfigError("--compare", "shows how DP ranks share the work, but their number is not specified",
                     "Give --ranks COUNT or --set mesh.dp=COUNT");
 }
 
@@ -259,7 +268,7 @@ int compare(const PlanOptions& options, const PlanInput& input, const GridPoint&
   return 0;
 }
 
-/// `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
+/// Describes a choice: `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
 std::string in_words(const StrategyChoice& choice, Meeting meet) {
   const bool is_grid = choice.is_grid();
   const auto chosen = static_cast<double>(is_grid ? choice.grid_end : choice.hierarchical_end);
@@ -270,34 +279,33 @@ std::string in_words(const StrategyChoice& choice, Meeting meet) {
                      is_grid ? "hierarchical" : "grid", chosen > 0 ? 100 * (other / chosen - 1) : 0.0);
 }
 
-/// Lengths do not tell of rows, nor times of arrival of anything else.
+/// Rejects costs and limits of fields with --compare and --arrivals, for which only lengths are known.
 void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& settings) {
   const bool lengths_alone = options.compare || !options.arrivals.empty();
   const std::string option = options.compare ? "--compare" : "--arrivals";
   if (lengths_alone && settings.balance.cost_field)
-    throw ConfigError("balance.cost", "is that of a field, and " + option + " goes by lengths alone",
+    throw ConfigError("balance.cost", "is that of a field, and " + option + " only uses lengths",
                       "Set balance.cost to a cost of lengths");
   if (lengths_alone && !settings.micro_batch.max_rows.empty())
-    throw ConfigError("micro_batch.max_rows",
-                      "limits rows of a field, and " + option + " goes by lengths alone",
+    throw ConfigError("micro_batch.max_rows", "limits rows of a field, and " + option + " only uses lengths",
                       "Set micro_batch.max_rows: null");
   if (lengths_alone && settings.balance.encoder)
     throw ConfigError("balance.cost",
                       "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
-                          "', and " + option + " goes by lengths alone",
+                          "', and " + option + " only uses lengths",
                       "Plan without encoder: --set balance.cost to the model's cost");
 }
 
 /// Warns that a run may differ from this plan, since it depends on which rank reads which samples.
-void warn_of_what_owners_decide(const PlanSettings& settings) {
+void warn_if_owners_matter(const PlanSettings& settings) {
   if (settings.dp > 1 && strategy_of(settings).depends_on_owners(settings)) {
-    tell_warning(
-        "micro_batch.shuffle draws by DP rank, and balance.placement: locality lets a run number them by who "
-        "holds which samples: it may draw other orders than this plan");
+    print_warning(
+        "micro_batch.shuffle depends on the numbers of DP ranks, and with balance.placement: locality a run "
+        "numbers them by the samples that they hold, so it may draw other orders than this plan");
   }
 }
 
-/// How many groups of this size make a step.
+/// Returns the number of groups of this size in a step.
 std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
   const std::int64_t samples = config.batch.global_batch;
   if (samples % group_size == 0) return samples / group_size;
@@ -307,7 +315,8 @@ std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
                     "Set batch.global_batch to a multiple of it");
 }
 
-/// Steps that are formed of samples as they arrive: first come, first served, and looking ahead.
+/// Forms steps from samples as they arrive, both first come, first served and with look-ahead, and compares
+/// the results.
 int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSettings& settings) {
   if (options.compare || !options.html.empty() || !options.lengths.empty())
     throw ConfigError("--arrivals", "forms steps, and --lengths, --compare and --html show a single one",
@@ -329,16 +338,16 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   return 0;
 }
 
-/// A comparison of ways to share shows all that the file tells.
+/// Returns the sharing to read. A comparison of ways to share needs everything that the file contains.
 PrefixSharing sharing_to_read(const PlanOptions& options, const PlanSettings& settings) {
   const bool all = options.compare && settings.sharing != PrefixSharing::none;
-  return all ? all_sharing_told(options.lengths, settings.sharing) : settings.sharing;
+  return all ? most_detailed_sharing(options.lengths, settings.sharing) : settings.sharing;
 }
 
 int plan_lengths(const PlanOptions& options) {
   require_files_of_their_own(options);
   std::vector<std::string> overrides = options.overrides;
-  // Both ways to meet are compared; a configuration needs one.
+  // Both values of balance.meet are compared, but a configuration needs one of them.
   if (options.compare) overrides.insert(overrides.begin(), "balance.meet=step");
   const Config config = loaded([&] {
     return options.config.empty() ? parse_config("", "defaults", overrides)
@@ -353,7 +362,7 @@ int plan_lengths(const PlanOptions& options) {
                                     configured.predict_ahead);
   read_fields_of_plan(options.lengths, configured, input.table);
   if (options.compare) return compare(options, input, mesh, config);
-  warn_of_what_owners_decide(configured);
+  warn_if_owners_matter(configured);
   const auto start = std::chrono::steady_clock::now();
   const AssignedPlan planned = assign_and_plan({input.table, configured, 0, input.trees});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -392,8 +401,8 @@ void add_plan_command(CLI::App& app, Action& chosen) {
   command
       ->add_option(
           "--lengths", options->lengths,
-          "The lengths: .csv with the columns prompt_length and response_length, or length, or with a "
-          "number a line; .jsonl; or an indexed dataset (.idx)")
+          "The lengths: .csv with the columns prompt_length and response_length, or length, or with one "
+          "number per line; .jsonl; or an indexed dataset (.idx)")
       ->type_name("FILE");
   command->add_option("--config", options->config, "The job's configuration; all defaults if not given")
       ->type_name("FILE");
@@ -404,7 +413,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->type_name("NAME");
   command->add_option("--ranks", options->ranks, "Total number of ranks to plan for, if mesh.dp is auto")
       ->type_name("COUNT")
-      ->check(whole_number(1, most_ranks));
+      ->check(whole_number(1, max_ranks));
   command->add_option("--json", options->json, "Write the whole plan to this file")->type_name("FILE");
   command
       ->add_option(
@@ -424,13 +433,13 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->type_name("FILE");
   command->add_option("--group-size", options->group_size, "With --arrivals: samples of a group")
       ->type_name("COUNT")
-      ->check(whole_number(1, stream::most_in_group))
+      ->check(whole_number(1, stream::max_in_group))
       ->capture_default_str();
   command
       ->add_option("--look-ahead", options->look_ahead,
                    "With --arrivals: steps to look ahead, compared with first come, first served")
       ->type_name("STEPS")
-      ->check(whole_number(0, stream::most_ahead))
+      ->check(whole_number(0, stream::max_ahead))
       ->capture_default_str();
   command
       ->add_option(

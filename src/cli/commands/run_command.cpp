@@ -33,12 +33,12 @@ struct RunOptions : JobSettings {
   PrometheusSettings prometheus;
 };
 
-/// Shows a job's way on rank 0: log lines, a bar, the report.
+/// Shows a job's progress on rank 0: log lines, a bar, the report.
 class ShownJob final : public JobObserver {
  public:
   explicit ShownJob(ProgressStyle style) : style_(style) {}
 
-  /// On rank 0, before the run begins.
+  /// Starts the metrics, on rank 0, before the run begins.
   void tell(const PrometheusSettings& settings) {
     if (!settings.any()) return;
     metrics_.emplace(settings, EVENKEEL_VERSION);
@@ -46,7 +46,7 @@ class ShownJob final : public JobObserver {
   }
 
   void begins_to_read(const std::filesystem::path& source) override {
-    // What is wrong here is told when all ranks open it.
+    // Ignores errors, since all ranks report them when they open the source.
     static_cast<void>(try_locally([&] {
       const std::string note = reading_note(source.string(), files_matching(source));
       if (!note.empty()) spdlog::info("{}", note);
@@ -74,7 +74,7 @@ class ShownJob final : public JobObserver {
   }
 
  private:
-  /// With the port that was taken where any would do.
+  /// Returns the given address with the port that is in use, since the given port may be 0.
   [[nodiscard]] std::string shown_address(const std::string& given) const {
     return given.substr(0, given.rfind(':') + 1) + std::to_string(metrics_->port());
   }
@@ -87,13 +87,14 @@ class ShownJob final : public JobObserver {
 int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   const boost::mpi::communicator world;
   ShownJob shown(options.progress);
-  // Outlives the handler: its end waits for the other ranks, which a rank that fails alone aborts instead.
+  // Outlives the handler, since ~Job waits for the other ranks, and a rank that fails alone must abort them
+  // instead.
   std::optional<Job> job;
   try {
     watchdog.begin(world, options.overrides);
     watchdog.meet(world);
     Config config = loaded([&] { return read_config(world, options); });
-    // What is left of the job that is resumed may be alive still.
+    // Processes of the interrupted job may still be alive.
     if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
     const Phase phase("make the job ready");
     watchdog.settle(config);
@@ -106,13 +107,13 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
     job->run();
     return 0;
   } catch (...) {
-    return tell_failure(world);
+    return report_failure(world);
   }
 }
 
 int run(const RunOptions& options) {
-  JobWatchdog watchdog;  // outlives MPI, whose end may wait for a rank in vain, too
-  // Before MPI is up, no rank knows what the configuration says of prefetching.
+  JobWatchdog watchdog;  // outlives MPI, since MPI_Finalize may also wait for a rank forever
+  // Always requests threads: before MPI is initialized, no rank knows whether the configuration prefetches.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   if (is_started_apart(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);
   const int status = run_job(options, watchdog);
@@ -127,7 +128,7 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
   command
       .add_option("--report", options->report,
                   "Write the report to this folder, as text, JSON and a page with charts (report.html); "
-                  "keeps a few KiB a step on rank 0")
+                  "keeps a few KiB per step on rank 0")
       ->type_name("FOLDER");
   command
       .add_option("--results", options->results,
@@ -239,7 +240,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
       "  mpirun -n 8 evenkeel run job.yaml --state state --dump dump --resume\n"
       "  mpirun -n 4 evenkeel run job.yaml --set mesh.cp=2 --steps 1 --dump dump");
   command->callback([options, &chosen] {
-    options->tells_passes = options->prometheus.any();
+    options->reports_passes = options->prometheus.any();
     chosen = [options] { return run(*options); };
   });
 }

@@ -20,7 +20,7 @@ struct SynthOptions {
 };
 
 constexpr std::int64_t samples_at_a_time = 256;
-// As validate() allows them.
+// The limits checked by validate().
 constexpr std::int64_t most_samples = std::int64_t{1} << 40;
 constexpr std::int64_t largest_group = std::int64_t{1} << 20;
 constexpr int most_sigma = 10;
@@ -75,7 +75,7 @@ void add_number(CLI::App& command, const char* name, std::int64_t& number, const
 }  // namespace
 
 void add_synth_command(CLI::App& app, Action& chosen) {
-  auto* command = app.add_subcommand("synth", "Write made-up long-tailed GRPO rollouts as JSON Lines");
+  auto* command = app.add_subcommand("synth", "Write synthetic long-tailed GRPO rollouts as JSON Lines");
   auto options = std::make_shared<SynthOptions>();
   command->add_option("--out", options->out, "The file to write, such as rollouts.jsonl")
       ->type_name("FILE")

@@ -16,31 +16,31 @@ namespace evenkeel::cli {
 /// Returns whether this is the address of a buffer, or a folder in which a buffer keeps samples.
 [[nodiscard]] bool is_buffer(const std::string& place);
 
-/// Describes the content of a buffer and the outcomes of its samples. `token` is the one that the buffer's
-/// server asks for. Throws IoError if the server cannot be reached, or if the folder is in use: ask its
-/// server then.
+/// Describes the content of a buffer and the outcomes of its samples. `token` is the one required by the
+/// buffer's server. Throws IoError if the server cannot be reached, or if a server is using the folder; in
+/// that case, pass the server's address.
 [[nodiscard]] std::string explain_buffer(const std::string& place, const std::string& token);
 
-/// Describes a run's output folder: the run that owns it, whether the run is over, the numbers of steps and
-/// files, and missing files. Throws InputError if no run wrote to the folder.
+/// Describes a run's output folder: the run that owns it, whether the run has ended, the numbers of steps and
+/// files, and missing files. Throws InputError if no run has written to the folder.
 [[nodiscard]] std::string describe_run_folder(const std::filesystem::path& folder);
 
-/// Returns the text of the report in the folder of a run that is over; empty if there is no report.
+/// Returns the text of the report in the folder of a run that has ended; empty if there is no report.
 [[nodiscard]] std::string report_text_in(const std::filesystem::path& folder);
 
-/// Returns whether a folder holds a job's state.
+/// Returns whether a folder contains a job's state.
 [[nodiscard]] bool has_state(const std::filesystem::path& folder);
 
 /// Describes a job's state. Throws InputError for a file that is not a state, and IoError.
 [[nodiscard]] std::string explain_state(const std::filesystem::path& file);
 
-/// Describes the state in the folder of --state. Throws likewise.
+/// Describes the state in the folder given to --state. Throws the errors of explain_state().
 [[nodiscard]] std::string explain_state_in(const std::filesystem::path& folder);
 
 /// Returns the mean, quantiles and a histogram of some lengths, for people. `lengths` need not be sorted.
 [[nodiscard]] std::string length_statistics(std::vector<std::int64_t> lengths);
 
-/// Lines of a name and a value, one below the other, as `inspect` shows them.
+/// Lines that consist of a name and a value, as `inspect` shows them.
 class LabelledLines {
  public:
   void line(std::string_view name, const std::string& value) {

@@ -10,8 +10,8 @@
 
 #include "base/text_layout.hpp"
 #include "buffer/buffer.hpp"
-#include "buffer/door_json.hpp"
 #include "buffer/job_client.hpp"
+#include "buffer/server_json.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "page/arrivals.hpp"
@@ -25,7 +25,7 @@ bool is_url(const std::string& place) {
   return place.starts_with("http://") || place.starts_with("https://");
 }
 
-json told_by(const std::string& place, const std::string& token) {
+json status_of_buffer(const std::string& place, const std::string& token) {
   if (is_url(place)) return json::parse(JobClient(place, token).status());
   std::unique_ptr<Store> store = open_lmdb_store_to_read(place);
   const stream::StreamSettings settings = settings_in(*store);
@@ -48,6 +48,14 @@ std::string dropped_text(const json& dropped) {
   return std::to_string(all) + (reasons.empty() ? "" : " (" + reasons + ")");
 }
 
+std::string lacking_text(const json& lacking) {
+  std::string fields;
+  for (const auto& [field, samples] : lacking.items())
+    fields += fmt::format("{}{} in {}", fields.empty() ? "" : ", ", printable(field),
+                          counted(samples.get<std::int64_t>(), "sample"));
+  return fields;
+}
+
 std::map<std::int64_t, std::int64_t> staleness_in(const json& status) {
   std::map<std::int64_t, std::int64_t> staleness;
   for (const auto& [versions, samples] : status.at("staleness").items())
@@ -63,7 +71,7 @@ bool is_buffer(const std::string& place) {
 }
 
 std::string explain_buffer(const std::string& place, const std::string& token) {
-  const json status = told_by(place, token);
+  const json status = status_of_buffer(place, token);
   LabelledLines lines;
   try {
     const json& samples = status.at("samples");
@@ -85,6 +93,7 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
                            counted(groups.at("ready").get<std::int64_t>(), "group"),
                            groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
                            groups.at("open") == 1 ? "is" : "are"));
+    if (status.contains("lacking")) lines.line("lacking", lacking_text(status.at("lacking")));
     lines.line("tickets", fmt::format("{} open, {} expired", count(status.at("tickets")),
                                       count(status.at("tickets_expired"))));
     lines.line("dropped", dropped_text(samples.at("dropped")));
@@ -93,7 +102,7 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
     lines.line("last trained", step_text(status.at("trained_step")));
     lines.line("more may come", status.at("ended").get<bool>() ? "no" : "yes");
   } catch (const json::exception& error) {
-    throw InputError(place, std::string("answers with what cannot be read: ") + error.what(),
+    throw InputError(place, std::string("sent an answer that cannot be read: ") + error.what(),
                      "Is this the address of evenkeel buffer?");
   }
   return std::move(lines).text();

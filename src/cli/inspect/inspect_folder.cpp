@@ -26,11 +26,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of one output that are there.
+/// The existing files of one output.
 struct Found {
   std::int64_t files = 0;
   std::set<std::string> steps;
-  /// Of a dump: the files of each rank's folder, by step.
+  /// Files of a dump, by step and by each rank's folder in it.
   std::map<fs::path, std::map<fs::path, std::set<std::string>>> ranks;
 };
 
@@ -44,7 +44,7 @@ bool has_steps(RunOutput output) {
   return output == RunOutput::dump || output == RunOutput::results;
 }
 
-/// PROFILE/step-000000 of PROFILE/step-000000/dp-000/...; empty when there is no step in it.
+/// Returns PROFILE/step-000000 for PROFILE/step-000000/dp-000/...; empty if the path does not contain a step.
 fs::path step_of(const fs::path& within) {
   fs::path step;
   for (const fs::path& part : within) {
@@ -72,7 +72,7 @@ std::map<RunOutput, Found> find_files(const fs::path& folder, const RunLayout& l
   return found;
 }
 
-/// The first step that is not there at all; empty when none lacks.
+/// Returns the first step without any file; empty if there is none.
 std::string missing_step(const Found& found, std::int64_t first, std::int64_t steps) {
   for (std::int64_t step = first; step < steps; ++step) {
     std::string name = fmt::format("step-{:06}", step);
@@ -81,7 +81,8 @@ std::string missing_step(const Found& found, std::int64_t first, std::int64_t st
   return {};
 }
 
-/// The first micro-batch that a rank of a dump lacks and another has: all have equally many.
+/// Returns the first micro-batch that one rank of a dump has and another lacks; empty if there is none. All
+/// ranks should have the same number of micro-batches.
 std::string missing_micro_batch(const Found& found) {
   std::set<fs::path> ranks;
   for (const auto& [step, of_step] : found.ranks) {
@@ -99,7 +100,7 @@ std::string missing_micro_batch(const Found& found) {
   return {};
 }
 
-/// One thing that is told of a folder.
+/// One line of a folder's description: a name and a value.
 using Line = std::pair<std::string_view, std::string>;
 
 std::string text_of(std::span<const Line> lines) {
@@ -140,7 +141,7 @@ std::int64_t quantile(const std::vector<std::int64_t>& sorted, double part) {
   return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
 }
 
-// Counts by the power of two a length is below.
+// Returns a histogram that counts lengths by the smallest power of two above them.
 std::string histogram(const std::vector<std::int64_t>& sorted) {
   std::map<int, std::int64_t> counts;
   for (const std::int64_t length : sorted)
@@ -194,21 +195,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string told(const SourceFingerprint& source) {
+std::string saved_in_words(const SourceFingerprint& source) {
   const std::string bytes = source.bytes > 0 ? ", " + number_of(source.bytes, "byte") : "";
   return fmt::format("{}: {}{}, digest {:016x}", source.name, number_of(source.samples, "sample"), bytes,
                      source.digest);
 }
 
-std::string told(const SavedCost& cost) {
-  std::string text = fmt::format("{:.3g} s a micro-batch, {:.3g} s a token, {:.3g} s a squared length",
+std::string saved_in_words(const SavedCost& cost) {
+  std::string text = fmt::format("{:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per squared length",
                                  cost.overhead, cost.linear, cost.quadratic);
-  if (cost.inside_node) text += fmt::format(", {:.3g} s a token and hop inside a node", *cost.inside_node);
+  if (cost.inside_node) text += fmt::format(", {:.3g} s per token and hop inside a node", *cost.inside_node);
   if (cost.between_nodes) text += fmt::format(", {:.3g} s between nodes", *cost.between_nodes);
   return text + ", from " + number_of(cost.observations, "time");
 }
 
-std::string told(const PackedShape& shape) {
+std::string saved_in_words(const PackedShape& shape) {
   return fmt::format("{} rows, {}, max_seqlen {}{}", grouped(shape.rows),
                      number_of(shape.sequences, "sequence"), grouped(shape.max_seqlen),
                      shape.cp > 1 ? fmt::format(", cp {}", shape.cp) : "");
@@ -229,10 +230,10 @@ void add_state(const ServiceState& state, LabelledLines& lines) {
   if (!state.job.empty()) lines.line("job", state.job);
   lines.line("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
                                      state.mesh.dp, state.mesh.pp));
-  for (const SourceFingerprint& source : state.sources) lines.line("source", told(source));
+  for (const SourceFingerprint& source : state.sources) lines.line("source", saved_in_words(source));
   for (const auto& [profile, cost] : state.costs)
-    lines.line("measured" + (profile.empty() ? "" : " " + profile), told(cost));
-  for (const PackedShape& shape : state.shapes) lines.line("shape", told(shape));
+    lines.line("measured" + (profile.empty() ? "" : " " + profile), saved_in_words(cost));
+  for (const PackedShape& shape : state.shapes) lines.line("shape", saved_in_words(shape));
   for (const auto& [path, value] : changed_settings(state)) lines.line("setting", path + ": " + value);
 }
 

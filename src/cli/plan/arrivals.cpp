@@ -13,14 +13,14 @@
 #include "io/samples/lengths_file.hpp"
 #include "stream/former.hpp"
 #include "stream/ledger.hpp"
-#include "stream/step_price.hpp"
+#include "stream/step_cost_estimate.hpp"
 
 namespace evenkeel::cli {
 namespace {
 
 using namespace stream;
 
-/// The order in which rows arrive.
+/// Returns the rows in the order in which they arrive.
 std::vector<std::size_t> rows_in_turn(std::size_t rows, const std::vector<std::int64_t>& arrival) {
   std::vector<std::size_t> order(rows);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -28,7 +28,7 @@ std::vector<std::size_t> rows_in_turn(std::size_t rows, const std::vector<std::i
   return order;
 }
 
-/// A ledger that is told of arrivals, and a trainer that takes steps.
+/// Replays arrivals with a ledger and a trainer that takes steps.
 class Replay {
  public:
   Replay(const StreamSettings& settings, std::int64_t groups_of_step, const PlanSettings& plan)
@@ -41,7 +41,7 @@ class Replay {
                        "has a sample with index " + std::to_string(sample.key.index) + ", and groups of " +
                            std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
                        "Give --group-size the largest group's");
-    if (ledger_.is_known(sample.key)) return tell(DuplicatesTold{1});
+    if (ledger_.is_known(sample.key)) return tell(DuplicatesReported{1});
     if (const std::string why = ledger_.refusal(sample); !why.empty())
       throw InputError("sample " + std::to_string(sample.key.index) + " of group " + to_text(sample.key.uid),
                        why);

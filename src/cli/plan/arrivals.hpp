@@ -15,43 +15,44 @@ namespace evenkeel::cli {
 /// Samples in the order in which they arrive.
 struct Arrivals {
   std::vector<stream::SampleAccepted> samples;
-  bool has_versions = false;  ///< else all are 0
+  bool has_versions = false;  ///< if false, all versions are 0
 };
 
-/// Reads a length table (read_length_table) whose rows have a uid, and may have the columns `index` (unset:
-/// counted in each group), `version` and `arrival` (by which rows are sorted; unset: the order of rows).
-/// Throws likewise, and InputError for a row without a uid.
+/// Reads a length table (read_length_table) whose rows have a uid. Its optional columns are `index` (default:
+/// counted in each group), `version`, and `arrival`, by which rows are sorted (default: the order of rows).
+/// Throws the errors of read_length_table(), and InputError for a row without a uid.
 [[nodiscard]] Arrivals read_arrivals(const std::filesystem::path& path);
 
-/// A step that was formed of arrivals.
+/// A step formed from arrivals.
 struct ArrivedStep {
   std::vector<Uid> groups;
   std::int64_t samples = 0;
   std::int64_t tokens = 0;
-  double time = 0;             ///< of its plan
-  std::int64_t staleness = 0;  ///< of its oldest sample; the version is the number of the step
+  double time = 0;             ///< time of its plan
+  std::int64_t staleness = 0;  ///< staleness of its oldest sample; versions are numbers of steps
 };
 
-/// Arrivals in steps.
+/// Arrivals formed into steps.
 struct ArrivedSteps {
   std::int64_t look_ahead = 0;
   std::vector<ArrivedStep> steps;
-  double at_once = 0;           ///< the time of one plan of all their samples
-  std::int64_t dropped = 0;     ///< samples
-  std::int64_t duplicates = 0;  ///< rows with a key that was there before
+  double at_once = 0;           ///< time of one plan of all their samples
+  std::int64_t dropped = 0;     ///< number of samples
+  std::int64_t duplicates = 0;  ///< number of rows with the key of an earlier row
 
   [[nodiscard]] double time() const noexcept;
 };
 
-/// Forms steps as a job would that takes longer to train than samples take to arrive: as soon as a step and
-/// those it looks ahead for are ready, and of the rest at the end. Throws InputError for a sample that no
-/// buffer would take, and as plan_step does.
+/// Forms steps like a job that trains more slowly than samples arrive: forms a step only when the samples for
+/// it and for the steps to which it looks ahead have arrived. At the end, forms the last steps from the
+/// remaining samples. Throws InputError for a sample that any buffer would refuse, and the errors of
+/// plan_step().
 [[nodiscard]] ArrivedSteps steps_of(const Arrivals& arrivals, const stream::StreamSettings& settings,
                                     std::int64_t groups_of_step, const PlanSettings& plan);
 
-/// A table for people; the first way is what the others are compared with.
+/// Returns a table for people, which compares each way of forming steps with the first one.
 [[nodiscard]] std::string arrivals_table(const std::vector<ArrivedSteps>& ways);
-/// An array of the same, with every step, for programs.
+/// Returns an array with every step, for programs.
 [[nodiscard]] nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways);
 
 }  // namespace evenkeel::cli

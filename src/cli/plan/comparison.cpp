@@ -2,16 +2,47 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text_layout.hpp"
+#include "cli/plan/cost_mismatch.hpp"
 #include "page/step_picture.hpp"
 #include "plan/strategies/strategy.hpp"
 
 namespace evenkeel::cli {
 
+namespace {
+
+/// Returns how much later steps end at most if attention costs 20 % more or less than `settings` state, over
+/// all values of balance.meet.
+double loss_of_wrong_attention(const LengthTable& table, PlanSettings settings) {
+  const CostModel said = settings.balance.cost;
+  const Cost overhead = settings.communication_cost().overhead;
+  double most = 0;
+  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+    settings.balance.meet = meet;
+    for (const std::int64_t part : {6, 4}) {  // fifths of the quadratic term, relative to the linear one
+      const auto relative = [part](Cost cost) { return cost / part * 5 + cost % part * 5 / part; };
+      const CostModel actual{relative(said.linear), said.quadratic, said.window};
+      most = std::max(most,
+                      loss_of_planning_with({said, overhead}, {actual, relative(overhead)}, table, settings));
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
 Comparison::Comparison(const PlanInput& input, const PlanSettings& settings)
     : table_(input.table), settings_(settings) {
   settings_.balance.cost = compared_work(settings);
-  if (!strategy_of(settings).has_own_groups()) plans_ = compare_plans(table_, settings);
+  if (!strategy_of(settings).has_own_groups()) {
+    plans_ = compare_plans(table_, settings);
+    PlanSettings automatic = plans_.back().settings;
+    automatic.strategy = PackedSettings{};
+    automatic.balance.overhead = settings.balance.overhead;
+    loss_of_wrong_attention_ = loss_of_wrong_attention(table_, automatic);
+  }
   contexts_ = compare_contexts(table_, settings);
   sharing_ = compare_sharing(input, settings);
 }
@@ -20,8 +51,15 @@ std::string Comparison::text() const {
   std::string text = fmt::format("{}, {} on {}, cap {}{}; work is {}\n", counted(table_.size(), "sample"),
                                  counted(table_.num_tokens(), "token"), counted(settings_.dp, "DP rank"),
                                  counted(settings_.micro_batch.max_tokens, "token"),
-                                 plans_.empty() ? " a rank" : "", picture_of(settings_).cost);
-  if (!plans_.empty()) text += comparison_table(plans_) + "\n";
+                                 plans_.empty() ? " per rank" : "", picture_of(settings_).cost);
+  if (!plans_.empty()) {
+    text += comparison_table(plans_);
+    text += fmt::format(
+        "if attention takes 20 % more or less than balance.cost says, a step ends at most {:.2f} % later "
+        "than with "
+        "the right cost\n\n",
+        100 * loss_of_wrong_attention_);
+  }
   if (contexts_) text += context_table(*contexts_);
   if (!sharing_.empty()) text += "\n" + sharing_table(sharing_);
   return text;

@@ -13,24 +13,26 @@
 
 namespace evenkeel::cli {
 
-/// What `evenkeel plan --compare` shows: ways to plan every sample on its own, where cp is fixed, what cp
-/// could be, and ways to share prefixes, where the settings share any.
+/// The results of `evenkeel plan --compare`: ways to plan every sample on its own, if cp is fixed; choices of
+/// cp; and ways to share prefixes, if the settings share any.
 class Comparison {
  public:
-  /// Throws as compare_plans, compare_contexts and compare_sharing do. `input` outlives the comparison.
+  /// `input` must outlive the comparison. Throws the errors of compare_plans(), compare_contexts() and
+  /// compare_sharing().
   Comparison(const PlanInput& input, const PlanSettings& settings);
 
   [[nodiscard]] std::string text() const;
-  /// An array, one entry a way.
+  /// Returns an array with one entry per way.
   [[nodiscard]] nlohmann::json json() const;
-  /// A page that draws the ways, and the plan of each way for a cp that is fixed. `subject` says where the
-  /// lengths come from.
+  /// Returns a page that shows the ways, and the plan of each way with a fixed cp. `subject` names the origin
+  /// of the lengths.
   [[nodiscard]] std::string html(PageSubject subject) const;
 
  private:
   const LengthTable& table_;
   PlanSettings settings_;
   std::vector<ComparedPlan> plans_;
+  double loss_of_wrong_attention_ = 0;
   std::optional<ContextComparison> contexts_;
   std::vector<ComparedSharing> sharing_;
 };

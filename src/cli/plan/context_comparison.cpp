@@ -21,7 +21,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// What all ways have in common: places, the cap of each, what samples cost.
+/// Settings common to all ways: places, the cap of each, and the cost of samples.
 class ContextWays {
  public:
   ContextWays(const LengthTable& table, const PlanSettings& given)
@@ -44,8 +44,8 @@ class ContextWays {
     const auto power = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
     const auto* groups = given.find<ContextGroupSettings>();
     groups_ = groups != nullptr ? *groups : ContextGroupSettings{power};
-    // A limit that somebody set holds for a fixed cp, too.
-    most_fixed_ = groups_.max_size < power ? groups_.max_size : most;
+    // A limit set by the user also applies to a fixed cp.
+    max_fixed_ = groups_.max_size < power ? groups_.max_size : most;
   }
 
   [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
@@ -56,7 +56,7 @@ class ContextWays {
     settings.dp = places_ / cp;
     settings.micro_batch.max_tokens = tokens_per_rank_ * cp;
     if (meets) {
-      settings.strategy = GridSettings{};  // which knows no speeds
+      settings.strategy = GridSettings{};  // a grid does not support speeds
     } else {
       tell_speeds(settings);
     }
@@ -73,7 +73,7 @@ class ContextWays {
     return settings;
   }
 
-  /// Whether every sample fits under the cap of so many ranks.
+  /// Returns whether every sample fits under the cap of `cp` ranks.
   [[nodiscard]] bool fits(int cp) const {
     if (places_ % cp != 0) return false;
     const PlanSettings settings = fixed(cp, false);
@@ -86,10 +86,10 @@ class ContextWays {
     return longest;
   }
 
-  /// The best cp, or none where none fits.
+  /// Returns the best fixed cp, or nullopt if no cp fits all samples.
   [[nodiscard]] std::optional<ComparedContext> best_fixed(bool meets) const {
     std::optional<ComparedContext> best;
-    for (int cp = 1; cp <= most_fixed_; ++cp) {
+    for (int cp = 1; cp <= max_fixed_; ++cp) {
       if (!fits(cp)) continue;
       const ComparedContext compared = plan_fixed(cp, meets);
       if (!best || compared.end < best->end) best = compared;
@@ -109,7 +109,8 @@ class ContextWays {
   [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
 
  private:
-  /// Where micro-batches cost work, `to_time` makes that the time of their groups.
+  /// Plans with these settings. If the costs of micro-batches are work, `to_time` converts them to the times
+  /// of their groups.
   template <typename ToTime>
   [[nodiscard]] ComparedContext plan(const PlanSettings& settings, bool meets, ToTime to_time) const {
     const auto start = std::chrono::steady_clock::now();
@@ -131,7 +132,7 @@ class ContextWays {
     const CommunicationCost cost = settings.communication_cost();
     return plan(settings, meets, [&](MicroBatchPlan& m, ContextGroup places) {
       const ContextWork work{m.tokens, m.cost, m.cost - settings.balance.cost.linear * m.tokens};
-      m.cost = slowed(time_on(work, cp, cost), places);
+      m.cost = at_speed_of_group(time_on(work, cp, cost), places);
     });
   }
 
@@ -139,13 +140,14 @@ class ContextWays {
     for (int r = 0; r < settings.dp && !speeds_.empty(); ++r)
       settings.balance.speeds.push_back(speed_of(settings.context_of(DpRank{r})));
   }
-  /// A group waits for its slowest member.
+  /// Returns the speed of the slowest member, for which the group waits.
   [[nodiscard]] std::int64_t speed_of(ContextGroup group) const {
     const auto size = static_cast<std::size_t>(group.size);
     return std::ranges::min(std::span(speeds_).subspan(group.first.index(), size));
   }
-  /// As groups of their own sizes count: in units of the fastest rank's time.
-  [[nodiscard]] Cost slowed(Cost time, ContextGroup group) const {
+  /// Converts a group's time to units of the fastest rank's time, as used in plans with groups of different
+  /// sizes.
+  [[nodiscard]] Cost at_speed_of_group(Cost time, ContextGroup group) const {
     return speeds_.empty() ? time : context::slowed_time(time, std::ranges::max(speeds_), speed_of(group));
   }
 
@@ -153,8 +155,8 @@ class ContextWays {
   int places_;
   std::int64_t tokens_per_rank_;
   ContextGroupSettings groups_;
-  int most_fixed_ = 1;
-  std::vector<std::int64_t> speeds_;  ///< of each place; none where they are alike
+  int max_fixed_ = 1;
+  std::vector<std::int64_t> speeds_;  ///< by place; empty if all are equal
   PlanSettings plain_;
 };
 
@@ -167,7 +169,7 @@ std::string words_for(const ComparedContext& way) {
          (way.meets ? ", ranks meet" : "");
 }
 
-/// How many samples need more than one rank.
+/// Returns the number of samples that need more than one rank, as text.
 std::string long_samples(const LengthTable& table, const ContextWays& ways) {
   const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
     return entry.shape.length() > ways.tokens_per_rank();
@@ -175,7 +177,7 @@ std::string long_samples(const LengthTable& table, const ContextWays& ways) {
   return fmt::format("{} of {}", grouped(count), counted(table.size(), "sample"));
 }
 
-/// The best fixed cp beside groups of their own, where ranks wait once and where they meet.
+/// The best fixed cp, and groups of different sizes, for one value of balance.meet.
 struct BestWays {
   std::optional<ComparedContext> fixed;
   ComparedContext flexible;

@@ -12,32 +12,32 @@
 
 namespace evenkeel::cli {
 
-/// How a step comes out that was planned in one way.
+/// A step planned in one way, and its figures.
 struct ComparedPlan {
-  std::string name;                    ///< of the way
-  std::int64_t num_micro_batches = 0;  ///< of each DP rank
+  std::string name;                    ///< name of the way
+  std::int64_t num_micro_batches = 0;  ///< number on each DP rank
   std::int64_t above_cap = 0;          ///< micro-batches that break the cap, over all DP ranks
   StepBalance balance;                 ///< by the same measure of work for every way
-  double seconds = 0;                  ///< spent planning
-  /// Rows added by micro_batch.shapes, of those that are needed, as the first step of a job would choose the
-  /// shapes; none for presets, whose micro-batches may be above every shape.
+  double seconds = 0;                  ///< time spent planning
+  /// Rows added by micro_batch.shapes per needed row, with shapes chosen as in the first step of a job.
+  /// Nullopt without shapes, and for presets, whose micro-batches may be larger than every shape.
   std::optional<double> padding = std::nullopt;
-  StepPlan plan;          ///< with that work as its costs
-  PlanSettings settings;  ///< that it was planned with, but that this work and the given speeds are in them
+  StepPlan plan;          ///< with the compared work as its costs
+  PlanSettings settings;  ///< settings of the plan, but with the compared work and the given speeds
 };
 
-/// What a comparison counts as work: the settings' cost, or flops-7b where that is tokens.
+/// Returns the cost used as work in comparisons: the settings' cost, or flops-7b if that is tokens.
 [[nodiscard]] CostModel compared_work(const PlanSettings& settings);
 
-/// Plans one step in source order, as other systems do, and in Evenkeel's ways, with the mesh, cap, counts
-/// and mini-batches of `settings`; micro-batches are packed and prefixes not shared. Work is compared_work;
-/// speeds and a count chosen by time are ways of their own where the
-/// settings have them, and waiting is in time where they have speeds. Throws as plan_step does.
+/// Plans one step in source order, in the ways of other systems and of Evenkeel, with the mesh, cap, counts
+/// and mini-batches of `settings`. Micro-batches are packed, and prefixes are not shared. Work is
+/// compared_work(). If the settings have speeds, or a count chosen by time, these are additional ways; with
+/// speeds, waiting is measured in time. Throws the errors of plan_step().
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
-/// A table for people, which shows caps that are broken in an alarming colour.
+/// Returns a table for people.
 [[nodiscard]] std::string comparison_table(std::span<const ComparedPlan> plans);
-/// An array of the same for programs.
+/// Returns a JSON array with one object per plan.
 [[nodiscard]] nlohmann::json comparison_json(std::span<const ComparedPlan> plans);
 
 }  // namespace evenkeel::cli

@@ -20,13 +20,14 @@
 namespace evenkeel::cli {
 namespace {
 
-/// A micro-batch of some rank's, with its number among those of its group.
+/// A micro-batch, and the number of its wave; -1 if there are no waves.
 struct Numbered {
   const MicroBatchPlan* micro_batch = nullptr;
   std::int64_t wave = -1;
 };
 
-/// All micro-batches that are not empty, once each, and which of them each DP rank runs in which order.
+/// All micro-batches that are not empty, each once, and for each DP rank the indexes of the micro-batches
+/// that it runs, in order.
 class NumberedMicroBatches {
  public:
   NumberedMicroBatches(const StepPlan& plan, bool in_waves) {
@@ -71,7 +72,7 @@ nlohmann::json json_of(const LengthTable& table, const Numbered& numbered) {
       {"mini_batch", m.mini_batch.value()},    {"time", m.cost}};
 }
 
-/// What groups of one size have.
+/// Totals over the groups of one size.
 struct OfSize {
   std::int64_t micro_batches = 0;
   std::int64_t samples = 0;
@@ -152,7 +153,7 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
   const Cost end = end_of(plan, ranks_meet);
   const Cost bound = flexible_lower_bound(problem);
   const std::string heading = fmt::format(
-      "{}, {} on {}, which meet {}: {}, cap {} a rank, planned in {:.4f} s; the last rank ends {:.2f} % "
+      "{}, {} on {}, which meet {}: {}, cap {} per rank, planned in {:.4f} s; the last rank ends {:.2f} % "
       "after the lower bound",
       counted(problem.table.size(), "sample"), counted(problem.table.num_tokens(), "token"),
       counted(settings.dp, "DP rank"), ranks_meet ? "at every micro-batch" : "once",

@@ -12,39 +12,39 @@
 
 namespace evenkeel::cli {
 
-/// A plan in which micro-batches have groups of their own sizes, for people and for programs: which group
-/// runs what, when the last rank is done, and before when none can be. `plan` is plan_step's of the problem.
+/// Describe a plan in which groups have different sizes, for people and for programs: the micro-batches of
+/// each group, the time at which the last rank ends, and a lower bound on that time. `plan` is the result of
+/// plan_step(problem).
 [[nodiscard]] std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds);
 [[nodiscard]] nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds);
 
-/// When a plan's simulated pipeline is done and how much of that is bubble (simulated_step), for people: a
-/// line, or nothing where there is no pipeline.
+/// Returns a line for people about a plan's simulated pipeline (simulated_step): when it ends, and which part
+/// of that time is bubble. Empty without a pipeline.
 [[nodiscard]] std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings);
 
-/// The same as the member "pipeline" of a plan's JSON; none where there is no pipeline.
+/// Adds the same figures to a plan's JSON, as the member "pipeline". Does nothing without a pipeline.
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings);
 
-/// "tokens repeated by splits: ...": what groups above a limit repeat, and which limit that is. Empty where
-/// samples share nothing.
+/// Returns the line "tokens repeated by splits: ...", with the number of tokens that groups above a limit
+/// repeat, and the limit. Empty if samples do not share anything.
 [[nodiscard]] std::string sharing_line(const PackUnits& units);
 
-/// What a plan comes to in tokens and attention scores, with sharing and without, and what splits repeat: the
-/// figures of a run's report.
+/// Returns a plan's tokens and attention scores, with and without sharing, and the tokens that splits repeat,
+/// with the same figures as in a run's report.
 [[nodiscard]] nlohmann::json sharing_json(const PackUnits& units);
 
-/// What it would cost to hand a plan's micro-batches out in few shapes, as the first step of a job would
-/// choose them.
+/// The padding of a plan's micro-batches to few shapes, chosen as in the first step of a job.
 struct ShapedPlan {
   std::vector<PackedShape> shapes;
-  std::int64_t rows = 0;     ///< needed over all CP ranks, filler counted
-  std::int64_t padding = 0;  ///< rows added
+  std::int64_t rows = 0;     ///< rows needed over all CP ranks, including filler
+  std::int64_t padding = 0;  ///< number of added rows
 
-  /// Of the rows that are needed.
+  /// Returns the added rows per needed row.
   [[nodiscard]] double part() const { return static_cast<double>(padding) / static_cast<double>(rows); }
 };
 
-/// None where the settings do not ask for shapes. Throws ConfigError as first_shapes does. Preconditions:
-/// `plan` comes from plan_step of this problem, and keeps the cap.
+/// Returns nullopt unless the settings ask for shapes. Throws the errors of first_shapes(). Preconditions:
+/// `plan` is the result of plan_step() for this problem and stays within the cap.
 [[nodiscard]] std::optional<ShapedPlan> shaped_plan(const StepProblem& problem, const StepPlan& plan);
 
 }  // namespace evenkeel::cli

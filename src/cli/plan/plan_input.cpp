@@ -18,7 +18,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Every sample in a table, owned by rank 0.
+/// Builds a table of samples that rank 0 owns.
 class TableBuilder {
  public:
   void add(SampleShape shape, std::uint64_t prompt_hash = 0) {
@@ -59,7 +59,8 @@ std::vector<std::span<const std::int64_t>> cut_by_sample(const RaggedBatch& samp
   return sequences;
 }
 
-/// `entries` are numbered as the file's samples.
+/// Throws InputError if samples of a group have different tokens in segments with the same number. The
+/// group's `entries` are numbers of the file's samples.
 void require_equal_tokens(const std::string& file, const RaggedBatch& samples, const SharedGroup& group,
                           std::span<const std::span<const std::int64_t>> tokens) {
   const auto number_of_sample = [&](std::int64_t sample) {
@@ -86,36 +87,37 @@ void require_equal_tokens(const std::string& file, const RaggedBatch& samples, c
   }
 }
 
-/// What the schema of the file says of the field by which its samples tell their trees.
+/// Returns the schema of the file, reduced to the field that contains the samples' segment numbers.
 JsonlSchema schema_of_segments(const InputFile& file, std::span<const LineRef> lines,
-                               const ToldFormats& told) {
-  JsonlSchema schema = infer_schema(file, lines, {}, told);
+                               const DeclaredFormats& declared) {
+  JsonlSchema schema = infer_schema(file, lines, {}, declared);
   std::erase_if(schema.fields, [](const FieldSpec& field) { return field.name != segment_ids_field; });
   schema.origins.clear();
   return schema;
 }
 
-ToldFormats told_formats_of(const NamedFields& fields) {
-  ToldFormats told;
+DeclaredFormats declared_formats_of(const NamedFields& fields) {
+  DeclaredFormats declared;
   for (const auto& [name, settings] : fields)
-    if (settings.read_as) told.emplace(name, *settings.read_as);
-  return told;
+    if (settings.read_as) declared.emplace(name, *settings.read_as);
+  return declared;
 }
 
 PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const NamedFields& fields,
                             std::int64_t ahead) {
   const std::vector<LineRef> lines = scan_lines(file).lines;
-  const bool told = sharing == PrefixSharing::trees && any_has_key(file, lines, segment_ids_field);
-  const ToldFormats formats = told ? told_formats_of(fields) : ToldFormats{};
-  const RaggedBatch samples =
-      read_samples(file, lines, told ? schema_of_segments(file, lines, formats) : JsonlSchema{}, formats);
+  const bool declares_segments =
+      sharing == PrefixSharing::trees && any_has_key(file, lines, segment_ids_field);
+  const DeclaredFormats formats = declares_segments ? declared_formats_of(fields) : DeclaredFormats{};
+  const RaggedBatch samples = read_samples(
+      file, lines, declares_segments ? schema_of_segments(file, lines, formats) : JsonlSchema{}, formats);
   TableBuilder builder;
   for (const SampleSummary& sample : summaries_for_sharing(samples))
     builder.add(sample.shape, sample.prompt_hash);
   PlanInput input{std::move(builder).table(), {}};
   if (sharing != PrefixSharing::trees) return input;
   const auto tokens = cut_by_sample(samples, samples.at(input_ids_field).values<std::int64_t>());
-  if (!told) {
+  if (!declares_segments) {
     input.trees = prefix_trees(input.table, tokens, ahead);
     return input;
   }
@@ -139,7 +141,8 @@ PlanInput input_of_documents(const std::filesystem::path& path, PrefixSharing sh
   return {std::move(builder).table(), {}};
 }
 
-/// Lengths tell a shared prompt by its uid and its length.
+/// Throws InputError if no samples share a prompt. Without tokens, prompts count as equal if their uids and
+/// lengths are equal.
 void require_shared_prompts(const std::string& path, const LengthTable& table) {
   for (const SharedGroup& group : prompt_groups(table)) {
     if (group.entries.size() > 1 && table[group.entries.front()].shape.prompt > 0) return;
@@ -179,7 +182,7 @@ PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing shari
   return input;
 }
 
-PrefixSharing all_sharing_told(const std::filesystem::path& path, PrefixSharing wanted) {
+PrefixSharing most_detailed_sharing(const std::filesystem::path& path, PrefixSharing wanted) {
   if (names_dataset_file(path)) return wanted;
   return has_tokens(InputFile(path)) ? PrefixSharing::trees : wanted;
 }

@@ -10,28 +10,29 @@
 
 namespace evenkeel::cli {
 
-/// One step's samples as a plan needs them, numbered in the order of the file.
+/// The samples of one step in the form needed by a plan, numbered in the order of the file.
 struct PlanInput {
   LengthTable table;
-  std::vector<SharedGroup> trees;  ///< with PrefixSharing::trees
+  std::vector<SharedGroup> trees;  ///< if PrefixSharing::trees is used
 };
 
-/// Reads `path` for a plan that shares prefixes in this way, with `ahead` of PrefixTree::of_tokens: lengths
-/// alone suffice without sharing, and for sharing by prompt where they name uids and prompt lengths; else
-/// rollouts are read with their tokens and, where they tell their trees (segment_ids_field), with that,
-/// written as `fields` say. Throws InputError for a file without samples, where the file cannot tell what is
-/// shared, and at the line of a sample whose tokens differ from others of the same segments; else as
-/// read_length_table, infer_schema and read_samples do. Says when reading takes long.
+/// Reads `path` for a plan that shares prefixes in this way, with `ahead` of PrefixTree::of_tokens.
+/// - Lengths alone suffice without sharing, and for sharing by prompt if they have uids and prompt lengths.
+/// - Otherwise, rollouts are read with their tokens and, if they have segment numbers (segment_ids_field),
+///   with these, in the format given by `fields`.
+/// Throws InputError for a file without samples, for a file that does not determine what is shared, and at
+/// the line of a sample whose tokens differ from those of other samples in the same segments. Also throws the
+/// errors of read_length_table(), infer_schema() and read_samples(). Prints a note if reading takes long.
 [[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
                                         const NamedFields& fields, std::int64_t ahead);
 
-/// As much as the file tells of what samples share: PrefixSharing::trees where it has their tokens, else
+/// Returns the most detailed sharing that the file supports: PrefixSharing::trees if it has tokens, otherwise
 /// `wanted`.
-[[nodiscard]] PrefixSharing all_sharing_told(const std::filesystem::path& path, PrefixSharing wanted);
+[[nodiscard]] PrefixSharing most_detailed_sharing(const std::filesystem::path& path, PrefixSharing wanted);
 
-/// Adds what a plan with these settings needs to know of fields: the numbers in the columns, or keys, of
-/// their names, which are rows of a field with a cap or an encoder, and the work that a field says. Throws
-/// InputError where the file does not have them.
+/// Adds the numbers that a plan with these settings needs from fields: the rows of fields with a cap or an
+/// encoder, and the work given by a field. They are in columns or keys named like the fields. Throws
+/// InputError if the file does not have them.
 void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& settings, LengthTable& table);
 
 }  // namespace evenkeel::cli

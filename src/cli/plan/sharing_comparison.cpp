@@ -21,7 +21,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// One way to share, and to run what is shared.
+/// A way to share prefixes and to run shared segments.
 struct SharingWay {
   const char* name;
   PrefixSharing sharing;
@@ -33,20 +33,20 @@ PlanSettings settings_for(const PlanSettings& given, const SharingWay& way) {
   settings.balance.cost = compared_work(given);
   settings.sharing = way.sharing;
   settings.schedule = way.schedule;
-  // A path alone is a sample, whose cap is that of a micro-batch.
+  // Without sharing, a path is a sample, which is limited by the cap of a micro-batch.
   if (way.sharing == PrefixSharing::none) settings.max_path_tokens = std::nullopt;
   if (way.schedule == SegmentSchedule::packed) settings.max_kept_tokens = std::nullopt;
   return settings;
 }
 
-/// Every token's work once.
+/// Returns the work if every token is computed once.
 Cost work_of(const CostModel& cost, const std::vector<SharedGroup>& groups) {
   return std::accumulate(groups.begin(), groups.end(), Cost{0},
                          [&](Cost sum, const SharedGroup& g) { return sum + cost_of_tree(cost, g.tree); });
 }
 
-/// The least work of packed micro-batches that keep the cap, however groups are split.
-/// Precondition: every sample is below it.
+/// Returns a lower bound on the work of packed micro-batches within the cap, however groups are split.
+/// Precondition: every sample fits under the cap.
 Cost least_work(const CostModel& cost, const std::vector<SharedGroup>& groups, std::int64_t cap) {
   Cost work = 0;
   for (const SharedGroup& group : groups) {
@@ -59,13 +59,14 @@ Cost least_work(const CostModel& cost, const std::vector<SharedGroup>& groups, s
   return work;
 }
 
-/// The time of so much work on all DP ranks, evenly by their speeds, in the units of a plan's end.
+/// Returns the time of this work if it is spread evenly over all DP ranks according to their speeds, in the
+/// units of a plan's end.
 double even_time(Cost work, const PlanSettings& settings) {
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   if (speeds.empty()) return static_cast<double>(work) / settings.dp;
   const auto [slowest, fastest] = std::ranges::minmax(speeds);
   const auto all = static_cast<double>(std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0}));
-  // Costs that are times already are those of the fastest rank.
+  // Costs that are times are already times of the fastest rank.
   const std::int64_t unit = settings.speeds_of_costs().empty() ? fastest : slowest;
   return static_cast<double>(work) * static_cast<double>(unit) / all;
 }
@@ -80,7 +81,8 @@ void settle(PlanSettings& settings, Meeting meet) {
   }
 }
 
-/// As the cap counts: over a context-parallel group or, where groups have sizes of their own, a rank.
+/// Returns the rows of the largest micro-batch as counted by the cap: per context-parallel group, or per rank
+/// if groups have different sizes.
 std::int64_t largest_micro_batch(const StepPlan& plan, const PlanSettings& settings) {
   std::int64_t largest = 0;
   for (const DpRankPlan& rank : plan.ranks) {
@@ -106,7 +108,7 @@ void count_tokens(ComparedSharing& way, const PackUnits& units) {
   }
 }
 
-/// The work of the forward pass over the pieces that a schedule computes again.
+/// Returns the work of the forward pass over the pieces that a schedule recomputes.
 Cost work_again(const DepthFirstSchedule& schedule, const CostModel& cost) {
   constexpr Cost of_both_passes = 3;  // a backward pass takes as long as two forward passes
   Cost again = 0;
@@ -119,8 +121,8 @@ Cost work_again(const DepthFirstSchedule& schedule, const CostModel& cost) {
   return again / of_both_passes;
 }
 
-/// Adds the work of running the micro-batches depth first to the plan, and the rows that their schedules keep
-/// and compute again to `way`. Returns the added work.
+/// Adds the work of running the micro-batches depth first to the plan, and adds to `way` the rows that their
+/// schedules keep and recompute. Returns the added work.
 Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
   Cost more = 0;
   for (DpRankPlan& rank : planned.plan.ranks) {
@@ -143,7 +145,7 @@ double over_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
-/// Plans one way of sharing for ranks that meet as `meet` says.
+/// Plans one way of sharing for ranks that meet as specified by `meet`.
 ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
                          Meeting meet) {
   settle(settings, meet);
@@ -175,7 +177,8 @@ bool computes_the_same(const ComparedSharing& a, const ComparedSharing& b) {
          a.work == b.work;
 }
 
-/// Adds one way: a line for both meetings or, if their plans compute different tokens, a line for each.
+/// Adds one way: a line for both values of `meet` or, if their plans compute different tokens, a line for
+/// each.
 void add_packed_way(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
   if (computes_the_same(once, meeting)) {
     once.end_meeting = meeting.end_meeting;
@@ -191,7 +194,7 @@ void add_packed_way(std::vector<ComparedSharing>& ways, ComparedSharing once, Co
   ways.push_back(std::move(meeting));
 }
 
-/// Whether a run with these settings could take the way.
+/// Returns whether a run could use these settings.
 bool is_possible(const PlanSettings& settings) {
   try {
     settings.validate();
@@ -238,7 +241,7 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
       ways.push_back(plan_way(input, of_way, way, once, Meeting::once_a_step));
     }
   }
-  // Plans have refused samples above the cap.
+  // Planning has rejected samples above the cap.
   const Cost least = least_work(cost, groups, settings.cap(settings.largest_group()));
   for (ComparedSharing& way : ways) {
     if (way.schedule == SegmentSchedule::packed)

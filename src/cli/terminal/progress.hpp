@@ -9,33 +9,33 @@
 
 namespace evenkeel::cli {
 
-/// Sends log lines to stderr, tagged with the rank: only those of rank 0, or those of all ranks. Call it
-/// once.
+/// Sends log lines to stderr, tagged with the rank: only those of rank 0, or those of all ranks. Must be
+/// called once.
 void set_up_logging(int rank, bool all_ranks, const std::string& level);
 
 enum class ProgressStyle : std::uint8_t {
-  automatic,  ///< a bar when stderr is a terminal that can draw it, lines elsewhere
-  bar,        ///< one line that is drawn again and again
-  lines,      ///< a log line now and then
+  automatic,  ///< a bar if stderr is a terminal that can redraw it, lines otherwise
+  bar,        ///< one line that is redrawn
+  lines,      ///< a log line every few seconds
   off,
 };
 
 /// Adds --progress, which sets `style`. `style` must outlive the command.
 void add_progress_option(CLI::App& command, ProgressStyle& style);
 
-/// Shows how far a run is: steps done, tokens a second, time left.
+/// Shows the progress of a run: steps done, tokens per second, time left.
 class Progress {
  public:
-  /// `steps`: how many there will be, if that is known; `unit` is what they are called.
+  /// `steps` is the total number of steps, if known; `unit` is the name of a step.
   Progress(ProgressStyle style, std::optional<std::int64_t> steps, std::string unit = "step");
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// As finish(), so that an error has a line of its own.
+  /// Calls finish(), so that an error starts on a new line.
   ~Progress() { finish(); }
 
-  /// After each step, or several, with their true tokens.
+  /// Records one or more steps and their number of true tokens.
   void advance(std::int64_t tokens, std::int64_t steps = 1);
-  /// Ends the bar's line.
+  /// Ends the line of the bar.
   void finish() noexcept;
 
  private:

@@ -43,17 +43,18 @@ void tell(std::string_view what, const char* color, std::string_view message) {
   std::string line = "evenkeel: ";
   line.append(colored ? color : "").append(what).append(colored ? "\033[0m" : "");
   line.append(what.empty() ? "" : " ").append(message).append("\n");
-  std::cerr << line << std::flush;  // at once: ranks' lines do not mix
+  std::cerr << line << std::flush;  // written at once, so that the lines of different ranks do not mix
 }
 
 constexpr std::size_t buffer_bytes = 1 << 16;
 constexpr int status_of_sigpipe = 128 + SIGPIPE;
 
-// Opened the wrong way round, so that using it fails as using a closed one does.
+// Opens /dev/null in place of each closed standard descriptor, in the wrong direction, so that using it fails
+// as if it were closed.
 void hold_closed_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free descriptor is this one. Without /dev/null there is no better place either.
+    // The lowest free descriptor is this one. Without /dev/null, it stays closed.
     static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }
@@ -71,22 +72,22 @@ bool can_redraw(Stream stream) {
   return is_terminal(stream) && knows_escapes();
 }
 
-void tell_error(std::string_view message) {
+void print_error(std::string_view message) {
   tell("error:", "\033[1;31m", message);
 }
 
-void tell_warning(std::string_view message) {
+void print_warning(std::string_view message) {
   tell("warning:", "\033[1;33m", message);
 }
 
-void tell_note(std::string_view message) {
+void print_note(std::string_view message) {
   tell("", "", message);
 }
 
 std::string reading_note(const std::string& name, std::span<const std::filesystem::path> files) {
   std::int64_t bytes = 0;
   for (const std::filesystem::path& file : files) {
-    std::error_code unknown;  // what cannot be looked at is told when it is opened
+    std::error_code unknown;  // errors are reported when the file is opened
     const std::uintmax_t size = std::filesystem::file_size(file, unknown);
     if (!unknown) bytes += static_cast<std::int64_t>(size);
   }
@@ -98,7 +99,7 @@ class StandardOutput::Buffer : public std::streambuf {
  public:
   Buffer() { clear(); }
 
-  /// The errno value of the first write that failed since the last call; 0 when none did.
+  /// Returns the errno value of the first failed write since the last call, or 0.
   [[nodiscard]] int take_failure() { return std::exchange(failure_, 0); }
   [[nodiscard]] bool reader_left() const { return reader_left_; }
 

@@ -1,7 +1,6 @@
 #include "exchange/gather/field_agreement.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -9,7 +8,6 @@
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "plan/plan_serialization.hpp"
-#include "transport/comm_attribute.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
@@ -17,26 +15,21 @@ namespace {
 
 constexpr std::int64_t failed = -1;
 
-Announcements& kept_announcements(const Communicator& comm) {
-  return comm_attribute<Announcements>(
-      comm, [&] { return together(comm, [&] { return std::make_unique<Announcements>(comm.size()); }); });
-}
-
 [[noreturn]] void throw_different_calls(const Communicator& comm, const CallKey& mine,
                                         std::span<const Announcement> announced) {
   const auto texts = all_gather_lists<char>(comm, mine.text, {}, "bytes of step names");
   GuardedWork work;
   work.on_replicated_data([&] {
-    std::string told;
+    std::string calls;
     for (std::size_t rank = 0; rank < announced.size(); ++rank) {
       const auto same = [&](const Announcement& other) { return other.call == announced[rank].call; };
       const auto first = std::ranges::find_if(announced, same) - announced.begin();
       if (static_cast<std::size_t>(first) != rank) continue;
       const auto text = [&](std::size_t of) { return std::string(texts.of(of).begin(), texts.of(of).end()); };
-      told += (told.empty() ? "rank " : ", rank ") + std::to_string(rank) + " " + text(rank);
-      if (rank != 0 && text(rank) == text(0)) told += ", another one with the same name";
+      calls += (calls.empty() ? "rank " : ", rank ") + std::to_string(rank) + " " + text(rank);
+      if (rank != 0 && text(rank) == text(0)) calls += ", another one with the same name";
     }
-    throw InputError("step", "ranks do different things: " + told,
+    throw InputError("step", "ranks do different things: " + calls,
                      "Make each call on all ranks, with the same step, in the same order");
   });
   fail_with_report_of(comm, 0, work.error());
@@ -63,7 +56,7 @@ std::string held_by(std::size_t rank, const FieldSpec* spec) {
   return "rank " + std::to_string(rank) + (spec == nullptr ? " does not have it" : " has " + describe(*spec));
 }
 
-// Throws for the first field in which `fields` of rank `rank` differ from those of rank `reference_rank`.
+// Throws InputError for the first field that differs between the ranks, if there is one.
 void throw_difference(std::span<const FieldSpec> reference, std::size_t reference_rank,
                       std::span<const FieldSpec> fields, std::size_t rank) {
   for (const std::span<const FieldSpec> side : {reference, fields}) {
@@ -78,7 +71,8 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
   }
 }
 
-// `reference` is the first rank that has data.
+// Throws the first difference between a rank's fields and `reference`, the fields of the first rank that has
+// data.
 [[noreturn]] void throw_first_difference(const Communicator& comm, const std::vector<FieldSpec>& mine,
                                          std::span<const FieldDigest> digests, std::size_t reference) {
   GuardedWork work;
@@ -94,9 +88,9 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
 
 }  // namespace
 
-const Announcements& announce(const Communicator& comm, Announcement mine, const CallKey& call,
-                              const std::optional<ErrorReport>& error) {
-  Announcements& all = kept_announcements(comm);
+Announcements announce(const Communicator& comm, Announcement mine, const CallKey& call,
+                       const std::optional<ErrorReport>& error) {
+  Announcements all(comm.size());
   if (error) mine.count = failed;
   mine.call = call.words;
   comm.all_gather<Announcement>(mine, all.of_ranks);

@@ -14,30 +14,31 @@
 
 namespace evenkeel {
 
-/// What a rank means by a collective call, so that ranks that mean different things find out before they wait
-/// for each other.
+/// Identifies a collective call, so that ranks that make different calls notice before they wait for each
+/// other.
 struct CallKey {
-  std::array<std::uint64_t, 3> words{};  ///< equal on ranks that mean the same
-  std::string text;                      ///< for people: "collects step 3"
+  std::array<std::uint64_t, 3> words{};  ///< equal on ranks that make the same call
+  std::string text;                      ///< description for errors, such as "collects step 3"
 
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
-/// What a rank tells the others of its fields before anything else: two words, which can travel with others.
+/// Summary of a rank's fields: two words, which can be sent along with other data.
 struct FieldDigest {
   std::int64_t has_data = 0;  ///< 0 or 1
   std::int64_t hash = 0;
 };
 
-/// A rank's fields on the way to those of all ranks.
+/// This rank's fields, before the ranks agree on them.
 class OwnFields {
  public:
   OwnFields() = default;
-  /// Nothing when the rank has no data.
+  /// `mine` is nullopt if the rank does not have data.
   explicit OwnFields(std::optional<std::vector<FieldSpec>> mine);
 
   [[nodiscard]] FieldDigest digest() const noexcept { return digest_; }
-  /// agree_on_fields() once every rank has every rank's digest: as a rule nothing is sent then. Collective.
+  /// Does the same as agree_on_fields(), given the digests of all ranks. Communicates only if digests differ
+  /// or a rank does not have data. Collective.
   [[nodiscard]] std::vector<FieldSpec> agree(const Communicator& comm,
                                              std::span<const FieldDigest> digests) &&;
 
@@ -46,15 +47,14 @@ class OwnFields {
   FieldDigest digest_;
 };
 
-/// What a rank tells the others before anything else of a collective call. Travels as it lies in memory.
+/// First message of a rank in a collective call. Sent byte by byte.
 struct Announcement {
-  std::int64_t count = 0;  ///< of what it will send, or -1 where it brings an error instead
-  std::int64_t room = 0;   ///< of what all ranks will send: what it has memory for already
+  std::int64_t count = 0;  ///< number of values that the rank will send, or -1 if it has an error
   FieldDigest fields;
-  std::array<std::uint64_t, 3> call{};  ///< of the call's key
+  std::array<std::uint64_t, 3> call{};  ///< words of the call's key
 };
 
-/// What all ranks announced, by rank.
+/// Announcements of all ranks, by rank.
 struct Announcements {
   explicit Announcements(int ranks)
       : of_ranks(static_cast<std::size_t>(ranks)), digests(static_cast<std::size_t>(ranks)) {}
@@ -63,27 +63,28 @@ struct Announcements {
   std::vector<FieldDigest> digests;
 };
 
-/// Collective over `comm`, one all-gather: every rank's announcement, `mine` with `call` filled in. Where
-/// ranks bring errors, all throw the lowest such rank's; else, where ranks mean different calls, an
-/// InputError that tells what each means. The answer is kept with `comm`, and stands until the next call.
-const Announcements& announce(const Communicator& comm, Announcement mine, const CallKey& call,
-                              const std::optional<ErrorReport>& error);
+/// Collective over `comm`: returns every rank's announcement, after one all-gather. Fills in `mine.call` from
+/// `call`. If any ranks pass errors, all ranks throw the error of the lowest such rank; otherwise, if ranks
+/// make different calls, all throw InputError that lists the calls.
+[[nodiscard]] Announcements announce(const Communicator& comm, Announcement mine, const CallKey& call,
+                                     const std::optional<ErrorReport>& error);
 
-/// What a rank brings to an agreement on fields.
+/// A rank's input to an agreement on fields.
 struct FieldsBrought {
-  std::optional<std::vector<FieldSpec>> fields{};  ///< nothing when the rank has no data
-  CallKey call{};                                  ///< compared over ranks
+  std::optional<std::vector<FieldSpec>> fields{};  ///< nullopt if the rank does not have data
+  CallKey call{};                                  ///< must be equal on all ranks
 };
 
-/// Collective over `comm`: the fields that all ranks which have data bring, by name. Ranks without data learn
-/// them; when two ranks with data disagree, every rank throws the same InputError that names a field, both
-/// ranks and what each has; when ranks have different calls in mind, one that tells what each does. When any
-/// rank brings an error instead, all ranks throw that. None when nobody has data. One all-gather of seven
-/// words a rank when all agree and all have data.
+/// Collective over `comm`: returns the fields of the ranks that have data, sorted by name; an empty list if
+/// no rank has data. Ranks without data get the fields, too. Every rank throws the same InputError if two
+/// ranks with data have different fields (naming a field, both ranks, and their versions of it) or if ranks
+/// make different calls (naming the calls). If any rank passes an error, all ranks throw it. Costs one
+/// all-gather of six words per rank if all ranks agree and have data.
 [[nodiscard]] std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldsBrought mine,
                                                      const std::optional<ErrorReport>& error = {});
 
-/// The fields of samples: a rank has data when it has samples. Local.
+/// Returns the fields of a batch's samples; nullopt for an empty batch, which means that the rank does not
+/// have data. Local.
 [[nodiscard]] std::optional<std::vector<FieldSpec>> fields_of(const RaggedBatch& batch);
 
 }  // namespace evenkeel

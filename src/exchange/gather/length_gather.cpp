@@ -1,6 +1,7 @@
 #include "exchange/gather/length_gather.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,26 +15,19 @@
 namespace evenkeel {
 namespace {
 
-// Where MPI makes progress in several threads, any of them may have written what was received. The thread
-// sanitizer does not see inside MPI, so it is shown a copy.
+// If MPI makes progress in several threads, any of them may write received data. The thread sanitizer does
+// not see the synchronization inside MPI, so it gets a copy.
 #ifdef __SANITIZE_THREAD__
 constexpr bool copies_received_entries = true;
 #else
 constexpr bool copies_received_entries = false;
 #endif
 
-// Entries travel as they lie in memory.
+// Entries are sent byte by byte.
 static_assert(std::is_trivially_copyable_v<LengthEntry> &&
               std::has_unique_object_representations_v<LengthEntry>);
 
-// Samples of all ranks that a rank with `own` makes room for before it knows their number: as a rule enough,
-// and pages that are never touched take no memory.
-std::int64_t likely_total(std::int64_t own, int ranks) {
-  constexpr std::int64_t least = 1024;
-  return std::max(least, 2 * own * ranks);
-}
-
-// Precondition: there are no more samples than an int counts.
+// Precondition: the number of samples fits in an int.
 std::vector<LengthEntry> entries_of(std::span<const SampleSummary> samples, WorldRank owner) {
   EVENKEEL_PRECONDITION(cheap, std::in_range<std::int32_t>(samples.size()), samples.size());
   std::vector<LengthEntry> entries;
@@ -53,28 +47,19 @@ GatheredLengths gather_lengths(const Communicator& comm, std::span<const SampleS
   GuardedWork work(my_error);
   OwnFields own;
   std::vector<LengthEntry> my_entries;
-  // Received where the table keeps them: every rank pays for a copy.
-  std::vector<LengthEntry> entries;
-  const std::int64_t room = likely_total(std::ssize(mine), comm.size());
   work([&] {
     (void)narrow<std::int32_t>(mine.size(), "samples of one rank in a step");
     own = OwnFields(std::move(fields));
     my_entries = entries_of(mine, WorldRank{comm.rank()});
-    entries.reserve(static_cast<std::size_t>(room));
   });
-  const Announcements& all = announce(comm, {std::ssize(mine), room, own.digest(), {}}, call, work.error());
+  const Announcements all = announce(comm, {std::ssize(mine), own.digest(), {}}, call, work.error());
   GatheredLengths gathered;
   gathered.fields = std::move(own).agree(comm, all.digests);
 
-  RankLists& lists = RankLists::of(comm);
-  std::ranges::transform(all.of_ranks, lists.words().begin(), &Announcement::count);
-  const std::int64_t total = lists.take_words_as_sizes("samples of one step");
-  const auto resize = [&] { entries.resize(static_cast<std::size_t>(total)); };
-  if (total <= std::ranges::min(all.of_ranks, {}, &Announcement::room).room) {
-    resize();
-  } else {
-    together(comm, resize);
-  }
+  std::vector<std::int64_t> counts;
+  std::ranges::transform(all.of_ranks, std::back_inserter(counts), &Announcement::count);
+  const RankLists lists(counts, "samples of one step");
+  std::vector<LengthEntry> entries(lists.total);
   gather_values<LengthEntry>(comm, lists, my_entries, entries);
   if constexpr (copies_received_entries) entries = std::vector<LengthEntry>(entries);
   gathered.table = LengthTable(std::move(entries));

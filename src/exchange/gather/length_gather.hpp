@@ -13,19 +13,20 @@
 
 namespace evenkeel {
 
-/// What all ranks know of a step's samples before any token moves. Replicated.
+/// Description of a step's samples before any token is transferred. Replicated.
 struct GatheredLengths {
   LengthTable table;
   std::vector<FieldSpec> fields;  ///< see agree_on_fields
 };
 
-/// Collective over `comm`: every rank's sample lengths become the length table on every rank, and `fields` of
-/// the ranks that have samples those of all. A status word travels with the counts: when any rank brings an
-/// error instead of samples, all ranks throw that error (the lowest such rank's), and none waits for another.
-/// Throws on every rank as agree_on_fields does, also where ranks have different calls in mind, and
-/// LimitError when a rank has too little memory. Two collectives while all have samples with equal fields: 56
-/// bytes a rank, then 56 bytes a sample; no tokens move. One more when the ranks bring very different numbers
-/// of samples, more than half of a step on few.
+/// Collective over `comm`: gathers the sample lengths of all ranks in a length table on every rank, and
+/// agrees on `fields` (nullopt on ranks without samples). A status word is sent with the counts, so if any
+/// rank passes an error instead of samples, all ranks throw the error of the lowest such rank, and no rank
+/// waits for another.
+///
+/// On every rank, throws the errors of agree_on_fields(), including those for different calls, and LimitError
+/// if the number of samples does not fit in an int. Costs two collective calls if all ranks have samples with
+/// equal fields: 48 bytes per rank, then 56 bytes per sample; tokens are not transferred.
 [[nodiscard]] GatheredLengths gather_lengths(const Communicator& comm, std::span<const SampleSummary> mine,
                                              std::optional<std::vector<FieldSpec>> fields,
                                              const std::optional<ErrorReport>& my_error,

@@ -13,8 +13,8 @@ namespace {
 
 using Tokens = std::span<const std::int64_t>;
 
-/// The groups that a rank builds trees for, with their samples' tokens, or what stands for these: its own,
-/// and those it is sent.
+/// Builds the trees of the groups whose first entry this rank owns, from the tokens (or segment keys) of the
+/// groups' samples, both this rank's own and received ones.
 class TreeBuilder {
  public:
   TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,
@@ -23,7 +23,7 @@ class TreeBuilder {
     if (mine.find(segment_ids_field) != nullptr) told_ = segment_keys(mine, ahead);
   }
 
-  /// Makes room for the tokens of samples that live elsewhere. Local.
+  /// Lists the data to send and receive, and allocates memory for samples of other owners. Local.
   void prepare() {
     sends_.resize(static_cast<std::size_t>(comm_.size()));
     receives_.resize(sends_.size());
@@ -45,7 +45,8 @@ class TreeBuilder {
   [[nodiscard]] const std::vector<BlockList>& sends() const noexcept { return sends_; }
   [[nodiscard]] const std::vector<BlockList>& receives() const noexcept { return receives_; }
 
-  /// This rank's trees, one after the other, as numbers: segments, (parent, tokens) each, ends of samples.
+  /// Returns this rank's trees as numbers, one tree after another: the number of segments, (parent, tokens)
+  /// per segment, and the end of each sample.
   [[nodiscard]] std::vector<std::int64_t> structures() const {
     std::vector<std::int64_t> numbers;
     for (const std::vector<EntryId>& group : groups_) {
@@ -90,7 +91,7 @@ class TreeBuilder {
   std::vector<BlockList> receives_;
 };
 
-/// Reads one tree of `samples` samples off the front.
+/// Removes and returns the first tree, which has `samples` samples.
 PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples) {
   std::vector<TreeNode> nodes(static_cast<std::size_t>(numbers[0]));
   numbers = numbers.subspan(1);
@@ -115,7 +116,7 @@ std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const Len
     groups = entries_by_uid(table);
     builder.emplace(comm, table, mine, groups, ahead).prepare();
   });
-  // Without a builder there is an error, and nothing is exchanged.
+  // If the builder is null, `work` contains an error, and the exchange throws it instead of using the lists.
   static const std::vector<BlockList> nothing;
   exchange_messages(comm, builder ? builder->sends() : nothing, builder ? builder->receives() : nothing,
                     options, work.error());

@@ -10,15 +10,18 @@
 
 namespace evenkeel {
 
-/// Collective over `comm`: the trees that the samples of each uid make, on every rank, in the order of their
-/// first entries; every entry is in one. Lengths alone cannot tell what samples have in common, so the owner
-/// of a group's first entry is sent the tokens of those of its samples that live elsewhere (usually none: one
-/// rank rolls out a prompt), and tells all ranks the tree's structure, which has no tokens.
+/// Collective over `comm`: returns the prefix trees of the samples of each uid, on every rank, in the order
+/// of their first entries. Every entry is in one tree. Deterministic.
 ///
-/// `ahead` is as in PrefixTree::of_tokens. `mine` holds this rank's samples of the table with their tokens.
-/// Where samples tell their tree (segment_ids_field), it is as they say, and what stands for tokens above is
-/// what segment_keys() makes of that. Whether tokens agree with it is for require_equal_shared_rows.
-/// Deterministic. Throws on every rank what segment_keys throws on one.
+/// 1. Lengths do not tell which tokens samples have in common. Therefore, the owner of a group's first entry
+///    receives the tokens of the group's samples on other ranks. Usually there are none, because one rank
+///    rolls out all samples of a prompt.
+/// 2. The owner builds the tree and sends its structure, without tokens, to all ranks.
+///
+/// `ahead` has the meaning of PrefixTree::of_tokens. `mine` holds this rank's samples of the table with their
+/// tokens. If samples declare their tree in segment_ids_field, the result of segment_keys() replaces the
+/// tokens; require_equal_shared_rows() checks that tokens agree with it. If segment_keys() throws on any
+/// rank, every rank throws the error.
 [[nodiscard]] std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const LengthTable& table,
                                                            const RaggedBatch& mine, std::int64_t ahead,
                                                            const TransportSettings& options);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/id_range.hpp"
@@ -21,8 +22,8 @@ bool is_compared(const FieldSpec& field, const NamedFields& settings) {
   return is_counted(field.kind) && shares_equal(settings, field.name);
 }
 
-/// Words that each sample brings: of every counted field its rows and, where values are compared, the entry
-/// of the first equal one.
+/// Returns the number of words that each sample contributes: for each counted field, its number of rows and,
+/// if values are compared, the entry of the first equal value.
 int words_of_sample(std::span<const FieldSpec> fields, const NamedFields& settings) {
   int words = 0;
   for (const FieldSpec& field : fields)
@@ -30,12 +31,11 @@ int words_of_sample(std::span<const FieldSpec> fields, const NamedFields& settin
   return words;
 }
 
-/// What one gathering of counts has memory for: an owner's words are those of its first sample, field after
-/// field, then those of the next.
-class CountsOnTheWay {
+/// One gather of counts. An owner's words are ordered by sample, then by field.
+class CountGather {
  public:
-  CountsOnTheWay(const LengthTable& table, WorldRank rank, std::span<const FieldSpec> fields,
-                 const NamedFields& settings, const RaggedBatch& batch)
+  CountGather(const LengthTable& table, WorldRank rank, std::span<const FieldSpec> fields,
+              const NamedFields& settings, const RaggedBatch& batch)
       : mine(batch.samples().size() * static_cast<std::size_t>(words_of_sample(fields, settings))),
         all(static_cast<std::size_t>(table.size()) *
             static_cast<std::size_t>(words_of_sample(fields, settings))),
@@ -49,8 +49,7 @@ class CountsOnTheWay {
     if (batch.size() > 0) write_words(own_entries(table, rank, batch), batch);
   }
 
-  /// Takes no memory.
-  void sort_by_entry(const LengthTable& table, std::span<const int> first_word) noexcept {
+  void sort_by_entry(const LengthTable& table, std::span<const int> first_word) {
     for (const EntryId entry : ids_below<EntryId>(table.size())) {
       const auto first = static_cast<std::size_t>(first_word[table[entry].owner.index()]);
       std::size_t at = first + static_cast<std::size_t>(table[entry].owner_index) * words_;
@@ -66,7 +65,7 @@ class CountsOnTheWay {
   std::vector<RowCounts> counts;
 
  private:
-  /// The entries of this rank's samples, in their order.
+  /// Returns the entries of this rank's samples, in the rank's order.
   static std::vector<EntryId> own_entries(const LengthTable& table, WorldRank rank,
                                           const RaggedBatch& batch) {
     std::vector<EntryId> own(batch.samples().size());
@@ -92,10 +91,10 @@ class CountsOnTheWay {
     }
   }
 
-  std::size_t words_;  // of a sample
+  std::size_t words_;  // words per sample
 };
 
-/// The fields that cut others, or themselves.
+/// Returns the fields that cut other fields. Each of them also cuts itself.
 std::vector<std::string> fields_that_cut(std::span<const CarriedField> fields) {
   std::vector<std::string> names;
   for (const CarriedField& field : fields) {
@@ -104,12 +103,11 @@ std::vector<std::string> fields_that_cut(std::span<const CarriedField> fields) {
   return names;
 }
 
-/// What one gathering has memory for. An owner's words are, field after field, those of its samples in the
-/// order of the table.
-class CutsOnTheWay {
+/// One gather of cuts. An owner's words are ordered by field, then by its samples in the order of the table,
+/// then by group member.
+class CutGather {
  public:
-  CutsOnTheWay(const TransferFrame& frame, std::span<const CarriedField> fields,
-               std::vector<std::string> names)
+  CutGather(const TransferFrame& frame, std::span<const CarriedField> fields, std::vector<std::string> names)
       : frame_(frame), fields_(fields) {
     std::vector<int> sizes(static_cast<std::size_t>(frame.table.size()));
     for (std::size_t g = 0; g < frame.assignment.groups.size(); ++g) {
@@ -129,14 +127,12 @@ class CutsOnTheWay {
     return words;
   }
 
-  /// Takes no memory.
-  [[nodiscard]] std::vector<RowCuts> take(const GatheredLists<std::int64_t>& all,
-                                          std::span<std::size_t> next) noexcept {
-    std::ranges::copy(all.offsets, next.begin());
+  [[nodiscard]] std::vector<RowCuts> take(const GatheredLists<std::int64_t>& all) {
+    std::vector<int> next = all.offsets;
     for (RowCuts& cuts : cuts_) {
       for (const EntryId entry : ids_below<EntryId>(frame_.table.size())) {
         for (std::int64_t& rows : cuts.rows_of(entry))
-          rows = all.values[next[frame_.table[entry].owner.index()]++];
+          rows = all.values[static_cast<std::size_t>(next[frame_.table[entry].owner.index()]++)];
       }
     }
     return std::move(cuts_);
@@ -165,13 +161,13 @@ class CutsOnTheWay {
   std::vector<RowCuts> cuts_;
 };
 
-/// What one gathering of sums has memory for: an owner's sums are those of its first field, then those of the
-/// next.
-struct SumsOnTheWay {
-  std::vector<std::int64_t> mine;
-  std::vector<std::int64_t> all;
-  std::vector<FieldSums> sums;
-};
+/// Returns the lists in which each owner sends `words_of_sample` words for each of its samples.
+RankLists lists_of_samples(const LengthTable& table, int ranks, std::int64_t words_of_sample,
+                           std::string_view what) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks));
+  for (const LengthEntry& entry : table.entries()) counts[entry.owner.index()] += words_of_sample;
+  return {counts, what};
+}
 
 }  // namespace
 
@@ -180,30 +176,26 @@ std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthT
                                          const NamedFields& settings) {
   const int words = words_of_sample(fields, settings);
   if (words == 0) return {};
-  RankLists& lists = RankLists::of(comm);
-  std::ranges::fill(lists.words(), 0);
-  for (const LengthEntry& entry : table.entries()) lists.words()[entry.owner.index()] += words;
-  lists.take_words_as_sizes("numbers of rows of the samples of one step");
-  std::optional<CountsOnTheWay> way;
+  const RankLists lists =
+      lists_of_samples(table, comm.size(), words, "numbers of rows of the samples of one step");
+  std::optional<CountGather> way;
   together(comm, [&] { way.emplace(table, WorldRank{comm.rank()}, fields, settings, mine); });
   gather_values<std::int64_t>(comm, lists, way->mine, way->all);
-  way->sort_by_entry(table, lists.offsets());
+  way->sort_by_entry(table, lists.offsets);
   return std::move(way->counts);
 }
 
 std::vector<RowCuts> gather_row_cuts(const Communicator& comm, const StepTransfer& step) {
-  const TransferFrame frame{step.table, step.assignment, step.settings.cp.layout};
+  const TransferFrame frame{step.table, step.assignment, step.settings};
   GuardedWork work;
   std::vector<std::int64_t> own;
-  std::vector<std::size_t> next;
-  std::optional<CutsOnTheWay> way;
+  std::optional<CutGather> way;
   work([&] {
     way.emplace(frame, step.fields, fields_that_cut(step.fields));
-    next.resize(static_cast<std::size_t>(comm.size()) + 1);
     own = way->own_rows(step.mine, WorldRank{comm.rank()});
   });
   const auto all = all_gather_lists<std::int64_t>(comm, own, work.error(), "rows of samples that are cut");
-  return way->take(all, next);
+  return way->take(all);
 }
 
 std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthTable& table,
@@ -212,34 +204,33 @@ std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthT
   const auto is_named = [&](const FieldSpec& field) { return names.contains(field.name); };
   const std::int64_t named = std::ranges::count_if(fields, is_named);
   if (named == 0) return {};
-  RankLists& lists = RankLists::of(comm);
-  std::ranges::fill(lists.words(), 0);
-  for (const LengthEntry& entry : table.entries()) lists.words()[entry.owner.index()] += named;
-  lists.take_words_as_sizes("sums of a field over the samples of one step");
-  SumsOnTheWay way;
+  const RankLists lists =
+      lists_of_samples(table, comm.size(), named, "sums of a field over the samples of one step");
+  // An owner's sums are ordered by field, then by sample.
+  std::vector<std::int64_t> own;
+  std::vector<FieldSums> sums;
   together(comm, [&] {
-    const auto entries = static_cast<std::size_t>(table.size());
-    way.all.resize(entries * static_cast<std::size_t>(named));
     for (const FieldSpec& field : fields) {
       if (!is_named(field)) continue;
-      way.sums.push_back({field.name, std::vector<std::int64_t>(entries)});
+      sums.push_back({field.name, std::vector<std::int64_t>(static_cast<std::size_t>(table.size()))});
       if (mine.size() == 0) continue;
-      const std::vector<std::int64_t> own = sums_of_samples(mine, mine.at(field.name));
-      way.mine.insert(way.mine.end(), own.begin(), own.end());
+      const std::vector<std::int64_t> of_field = sums_of_samples(mine, mine.at(field.name));
+      own.insert(own.end(), of_field.begin(), of_field.end());
     }
   });
-  gather_values<std::int64_t>(comm, lists, way.mine, way.all);
+  std::vector<std::int64_t> all(lists.total);
+  gather_values<std::int64_t>(comm, lists, own, all);
   for (const EntryId entry : ids_below<EntryId>(table.size())) {
     const std::size_t owner = table[entry].owner.index();
     auto at =
-        static_cast<std::size_t>(lists.offsets()[owner]) + static_cast<std::size_t>(table[entry].owner_index);
-    const auto samples = static_cast<std::size_t>(lists.sizes()[owner] / named);
-    for (FieldSums& of_field : way.sums) {
-      of_field.sums[entry.index()] = way.all[at];
+        static_cast<std::size_t>(lists.offsets[owner]) + static_cast<std::size_t>(table[entry].owner_index);
+    const auto samples = static_cast<std::size_t>(lists.sizes[owner] / named);
+    for (FieldSums& of_field : sums) {
+      of_field.sums[entry.index()] = all[at];
       at += samples;
     }
   }
-  return std::move(way.sums);
+  return sums;
 }
 
 }  // namespace evenkeel

@@ -14,29 +14,32 @@
 
 namespace evenkeel {
 
-/// Collective over `comm`, whose ranks own the samples of `table`: how many rows every sample has in the
-/// counted ones of `fields`, which are agreed on, in their order, and which samples of an owner have equal
-/// values where `settings` have those lie once (see first_equal_samples). `mine` has this rank's samples as
-/// the table has them, with these fields unless there are none of this rank's. Replicated. Nothing is sent
-/// where no field is counted; else a word a sample and field, and another where equal values lie once, in an
-/// all-gather after an agreement on the memory for them. Throws LimitError on every rank when a rank has too
-/// little memory, or there are more words than an int counts.
+/// Collective over `comm`, whose ranks own the samples of `table`: returns the number of rows of every sample
+/// in each counted field, in the order of `fields`, on which the ranks have agreed. If `settings` store equal
+/// values of a field once, also returns which samples of an owner have equal values (see
+/// first_equal_samples()). `mine` has this rank's samples in the order of the table, with these fields unless
+/// it is empty. The result is replicated.
+///
+/// Communicates only if a field is counted: after an agreement on memory, one all-gather of one word per
+/// sample and field, and a second word if equal values are stored once. Throws LimitError on every rank if a
+/// rank runs out of memory or the number of words does not fit in an int.
 [[nodiscard]] std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthTable& table,
                                                        std::span<const FieldSpec> fields,
                                                        const RaggedBatch& mine,
                                                        const NamedFields& settings = {});
 
-/// Collective over `comm`, of all owners: for each of step.fields that cuts others, or itself, how many rows
-/// of every sample each member of its group is handed. Replicated. A word a field, sample and member, in one
-/// all-gather. Throws InputError on every rank where token ranges are not what TokensOfRows needs, or a field
-/// that they cut has another number of rows; LimitError as all_gather_lists does.
+/// Collective over `comm`, which contains all owners: for each of step.fields whose token ranges cut other
+/// fields (CarriedField::cut_by), returns the number of rows of every sample that each member of the sample's
+/// group gets. The result is replicated. Costs one all-gather of one word per field, sample and member.
+/// Throws InputError on every rank if token ranges are invalid (see TokensOfRows), or if a field that they
+/// cut has a different number of rows. Also throws the errors of all_gather_lists().
 [[nodiscard]] std::vector<RowCuts> gather_row_cuts(const Communicator& comm, const StepTransfer& step);
 
-/// Collective over `comm`, whose ranks own the samples of `table`: what every sample's elements add up to in
-/// those of `fields`, which are agreed on, that have one of these names. `mine` has this rank's samples, with
-/// these fields unless there are none of this rank's. Replicated. Nothing is sent if no field has such a
-/// name; else a word a sample and field, in an all-gather after an agreement. Throws on every rank what
-/// sums_of_samples throws on one, and as gather_row_counts does.
+/// Collective over `comm`, whose ranks own the samples of `table`: returns the sum of every sample's elements
+/// in each field of `fields` whose name is in `names`. The ranks have agreed on `fields`. `mine` has this
+/// rank's samples, with these fields unless it is empty. The result is replicated. Communicates only if there
+/// is such a field: after an agreement, one all-gather of one word per sample and field. If sums_of_samples()
+/// throws on any rank, every rank throws the error. Also throws the errors of gather_row_counts().
 [[nodiscard]] std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthTable& table,
                                                        std::span<const FieldSpec> fields,
                                                        const std::set<std::string>& names,

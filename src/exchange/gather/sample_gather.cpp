@@ -17,7 +17,7 @@ BlockList whole_columns(const RaggedBatch& batch, std::span<const FieldSpec> fie
   return blocks;
 }
 
-// Table entries of each owner, in the order in which the owner holds them.
+// Returns the table entries of each owner, in the owner's order.
 std::vector<std::vector<EntryId>> entries_by_owner(const LengthTable& table, int ranks) {
   std::vector<std::vector<EntryId>> entries(static_cast<std::size_t>(ranks));
   for (const EntryId e : ids_below<EntryId>(table.size())) {
@@ -29,7 +29,7 @@ std::vector<std::vector<EntryId>> entries_by_owner(const LengthTable& table, int
   return entries;
 }
 
-/// What is sent and received to have all samples on the root.
+/// Result and block lists of an exchange that gathers all samples on the root.
 struct Gathering {
   Gathering(const Communicator& comm, const LengthTable& table, std::span<const FieldSpec> fields,
             std::span<const RowCounts> row_counts, const RaggedBatch& mine, int root)

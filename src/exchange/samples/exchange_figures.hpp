@@ -8,24 +8,28 @@
 
 namespace evenkeel {
 
-/// What one rank got of one field in an exchange, in bytes.
+/// Bytes of one field that one rank got in an exchange.
 struct FieldVolume {
-  std::string name;           ///< as consumers call it
-  bool changed = false;       ///< whether it travels otherwise than it is brought
-  std::int64_t received = 0;  ///< from owners, itself among them: as many as they sent or kept
-  std::int64_t copied = 0;    ///< from the rank of this node that received them for it
+  std::string name;      ///< name of the consumer's column
+  bool changed = false;  ///< whether its transfer format differs from the samples' columns
+  /// Bytes from owners, including those from this rank itself. Summed over all ranks, they equal the bytes
+  /// that owners sent or kept.
+  std::int64_t received = 0;
+  /// Bytes copied from the rank of this node that received them on this rank's behalf.
+  std::int64_t copied = 0;
 
   friend bool operator==(const FieldVolume&, const FieldVolume&) = default;
 };
 
-/// Adds to what is there of the field of that name, which is added where it is not.
+/// Adds `more` to the volume of its field, which is appended if it is missing.
 void add_volume(std::vector<FieldVolume>& volumes, const FieldVolume& more);
 
-/// What one rank moved in exchanges, in bytes.
+/// Bytes that one rank moved in exchanges.
 struct ExchangeFigures {
   ExchangeVolume volume;
-  std::vector<std::int64_t> bytes_to;  ///< that it sent to each rank, itself included
-  /// Of each field that it got: an entry for each that travels, the same entries on all ranks.
+  std::vector<std::int64_t> bytes_to;  ///< bytes sent to each rank, including itself
+  /// Bytes of each field that the rank got. There is one entry per transferred field, so all ranks have
+  /// entries for the same fields.
   std::vector<FieldVolume> volumes;
 
   ExchangeFigures& operator+=(const ExchangeFigures& more);

@@ -10,31 +10,30 @@ namespace evenkeel {
 OwnRanges::OwnRanges(const RaggedBatch& mine,
                      const std::map<std::string, FieldSettings, std::less<>>& settings, bool sends_messages) {
   for (const auto& [name, field] : settings) {
-    if (!travels_narrow(field, sends_messages)) continue;
+    if (!is_sent_narrow(field, sends_messages)) continue;
     const Column* const column = mine.find(name);
-    // Whether fields are what is needed is said of those that ranks have agreed on.
+    // Fields without integers are skipped here; they are reported once the ranks have agreed on the fields.
     const bool has_integers = column != nullptr && is_integer(column->spec().dtype);
     ranges_[name] = has_integers ? range_of_values(*column) : IntegerRange{};
   }
-  words_.resize(2 * ranges_.size());
 }
 
-std::map<std::string, IntegerRange, std::less<>>& OwnRanges::agree(const Communicator& comm,
-                                                                   std::span<const FieldSpec> fields) {
+std::map<std::string, IntegerRange, std::less<>> OwnRanges::agree(const Communicator& comm,
+                                                                  std::span<const FieldSpec> fields) const {
   const auto is_narrow = [&](const FieldSpec& field) { return ranges_.contains(field.name); };
   if (std::ranges::none_of(fields, is_narrow)) return ranges_;
-  std::size_t next = 0;
-  for (const auto& [name, range] : ranges_) {
-    words_[next++] = ~range.least;  // falls where that rises, and no integer is without
-    words_[next++] = range.most;
+  std::vector<std::int64_t> words;
+  for (const auto& [name, range] : ranges_)
+    words.insert(words.end(), {~range.least,
+                               range.most});  // the maximum of ~least is the complement of the smallest least
+  comm.all_reduce(words, Extreme::largest);
+  auto ranges = ranges_;
+  auto word = words.begin();
+  for (auto& [name, range] : ranges) {
+    range.least = ~*word++;
+    range.most = *word++;
   }
-  comm.all_reduce(words_, Extreme::largest);
-  next = 0;
-  for (auto& [name, range] : ranges_) {
-    range.least = ~words_[next++];
-    range.most = words_[next++];
-  }
-  return ranges_;
+  return ranges;
 }
 
 }  // namespace evenkeel

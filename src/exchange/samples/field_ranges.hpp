@@ -14,24 +14,23 @@
 
 namespace evenkeel {
 
-/// What a rank's integers are, of the fields that are to travel narrow, on the way to those of all ranks.
+/// Value ranges of this rank's integers in fields with narrow transfers, before the ranks agree on them.
 class OwnRanges {
  public:
   OwnRanges() = default;
-  /// Looks through those fields of `mine` that travel narrow (see travels_narrow). Local; O(their bytes).
+  /// Computes the ranges of the fields of `mine` that are transferred narrow (see is_sent_narrow). Local;
+  /// O(bytes of these fields).
   OwnRanges(const RaggedBatch& mine, const std::map<std::string, FieldSettings, std::less<>>& settings,
             bool sends_messages);
 
-  /// Collective over `comm`: the ranges over all ranks, by name, in one all-reduce; in none where `fields`,
-  /// which are the same on all ranks, have none that is narrow. Takes no memory, so that it may stand where
-  /// nobody may fail alone; what it returns stays here. Precondition: all ranks have equal settings, and send
-  /// messages or do not.
-  [[nodiscard]] std::map<std::string, IntegerRange, std::less<>>& agree(const Communicator& comm,
-                                                                        std::span<const FieldSpec> fields);
+  /// Collective over `comm`: returns the ranges over all ranks, by name, after one all-reduce. Communicates
+  /// only if any of `fields`, which must be equal on all ranks, is transferred narrow; otherwise returns this
+  /// rank's ranges. Precondition: all ranks have equal settings and equal `sends_messages`.
+  [[nodiscard]] std::map<std::string, IntegerRange, std::less<>> agree(
+      const Communicator& comm, std::span<const FieldSpec> fields) const;
 
  private:
-  std::map<std::string, IntegerRange, std::less<>> ranges_;  // by name
-  std::vector<std::int64_t> words_;                          // of each: ~least and most
+  std::map<std::string, IntegerRange, std::less<>> ranges_;
 };
 
 }  // namespace evenkeel

@@ -15,7 +15,7 @@
 
 namespace evenkeel {
 
-/// Who is sent which fields, and by which rank of its node it is received for others, too.
+/// Defines which fields each rank gets, and which rank of its node receives them on its behalf.
 class Receivers {
  public:
   Receivers(const Mesh& mesh, const StepTransfer& step)
@@ -24,7 +24,8 @@ class Receivers {
     if (std::ranges::any_of(step.fields, is_for_one_stage)) of_stage_ = stage_receivers(grid_, mesh.nodes());
   }
 
-  /// What owners send to `receiver` for the rank, and it may be itself: in the order in which it travels.
+  /// Returns the fields that owners send to `receiver` on behalf of `rank`, which may be the same rank, in
+  /// transfer order.
   [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
     std::vector<FieldTransfer> fields = fields_sent_to(step_, grid_.point_of(WorldRank{rank}), grid_.sizes());
     std::erase_if(fields, [&](const FieldTransfer& field) {
@@ -33,10 +34,13 @@ class Receivers {
     });
     return fields;
   }
+  /// Returns whether owners send any field to the rank, for itself or for others.
   [[nodiscard]] bool receives(int rank) const {
     return receives_place(rank) || (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
   }
-  /// Whether owners send the rank what its place needs, derived fields among it.
+  /// Returns whether the rank gets the fields of its place directly from owners, not through another rank of
+  /// its node. If ranks of the place share tensors, only this rank derives fields, and it lends them to the
+  /// others.
   [[nodiscard]] bool receives_place(int rank) const {
     return of_place_[static_cast<std::size_t>(rank)] == rank;
   }
@@ -44,11 +48,12 @@ class Receivers {
  private:
   const Grid& grid_;
   const StepTransfer& step_;
-  std::vector<int> of_place_;
-  std::vector<int> of_stage_;  // none where no field is for one stage alone
+  // By rank: the rank of its node that receives on its behalf.
+  std::vector<int> of_place_;  // fields for all stages
+  std::vector<int> of_stage_;  // fields for one stage; empty if there are none
 };
 
-/// The model-parallel ranks of this node.
+/// The model-parallel ranks of this rank's place on this node.
 struct ModelParallelPeers {
   ModelParallelPeers(const Mesh& mesh, const Receivers& all_receivers)
       : ranks(mesh.model_parallel_on_node()), receivers(all_receivers) {
@@ -61,12 +66,12 @@ struct ModelParallelPeers {
     }
   }
 
-  /// What owners send to peer `receiver` for peer `rank`.
+  /// Returns the fields that owners send to peer `receiver` on behalf of peer `rank`.
   [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
     return receivers.fields_for(of_world(rank), of_world(receiver));
   }
   [[nodiscard]] bool receives_place(int rank) const { return receivers.receives_place(of_world(rank)); }
-  /// Whether any of the others needs what `rank` receives.
+  /// Returns whether any other peer needs fields that `rank` receives.
   [[nodiscard]] bool receives_for_others(int rank) const {
     for (int other = 0; other < ranks.size(); ++other)
       if (other != rank && !fields_for(other, rank).empty()) return true;
@@ -76,7 +81,7 @@ struct ModelParallelPeers {
 
   const Communicator& ranks;
   const Receivers& receivers;
-  std::vector<int> in_world;  // by rank of `ranks`
+  std::vector<int> in_world;  // world rank, by rank of `ranks`
 };
 
 }  // namespace evenkeel

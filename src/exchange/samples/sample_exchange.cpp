@@ -1,6 +1,7 @@
 #include "exchange/samples/sample_exchange.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -16,15 +17,15 @@
 #include "transport/prepared_exchange.hpp"
 
 namespace evenkeel {
-namespace running_exchange {  // not anonymous, since SampleExchange::Memory has what stands here
+namespace {
 
 TransferEnds ends_at(const Mesh& mesh) {
   return {mesh.rank(), mesh.data_place(), mesh.world().size()};
 }
 
-/// What a group gets from one owner: segments with their token fields, samples with the others.
-struct OutgoingPlan {
-  OutgoingPlan(const Mesh& mesh, const StepTransfer& step)
+/// Transfers between owners and groups: token fields are sent by segment, all other fields by sample.
+struct SampleTransfers {
+  SampleTransfers(const Mesh& mesh, const StepTransfer& step)
       : segments(plan_transfers(step.table, step.assignment.segments, step.assignment.groups, ends_at(mesh))),
         samples(plan_transfers(step.table, step.assignment.shares, step.assignment.groups, ends_at(mesh))) {}
 
@@ -32,11 +33,11 @@ struct OutgoingPlan {
   TransferPlan<EntryId> samples;
 };
 
-/// The consumer's side: where in its packed tensors, laid out already, the rows of segments and samples
-/// belong.
+/// The consumer's side: finds where the rows of segments and samples belong in its packed tensors, which must
+/// already be laid out.
 class Consumer {
  public:
-  /// `fields` are what owners send to this rank, `derived` what no sample brings, by micro-batch.
+  /// `fields` are sent by owners to this rank; `derived` are the derived columns, by micro-batch.
   Consumer(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
            std::vector<FieldTransfer> fields, std::vector<PackedMicroBatch>& packed,
            std::vector<DerivedColumns> derived)
@@ -54,7 +55,8 @@ class Consumer {
     }
   }
 
-  /// Append the places of the rows of one segment or sample, in the order in which the owner sends them.
+  /// Appends the places of one segment's rows, in the owner's sending order. add_sample() does the same for a
+  /// sample.
   void add_segment(SegmentId segment, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
@@ -73,7 +75,8 @@ class Consumer {
     }
   }
 
-  /// These fields of all micro-batches: what a model-parallel rank copies from another, and where to.
+  /// Returns the bytes of these fields in all micro-batches, as the source or destination of a copy between
+  /// model-parallel ranks.
   [[nodiscard]] BlockList whole(std::span<const FieldTransfer> fields) const {
     BlockList blocks;
     for (std::size_t m = 0; m < packed_.size(); ++m)
@@ -81,24 +84,24 @@ class Consumer {
     return blocks;
   }
 
-  /// The bytes of each of the fields that owners send.
+  /// Adds the bytes of each field that owners send.
   void add_received(std::vector<FieldVolume>& volumes) const {
     for (std::size_t f = 0; f < fields_.size(); ++f)
       add_volume(volumes, {fields_[f].spec.name, false, received_[f], 0});
   }
-  /// The bytes of each of these fields that are copied.
+  /// Adds the copied bytes of each of these fields.
   void add_copied(std::span<const FieldTransfer> fields, std::vector<FieldVolume>& volumes) const {
     for (const FieldTransfer& field : fields)
       add_volume(volumes, {field.spec.name, false, 0, whole({&field, 1}).bytes()});
   }
 
-  /// Fields that no sample brings.
+  /// Computes the derived columns.
   void derive() {
     for (std::size_t m = 0; m < packed_.size(); ++m) derived_[m].add_to(packed_[m], halos_[m]);
   }
 
  private:
-  /// What arrives is what is handed out, whatever it is on the way.
+  /// Returns the view that converts from the transfer type to the type of the consumer's column.
   [[nodiscard]] RowView view_of(const FieldTransfer& field) const {
     return view_of_rows(field.spec, std::nullopt, carried_[field.source].spec.dtype);
   }
@@ -116,7 +119,7 @@ class Consumer {
   std::vector<DerivedColumns> derived_;  // by micro-batch
   std::span<const CarriedField> carried_;
   std::vector<RowView> views_;                       // by field
-  std::vector<std::int64_t> received_;               // by field, in bytes
+  std::vector<std::int64_t> received_;               // bytes by field
   std::vector<std::vector<const Column*>> columns_;  // by field, then by micro-batch
   std::vector<std::vector<std::int64_t>> halos_;     // by micro-batch
 };
@@ -128,7 +131,7 @@ class Sender {
       : side_(side), fields_(std::move(fields)) {
     for (const FieldTransfer& field : fields_) {
       const CarriedField& carried = step.fields[field.source];
-      // Nobody has asked what columns without rows are of.
+      // Columns of a rank without samples are ignored, since the ranks have not agreed on their type.
       const bool owns_nothing = step.mine.size() == 0;
       const Column* const source =
           sources_.emplace_back(owns_nothing ? nullptr : step.mine.find(carried.name()));
@@ -138,7 +141,7 @@ class Sender {
     }
   }
 
-  /// Preconditions: this rank owns what is sent, and so has its fields.
+  /// Preconditions: this rank owns the samples that are sent, and therefore has their fields.
   void add_segment(SegmentId segment, CpRank rank, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
@@ -164,13 +167,13 @@ class Sender {
  private:
   const RaggedSide& side_;
   std::vector<FieldTransfer> fields_;
-  std::vector<const Column*> sources_;  // by field; none on a rank that owns nothing
-  std::vector<const Column*> tokens_;   // by field, of those whose rows are cut
+  std::vector<const Column*> sources_;  // by field; null on a rank without samples
+  std::vector<const Column*> tokens_;   // by field; token ranges if they cut the field, otherwise null
   std::vector<RowView> views_;          // by field
 };
 
 std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
-                                const Receivers& receivers, const OutgoingPlan& outgoing_plan) {
+                                const Receivers& receivers, const SampleTransfers& outgoing_plan) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
   const GroupsOfPlaces groups(step.assignment.groups);
@@ -180,7 +183,7 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
     const Sender sender(step, side, receivers.fields_for(rank, rank));
     const GridPoint place = grid.point_of(WorldRank{rank});
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
-    // All segments before all samples, as the consumer expects them.
+    // All segments precede all samples, as the consumer expects.
     for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
       for (const SegmentId segment : outgoing_plan.segments.to_group[group])
         sender.add_segment(segment, member, blocks);
@@ -191,7 +194,7 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
   return sends;
 }
 
-std::vector<BlockList> incoming(const Mesh& mesh, const OutgoingPlan& outgoing_plan, Consumer& consumer) {
+std::vector<BlockList> incoming(const Mesh& mesh, const SampleTransfers& outgoing_plan, Consumer& consumer) {
   std::vector<BlockList> receives(static_cast<std::size_t>(mesh.world().size()));
   for (std::size_t owner = 0; owner < receives.size(); ++owner) {
     for (const SegmentId segment : outgoing_plan.segments.from_owner[owner])
@@ -218,16 +221,16 @@ void add_bytes(std::span<const BlockList> sends, std::vector<std::int64_t>& byte
   for (std::size_t rank = 0; rank < sends.size(); ++rank) bytes_to[rank] += sends[rank].bytes();
 }
 
-/// The memory in which model-parallel ranks have their tensors in common; nullptr when each has its own. The
-/// same on all of them. Collective over `ranks` the first time.
-NodeMemory* memory_in_common(const Communicator& ranks, const TransportSettings& options) {
+/// Returns the memory in which model-parallel ranks share tensors, or null if each rank has its own tensors.
+/// Equal on all of these ranks. The first call is collective over `ranks`.
+NodeMemory* shared_tensor_memory(const Communicator& ranks, const TransportSettings& options) {
   if (options.tp_copies == TensorParallelCopies::own || ranks.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::of(ranks);
   return memory.obstacle() ? nullptr : &memory;
 }
 
-/// What peers copy from each other of what they have received.
-struct CopiesForTwins {
+/// Copies of received data between model-parallel peers.
+struct PeerCopies {
   std::vector<BlockList> sends;
   std::vector<BlockList> receives;
 
@@ -245,12 +248,13 @@ struct CopiesForTwins {
   }
 };
 
-/// Whether a place has this column, where these are the fields that it is sent: derived ones included.
-bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, const FieldSpec& column) {
+/// Returns whether a place has this column, given the fields that are sent to it. Includes derived columns.
+bool place_has_column(const StepTransfer& step, std::span<const FieldTransfer> fields,
+                      const FieldSpec& column) {
   const auto brought = [&](std::string_view name) {
     return std::ranges::any_of(fields, [&](const FieldTransfer& field) { return field.spec.name == name; });
   };
-  // What follows from the layout alone.
+  // These columns depend only on the layout.
   if (brought(column.name) || column.name == position_ids_field || column.name == padding_mask_field ||
       column.name == prediction_rows_field)
     return true;
@@ -259,17 +263,16 @@ bool stands_at(const StepTransfer& step, std::span<const FieldTransfer> fields, 
   return is_derived && brought(input_ids_field);
 }
 
-/// One rank's part of an exchange of samples: the constructor takes the memory that the data needs, then
-/// run() communicates.
+/// One rank's part of an exchange of samples. The constructor allocates all memory; run() communicates.
 class RunningExchange {
  public:
-  /// Collective, and throws only what all ranks throw.
+  /// Collective. Throws only errors that all ranks throw.
   RunningExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldSettings& derived,
                   const TransportSettings& options, GuardedWork& work)
       : mesh_(mesh),
         step_(step),
         derived_(derived),
-        frame_{step.table, step.assignment, step.settings.cp.layout, derived.reach()},
+        frame_{step.table, step.assignment, step.settings, derived.reach()},
         work_(work),
         values_(mesh, step) {
     prepare_place(options);
@@ -277,20 +280,20 @@ class RunningExchange {
     to_all_->agree(work_.error());
   }
 
-  /// Collective. What goes wrong is thrown by end().
+  /// Collective. Errors go to `work`.
   ExchangedSamples run() {
     const MessageTraffic traffic = to_all_->run();
     work_.add(to_all_->error());
-    if (to_twins_) {
-      to_twins_->run();
-      work_.add(to_twins_->error());
+    if (to_peers_) {
+      to_peers_->run();
+      work_.add(to_peers_->error());
     }
     work_([&] {
       if (consumer_ && !borrows_place()) consumer_->derive();
     });
     for (const Loan& loan : loans_) {
       const auto chosen = [&](const FieldSpec& column) { return loan.concerns(step_, column); };
-      share_columns(mesh_.model_parallel_on_node(), *in_common_, loan.lender, chosen, packed_, work_);
+      share_columns(mesh_.model_parallel_on_node(), *shared_memory_, loan.lender, chosen, packed_, work_);
     }
     if (step_.shares_equal) hand_out_values();
     moved_.volume.passed_on = traffic.passed_on;
@@ -298,24 +301,21 @@ class RunningExchange {
     return {std::move(packed_), std::move(moved_)};
   }
 
-  /// Collective: the last agreement. Also tells every owner that its neighbours have fetched what they need.
-  void end() { work_.agree(mesh_.world()); }
-
  private:
-  [[nodiscard]] bool copies_to_twins() const {
-    return in_common_ == nullptr && mesh_.model_parallel_on_node().size() > 1;
+  [[nodiscard]] bool copies_to_peers() const {
+    return shared_memory_ == nullptr && mesh_.model_parallel_on_node().size() > 1;
   }
 
   void prepare_place(const TransportSettings& options) {
     const Communicator& peers = mesh_.model_parallel_on_node();
-    work_.in_any_case([&] { in_common_ = memory_in_common(peers, options); });
+    work_.in_any_case([&] { shared_memory_ = shared_tensor_memory(peers, options); });
     if (step_.shares_equal) work_.in_any_case([&] { values_.meet(options); });
     work_([&] { prepare(); });
-    // Among peers and on the node first, so that what fails there is told to all ranks.
-    if (copies_to_twins()) {
+    // Peers and nodes agree first, so that their errors reach all ranks when all ranks agree.
+    if (copies_to_peers()) {
       work_.in_any_case([&] {
-        to_twins_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
-        to_twins_->agree(work_.error());
+        to_peers_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
+        to_peers_->agree(work_.error());
       });
     }
     if (step_.shares_equal) work_.in_any_case([&] { values_.agree(options, work_); });
@@ -330,7 +330,7 @@ class RunningExchange {
   void prepare() {
     receivers_.emplace(mesh_, step_);
     peers_.emplace(mesh_, *receivers_);
-    const OutgoingPlan outgoing_plan(mesh_, step_);
+    const SampleTransfers outgoing_plan(mesh_, step_);
     std::vector<FieldTransfer> received = receivers_->fields_for(mesh_.rank().value(), mesh_.rank().value());
     std::vector<DerivedColumns> to_derive = lay_out_tensors(received);
     consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_, std::move(to_derive));
@@ -339,18 +339,19 @@ class RunningExchange {
     consumer_->add_received(moved_.volumes);
     if (step_.shares_equal) prepare_values();
     count_sends();
-    if (copies_to_twins()) {
+    if (copies_to_peers()) {
       copies_.add(*peers_, *consumer_, moved_.volumes);
       moved_.volume.copied += total_bytes(copies_.receives);
     }
-    if (in_common_ != nullptr) prepare_loans();
+    if (shared_memory_ != nullptr) prepare_loans();
   }
 
-  /// With columns for what comes to this rank's own tensors; returns what is derived beside them.
+  /// Creates the columns that this rank receives directly. Returns the columns to derive.
   std::vector<DerivedColumns> lay_out_tensors(std::span<const FieldTransfer> received) {
     const std::vector<FieldTransfer> of_place = fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes());
     const std::vector<FieldSpec> brought = handed_out_fields(step_.fields);
-    const OwnTensors own{in_common_ != nullptr ? received : of_place, of_place, brought, !borrows_place()};
+    const OwnTensors own{shared_memory_ != nullptr ? received : of_place, of_place, brought,
+                         !borrows_place()};
     packed_.clear();
     std::vector<DerivedColumns> derived;
     for (const MicroBatchPlan& plan : step_.micro_batches) {
@@ -360,8 +361,9 @@ class RunningExchange {
     return derived;
   }
 
-  /// What this rank owns; it receives nothing so far.
-  void prepare_sends(const OutgoingPlan& outgoing_plan) {
+  /// Lists the bytes that this rank sends. Initializes `receives_` with empty lists, which the result of
+  /// incoming() replaces.
+  void prepare_sends(const SampleTransfers& outgoing_plan) {
     for (const CarriedField& field : step_.fields)
       add_volume(moved_.volumes, {field.name(), changes_field(field), 0, 0});
     sends_ = outgoing(mesh_, step_, frame_, *receivers_, outgoing_plan);
@@ -373,27 +375,28 @@ class RunningExchange {
     add_bytes(sends_, moved_.bytes_to);
   }
 
-  /// Beside what is sent and received already.
+  /// Adds the values that are stored once per node to the bytes that are sent and received.
   void prepare_values() {
     values_.prepare(sends_, receives_);
     moved_.volume.copied += values_.copied();
     values_.add_to(moved_.volumes);
   }
 
-  /// Where tensors are in common: what a peer has received, on its way to the others.
+  /// If tensors are shared: the columns that one peer receives from owners, or derives, and lends to the
+  /// others.
   struct Loan {
     int lender = 0;
-    std::vector<FieldTransfer> fields;  // that this rank lends or is lent
-    bool with_derived = false;          // whether fields that no sample brings are lent beside them
+    std::vector<FieldTransfer> fields;  // fields lent by the lender to this rank, or vice versa
+    bool with_derived = false;          // whether derived fields are lent as well
 
     [[nodiscard]] bool concerns(const StepTransfer& step, const FieldSpec& column) const {
-      if (with_derived) return stands_at(step, fields, column);
+      if (with_derived) return place_has_column(step, fields, column);
       return std::ranges::any_of(fields,
                                  [&](const FieldTransfer& field) { return field.spec.name == column.name; });
     }
   };
 
-  /// The same lenders on all peers.
+  /// Lists the loans, with the same lenders on all peers.
   void prepare_loans() {
     const int self = peers_->ranks.rank();
     for (int lender = 0; lender < peers_->ranks.size(); ++lender) {
@@ -402,9 +405,9 @@ class RunningExchange {
     }
   }
 
-  /// Whether fields that no sample brings come from another rank, as other columns do.
+  /// Returns whether this rank borrows derived fields instead of computing them.
   [[nodiscard]] bool borrows_place() const {
-    return in_common_ != nullptr && !receivers_->receives_place(mesh_.rank().value());
+    return shared_memory_ != nullptr && !receivers_->receives_place(mesh_.rank().value());
   }
 
   const Mesh& mesh_;
@@ -415,36 +418,31 @@ class RunningExchange {
   TransferFrame frame_;
   GuardedWork& work_;
   ValueExchange values_;
-  NodeMemory* in_common_ = nullptr;
+  NodeMemory* shared_memory_ = nullptr;
   std::optional<Receivers> receivers_;
   std::optional<ModelParallelPeers> peers_;
   std::optional<Consumer> consumer_;
   std::vector<Loan> loans_;
   std::vector<BlockList> sends_;
   std::vector<BlockList> receives_;
-  CopiesForTwins copies_;
-  std::optional<PreparedExchange> to_twins_;
+  PeerCopies copies_;
+  std::optional<PreparedExchange> to_peers_;
   std::optional<PreparedExchange> to_all_;
 };
 
-}  // namespace running_exchange
+}  // namespace
 
-SampleExchange::SampleExchange(const Mesh& mesh, const StepTransfer& step,
-                               const DerivedFieldSettings& derived, const TransportSettings& options,
-                               GuardedWork& work) {
+ExchangedSamples exchange_samples(const Mesh& mesh, const StepTransfer& step,
+                                  const DerivedFieldSettings& derived, const TransportSettings& options,
+                                  GuardedWork& work, const std::function<void(ExchangedSamples&)>& own_work) {
   end_returned_loans();
-  running_ = std::make_unique<running_exchange::RunningExchange>(mesh, step, derived, options, work);
-}
-
-SampleExchange::~SampleExchange() = default;
-
-ExchangedSamples SampleExchange::run() {
-  return running_->run();
-}
-
-void SampleExchange::end() {
-  running_->end();
-  running_.reset();
+  // Outlives the exchange, since other ranks may be writing into it until all ranks agree.
+  ExchangedSamples made;
+  RunningExchange exchange(mesh, step, derived, options, work);
+  made = exchange.run();
+  if (own_work) work([&] { own_work(made); });
+  work.agree(mesh.world());
+  return made;
 }
 
 }  // namespace evenkeel

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,77 +19,63 @@
 
 namespace evenkeel {
 
-/// A step's samples, ready to be moved: all of it replicated except `mine` and `micro_batches`, which are
-/// this rank's.
+/// A step's samples, to be exchanged. All members are replicated except `mine` and `micro_batches`, which
+/// belong to this rank.
 struct StepTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
-  std::span<const CarriedField> fields;           ///< agreed over all ranks, in one order
-  const RaggedBatch& mine;                        ///< the samples this rank owns, as it brought them
-  std::span<const MicroBatchPlan> micro_batches;  ///< the plan of this rank's DP rank
-  const PlanSettings& settings;                   ///< by which it is planned
-  std::span<const RowCounts> row_counts{};        ///< of the counted ones of `fields`
-  /// Whether equal values may lie once in any of `fields`: equal on all ranks, whatever has failed on some.
+  std::span<const CarriedField> fields;           ///< agreed on by all ranks, in the same order
+  const RaggedBatch& mine;                        ///< samples that this rank owns, in its order
+  std::span<const MicroBatchPlan> micro_batches;  ///< plan of this rank's DP rank
+  const PlanSettings& settings;                   ///< settings of the plan
+  std::span<const RowCounts> row_counts{};        ///< row counts of the counted fields
+  /// Whether equal values of any field may be stored once per node. Equal on all ranks, even after one of
+  /// them has failed.
   bool shares_equal = false;
-  std::span<const RowCuts> row_cuts{};  ///< of those of `fields` that cut others
+  /// Cuts of fields whose rows are divided like tokens; one entry per field by which others are cut.
+  std::span<const RowCuts> row_cuts{};
 };
 
-/// What an exchange made on one rank.
+/// Result of an exchange on one rank.
 struct ExchangedSamples {
-  std::vector<PackedMicroBatch> micro_batches;  ///< its K
+  std::vector<PackedMicroBatch> micro_batches;  ///< the rank's K micro-batches
   ExchangeFigures moved;
 };
 
-/// A micro-batch as this rank's place in the mesh holds it, without columns. Local.
+/// Returns a micro-batch as this rank's place in the mesh holds it, without columns. Local.
 [[nodiscard]] PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step,
                                             const MicroBatchPlan& plan);
 
-/// Adds a column for each of the step's fields that this rank's pipeline stage is sent, except counted ones,
-/// of the elements that are handed out: zero in the rows that no sample brings, labels `label_pad`; the
-/// others are left to be written. They stand in its arena where this has room for them. Local.
+/// Adds a column for each uncounted field that is sent to this rank's pipeline stage, with elements of the
+/// type that consumers get. Sets the rows without a sample to zero, or to `label_pad` for labels, and leaves
+/// other rows uninitialized. Columns are in the micro-batch's arena if it has room for them. Local.
 void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
                            const DerivedFieldSettings& derived, PackedMicroBatch& micro_batch);
 
-namespace running_exchange {
-class RunningExchange;
-}
-
-/// An exchange: every owner sends each place (dp, cp) only the rows that it holds, out of its columns
-/// straight into the consumer's packed tensors, each field only to the pipeline stages that need it; nobody
-/// ever holds the whole global batch. Of a place's model-parallel ranks (tp, pp) one a node receives, and the
-/// others copy from it or, if they may (see TensorParallelCopies), read its tensors. Layers and smaller
-/// integers are taken out of what samples bring, and put into what is handed out, on the way, without a pass
-/// of their own where ranks read each other's memory. Missing fields are derived (see complete_fields).
+/// Exchanges the samples of a step. Collective over mesh.world().
 ///
-/// Every true row travels once per place and node with ranks of it, plus one token a chunk or branch whose
-/// label lives on another CP rank. Where equal values lie once, each of an owner's distinct ones travels once
-/// per node with ranks that are handed it, and columns of such fields have rows in common (see SampleRows),
-/// read only: one memory for all micro-batches and, where ranks of the node read each other's memory, for all
-/// these ranks.
+/// - Each owner sends each place (dp, cp) only the rows that this place holds, from the owner's columns
+///   straight into the consumer's packed tensors, and each field only to the pipeline stages that need it. No
+///   rank ever holds the whole global batch.
+/// - Among the model-parallel ranks (tp, pp) of a place, one per node receives. The others copy from it or,
+///   if allowed (see TensorParallelCopies), read its tensors.
+/// - Each true row is transferred once per place and per node that has ranks of that place. In addition, the
+///   tokens that labels of a chunk or branch need from another CP rank are transferred (see
+///   DerivedFieldSettings::reach).
+/// - If equal values are stored once, each distinct value of an owner is transferred once per node that has
+///   ranks that get it. The columns of such fields share rows (see SampleRows) and are read-only: there is
+///   one copy for all micro-batches and, if ranks of the node read each other's memory, for all these ranks.
+/// - Layers are selected and integers are converted during the transfer, without a separate pass if ranks
+///   read each other's memory.
+/// - Missing fields are derived (see complete_fields).
 ///
-/// Ranks agree twice that all went well, each time in one all-reduce: before any byte travels, and at the
-/// end, after each has done its own work on what was made. All ranks throw the same error: that of a rank
-/// whose work has failed, or LimitError when one runs out of memory. Only MpiError may come from one rank
-/// alone.
-class SampleExchange {
- public:
-  /// Collective over mesh.world(): up to the first agreement, on what has gone wrong in `work` so far. All
-  /// arguments must outlive this.
-  SampleExchange(const Mesh& mesh, const StepTransfer& step, const DerivedFieldSettings& derived,
-                 const TransportSettings& options, GuardedWork& work);
-  SampleExchange(const SampleExchange&) = delete;
-  SampleExchange& operator=(const SampleExchange&) = delete;
-  ~SampleExchange();
-
-  /// Collective, once: moves the samples. Errors go to `work`, for end(). The result must outlive this, since
-  /// other ranks may be writing into it until end() returns or throws.
-  [[nodiscard]] ExchangedSamples run();
-  /// Collective: the last agreement. Until then the columns of `mine` must stay as they are, since others may
-  /// be reading them.
-  void end();
-
- private:
-  std::unique_ptr<running_exchange::RunningExchange> running_;
-};
+/// Ranks agree on errors twice, each time in one all-reduce: before any byte is transferred, and at the end,
+/// after each rank has run `own_work` on its result. Until this function returns, other ranks may read the
+/// columns of `step.mine`. All ranks throw the same error: the error of a rank whose work has failed, or
+/// LimitError if a rank runs out of memory for columns. Only MpiError may be thrown by one rank alone.
+[[nodiscard]] ExchangedSamples exchange_samples(const Mesh& mesh, const StepTransfer& step,
+                                                const DerivedFieldSettings& derived,
+                                                const TransportSettings& options, GuardedWork& work,
+                                                const std::function<void(ExchangedSamples&)>& own_work = {});
 
 }  // namespace evenkeel

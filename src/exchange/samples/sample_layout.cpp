@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-/// How many rows each sample of a micro-batch has there in a counted field. Filler has none.
+/// Returns the number of rows of each sample of a micro-batch in a counted field; 0 for filler.
 std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldTransfer& field,
                                           const PackedMicroBatch& m, const MicroBatchPlan& plan) {
   std::vector<std::int64_t> counts(m.samples.size());
@@ -33,7 +33,7 @@ std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldT
   return counts;
 }
 
-/// Pads of routes go to experts in turn.
+/// Assigns the routes of pad rows to experts in round-robin order.
 void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts) {
   const FieldSpec& spec = column.spec();
   const std::int64_t elements = spec.row_elements();
@@ -44,12 +44,13 @@ void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts
   });
 }
 
-// Zero where samples bring nothing: everything else is overwritten.
-Column filled_for(const StepTransfer& step, const FieldTransfer& field, const ColumnToCome& to_come,
+// Returns the column of a field with pad values, zero or `label_pad`, in the rows without a sample.
+// All other rows will be overwritten.
+Column filled_for(const StepTransfer& step, const FieldTransfer& field, const ColumnDescription& to_come,
                   PackedMicroBatch& m, const DerivedFieldSettings& derived) {
   const FieldSpec& spec = field.spec;
   Column column = to_come.made_in(m.arena);
-  if (is_counted(spec.kind)) return column;  // every row comes
+  if (is_counted(spec.kind)) return column;  // All rows will be received.
   const bool is_labels = spec.name == labels_field;
   const std::int64_t experts = step.fields[field.source].spread_pads;
   const bool every_row_comes = spec.kind == field.moved_as;
@@ -70,36 +71,37 @@ Column filled_for(const StepTransfer& step, const FieldTransfer& field, const Co
   return column;
 }
 
-/// The columns of fields that samples bring to a micro-batch that is laid out.
-std::vector<ColumnToCome> columns_to_come(const StepTransfer& step, std::span<const FieldTransfer> fields,
-                                          const PackedMicroBatch& m, const MicroBatchPlan& plan) {
-  std::vector<ColumnToCome> columns;
+/// Describes the columns for the samples' fields in a micro-batch that is already laid out.
+std::vector<ColumnDescription> pending_columns(const StepTransfer& step,
+                                               std::span<const FieldTransfer> fields,
+                                               const PackedMicroBatch& m, const MicroBatchPlan& plan) {
+  std::vector<ColumnDescription> columns;
   columns.reserve(fields.size());
   for (const FieldTransfer& field : fields) {
     const FieldSpec& spec = field.spec;
     columns.push_back(
         is_counted(spec.kind)
-            ? ColumnToCome::counted(spec, SampleRows::of_counts(rows_of_samples(step, field, m, plan)))
-            : ColumnToCome{spec, m.rows_of(spec.kind)});
+            ? ColumnDescription::counted(spec, SampleRows::of_counts(rows_of_samples(step, field, m, plan)))
+            : ColumnDescription{spec, m.rows_of(spec.kind)});
   }
   return columns;
 }
 
 void add_columns(const StepTransfer& step, std::span<const FieldTransfer> fields,
-                 std::span<const ColumnToCome> columns, const DerivedFieldSettings& derived,
+                 std::span<const ColumnDescription> columns, const DerivedFieldSettings& derived,
                  PackedMicroBatch& m) {
   for (std::size_t f = 0; f < fields.size(); ++f)
     m.fields.push_back(filled_for(step, fields[f], columns[f], m, derived));
 }
 
-/// Adds what other ranks lend to this one's micro-batch.
+/// Adds the columns that other ranks lend to this rank's micro-batch.
 void add_lent(const StepTransfer& step, const OwnTensors& own, const PackedMicroBatch& m,
               const MicroBatchPlan& plan, const DerivedFieldSettings& options,
-              std::vector<ColumnToCome>& columns) {
-  std::vector<ColumnToCome> of_place = columns_to_come(step, own.of_place, m, plan);
+              std::vector<ColumnDescription>& columns) {
+  std::vector<ColumnDescription> of_place = pending_columns(step, own.of_place, m, plan);
   const DerivedColumns derived(m, of_place, own.brought, options);
   of_place.insert(of_place.end(), derived.columns().begin(), derived.columns().end());
-  for (ColumnToCome& column : of_place)
+  for (ColumnDescription& column : of_place)
     if (find(columns, column.spec.name) == nullptr) columns.push_back(std::move(column));
 }
 
@@ -116,15 +118,15 @@ PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const 
 
 DerivedColumns add_tensors(const StepTransfer& step, const OwnTensors& own, const MicroBatchPlan& plan,
                            const DerivedFieldSettings& options, PackedMicroBatch& m) {
-  const std::vector<ColumnToCome> brought = columns_to_come(step, own.fields, m, plan);
+  const std::vector<ColumnDescription> brought = pending_columns(step, own.fields, m, plan);
   DerivedColumns derived(m, brought, own.brought, options);
-  std::vector<ColumnToCome> columns = brought;
-  const std::span<const ColumnToCome> made_here = own.derives ? derived.columns() : derived.of_layout();
+  std::vector<ColumnDescription> columns = brought;
+  const std::span<const ColumnDescription> made_here = own.derives ? derived.columns() : derived.of_layout();
   columns.insert(columns.end(), made_here.begin(), made_here.end());
-  // Masks that are lent have weights here.
-  std::vector<ColumnToCome> all = columns;
+  // Includes lent columns, since the loss weights of lent masks are computed here.
+  std::vector<ColumnDescription> all = columns;
   if (own.fields.size() != own.of_place.size() || !own.derives) add_lent(step, own, m, plan, options, all);
-  for (ColumnToCome& weights : weights_to_come(all, options.predict_ahead))
+  for (ColumnDescription& weights : pending_weights(all, options.predict_ahead))
     columns.push_back(std::move(weights));
   m.arena = arena_for(m.layout, columns);
   derived.add_prediction_rows(m);
@@ -136,7 +138,7 @@ void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const Mic
                            const DerivedFieldSettings& derived, PackedMicroBatch& micro_batch) {
   std::vector<FieldTransfer> fields = fields_sent_to(step, mesh.here(), mesh.grid().sizes());
   std::erase_if(fields, [](const FieldTransfer& field) { return is_counted(field.spec.kind); });
-  add_columns(step, fields, columns_to_come(step, fields, micro_batch, plan), derived, micro_batch);
+  add_columns(step, fields, pending_columns(step, fields, micro_batch, plan), derived, micro_batch);
 }
 
 }  // namespace evenkeel

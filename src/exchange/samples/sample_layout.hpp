@@ -9,20 +9,21 @@
 
 namespace evenkeel {
 
-/// The fields that a place of the mesh is sent.
+/// Returns how each field that a place of the mesh gets is transferred, in transfer order.
 [[nodiscard]] std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                                         const GridPoint& sizes);
 
-/// What comes to a rank's tensors.
+/// Columns of a rank's micro-batches.
 struct OwnTensors {
-  std::span<const FieldTransfer> fields;    ///< of which it has columns of its own
-  std::span<const FieldTransfer> of_place;  ///< all that its place is sent: lent by other ranks, too
-  std::span<const FieldSpec> brought;       ///< by samples, wherever they are sent
-  bool derives = true;                      ///< whether it derives fields itself; else they are lent
+  std::span<const FieldTransfer> fields;    ///< fields for which the rank has its own columns
+  std::span<const FieldTransfer> of_place;  ///< all fields of its place, including columns that peers lend
+  std::span<const FieldSpec> brought;       ///< all fields of samples, for any place
+  bool derives = true;  ///< whether the rank derives fields itself; if not, a peer lends them
 };
 
-/// Gives a micro-batch that is laid out one arena for all that it will have of its own, and adds the columns
-/// of fields that samples bring. Returns what is to be derived once these are there. Local.
+/// Allocates one arena for all columns that a micro-batch will own, and adds the columns of `own.fields`. The
+/// micro-batch must be laid out. Returns the columns to derive after the exchange has filled `own.fields`.
+/// Local.
 [[nodiscard]] DerivedColumns add_tensors(const StepTransfer& step, const OwnTensors& own,
                                          const MicroBatchPlan& plan, const DerivedFieldSettings& derived,
                                          PackedMicroBatch& m);

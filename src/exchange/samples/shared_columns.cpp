@@ -15,11 +15,12 @@
 namespace evenkeel {
 namespace {
 
-// Loan n has the word of n modulo this, after the word that is taken; it holds n + 1 once n is returned.
+// Loan n uses the mark at n modulo num_marks, after the reserved first word. The mark is n + 1 once loan n is
+// returned.
 constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
 
 std::uint64_t read_mark(const std::uint64_t* words, std::uint64_t loan) {
-  auto& word = const_cast<std::uint64_t&>(words[1 + loan % num_marks]);  // atomic_ref has no const form
+  auto& word = const_cast<std::uint64_t&>(words[1 + loan % num_marks]);  // atomic_ref does not support const
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
@@ -28,14 +29,14 @@ struct Loan {
   std::uint64_t number = 0;
   std::vector<std::shared_ptr<const std::byte>> columns;
   SharedOffer offer;
-  std::vector<std::shared_ptr<const std::uint64_t>> words;  // of the borrowers
+  std::vector<std::shared_ptr<const std::uint64_t>> words;  // words of the borrowers
 
   [[nodiscard]] bool returned() const {
     return std::ranges::all_of(words, [&](const auto& of) { return read_mark(of.get(), number) > number; });
   }
 };
 
-/// What this process has lent. It is never destroyed, since borrowers may outlive everything else.
+/// Loans of this process. The object is never destroyed, since borrowers may outlive everything else.
 class OpenLoans {
  public:
   static OpenLoans& of_process() {
@@ -56,7 +57,7 @@ class OpenLoans {
   std::vector<Loan> loans_;
 };
 
-/// The borrower's side of one loan: gives it back when the last column has gone.
+/// The borrower's side of one loan. Returns the loan when the last column is destroyed.
 class ColumnLease {
  public:
   ColumnLease(std::shared_ptr<std::uint64_t> words, std::uint64_t number) noexcept
@@ -78,10 +79,11 @@ constexpr std::size_t padded(std::size_t bytes) noexcept {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// What lent columns are: in each micro-batch the same fields, and what offsets the counted ones have.
+/// Description of lent columns: the fields, which are equal in each micro-batch, and offsets of counted
+/// columns.
 struct LentColumns {
   std::vector<FieldSpec> fields;
-  std::vector<std::vector<std::int64_t>> offsets;  ///< of each counted column, in the order of the columns
+  std::vector<std::vector<std::int64_t>> offsets;  ///< one per counted column, in the order of the columns
 
   template <class Archive>
   void serialize(Archive& archive, unsigned /*version*/) {
@@ -106,7 +108,8 @@ LentColumns columns_of(std::span<const PackedMicroBatch> micro_batches,
   return lent;
 }
 
-// It comes before the columns: its size, then an archive, then zeros up to where a column may begin.
+// Serializes the description, which precedes the columns: its size, an archive, and zeros up to the alignment
+// of a column.
 std::string describe(const LentColumns& columns) {
   const std::string archive = to_archive(columns);
   const auto size = static_cast<std::int64_t>(archive.size());
@@ -134,23 +137,23 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
   loan.offer = SharedOffer(std::vector<const BlockList*>{&blocks});
   loan.offer.fill();
   for (int rank = 0; rank < comm.size(); ++rank) {
-    if (memory.is_neighbour(rank)) loan.words.push_back(memory.words_of(rank));
+    if (memory.is_neighbor(rank)) loan.words.push_back(memory.words_of(rank));
   }
-  const OfferNotice told = loan.offer.announcements().front();
+  const OfferNotice notice = loan.offer.announcements().front();
   OpenLoans::of_process().add(std::move(loan));
-  return told;
+  return notice;
 }
 
-/// What a borrower reads, column after column.
+/// Lent bytes, read by a borrower column by column.
 class LentBytes {
  public:
-  LentBytes(NodeMemory& memory, int lender, const OfferNotice& told, std::shared_ptr<ColumnLease> lease)
+  LentBytes(NodeMemory& memory, int lender, const OfferNotice& notice, std::shared_ptr<ColumnLease> lease)
       : memory_(memory),
         lender_(lender),
-        extents_(read_extents(memory, lender, told)),
+        extents_(read_extents(memory, lender, notice)),
         lease_(std::move(lease)) {}
 
-  /// What comes first.
+  /// Reads the description, which comes first.
   [[nodiscard]] LentColumns description() {
     std::int64_t size = 0;
     std::memcpy(&size, take(sizeof size).get(), sizeof size);
@@ -162,7 +165,7 @@ class LentBytes {
     return columns;
   }
 
-  /// `rows` is how many, or whose they are; so below.
+  /// Skips a column. `rows` is the number of rows, or the rows of each sample, as for next().
   template <typename Rows>
   void skip(const FieldSpec& spec, const Rows& rows) {
     const std::size_t bytes = bytes_of(spec, rows);
@@ -190,7 +193,7 @@ class LentBytes {
     return bytes_of(spec, samples.rows());
   }
 
-  /// A column lies in one extent: blocks are joined, never cut.
+  /// A column is always within one extent, because blocks are joined but never split.
   std::shared_ptr<const std::byte> take(std::size_t bytes) {
     if (left_ == 0) {
       const Extent& extent = extents_.at(extent_++);
@@ -227,7 +230,7 @@ void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
         lent.skip(spec, rows);
         return;
       }
-      // What follows from the layout is there already.
+      // Replaces columns that were derived from the layout.
       std::erase_if(m.fields, [&](const Column& column) { return column.spec().name == spec.name; });
       m.fields.push_back(lent.next(spec, std::move(rows)));
     };
@@ -252,7 +255,7 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
                    "Release old steps, or set exchange.tp_copies: own, and share: none for fields");
 }
 
-void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::uint64_t number,
+void borrow_from(NodeMemory& memory, int lender, const OfferNotice& notice, std::uint64_t number,
                  const std::function<bool(const FieldSpec&)>& wanted,
                  std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   std::shared_ptr<std::uint64_t> words = memory.my_words();
@@ -260,10 +263,10 @@ void borrow_from(NodeMemory& memory, int lender, const OfferNotice& told, std::u
     work(throw_all_leases_held);
     return;
   }
-  ColumnLease lease(std::move(words), number);  // given back here, where nothing comes of it
+  ColumnLease lease(std::move(words), number);  // If borrowing fails, the lease is returned here.
   work([&] {
     auto shared = std::make_shared<ColumnLease>(std::move(lease));
-    borrow({memory, lender, told, std::move(shared)}, wanted, micro_batches);
+    borrow({memory, lender, notice, std::move(shared)}, wanted, micro_batches);
   });
 }
 
@@ -274,12 +277,12 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
   const std::uint64_t number = memory.count_loan();
-  OfferNotice told;
-  if (comm.rank() == lender) work([&] { told = lend(comm, memory, number, chosen, micro_batches); });
-  comm.broadcast(told, lender);
-  // A lender that failed says so itself when errors are compared.
-  if (comm.rank() != lender && told.num_extents >= 0)
-    borrow_from(memory, lender, told, number, chosen, micro_batches, work);
+  OfferNotice notice;
+  if (comm.rank() == lender) work([&] { notice = lend(comm, memory, number, chosen, micro_batches); });
+  comm.broadcast(notice, lender);
+  // A failed lender reports its error at the next agreement.
+  if (comm.rank() != lender && notice.num_extents >= 0)
+    borrow_from(memory, lender, notice, number, chosen, micro_batches, work);
 }
 
 void end_returned_loans() {

@@ -10,21 +10,23 @@
 
 namespace evenkeel {
 
-/// Tensors that ranks of a node read where another rank keeps them. The lender keeps lent columns as they
-/// are, in its shared heap, until every borrower has let go of them, whatever its own trainer does with
-/// them meanwhile. Borrowers say so without a message: each loan has a word of theirs, which the lender looks
-/// at before it lends again.
+/// Tensors of one rank that other ranks of its node read in place. The lender keeps lent columns unchanged in
+/// its shared heap until every borrower has released them, whatever its own trainer does with them in the
+/// meantime. Borrowers release columns without a message: each borrower has a word per loan, which the lender
+/// checks before it lends again.
 
-/// Collective over `comm`, whose ranks are all on one node with `memory`: columns of rank `lender`'s
-/// micro-batches become those of the others too, which have the same micro-batches without these: of those
-/// that the lender's `chosen` accepts, all that a borrower's does. Large columns are borrowed, small ones
-/// copied; the lender's own are lent (see Column::lend). Throws only when MPI fails: what goes wrong on this
-/// rank goes to `work`. A rank whose work has failed before lends or borrows nothing.
+/// Shares columns of rank `lender`'s micro-batches with the other ranks, whose micro-batches are equal but
+/// lack these columns. The lender offers the columns that its `chosen` accepts; each borrower takes the ones
+/// that its own `chosen` accepts. Borrowers read large columns in place, and copy small ones. The lender's
+/// columns become lent (see Column::lend).
+///
+/// Collective over `comm`, whose ranks are all on one node with `memory`. Throws only if MPI fails; other
+/// errors of this rank go to `work`. A rank whose work has already failed neither lends nor borrows.
 void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work);
 
-/// Lets go of everything that this process lent and all borrowers have given back. Local.
+/// Releases all loans of this process that have been returned by all borrowers. Local.
 void end_returned_loans();
 
 }  // namespace evenkeel

@@ -19,25 +19,26 @@
 namespace evenkeel {
 namespace {
 
-/// Of a segment, which has one row a token for all its samples. What rows say of the next token moves sample
-/// by sample.
-bool stands_once(FieldKind kind, std::string_view name) noexcept {
+/// Returns whether a field has one row per token that all samples of a segment share. Excludes input_ids,
+/// which are compared separately, and labels and loss masks, which describe the next token and are
+/// transferred per sample.
+bool is_stored_once(FieldKind kind, std::string_view name) noexcept {
   return rule_of(kind).is_per_token() && name != input_ids_field && name != labels_field &&
          name != loss_mask_field;
 }
 
 bool row_stands_once(const CarriedField& field) noexcept {
-  return stands_once(field.spec.kind, field.name());
+  return is_stored_once(field.spec.kind, field.name());
 }
 
-bool tell_segments(std::span<const CarriedField> fields) noexcept {
+bool declares_segments(std::span<const CarriedField> fields) noexcept {
   return std::ranges::any_of(fields, [](const CarriedField& f) { return f.name() == segment_ids_field; });
 }
 
-/// Those that samples bring, each once however many stages have layers of it. Tokens that were compared to
-/// find trees are equal.
+/// Returns the fields to compare, each once even if several stages have layers of it. input_ids are included
+/// only if samples declare their trees; otherwise trees were built by comparing tokens.
 std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
-  const bool told = tell_segments(fields);
+  const bool told = declares_segments(fields);
   std::vector<CarriedField> shared;
   for (const CarriedField& field : fields) {
     const bool is_there = !shared.empty() && shared.back().source == field.source;
@@ -47,8 +48,8 @@ std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
   return shared;
 }
 
-/// Which segments several samples share, and who compares what in which order: sample by sample in the order
-/// of the table, segment by segment of its path, field by field.
+/// Segments that several samples share, and the order in which they are compared: by sample in the order of
+/// the table, by segment of its path, by field.
 class SharedRows {
  public:
   SharedRows(const LengthTable& table, const StepAssignment& assignment, std::span<const CarriedField> fields)
@@ -112,7 +113,7 @@ class SharedRows {
       report.hint = "Number segments of other tokens differently, or leave that field out";
     } else {
       report.message = what + "have equal tokens there; with shared prefixes both have one row";
-      report.hint = "Bring one value a response token, or set prefix.share: false";
+      report.hint = "Supply one value per response token, or set prefix.share: false";
     }
     throw InputError(std::move(report));
   }
@@ -120,19 +121,19 @@ class SharedRows {
   const LengthTable& table_;
   const StepAssignment& assignment_;
   std::span<const CarriedField> fields_;
-  std::vector<std::int64_t> samples_;  // of each segment
+  std::vector<std::int64_t> samples_;  // number of samples per segment
 };
 
 }  // namespace
 
 bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
   return std::ranges::any_of(fields, [](const FieldSpec& field) {
-    return stands_once(field.kind, field.name) || field.name == segment_ids_field;
+    return is_stored_once(field.kind, field.name) || field.name == segment_ids_field;
   });
 }
 
 bool have_shared_rows(std::span<const CarriedField> fields) noexcept {
-  return tell_segments(fields) || std::ranges::any_of(fields, row_stands_once);
+  return declares_segments(fields) || std::ranges::any_of(fields, row_stands_once);
 }
 
 void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,

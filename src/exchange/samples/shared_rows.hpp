@@ -10,16 +10,18 @@
 
 namespace evenkeel {
 
-/// Whether fields have one row a token that samples with shared prefixes share, or tell what they share
-/// (segment_ids_field), so that tokens must be compared. Local.
+/// Returns whether rows or tokens of shared prefixes must be compared: if a field has one row per token that
+/// samples share, or if samples declare their trees (segment_ids_field). Local.
 [[nodiscard]] bool have_shared_rows(std::span<const FieldSpec> fields) noexcept;
 [[nodiscard]] bool have_shared_rows(std::span<const CarriedField> fields) noexcept;
 
-/// Collective over `comm`: throws InputError on every rank when samples that share a segment bring different
-/// rows there in a field of one row a token, of which all are handed one. (What rows say of the token after
-/// them moves sample by sample. The samples' tokens are equal where trees were found by them, and are
-/// compared where samples tell their trees.) Equal means equal hashes of 64 bits, 8 bytes a field and shared
-/// segment of each sample in one gather. LimitError when a rank runs out of memory.
+/// Collective over `comm`: throws InputError on every rank if samples that share a segment have different
+/// rows there in a field with one row per token, since all of these samples will get the same row. Also
+/// compares tokens if samples declare their trees; otherwise, the trees were built from equal tokens. Rows
+/// that describe the next token are transferred per sample and are not compared.
+///
+/// Compares hashes of 64 bits: one gather of 8 bytes per field and shared segment of each sample. Throws
+/// LimitError if a rank runs out of memory.
 void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,
                                const StepAssignment& assignment, std::span<const CarriedField> fields,
                                const RaggedBatch& mine);

@@ -59,7 +59,7 @@ void ValueExchange::add_field(std::size_t f) {
   }
 }
 
-// To each holder what it holds, in the order of its pool.
+// Sends to each holder the values that it holds, in the order of its pool.
 void ValueExchange::send(const Field& field, const Column* source, std::vector<BlockList>& sends) const {
   if (source == nullptr) return;
   for (int holder = 0; holder < mesh_.grid().num_ranks(); ++holder) {
@@ -73,7 +73,8 @@ void ValueExchange::send(const Field& field, const Column* source, std::vector<B
   }
 }
 
-// Who reads the holder's column has its pool; so has the holder. Others have what they need themselves.
+// Creates the pool for the column that this rank reads: the holder's pool if this rank is the holder or reads
+// its memory, otherwise a pool of only this rank's values.
 void ValueExchange::lay_out(Field& field) {
   const int self = mesh_.rank().value();
   const bool is_holder = field.holder == self;
@@ -123,7 +124,7 @@ void ValueExchange::run(GuardedWork& work) {
   }
 }
 
-// Ranks that are not handed the field take part, too.
+// Ranks that do not get the field take part, too.
 void ValueExchange::borrow(const Field& field, GuardedWork& work) {
   const auto chosen = [&](const FieldSpec& column) { return field.wanted && column.name == field.spec.name; };
   share_columns(mesh_.node(), *memory_, in_node(field.holder), chosen, pools_, work);
@@ -133,7 +134,7 @@ void ValueExchange::hand_out(std::vector<PackedMicroBatch>& micro_batches) {
   for (const Field& field : fields_) {
     if (!field.wanted) continue;
     Column* const column = column_of(field);
-    if (column == nullptr) return;  // the holder has failed, and says so at the next agreement
+    if (column == nullptr) return;  // The holder has failed and will report its error at the next agreement.
     for (std::size_t m = 0; m < micro_batches.size(); ++m) {
       PackedMicroBatch& micro_batch = micro_batches[m];
       std::vector<RowRange> ranges(micro_batch.samples.size());

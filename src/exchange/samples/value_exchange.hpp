@@ -18,46 +18,51 @@
 
 namespace evenkeel {
 
-/// The way of fields of which equal values lie once a node, one rank's part. Of each such field the lowest
-/// rank of a node that is handed it is its **holder** there: owners send it every distinct value that ranks
-/// of the node need, one after the other in one column (a ValuePool), beside all else that they send. Then
-/// the other ranks of the node read that column or, where they cannot read each other's memory, copy what
-/// their own samples need into one of their own. All micro-batches of a rank borrow the one column.
+/// One rank's part of the transfer of fields whose equal values are stored once per node. The lowest rank of
+/// a node that gets such a field is its **holder** there.
 ///
-/// Ranks call, in this order: meet(), prepare(), agree(), then once bytes have come run() and hand_out().
-/// Ranks without a place in the grid only prepare().
+/// 1. Owners send the holder every distinct value that ranks of the node need, back to back in one column (a
+///    ValuePool), together with all other data that they send.
+/// 2. The other ranks of the node read that column or, if they cannot read each other's memory, copy the
+///    values of their own samples into a column of their own.
+/// 3. All micro-batches of a rank borrow the one column.
+///
+/// Call in this order: meet(), prepare(), agree(), and after the transfer run() and hand_out().
 class ValueExchange {
  public:
-  /// Refers to both. Takes no memory.
+  /// Keeps references to both arguments.
   ValueExchange(const Mesh& mesh, const StepTransfer& step) noexcept : mesh_(mesh), step_(step) {}
 
-  /// Collective over mesh.node(): finds out how values get from holders to others. Throws as
-  /// moves_without_messages() does.
+  /// Collective over mesh.node(): determines whether the node's ranks read the memory of holders or copy from
+  /// them. Throws the errors of moves_without_messages().
   void meet(const TransportSettings& options);
-  /// Local: appends to what this rank sends to each rank and gets from it.
+  /// Local: appends the bytes of values to the lists of bytes that this rank sends to, and receives from,
+  /// each rank.
   void prepare(std::vector<BlockList>& sends, std::vector<BlockList>& receives);
-  /// Collective over mesh.node(), whether or not `work` has failed: all ranks throw the same error.
+  /// Collective over mesh.node(), even if `work` has failed. If ranks copy from holders, prepares the copies,
+  /// and all ranks of the node throw the error of the lowest rank that has one. Otherwise, has no effect.
   void agree(const TransportSettings& options, const GuardedWork& work);
-  /// Collective over mesh.node(), once holders have what owners sent. Throws only when MPI fails: what goes
-  /// wrong on this rank goes to `work`.
+  /// Collective over mesh.node(), after holders have received the values. Throws only if MPI fails; other
+  /// errors of this rank go to `work`.
   void run(GuardedWork& work);
-  /// Local: adds the fields' columns to micro-batches, which are those of the step.
+  /// Local: adds the fields' columns to the micro-batches of the step.
   void hand_out(std::vector<PackedMicroBatch>& micro_batches);
 
-  /// Adds this rank's bytes of each field. After prepare().
+  /// Adds to `volumes` the bytes of each field that this rank receives or copies. Precondition: prepare() was
+  /// called.
   void add_to(std::vector<FieldVolume>& volumes) const;
-  /// Bytes that this rank copies from holders. After prepare().
+  /// Returns the bytes that this rank copies from holders. Precondition: prepare() was called.
   [[nodiscard]] std::int64_t copied() const;
 
  private:
-  /// One field, and what this rank has of it.
+  /// A field, and this rank's part of it.
   struct Field {
     FieldSpec spec;
     const RowCounts* counts = nullptr;
-    std::vector<int> holders;  // by rank of the grid: of its node; -1 for who is not handed the field
-    int holder = -1;           // of this rank's node; -1 where nobody there is handed the field
-    bool wanted = false;       // whether this rank is handed it
-    ValuePool pool;            // what this rank's column has
+    std::vector<int> holders;  // by rank of the grid: holder on its node; -1 if it does not get the field
+    int holder = -1;           // holder on this rank's node; -1 if no rank of the node gets the field
+    bool wanted = false;       // whether this rank gets the field
+    ValuePool pool;            // values in this rank's column
   };
 
   void add_field(std::size_t f);
@@ -66,10 +71,10 @@ class ValueExchange {
   void receive(const Field& field, std::vector<BlockList>& receives) const;
   void prepare_copies(const Field& field);
   void borrow(const Field& field, GuardedWork& work);
-  /// The entries of all samples that any of these ranks has, each once.
+  /// Returns the entries of all samples that any of these ranks has, each once.
   [[nodiscard]] std::vector<EntryId> entries_at(std::span<const int> ranks) const;
   [[nodiscard]] std::vector<int> ranks_of(const Field& field, int holder) const;
-  /// The number in mesh.node() of a rank of this node.
+  /// Returns the rank in mesh.node() of a world rank on this node.
   [[nodiscard]] int in_node(int rank) const;
   [[nodiscard]] Column* column_of(const Field& field) { return pools_.front().find(field.spec.name); }
   [[nodiscard]] const Column* column_of(const Field& field) const {
@@ -78,11 +83,12 @@ class ValueExchange {
 
   const Mesh& mesh_;
   const StepTransfer& step_;
-  NodeMemory* memory_ = nullptr;  // in which the node's ranks read what holders have
+  // Memory through which ranks read the values of holders; null if they copy the values.
+  NodeMemory* memory_ = nullptr;
   std::optional<GroupsOfPlaces> groups_;
   std::vector<Field> fields_;
-  std::vector<PackedMicroBatch> pools_;  // one, which has this rank's columns
-  std::vector<BlockList> to_others_;     // by rank of mesh.node(): what is copied there
+  std::vector<PackedMicroBatch> pools_;  // one element that contains this rank's columns
+  std::vector<BlockList> to_others_;     // by rank of mesh.node(): bytes copied to that rank
   std::vector<BlockList> from_holders_;
   std::optional<PreparedExchange> copies_;
 };

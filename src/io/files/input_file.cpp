@@ -20,8 +20,7 @@ namespace {
 
 constexpr std::int64_t num_samples = 64;
 constexpr std::int64_t sample_bytes = std::int64_t{16} << 10;
-constexpr std::int64_t fetched_bytes = std::int64_t{128}
-                                       << 10;  ///< Linux may cut what is asked for above this
+constexpr std::int64_t fetched_bytes = std::int64_t{128} << 10;  ///< Linux may truncate larger requests
 constexpr const char* while_in_use = "Do not modify a file that is in use: write a new one and start again";
 
 FileVersion version_of(const struct stat& status) {
@@ -40,7 +39,7 @@ struct stat examine(int descriptor, const std::string& path) {
   return status;
 }
 
-/// What an open regular file is now, or an IoError.
+/// Returns the version of an open file. Throws IoError if it is not a regular file.
 FileVersion regular_file_version(int descriptor, const std::string& path) {
   const struct stat status = examine(descriptor, path);
   if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder; a file is needed");
@@ -48,7 +47,7 @@ FileVersion regular_file_version(int descriptor, const std::string& path) {
   return version_of(status);
 }
 
-/// Of the bytes and the place they stand at.
+/// Returns the digest of bytes at an offset.
 std::uint64_t digest_of(std::span<const char> bytes, std::int64_t offset) {
   std::uint64_t digest = mix_64(static_cast<std::uint64_t>(offset) + 1) + bytes.size();
   while (!bytes.empty()) {
@@ -61,14 +60,14 @@ std::uint64_t digest_of(std::span<const char> bytes, std::int64_t offset) {
   return digest;
 }
 
-/// Ranges that are this close are one request to the disk. A request may cost as much as reading some 16 KiB,
-/// and where others read the same file, what lies between is mostly theirs.
+/// Ranges that are at most this far apart become one request to the disk. A request may cost as much as
+/// reading about 16 KiB, and if other ranks read the same file, they probably need the bytes in between.
 constexpr std::int64_t gap_bytes = 1 << 16;
 
 }  // namespace
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path.string()) {
-  // A pipe without a writer must not block the open, since it is refused anyway.
+  // O_NONBLOCK prevents waiting for the writer of a pipe; pipes are refused afterwards.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) throw system_error(path_, "cannot be opened", errno);
   examine_or_close();
@@ -102,7 +101,7 @@ void InputFile::read(std::span<char> out, std::int64_t offset) const {
 
 void InputFile::read(std::span<const Piece> pieces) const {
   for (const Piece& piece : pieces) fill(piece);
-  require_unchanged();  // after the bytes were read: a change before this shows in the file's time
+  require_unchanged();  // check after reading, so that changes made before are visible in the file's time
 }
 
 ssize_t InputFile::read_some(std::span<char> out, std::int64_t offset) const {
@@ -131,7 +130,7 @@ void InputFile::fill(const Piece& piece) const {
 
 void InputFile::fetch(ByteRange range) const noexcept {
   if (descriptor_ < 0) return;
-#ifdef POSIX_FADV_WILLNEED  // a system without it reads when it is asked to
+#ifdef POSIX_FADV_WILLNEED  // other systems read the data on demand
   for (; range.begin < range.end; range.begin += fetched_bytes)
     ::posix_fadvise(descriptor_, range.begin, std::min(fetched_bytes, range.size()), POSIX_FADV_WILLNEED);
 #else
@@ -158,7 +157,7 @@ std::uint64_t InputFile::sampled_digest() const {
   std::uint64_t sum = 0;
   const std::int64_t last = size() - sample_bytes;
   for (std::int64_t i = 0; i < num_samples; ++i) {
-    // last * i would leave 63 bits for files of some hundred petabytes
+    // last * i would exceed 63 bits for files of a few hundred petabytes
     const std::int64_t begin =
         last / (num_samples - 1) * i + last % (num_samples - 1) * i / (num_samples - 1);
     sum += digest({begin, begin + sample_bytes});
@@ -191,7 +190,7 @@ void ReadAhead::start() {
     if (a.file != b.file) return std::less<>()(a.file, b.file);
     return a.range.begin < b.range.begin;
   });
-  std::int64_t spare = max_bytes - bytes_;  // for what lies between
+  std::int64_t spare = max_bytes - bytes_;  // remaining budget for bytes between ranges
   for (std::size_t first = 0; first < pieces_.size();) {
     ByteRange range = pieces_[first].range;
     std::size_t next = first + 1;

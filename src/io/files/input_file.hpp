@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// What the system says about an open file, and what tells one version of it from another. Nodes number
-/// devices each in its own way, so that the device is left out.
+/// Metadata of an open file, used to detect changes. The device is not included, because nodes number devices
+/// differently.
 struct FileVersion {
   std::int64_t bytes = 0;
   std::int64_t modified = 0;  ///< nanoseconds since 1970
@@ -23,51 +23,56 @@ struct FileVersion {
   friend constexpr bool operator==(const FileVersion&, const FileVersion&) = default;
 };
 
-/// A regular file, open for reading at any place for as long as this object lives. It stays the file that was
-/// opened: one that takes its name later (`mv`) is not looked at. A file that is written to while it is open
-/// is an error at the next read, so that what two reads gave belongs together.
+/// A regular file, open for reading for the lifetime of this object. Reads always refer to the file that was
+/// opened, even if another file takes its name (`mv`). If the file is modified while it is open, the next
+/// read fails, so the results of several reads are consistent.
 ///
-/// Every error is an IoError that names the file. Reads are local and may come from several threads.
+/// Every error is an IoError naming the file. Reads are local and thread-safe.
 class InputFile {
  public:
-  /// Digests are made of blocks of this size; those of ranges between multiples of it add up.
+  /// Size of the blocks over which digests are computed. If `b` is a multiple of it, digest({a, c}) ==
+  /// digest({a, b}) + digest({b, c}), so ranks can share the work.
   static constexpr std::int64_t digest_block = std::int64_t{1} << 20;
 
-  /// Throws where the file is missing, cannot be read, or is a folder or a pipe.
+  /// Throws if the file is missing, cannot be read, or is a folder or a pipe.
   explicit InputFile(const std::filesystem::path& path);
-  /// Takes over a descriptor that is open for reading. Errors call it `name`. Throws likewise.
+  /// Takes ownership of a descriptor that is open for reading, even if it throws. Throws the same errors as
+  /// the other constructor. `name` is the file's name in errors.
   InputFile(std::string name, int descriptor);
-  /// Bytes in memory, which must outlive it and stay as they are, read as a file is. Errors call it `name`.
+  /// Makes bytes in memory readable like a file. The bytes must outlive this object and must not change.
+  /// `name` is their name in errors.
   InputFile(std::string name, std::string_view content);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  /// When the file was opened.
+  /// Returns the version that was opened.
   [[nodiscard]] const FileVersion& version() const noexcept { return version_; }
   [[nodiscard]] std::int64_t size() const noexcept { return version_.bytes; }
 
-  /// Bytes from `offset` on, and where they are wanted.
+  /// A range of bytes that begins at `offset`, and the memory to read it into.
   struct Piece {
     std::span<char> out;
     std::int64_t offset = 0;
   };
 
-  /// Fills `out` with the bytes from `offset` on. A file that ends before that, or whose size or time is not
-  /// what it was when it was opened, is an error.
+  /// Fills `out` with the bytes that begin at `offset`. Throws if the file ends before `out` is full, or if
+  /// its size or modification time differs from version().
   void read(std::span<char> out, std::int64_t offset) const;
-  /// The same for many pieces, in order. The file is looked at once, after the last of them: what fails
-  /// leaves them filled with what may not belong together.
+  /// Reads several pieces, in order. The version is checked only once, after the last piece, so if this
+  /// throws, any `out` may contain changed data.
   void read(std::span<const Piece> pieces) const;
 
-  /// Lets the system bring these bytes into its cache, and does not wait for them. A hint, which never fails.
+  /// Asks the system to read these bytes into its cache, and returns without waiting. A hint, which never
+  /// fails.
   void fetch(ByteRange range) const noexcept;
 
-  /// A number that differs, but for chance, where bytes in the range differ. It finds accidents, not forgery.
-  /// The range is cut to the file. O(bytes of the range), read in blocks.
+  /// Returns a digest of the bytes in the range, clipped to the file. Different bytes are unlikely to have
+  /// equal digests unless they were constructed for that purpose. O(bytes of the range), read in blocks.
   [[nodiscard]] std::uint64_t digest(ByteRange range) const;
-  /// The same of 64 places over the file, its two ends among them, of 16 KiB each; of all of a smaller file.
+  /// Returns a digest of 64 places of 16 KiB each, spread over the file and including both ends; of the whole
+  /// file if it is smaller.
   [[nodiscard]] std::uint64_t sampled_digest() const;
 
  private:
@@ -77,27 +82,29 @@ class InputFile {
   void require_unchanged() const;
 
   std::string path_;
-  std::string_view content_;  // of bytes in memory
-  int descriptor_ = -1;       // otherwise
+  std::string_view content_;  // for bytes in memory
+  int descriptor_ = -1;       // for files; otherwise -1
   FileVersion version_;
 };
 
-/// Ranges of files that are about to be read, in whatever order. Asked for all at once, in the order of the
-/// files, they keep a disk busy; read one after the other, a shuffled share waits for the disk at each
-/// sample. Ranges that lie within 64 KiB of each other are asked for with what lies between. What comes stays
-/// in the system's cache and takes no memory of the process. Only a hint: what could not be asked for is read
-/// when its time comes. The files must live until start() returns.
+/// Prefetches ranges of files that are about to be read in any order. Requesting all ranges at once, in file
+/// order, keeps a disk busy; reading a shuffled share one by one would wait for the disk at each sample.
+/// Ranges within 64 KiB of each other are requested together with the bytes between them. The data stays in
+/// the system's cache and takes no memory of the process. This is only a hint: ranges that were not requested
+/// are read from the disk when they are needed. The files must live until start() returns.
 class ReadAhead {
  public:
-  /// Asked for at most, with what lies between, so that what comes early is not thrown out by what comes
-  /// late.
+  /// Limit on the bytes requested, including those between ranges, so that later data does not evict earlier
+  /// data.
   static constexpr std::int64_t max_bytes = std::int64_t{256} << 20;
 
-  /// Takes note of a range, until there are max_bytes of them. Precondition: it is within the file.
+  /// Adds a range. Ignores it if the total would exceed max_bytes. Precondition: the range is within the
+  /// file.
   void add(const InputFile& file, ByteRange range);
-  /// Of all ranges that it took note of.
+  /// Returns the total size of the added ranges.
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// Asks the system for all of them and does not wait until they are there. O(ranges log ranges).
+  /// Requests all added ranges from the system, without waiting for the data, and removes them from this
+  /// object. O(ranges log ranges).
   void start();
 
  private:

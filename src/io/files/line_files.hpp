@@ -11,21 +11,20 @@
 
 namespace evenkeel {
 
-/// How people find a line that is known by its number among the lines of one or several files, whose lines
-/// are counted on from one file to the next.
+/// Names of lines in errors, by line number. Lines are numbered consecutively over one or several files.
 class LineNames {
  public:
-  /// All lines are of one file.
+  /// Names the lines of a single file.
   LineNames(std::string path) : paths_{std::move(path)}, first_lines_{0} {}  // NOLINT(*-explicit-*)
-  /// `first_lines` has the number of the first line of each file, and never falls; it starts at 0.
-  /// Precondition: as many paths as numbers, and at least one.
+  /// `first_lines` contains the number of each file's first line, ascending from 0. Precondition: both lists
+  /// have the same size of at least one.
   LineNames(std::vector<std::string> paths, std::vector<std::int64_t> first_lines);
 
-  /// The file that a line is in. O(log files).
+  /// Returns the file that contains the line. O(log files).
   [[nodiscard]] std::size_t file_of(std::int64_t line) const;
-  /// "PATH:LINE", counted from 1 in the line's file.
+  /// Returns "PATH:LINE", with lines of each file counted from 1.
   [[nodiscard]] std::string where(std::int64_t line) const;
-  /// "line LINE" where there is one file, else "line LINE of PATH".
+  /// Returns "line LINE" for a single file, otherwise "line LINE of PATH".
   [[nodiscard]] std::string words(std::int64_t line) const;
 
  private:
@@ -33,12 +32,12 @@ class LineNames {
   std::vector<std::int64_t> first_lines_;
 };
 
-/// Open files whose lines are numbered on from one to the next: a LineRef's number says which file it is in,
-/// its offset where it stands in that file. Does not own the files.
+/// Open files whose lines are numbered consecutively: a LineRef's number determines its file, and its offset
+/// is a position in that file. Does not own the files.
 class LineFiles {
  public:
   LineFiles(const InputFile& file) : files_{&file}, names_(file.path()) {}  // NOLINT(*-explicit-*)
-  /// As LineNames.
+  /// See LineNames.
   LineFiles(std::vector<const InputFile*> files, std::vector<std::int64_t> first_lines);
 
   [[nodiscard]] const LineNames& names() const noexcept { return names_; }
@@ -51,7 +50,7 @@ class LineFiles {
   LineNames names_;
 };
 
-/// A range of bytes of one of several files.
+/// A byte range in one of several files.
 struct FilePart {
   std::size_t file = 0;
   ByteRange range;
@@ -59,7 +58,8 @@ struct FilePart {
   friend constexpr bool operator==(const FilePart&, const FilePart&) = default;
 };
 
-/// What is in `range` of files of these sizes that stand one after the other: parts in order, none empty.
+/// Splits `range`, a range in the concatenation of files of these sizes, at file boundaries. Parts are in
+/// order and not empty.
 [[nodiscard]] std::vector<FilePart> parts_of(std::span<const std::int64_t> sizes, ByteRange range);
 
 }  // namespace evenkeel

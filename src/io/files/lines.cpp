@@ -13,17 +13,17 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t line_block_bytes = 1 << 20;
-constexpr std::int64_t tail_block_bytes = 1 << 16;  ///< past the range, where one line at most is left
+constexpr std::int64_t tail_block_bytes =
+    1 << 16;  ///< block size after the range, where at most one line remains to be read
 constexpr std::string_view white_space = " \t\r\f\v";
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
-/// Cuts a stream of pieces of a file, handed in in order, into the lines that start in a range.
+/// Finds the lines that start in a range, in consecutive pieces of a file.
 class LineCutter {
  public:
   explicit LineCutter(ByteRange range) : range_(range), inside_(range.begin == 0) {}
 
-  /// The line at hand starts outside the range, before or after it: what follows matters only as long as
-  /// the range is not over.
+  /// Returns whether the scan is complete: the range has ended, and the current line starts outside it.
   [[nodiscard]] bool done(std::int64_t position) const noexcept { return !inside_ && position >= range_.end; }
 
   void feed(std::string_view piece, std::int64_t offset) {
@@ -39,7 +39,7 @@ class LineCutter {
     }
   }
 
-  /// The scan, when the file ends at `size` or the range is over.
+  /// Returns the result after the end of the file (at `size`) or of the range.
   LineScan finish(std::int64_t size) {
     if (inside_ && start_ < size) close(size);
     return std::move(scan_);
@@ -67,13 +67,13 @@ class LineCutter {
 
   ByteRange range_;
   LineScan scan_;
-  bool inside_;  ///< the line at hand starts in the range
+  bool inside_;  ///< the current line starts in the range
   std::int64_t start_ = 0;
   bool blank_ = true;
   char last_ = '\0';
 };
 
-/// Some editors and shells of Windows write text of two bytes a character.
+/// Throws InputError for UTF-16, which some editors and shells on Windows write.
 void refuse_utf_16(const InputFile& file) {
   std::array<char, 2> start{};
   if (file.size() < std::ssize(start)) return;
@@ -117,7 +117,7 @@ LineScan scan_lines(const InputFile& file, ByteRange range) {
 
   LineCutter cutter(range);
   std::vector<char> block;
-  // The byte before the range tells whether a line starts at its first byte.
+  // The byte before the range is needed to decide whether a line starts at the range's first byte.
   std::int64_t position = std::max<std::int64_t>(range.begin - 1, 0);
   while (position < file.size() && !cutter.done(position)) {
     const std::int64_t wanted =

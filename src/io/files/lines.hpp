@@ -7,7 +7,7 @@ namespace evenkeel {
 
 class InputFile;
 
-/// Half-open range of bytes of a file.
+/// Half-open range of bytes in a file.
 struct ByteRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -16,35 +16,35 @@ struct ByteRange {
   friend constexpr bool operator==(ByteRange, ByteRange) = default;
 };
 
-/// [0, bytes) as `parts` contiguous ranges in order whose sizes differ by at most one byte; the longer ones
-/// come first. Throws InputError when `parts` < 1 or `bytes` < 0.
+/// Divides [0, bytes) into `parts` contiguous ranges, in order. Their sizes differ by at most one byte, and
+/// longer ones come first. Throws InputError if `parts` < 1 or `bytes` < 0.
 [[nodiscard]] std::vector<ByteRange> split_bytes(std::int64_t bytes, int parts);
 
-/// Where a line is: its first byte and its length without the line end ("\n" or "\r\n").
+/// Position of a line: its first byte, and its length without the line break ("\n" or "\r\n").
 struct LineRef {
   std::int64_t offset = 0;  ///< bytes from the start of the file
   std::int64_t bytes = 0;
-  std::int64_t number = 0;  ///< 0-based physical line; people are shown number + 1
+  std::int64_t number = 0;  ///< 0-based number of the line, including blank lines; number + 1 in messages
 
   friend constexpr bool operator==(const LineRef&, const LineRef&) = default;
 };
 
 struct LineScan {
-  std::vector<LineRef> lines;  ///< the lines that are not blank, in order
-  std::int64_t newlines = 0;   ///< physical lines, blank ones too, that start in the range
+  std::vector<LineRef> lines;  ///< lines that are not blank, in order
+  std::int64_t newlines = 0;   ///< number of physical lines that start in the range, including blank ones
 };
 
-/// Finds the lines whose first byte is in `range`, numbered from 0 at the first of them. The last one may run
-/// past the range. Cut a file into ranges anywhere, scan each on its own, add up the `newlines` of the ranges
-/// before: the result is the scan of the whole.
+/// Finds the lines whose first byte is in `range`, numbered from 0. The last line may extend past the range.
+/// However a file is divided into ranges, they yield the lines of the whole file if each range's line numbers
+/// are increased by the `newlines` of the ranges before it.
 ///
-/// A line of white space only is blank: counted, not returned. The last line needs no newline. A UTF-8 byte
-/// order mark at the start of the file belongs to no line. A range past the end of the file is cut to it.
+/// A line that consists of white space is blank: it is counted but not returned. The last line needs no line
+/// break. A UTF-8 byte order mark at the start of the file is skipped. The range is clipped to the file.
 ///
-/// Reads the range, the byte before it and the rest of its last line. O(bytes read). Throws IoError as
-/// reading does, and InputError for a file that starts as UTF-16 does.
+/// Reads the range, the byte before it and the rest of its last line. O(bytes read). Throws IoError if
+/// reading fails, and InputError for a file that starts like UTF-16.
 [[nodiscard]] LineScan scan_lines(const InputFile& file, ByteRange range);
-/// The same of the whole file.
+/// Scans the whole file.
 [[nodiscard]] LineScan scan_lines(const InputFile& file);
 
 }  // namespace evenkeel

@@ -17,7 +17,7 @@ namespace evenkeel {
 namespace {
 
 void require_replaceable(const std::filesystem::path& path) {
-  std::error_code ignored;  // what cannot be examined cannot be written either, and that error says more
+  std::error_code ignored;  // if the file cannot be examined, opening it fails with a better message
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder; a file is needed");
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
@@ -29,10 +29,11 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-/// A file without a name, which goes with its descriptor; -1 where the system or the file system has none.
+/// Opens an unnamed file in the folder of `path`, which is deleted when its descriptor is closed. Returns -1
+/// if the system or file system does not support that.
 int open_nameless(const std::filesystem::path& path) {
 #ifdef O_TMPFILE
-  // It gets its name through /proc.
+  // linkat() will name the file through /proc.
   if (::access("/proc/self/fd", X_OK) != 0) return -1;
   return ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 #else
@@ -53,7 +54,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   });
 }
 
-// A crashed run, or a node that shares the folder, may have left or taken a name.
+// Tries several names, since a crashed run, or another node that shares the folder, may already use one.
 template <typename Take>
 void AtomicFile::take_temporary_name(Take&& take) {
   for (int attempt = 0;; ++attempt) {
@@ -115,7 +116,7 @@ void AtomicFile::commit_to_disk() {
   if (descriptor < 0) fail("cannot be written to the disk: its folder cannot be opened");
   const int failure = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some file systems sync no folders; they have renamed it all the same.
+  // Some file systems cannot sync folders, but have renamed the file anyway.
   if (failure != 0 && failure != EINVAL)
     throw system_error(path_.string(), "cannot be written to the disk", failure);
 }
@@ -142,7 +143,7 @@ bool is_taken(const std::filesystem::path& path) {
 }
 
 AppendedFile::AppendedFile(std::filesystem::path path, std::int64_t kept) : path_(std::move(path)) {
-  // Not blocking, so that a pipe without a reader is refused and not waited for.
+  // With O_NONBLOCK, opening a pipe without a reader fails instead of waiting for one.
   descriptor_ =
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (descriptor_ < 0) fail("cannot be opened");

@@ -8,28 +8,30 @@
 
 namespace evenkeel {
 
-/// A file that appears under its name whole or not at all: it is written without a name, where the file
-/// system has such files, or under a temporary one in the same folder, and renamed by commit(). Dropped
-/// without it, nothing is left behind and an older file stays as it was; nor is where the process is killed,
-/// as long as the file has no name. This protects readers and survives a crash of the program; a loss of
-/// power only after commit_to_disk().
+/// A file that appears under its name completely or not at all. The content is written to an unnamed file
+/// (O_TMPFILE) if the file system supports that, otherwise to a file with a temporary name in the same
+/// folder; commit() gives it its name. If it is destroyed without commit(), no file is left behind, and an
+/// older file remains unchanged. If the process is killed, only a file with a temporary name may be left
+/// behind. So readers never see an incomplete file, even if the program crashes. After commit_to_disk(), the
+/// file also survives a loss of power.
 ///
-/// Every error is an IoError that names the file and the system's reason.
+/// Every error is an IoError naming the file and the system's reason.
 class AtomicFile {
  public:
-  /// Refuses a name that is taken by anything but a regular file: a folder, a device, a pipe.
+  /// Throws if the name is taken by anything but a regular file, such as a folder, a device or a pipe.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// Writes over bytes that were written before, from `offset` on. Precondition: there are so many.
+  /// Overwrites bytes that were written before, beginning at `offset`. Precondition: all of these bytes were
+  /// written before.
   void rewrite(std::span<const std::byte> bytes, std::int64_t offset);
-  /// Closes the file and gives it its name. Call this or the next once, last.
+  /// Closes the file and gives it its name. Call this or commit_to_disk() once, last.
   void commit();
-  /// The same, after what was written has reached the disk, and waits until the name has, too: it survives a
-  /// loss of power.
+  /// Acts like commit(), but first waits until the content has reached the disk, and then until the name has,
+  /// so that the file survives a loss of power.
   void commit_to_disk();
 
  private:
@@ -43,29 +45,29 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
-/// A file of this text, as commit() makes it.
+/// Writes a file with this text and calls commit().
 void write_text_file(const std::filesystem::path& path, std::string_view text);
-/// A file of this text, as commit_to_disk() makes it.
+/// Writes a file with this text and calls commit_to_disk().
 void write_text_to_disk(const std::filesystem::path& path, std::string_view text);
 
-/// Whether anything has this name, even a link to nothing. What cannot be examined is not there.
+/// Returns whether the name exists, even as a dangling link; false if this cannot be determined.
 [[nodiscard]] bool is_taken(const std::filesystem::path& path);
 
-/// A file that grows while others read it: what was appended is there at once, in whole pieces, until the
-/// program or the machine dies in the middle of one.
+/// A file that grows while others read it. Appended text is visible immediately and in whole pieces, unless
+/// the program or the machine crashes while it is written.
 ///
-/// Every error is an IoError that names the file and the system's reason.
+/// Every error is an IoError naming the file and the system's reason.
 class AppendedFile {
  public:
-  /// Keeps the first `kept` bytes of what is there; makes the file where it is missing. Refuses a name that
-  /// is taken by anything but a regular file, symbolic links included.
+  /// Truncates an existing file to its first `kept` bytes, or creates the file. A shorter file is extended
+  /// with zeros. Throws if anything but a regular file has this name; symbolic links are also refused.
   explicit AppendedFile(std::filesystem::path path, std::int64_t kept = 0);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
   void append(std::string_view text);
-  /// Tells of what the system could not write until now. Call once, last.
+  /// Closes the file and throws if the system failed to write something. Call this once, last.
   void close();
 
  private:

@@ -17,24 +17,24 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t unpacked_at_once = std::int64_t{1} << 20;
+constexpr std::int64_t unpacked_block_bytes = std::int64_t{1} << 20;
 
-/// Packed bytes, a block at a time.
+/// Reader of compressed bytes in blocks.
 class PackedBytes {
  public:
   explicit PackedBytes(const InputFile& file)
-      : file_(file), block_(static_cast<std::size_t>(std::min(unpacked_at_once, file.size()))) {}
+      : file_(file), block_(static_cast<std::size_t>(std::min(unpacked_block_bytes, file.size()))) {}
 
-  /// What follows, empty where the file ends.
+  /// Returns the next block; empty at the end of the file.
   [[nodiscard]] std::span<const char> next() {
-    const auto bytes = static_cast<std::size_t>(std::min(unpacked_at_once, file_.size() - read_));
+    const auto bytes = static_cast<std::size_t>(std::min(unpacked_block_bytes, file_.size() - read_));
     const std::span<char> part = std::span(block_).first(bytes);
     file_.read(part, read_);
     read_ += static_cast<std::int64_t>(bytes);
     return part;
   }
 
-  /// The end of what next() gave, as a place in the file.
+  /// Returns the file offset after the last block.
   [[nodiscard]] std::int64_t read() const noexcept { return read_; }
   [[nodiscard]] bool at_end() const noexcept { return read_ == file_.size(); }
 
@@ -52,7 +52,7 @@ class PackedBytes {
 constexpr const char* is_whole_gzip = "Is this a complete gzip file? Try gzip -t";
 constexpr const char* is_whole_zstd = "Is this a complete zstd file? Try zstd -t";
 
-/// zlib's state for gzip files, which has the packed bytes at hand and the room for unpacked ones.
+/// zlib's state for gzip files, including the pointers to its input and output.
 class Inflation {
  public:
   Inflation() {
@@ -64,7 +64,7 @@ class Inflation {
   ~Inflation() { inflateEnd(&stream_); }
 
   z_stream& stream() noexcept { return stream_; }
-  /// Ready for another member, with the bytes that are at hand.
+  /// Prepares for another member, keeping the remaining input.
   void restart() noexcept { inflateReset(&stream_); }
 
  private:
@@ -75,13 +75,13 @@ void unpack_gzip(const InputFile& file, const std::function<void(std::span<const
   PackedBytes packed(file);
   Inflation inflation;
   z_stream& stream = inflation.stream();
-  std::vector<char> out(unpacked_at_once);
+  std::vector<char> out(unpacked_block_bytes);
   bool in_member = true;
   while (true) {
     if (stream.avail_in == 0) {
       const std::span<const char> more = packed.next();
       if (more.empty()) break;
-      // zlib reads from here only, but its interface is older than const
+      // zlib only reads through this pointer, but it is not const
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(more.data()));
       stream.avail_in = static_cast<uInt>(more.size());
     }
@@ -108,9 +108,9 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
   PackedBytes packed(file);
   const std::unique_ptr<ZSTD_DStream, FreeStream> stream(ZSTD_createDStream());
   if (!stream) throw std::bad_alloc();
-  std::vector<char> out(unpacked_at_once);
+  std::vector<char> out(unpacked_block_bytes);
   std::size_t wanted = 1;  // 0 at the end of a frame
-  bool is_full = false;    // there may be more to come without more bytes
+  bool is_full = false;    // the decoder may have more output even without more input
   ZSTD_inBuffer in{nullptr, 0, 0};
   while (true) {
     if (in.pos == in.size && !is_full) {

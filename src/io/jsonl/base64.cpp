@@ -39,7 +39,7 @@ std::optional<std::size_t> bytes_in_base64(std::string_view text) noexcept {
   const std::string_view digits = text.substr(0, text.size() - padding);
   if (std::ranges::any_of(digits, [](char digit) { return value_of_digit(digit) == no_digit; }))
     return std::nullopt;
-  // Bits that no byte has are 0, so that every value has one text.
+  // Unused bits must be 0, so that every value has exactly one text.
   const std::uint8_t unused = padding == 2 ? 0x0f : padding == 1 ? 0x03 : 0;
   if (padding > 0 && (value_of_digit(digits.back()) & unused) != 0) return std::nullopt;
   return text.size() / 4 * 3 - padding;

@@ -8,11 +8,11 @@
 
 namespace evenkeel {
 
-/// Base64 with padding (RFC 4648, section 4): what JSON has for bytes.
+// Functions for base64 with padding (RFC 4648, section 4), the encoding of bytes in JSON.
 
-/// The bytes that the text stands for, in number; none where it is not base64. O(text).
+/// Returns the decoded size in bytes, or nullopt if the text is not base64. O(text).
 [[nodiscard]] std::optional<std::size_t> bytes_in_base64(std::string_view text) noexcept;
-/// Writes them to `out`. Preconditions: the text is base64, and `out` has as many bytes.
+/// Decodes the text into `out`. Preconditions: the text is base64, and `out` has the decoded size.
 void decode_base64(std::string_view text, std::span<std::byte> out) noexcept;
 [[nodiscard]] std::string encode_base64(std::span<const std::byte> bytes);
 

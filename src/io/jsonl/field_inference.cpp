@@ -14,7 +14,8 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-/// The kinds that a list of `rows` rows may have in this sample; none when its length fits nothing.
+/// Returns the kinds that a list of `rows` rows may have in this sample, or nullopt if its length does not
+/// fit.
 std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
   const bool token = rows == rollout.prompt_tokens + rollout.response_tokens;
   const bool response = rows == rollout.response_tokens;
@@ -31,12 +32,12 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
       "field '" + name + "' has " + std::to_string(rows) + " rows; the sample has " +
           std::to_string(rollout.prompt_tokens + rollout.response_tokens) + " tokens, " +
           std::to_string(rollout.response_tokens) + " of them in the response",
-      "Give it a row a token or a response token, or say how it is written: read_as rows, axes or runs");
+      "Give it one row per token or response token, or say how it is written: read_as rows, axes or runs");
 }
 
-/// A list of `rows` rows that is said to be a field.
-FieldView told_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                          std::int64_t rows) {
+/// Returns the field of a list of `rows` rows whose format is declared. Throws if the length does not fit.
+FieldView declared_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                              std::int64_t rows) {
   std::optional<FieldView> field = list_field(rollout, rows);
   if (!field) refuse_rows(line, rollout, name, rows);
   field->spec.name = name;
@@ -44,7 +45,7 @@ FieldView told_list_field(const JsonLine& line, const RolloutLine& rollout, cons
   return *std::move(field);
 }
 
-/// Where the first element is that is not a number, as " at [3][0]"; nothing for a value that is no list.
+/// Returns the position of the first element that is not a number, such as "[3][0]"; empty if there is none.
 std::string place_of_other(const element& value) {
   array list;
   if (value.get(list)) return {};
@@ -60,7 +61,7 @@ std::string place_of_other(const element& value) {
   return {};
 }
 
-/// Refuses a list of numbers with text, null or objects among them.
+/// Throws for a list of numbers that also contains text, null or objects.
 [[noreturn]] void refuse_others(const JsonLine& line, const std::string& field, const element& value) {
   const std::string place = place_of_other(value);
   line.fail(
@@ -68,7 +69,7 @@ std::string place_of_other(const element& value) {
       "Give each row a number, or leave the field out");
 }
 
-/// Refuses a value of integers and real numbers whose integers float32 would round.
+/// Throws for a value of integers and real numbers if float32 would round one of the integers.
 void require_exact_integers(const JsonLine& line, const std::string& field, const Survey& survey) {
   if (survey.has_wide_integers && survey.dtype == DType::float32) {
     line.fail(field + " has a real number and an integer that float32 would round", wide_integer_hint);
@@ -82,7 +83,7 @@ void set_elements(const JsonLine& line, const Survey& survey, FieldView& field) 
   if (survey.has_wide_integers) field.wide_integer = line.ref.number;
 }
 
-/// What a field of numbers holds, which are all that it may hold.
+/// Surveys a value that must consist only of numbers or only of booleans, in rows of the same shape.
 Survey survey_numbers(const JsonLine& line, const std::string& field, const element& value) {
   Survey survey;
   survey.walk(value, 0);
@@ -93,14 +94,14 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
   return survey;
 }
 
-/// Refuses rows that have no elements, of which nothing tells the shape.
+/// Throws for rows without elements, because their shape cannot be inferred.
 void require_elements(const JsonLine& line, const std::string& field, const Survey& survey) {
   const bool has_rows = survey.dimensions.size() > 1 && survey.dimensions.front() > 0;
   if (has_rows && !survey.dtype)
     line.fail(field + " has rows without elements", "Give each row numbers, or leave the field out");
 }
 
-/// A field that is said to be counted.
+/// Returns a field that is declared to count its own rows.
 FieldView counted_field(const JsonLine& line, const std::string& name, LineFormat format,
                         const element& value) {
   FieldView field;
@@ -129,7 +130,7 @@ FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std
   const Survey survey = value.is_array() ? survey_numbers(line, words, value) : Survey{};
   const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
   if (!has_lists) line.fail(words + " is " + text_of(value) + "; a list of numbers for each axis is needed");
-  FieldView field = told_list_field(line, rollout, name, survey.dimensions[1]);
+  FieldView field = declared_list_field(line, rollout, name, survey.dimensions[1]);
   set_elements(line, survey, field);
   if (survey.dtype) field.spec.trailing = {survey.dimensions[0]};
   return field;
@@ -148,14 +149,14 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
     line.fail(words + " is " + text_of(value) + "; a list of [number, count] is needed");
   if (survey.mixed) line.fail(words + " mixes booleans and numbers");
   require_exact_integers(line, words, survey);
-  FieldView field = told_list_field(line, rollout, name, rows);
+  FieldView field = declared_list_field(line, rollout, name, rows);
   set_elements(line, survey, field);
   return field;
 }
 
-/// A field that is written as it is said.
-FieldView told_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                     LineFormat format, const element& value) {
+/// Returns a field whose format is declared.
+FieldView declared_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                         LineFormat format, const element& value) {
   if (format == LineFormat::axes) return axes_field(line, rollout, name, value);
   if (format == LineFormat::runs) return runs_field(line, rollout, name, value);
   return counted_field(line, name, format, value);
@@ -191,13 +192,13 @@ void Survey::walk_leaf(const element& value, std::size_t depth) {
     case element_type::BOOL:
       return add(DType::boolean);
     case element_type::STRING:
-      others.insert(LeftOut::text);
+      others.insert(SkipReason::text);
       return;
     case element_type::NULL_VALUE:
-      others.insert(LeftOut::null);
+      others.insert(SkipReason::null);
       return;
     default:
-      others.insert(LeftOut::object);
+      others.insert(SkipReason::object);
   }
 }
 
@@ -208,10 +209,10 @@ void Survey::add(DType found) {
 }
 
 Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                     const element& value, const ToldFormats& told) {
-  if (name == input_ids_field) return std::set{LeftOut::own_name};
-  if (const auto format = told.find(name); format != told.end())
-    return told_field(line, rollout, name, format->second, value);
+                     const element& value, const DeclaredFormats& declared) {
+  if (name == input_ids_field) return std::set{SkipReason::own_name};
+  if (const auto format = declared.find(name); format != declared.end())
+    return declared_field(line, rollout, name, format->second, value);
   Survey survey;
   survey.walk(value, 0);
   if (!survey.others.empty() && survey.dtype) refuse_others(line, "field '" + name + "'", value);
@@ -220,7 +221,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
 
 Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                      const Survey& survey) {
-  if (name == input_ids_field) return std::set{LeftOut::own_name};
+  if (name == input_ids_field) return std::set{SkipReason::own_name};
   if (!survey.others.empty() && !survey.dtype) return survey.others;
   if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers");
   if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes");
@@ -233,7 +234,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
   } else {
     const std::int64_t rows = survey.dimensions.front();
     field = list_field(rollout, rows);
-    if (!field && rows == 0) return std::set{LeftOut::empty_list};
+    if (!field && rows == 0) return std::set{SkipReason::empty_list};
     if (!field) refuse_rows(line, rollout, name, rows);
   }
   field->spec.name = name;
@@ -247,7 +248,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
 
 void append(JsonlSchema& schema, const std::string& name, Inferred inferred) {
   if (auto* field = std::get_if<FieldView>(&inferred)) return append(schema, std::move(*field));
-  schema.ignored.emplace(name, std::get<std::set<LeftOut>>(std::move(inferred)));
+  schema.ignored.emplace(name, std::get<std::set<SkipReason>>(std::move(inferred)));
 }
 
 }  // namespace evenkeel

@@ -17,19 +17,20 @@
 
 namespace evenkeel {
 
-/// Whether it is an integer that float32 cannot hold exactly.
+/// Returns whether the value is an integer that float32 cannot represent exactly.
 [[nodiscard]] bool is_wide_integer(const simdjson::dom::element& value);
 
-/// The shape and element type of a value, found by walking it once.
+/// Shape and element type of a value, determined by walking it once.
 struct Survey {
-  std::vector<std::int64_t> dimensions;  ///< outermost first
-  std::optional<std::size_t> leaf_depth;
+  std::vector<std::int64_t> dimensions;   ///< outermost first
+  std::optional<std::size_t> leaf_depth;  ///< number of lists around the values that are not lists
   std::optional<DType> dtype;
-  bool ragged = false;             ///< lists at one depth differ in length, or leaves differ in depth
-  bool mixed = false;              ///< booleans and numbers
-  bool has_wide_integers = false;  ///< float32 cannot hold one of its integers exactly
-  std::set<LeftOut> others;        ///< what leaves are that are no numbers
+  bool ragged = false;             ///< lists at the same depth differ in length, or leaves differ in depth
+  bool mixed = false;              ///< both booleans and numbers
+  bool has_wide_integers = false;  ///< has an integer that float32 cannot represent exactly
+  std::set<SkipReason> others;     ///< kinds of leaves that are not numbers
 
+  /// Adds a value that is inside `depth` lists; 0 for the whole value of a field.
   void walk(const simdjson::dom::element& value, std::size_t depth);
 
  private:
@@ -37,18 +38,18 @@ struct Survey {
   void add(DType found);
 };
 
-/// What a value makes: a field, or nothing, and then why.
-using Inferred = std::variant<FieldView, std::set<LeftOut>>;
+/// Result for a value: a field, or the reasons why it is not one.
+using Inferred = std::variant<FieldView, std::set<SkipReason>>;
 
-/// What the value of `name` makes in a rollout of so many tokens; of `rollout` nothing else is looked at.
-/// Throws InputError at the line where it makes neither.
+/// Infers the field of the value of `name` in a rollout; only the rollout's numbers of tokens are used.
+/// Throws InputError at the line if the value is malformed.
 [[nodiscard]] Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                                   const simdjson::dom::element& value, const ToldFormats& told);
-/// The same of a value that was surveyed, and whose format is not told.
+                                   const simdjson::dom::element& value, const DeclaredFormats& declared);
+/// Infers the field of a value that has already been surveyed and whose format is not declared.
 [[nodiscard]] Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                                    const Survey& survey);
 
-/// Adds what a value makes to the schema of its line; names are added in order.
+/// Adds the result for a value to the schema of its line. Call this in the order of names.
 void append(JsonlSchema& schema, const std::string& name, Inferred inferred);
 
 }  // namespace evenkeel

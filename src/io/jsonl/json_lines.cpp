@@ -21,13 +21,15 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t run_bytes = 1 << 20;
-constexpr std::int64_t line_gap_bytes = 1 << 12;  ///< reading over this much is cheaper than one more call
+constexpr std::int64_t line_gap_bytes =
+    1 << 12;  ///< it is cheaper to read a smaller gap than to make another call
 constexpr std::size_t longest_text = 60;
 
 /// Lines of one file that are read together.
 class LineBlock {
  public:
-  /// Reads the first of `lines`, as many as make a block, and returns them. Throws as InputFile::read().
+  /// Reads as many of the first `lines` as fit in a block, and returns them. Throws the errors of
+  /// InputFile::read().
   std::span<const LineRef> read(const LineFiles& files, std::span<const LineRef> lines) {
     lines = lines.first(place(files, lines));
     buffer_.resize(std::max(buffer_.size(), static_cast<std::size_t>(bytes_) + simdjson::SIMDJSON_PADDING));
@@ -41,14 +43,14 @@ class LineBlock {
     return lines;
   }
 
-  /// The text of a line of those that were read last. What follows it in memory may be read, too, for at
-  /// least SIMDJSON_PADDING bytes.
+  /// Returns the text of a line of the last read(). It is followed by at least SIMDJSON_PADDING readable
+  /// bytes.
   [[nodiscard]] std::string_view text(std::size_t line, std::int64_t bytes) const {
     return {buffer_.data() + starts_[line], static_cast<std::size_t>(bytes)};
   }
 
  private:
-  // Finds the runs and where the lines come to stand. Returns how many there are.
+  // Determines the runs and the positions of lines in the buffer. Returns the number of lines.
   std::size_t place(const LineFiles& files, std::span<const LineRef> lines) {
     const InputFile* const file = &files.file_of(lines.front());
     bytes_ = 0;
@@ -69,24 +71,24 @@ class LineBlock {
   }
 
   std::vector<char> buffer_;
-  std::int64_t bytes_ = 0;            // of it that are used
-  std::vector<std::int64_t> starts_;  // of each line in the buffer
-  std::vector<ByteRange> runs_;       // of the file, that follow each other in the buffer
+  std::int64_t bytes_ = 0;            // used size of the buffer
+  std::vector<std::int64_t> starts_;  // start of each line in the buffer
+  std::vector<ByteRange> runs_;       // byte ranges of the file, adjacent in the buffer
   std::vector<InputFile::Piece> pieces_;
 };
 
-/// " in column 7", where another parser stops; nothing if it does not.
+/// Returns the position at which nlohmann::json fails, such as " in column 7"; empty if it accepts the text.
 std::string place_of_error(std::string_view text) {
   try {
     [[maybe_unused]] const nlohmann::json parsed = nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     return " in column " + std::to_string(columns_in(text.substr(0, error.byte)));
-  } catch (const nlohmann::json::exception&) {  // such as a number that it cannot hold
+  } catch (const nlohmann::json::exception&) {  // such as a number that is out of range
   }
   return {};
 }
 
-/// Throws for a line that cannot be parsed: there is no memory, or it is not JSON.
+/// Throws the error for a line that could not be parsed: it is not JSON, or memory ran out.
 [[noreturn]] void refuse(std::string_view text, simdjson::error_code error, const std::string& where) {
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   if (const auto fault = find_json_fault(text)) {
@@ -96,13 +98,13 @@ std::string place_of_error(std::string_view text) {
                      fault->hint);
   }
   throw InputError(where, "is not valid JSON" + place_of_error(text) + ": " + simdjson::error_message(error),
-                   text.starts_with('[') || text == "{" ? "Write one complete object a line" : "");
+                   text.starts_with('[') || text == "{" ? "Write one complete object per line" : "");
 }
 
 simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const LineNames& names,
                             const LineRef& line) {
   simdjson::dom::element value;
-  // The block goes on behind `text`, so the parser need not copy it.
+  // The block has padding after `text`, so the parser need not copy it.
   if (const auto error = parser.parse(text.data(), text.size(), false).get(value))
     refuse(text, error, names.where(line.number));
   simdjson::dom::object object;
@@ -114,7 +116,7 @@ simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text
 
 constexpr std::string_view utf8_mark = "\xef\xbb\xbf";
 
-/// What is wrong with a part of a line, and where that part begins.
+/// A fault in a line, and the position at which it begins.
 struct Finding {
   std::size_t at = 0;
   std::string what;
@@ -147,8 +149,8 @@ std::errc parse(std::string_view word) {
   return end == word.data() + word.size() ? std::errc{} : std::errc::invalid_argument;
 }
 
-/// Whether the word is a number that neither a 64-bit integer nor a double can hold. A double that is too
-/// close to 0 is no such number.
+/// Returns whether the word is a number that is too large for a 64-bit integer and for a double. A double
+/// that underflows is not out of range.
 bool is_out_of_range(std::string_view word) {
   const bool is_integer = word.find_first_of(".eE") == std::string_view::npos;
   if (is_integer) {
@@ -188,7 +190,8 @@ bool is_low_surrogate(unsigned unit) {
   return 0xdc00 <= unit && unit < 0xe000;
 }
 
-/// What is wrong with an escape sequence, whose backslash is at `at`. Moves `at` behind it.
+/// Returns the fault of the escape sequence whose backslash is at `at`, or nullopt. Moves `at` past the
+/// sequence.
 std::optional<Finding> fault_of_escape(std::string_view line, std::size_t& at) {
   const std::size_t begin = at;
   const char letter = begin + 1 < line.size() ? line[begin + 1] : '\0';
@@ -216,8 +219,8 @@ std::optional<Finding> fault_of_escape(std::string_view line, std::size_t& at) {
                  R"(Write both halves, or \ufffd in their place)"};
 }
 
-/// What is wrong with the text whose first quotation mark is at `at`. Moves `at` behind it, or to the end of
-/// the line if it has no end.
+/// Returns the fault of the text whose opening quotation mark is at `at`, or nullopt. Moves `at` past the
+/// text, or to the end of the line if the text is not terminated.
 std::optional<Finding> fault_of_text(std::string_view line, std::size_t& at) {
   ++at;
   while (at < line.size() && line[at] != '"') {
@@ -239,8 +242,8 @@ std::optional<Finding> fault_of_text(std::string_view line, std::size_t& at) {
 
 }  // namespace
 
-// Of a std::string, padded_string would claim characters that it found no memory for; of a view it has
-// none then.
+// If allocation fails, a padded_string constructed from a std::string_view is empty, but one constructed from
+// a std::string has the wrong size.
 JsonText::JsonText(std::string_view text) : padded_(text) {
   if (padded_.size() < text.size()) throw std::bad_alloc();
   simdjson::dom::object object;
@@ -260,7 +263,7 @@ void JsonLine::fail(const std::string& message, const std::string& hint) const {
 void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
                         const std::function<void(const JsonLine&)>& visit) {
   simdjson::dom::parser parser;
-  // It would grow with each longer line, and touch new memory each time.
+  // Allocates for the longest line once, instead of reallocating for each longer line.
   if (!lines.empty()) {
     const std::int64_t longest = std::ranges::max(lines, {}, &LineRef::bytes).bytes;
     if (parser.allocate(static_cast<std::size_t>(longest)) == simdjson::MEMALLOC) throw std::bad_alloc();
@@ -283,7 +286,7 @@ std::string text_of(const simdjson::dom::element& value) {
 }
 
 std::int64_t count_of(const simdjson::dom::array& list) {
-  // size() stops counting at 2^24 - 1.
+  // array::size() saturates at 2^24 - 1.
   constexpr std::size_t saturated = 0xffffff;
   if (list.size() < saturated) return static_cast<std::int64_t>(list.size());
   return std::distance(list.begin(), list.end());
@@ -294,8 +297,8 @@ std::int64_t columns_in(std::string_view text) {
 }
 
 std::optional<JsonFault> find_json_fault(std::string_view line) {
-  std::string_view text;   // the last one of the outermost object
-  std::string_view field;  // a text that a colon followed
+  std::string_view text;   // the latest text in the outermost object
+  std::string_view field;  // the latest text that is followed by a colon
   int depth = 0;
   const auto found = [&](Finding finding) {
     return JsonFault{std::string(field), std::move(finding.what), columns_in(line.substr(0, finding.at)) + 1,

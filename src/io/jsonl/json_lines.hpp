@@ -16,13 +16,13 @@
 
 namespace evenkeel {
 
-/// A JSON object in a text, with what its values look at.
+/// A parsed JSON object with the memory that its values refer to.
 class JsonText {
  public:
-  /// Throws std::bad_alloc where memory runs out.
+  /// Throws std::bad_alloc if memory runs out.
   explicit JsonText(std::string_view text);
 
-  /// None where the text is no JSON object. Valid as long as this is.
+  /// Returns nullopt if the text is not a JSON object. Valid as long as this JsonText.
   [[nodiscard]] const std::optional<simdjson::dom::object>& object() const noexcept { return object_; }
 
  private:
@@ -31,8 +31,8 @@ class JsonText {
   std::optional<simdjson::dom::object> object_;
 };
 
-/// Calls `use` with the value and the count, 0 or more, of each [value, count] of a list. Returns whether the
-/// list is made of such.
+/// Calls `use` with the value and the count (0 or more) of each [value, count] pair in a list. Returns
+/// whether the list consists of such pairs.
 template <typename Use>
 bool for_each_run(const simdjson::dom::element& value, Use use) {
   simdjson::dom::array runs;
@@ -46,51 +46,51 @@ bool for_each_run(const simdjson::dom::element& value, Use use) {
   return true;
 }
 
-/// What counts add up to; the largest number where they are more.
+/// Returns the sum, or the largest integer if it would overflow.
 [[nodiscard]] inline std::int64_t add_count(std::int64_t sum, std::int64_t count) noexcept {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return count > most - sum ? most : sum + count;
 }
 
-/// A parsed line. The object's values are valid during the visit only.
+/// A parsed line. The object's values are only valid during the visit.
 struct JsonLine {
   const LineNames& names;
   LineRef ref;
   simdjson::dom::object object;
 
-  /// "PATH:LINE", counted from 1.
+  /// Returns "PATH:LINE", with lines counted from 1.
   [[nodiscard]] std::string where() const;
   /// Throws InputError at where().
   [[noreturn]] void fail(const std::string& message, const std::string& hint = {}) const;
 };
 
-/// Parses these lines one after the other and hands each to `visit`. Lines that stand close together in a
-/// file are read together. Throws InputError for a line that is not a JSON object, and IoError.
+/// Parses these lines in order and passes each to `visit`. Lines that are close together in a file are read
+/// together. Throws InputError for a line that is not a JSON object, and IoError.
 void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
                         const std::function<void(const JsonLine&)>& visit);
 
-/// The value as JSON, cut short, for error messages.
+/// Returns the value as JSON, truncated, for use in errors.
 [[nodiscard]] std::string text_of(const simdjson::dom::element& value);
 
-/// The number of values in a list.
+/// Returns the number of values in a list.
 [[nodiscard]] std::int64_t count_of(const simdjson::dom::array& list);
 
-/// A value that programs write, and that JSON does not have or a reader cannot hold.
+/// An invalid value that programs often write: JSON does not allow it, or readers cannot represent it.
 struct JsonFault {
-  std::string field;        ///< the key of the outermost object; empty outside of any
-  std::string what;         ///< such as "holds NaN"
-  std::int64_t column = 0;  ///< characters from the start of the line, counted from 1
-  std::string why;          ///< such as "JSON does not have NaN and Infinity"
+  std::string field;        ///< key in the outermost object; empty if there is none
+  std::string what;         ///< for example "holds NaN"
+  std::int64_t column = 0;  ///< 1-based character column in the line
+  std::string why;          ///< for example "JSON does not have NaN and Infinity"
   std::string hint;
 };
 
-/// The first of these in a line that a parser has refused, and none if it was refused for another reason: a
-/// word for a number that is not finite (NaN, Infinity, short forms, any case and sign), a number beyond 64
-/// bits, half of a surrogate pair, an escape or a control character that a text cannot have, bytes that are
-/// not UTF-8, and a byte order mark. O(bytes).
+/// Returns the first such fault in a line that a parser rejected, or nullopt if it was rejected for another
+/// reason. Finds words for numbers that are not finite (NaN, Infinity, short forms, in any case, with any
+/// sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes and control characters in texts,
+/// bytes that are not UTF-8, and byte order marks. O(bytes).
 [[nodiscard]] std::optional<JsonFault> find_json_fault(std::string_view line);
 
-/// Characters of a text in UTF-8, as columns are counted. O(bytes).
+/// Returns the number of characters of a UTF-8 text, which is how columns are counted. O(bytes).
 [[nodiscard]] std::int64_t columns_in(std::string_view text);
 
 }  // namespace evenkeel

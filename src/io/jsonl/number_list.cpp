@@ -10,11 +10,11 @@
 namespace evenkeel {
 namespace {
 
-using Bits = std::uint64_t;  // one a byte of a block, the lowest for the first
+using Bits = std::uint64_t;  // one bit per byte of a block; the lowest bit is the first byte
 
 constexpr int block_bytes = 64;
 
-/// Which bytes of a block are what lists of whole numbers are made of.
+/// Positions, in a block, of the characters that occur in lists of whole numbers.
 struct WholeClasses {
   Bits digits = 0;
   Bits zeros = 0;
@@ -22,16 +22,17 @@ struct WholeClasses {
   Bits spaces = 0;
 };
 
-/// Which are what other numbers have besides.
+/// Positions of the characters that occur only in numbers that are not whole, or are negative.
 struct OtherClasses {
   Bits minuses = 0;
   Bits points = 0;
-  Bits exponents = 0;  ///< e
+  Bits exponents = 0;  ///< positions of 'e'
 };
 
 #if defined(__SSE2__)
 
-/// Calls `look` with the bytes of each part of a block and what makes bits of a comparison with them.
+/// Calls `look` for each part of a block, with its bytes and a function that converts the result of a
+/// comparison to bits.
 template <typename Look>
 void for_parts_of(const char* block, Look look) noexcept {
   for (int part = 0; part < block_bytes / 16; ++part) {
@@ -86,7 +87,7 @@ OtherClasses other_classes_of(const char* block) noexcept {
 
 #endif
 
-/// Bits that stand at the next byte, from one block to the next.
+/// Shifts bits by one byte, with a carry from one block to the next.
 class Shifted {
  public:
   explicit Shifted(bool first = false) noexcept : carry_(first ? 1 : 0) {}
@@ -101,10 +102,10 @@ class Shifted {
   Bits carry_;
 };
 
-/// Runs of digits that begin at some of them, from one block to the next.
+/// Finds the ends of runs of digits that begin at given bytes, with a carry from one block to the next.
 class Runs {
  public:
-  /// Returns the bytes behind the runs, by an addition that carries through their digits.
+  /// Returns the bytes after the runs, computed by an addition whose carry passes through the digits.
   Bits ends(Bits begins, Bits digits) noexcept {
     const Bits sum = begins + digits;
     const Bits whole = sum + carry_;
@@ -116,10 +117,10 @@ class Runs {
 
   [[nodiscard]] bool goes_on() const noexcept { return carry_ != 0; }
 
-  /// Whether one of the last runs, up to their current ends, has more than 15 digits. Sets `wide` if one has
-  /// more than 7.
+  /// Returns whether one of the latest runs, up to its current end, has more than 15 digits. Sets `wide` if a
+  /// run has more than 7.
   [[nodiscard]] bool are_long(bool& wide) const noexcept {
-    // Bits that remain have `length` digits before them.
+    // Each remaining bit has at least `length` digits before it.
     Bits low = before_;
     Bits high = mine_;
     for (const unsigned length : {1U, 2U, 4U}) {
@@ -138,12 +139,13 @@ class Runs {
   Bits before_ = 0;
 };
 
-/// Looks at a list block by block. Each number is digits that begin where one may, then a point and digits,
-/// then e, a minus and digits, or not; and whatever else there is in a list stands behind one of these.
+/// Scans a list block by block. A number is an optional minus and digits at a position where a number may
+/// begin, optionally followed by a point and digits, and by an e, a minus and digits. All other characters of
+/// a list must follow a number or each other as described in scan_number_list().
 class ListScan {
  public:
-  /// Both return whether all is plain in the bytes of `within`, the whole of a block unless the list ends in
-  /// it: then numbers end at its last byte as before a comma.
+  /// Both functions return whether all bytes of `within` are plain. `within` is the whole block unless the
+  /// list ends in the block; in that case, the last byte of `within` ends a number as a comma does.
   bool take_whole_numbers(const WholeClasses& at, Bits within) noexcept {
     const Bits begins = begins_of(at) & within;
     const Bits ends = whole_runs_.ends(begins & at.digits, at.digits);
@@ -178,7 +180,7 @@ class ListScan {
     return wrong == 0 && !whole_runs_.are_long(list.has_wide) && !power_runs_.are_long(is_wide_power);
   }
 
-  /// Whether the last block ended between the parts of a whole number: nothing of another one goes on.
+  /// Returns whether the last block ended outside a number, or within the digits of a whole number.
   [[nodiscard]] bool is_between_wholes() const noexcept {
     return !after_sign_.goes_on() && !after_point_.goes_on() && !after_exponent_.goes_on() &&
            !after_power_sign_.goes_on() && !fraction_runs_.goes_on() && !power_runs_.goes_on();

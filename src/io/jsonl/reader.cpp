@@ -28,7 +28,7 @@ using simdjson::dom::element;
             "; a token is an integer from 0 to " + std::to_string(std::numeric_limits<std::int64_t>::max()));
 }
 
-/// Copies the tokens of a list to `out` and returns the end.
+/// Copies the tokens of a list to `out`. Returns the end of the copy.
 std::int64_t* copy_tokens(const JsonLine& line, std::string_view key, const array& tokens,
                           std::int64_t* out) {
   const std::int64_t* const begin = out;
@@ -40,7 +40,7 @@ std::int64_t* copy_tokens(const JsonLine& line, std::string_view key, const arra
   return out;
 }
 
-/// Reads one element as T; false when T cannot hold it.
+/// Read one element as T. Return false if T cannot represent it.
 bool read_element(const element& value, bool& out) {
   return !value.get(out);
 }
@@ -48,24 +48,25 @@ bool read_element(const element& value, std::int64_t& out) {
   return !value.get(out);
 }
 bool read_element(const element& value, float& out) {
-  constexpr double most_exact = 1 << std::numeric_limits<float>::digits;  // as all integers below it are
+  // Float represents this and all smaller integers exactly.
+  constexpr double max_exact = 1 << std::numeric_limits<float>::digits;
   double number = 0;
   if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
     return false;
   }
-  if (std::abs(number) > most_exact && is_wide_integer(value)) return false;
+  if (std::abs(number) > max_exact && is_wide_integer(value)) return false;
   out = static_cast<float>(number);
   return true;
 }
 
-/// Copies values of one line into a field's rows.
+/// Copies the values of one line into a field's rows.
 class RowReader {
  public:
-  /// `told`: how the line writes the field, where that is said.
-  RowReader(const JsonLine& line, const FieldSpec& spec, std::optional<LineFormat> told)
-      : line_(line), spec_(spec), told_(told) {}
+  /// `declared` is the declared format of the field in the line, if any.
+  RowReader(const JsonLine& line, const FieldSpec& spec, std::optional<LineFormat> declared)
+      : line_(line), spec_(spec), declared_(declared) {}
 
-  /// How many rows a value of a counted field has.
+  /// Returns the number of rows in a value of a field that counts its own rows.
   [[nodiscard]] std::int64_t count(const element& value) const {
     if (spec_.rule().has_numbers()) {
       array list;
@@ -76,7 +77,7 @@ class RowReader {
     if (value.get(text)) fail("is " + text_of(value) + "; a text is needed");
     if (spec_.rule().is_text()) return std::ssize(text);
     const std::optional<std::size_t> bytes = bytes_in_base64(text);
-    if (!bytes) fail("is no base64");
+    if (!bytes) fail("is not base64");
     return static_cast<std::int64_t>(*bytes);
   }
 
@@ -102,8 +103,8 @@ class RowReader {
   template <typename T>
   void read_as(const element& value, std::int64_t rows, std::byte* bytes) const {
     T* out = reinterpret_cast<T*>(bytes);
-    if (told_ == LineFormat::axes) return read_axes(value, rows, out);
-    if (told_ == LineFormat::runs) return read_runs(value, rows, out);
+    if (declared_ == LineFormat::axes) return read_axes(value, rows, out);
+    if (declared_ == LineFormat::runs) return read_runs(value, rows, out);
     if (spec_.rule().is_per_sample()) return read_row(value, spec_.trailing, out);
     read_list(value, rows, "rows; the sample needs", spec_.trailing, out);
   }
@@ -123,7 +124,7 @@ class RowReader {
     fail("has an element " + text_of(value) + "; " + expected() + " is needed");
   }
 
-  /// [axes][rows] to [rows][axes]. Where no element was ever seen, nobody knows how many axes there are.
+  /// Transposes [axes][rows] to [rows][axes]. If no element was ever seen, the number of axes is unknown.
   template <typename T>
   void read_axes(const element& value, std::int64_t rows, T* out) const {
     if (spec_.trailing.empty() && rows == 0) return;
@@ -180,18 +181,19 @@ class RowReader {
 
   const JsonLine& line_;
   const FieldSpec& spec_;
-  std::optional<LineFormat> told_;
+  std::optional<LineFormat> declared_;
 };
 
-/// A column that grows a line at a time. After a part of the lines it asks for the room that all of them will
-/// take, since moving the rows over and over costs more than parsing them.
+/// A column that grows line by line. After some of the lines, it reserves the memory that all of them will
+/// probably need, since moving the rows repeatedly would cost more than parsing them.
 class GrowingColumn {
  public:
   explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted(spec), 0) {}
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
 
-  /// Adds rows and returns where they start. `share` of all lines, the one at hand included, is then read.
+  /// Adds rows and returns where they start. `share` is the fraction of the lines read so far, including the
+  /// current one.
   std::byte* extend(std::int64_t rows, double share) {
     const std::int64_t begin = rows_;
     rows_ += rows;
@@ -214,7 +216,7 @@ class GrowingColumn {
     return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
   }
 
-  /// Rows of a counted field are divided among samples when all are there.
+  /// Rows of a counted field are assigned to samples at the end.
   static FieldSpec uncounted(FieldSpec spec) {
     if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
     return spec;
@@ -223,7 +225,7 @@ class GrowingColumn {
   FieldSpec spec_;
   Column column_;
   std::int64_t rows_ = 0;
-  std::vector<std::int64_t> counts_;  // of each line, of a counted field
+  std::vector<std::int64_t> counts_;  // per line, for a field that counts its rows
 };
 
 FieldSpec readable(const FieldSpec& spec) {
@@ -233,11 +235,11 @@ FieldSpec readable(const FieldSpec& spec) {
                                                     "; JSON Lines have bool, int64 and float32");
 }
 
-/// Collects lines into the columns of a batch.
+/// Builds a batch from lines.
 class BatchBuilder {
  public:
-  BatchBuilder(const JsonlSchema& schema, std::span<const LineRef> lines, const ToldFormats& told)
-      : told_(told) {
+  BatchBuilder(const JsonlSchema& schema, std::span<const LineRef> lines, const DeclaredFormats& declared)
+      : declared_(declared) {
     shapes_.reserve(lines.size());
     for (const LineRef& line : lines) total_bytes_ += static_cast<double>(line.bytes);
     columns_.reserve(schema.fields.size());
@@ -275,19 +277,19 @@ class BatchBuilder {
     if (field == rollout_.fields.end() || field->first != spec.name) {
       line.fail("has no field '" + spec.name + "', which other samples have");
     }
-    const RowReader reader(line, spec, told_as(spec.name));
+    const RowReader reader(line, spec, declared_format(spec.name));
     const SampleShape& shape = shapes_.back();
     const std::int64_t rows = is_counted(spec.kind) ? reader.count(field->second)
                                                     : spec.rule().rows_of(shape.prompt, shape.response);
     reader.read(field->second, rows, column.extend(rows, share()));
   }
 
-  [[nodiscard]] std::optional<LineFormat> told_as(std::string_view name) const {
-    const auto found = told_.find(name);
-    return found == told_.end() ? std::nullopt : std::optional(found->second);
+  [[nodiscard]] std::optional<LineFormat> declared_format(std::string_view name) const {
+    const auto found = declared_.find(name);
+    return found == declared_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  const ToldFormats& told_;
+  const DeclaredFormats& declared_;
   double bytes_ = 0;
   double total_bytes_ = 0;
   std::vector<SampleShape> shapes_;
@@ -299,8 +301,8 @@ class BatchBuilder {
 }  // namespace
 
 RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines, const JsonlSchema& schema,
-                         const ToldFormats& told) {
-  BatchBuilder builder(schema, lines, told);
+                         const DeclaredFormats& declared) {
+  BatchBuilder builder(schema, lines, declared);
   for_each_json_line(files, lines, [&](const JsonLine& line) { builder.add(line); });
   return builder.finish();
 }

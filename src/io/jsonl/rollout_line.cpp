@@ -31,8 +31,8 @@ void sort_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
   if (twice != fields.end()) line.fail("has the key '" + std::string(twice->first) + "' twice");
 }
 
-/// Fills `fields` with every key but the ones that make a rollout, sorted, and checks that none is there
-/// twice.
+/// Fills `fields` with all keys except those of the rollout itself, sorted by name. Throws if a key is
+/// repeated.
 void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   fields.clear();
   for (const auto [key, value] : line.object) fields.emplace_back(key, value);
@@ -42,7 +42,8 @@ void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   });
 }
 
-/// What `take` makes of the line's uid: of a text, an integer, or std::monostate where there is none.
+/// Passes the line's uid to `take` and returns the result: a text, an integer, or std::monostate if there is
+/// none.
 template <typename Take>
 auto take_uid(const JsonLine& line, Take take) {
   simdjson::dom::element uid;

@@ -19,29 +19,29 @@ inline constexpr std::string_view response_key = "response_ids";
 /// A key of a line and its value.
 using KeyValue = std::pair<std::string_view, simdjson::dom::element>;
 
-/// A rollout's parts, as views into the parsed line.
+/// Parts of a rollout, as views into the parsed line.
 struct RolloutLine {
   simdjson::dom::array prompt;
   simdjson::dom::array response;
   std::int64_t prompt_tokens = 0;
   std::int64_t response_tokens = 0;
   std::uint64_t group = 0;
-  std::vector<KeyValue> fields;  ///< everything but the three keys above, sorted by name
+  std::vector<KeyValue> fields;  ///< all keys except the three above, sorted by name
 
-  /// Takes the line apart; reuses the memory of `fields`. Tokens are counted, not looked at. Throws
-  /// InputError at the line when a key is there twice, when prompt_ids or response_ids is missing or no list,
-  /// or when the uid is neither text nor an integer.
+  /// Assigns the parts of the line, reusing the memory of `fields`. Tokens are counted but not checked.
+  /// Throws InputError at the line if a key is repeated, if prompt_ids or response_ids is missing or not a
+  /// list, or if the uid is neither a text nor an integer.
   void assign(const JsonLine& line);
 };
 
-/// Throws InputError at the line when a key is there twice.
+/// Throws InputError at the line if a key is repeated.
 void require_unique_keys(const JsonLine& line);
 
-/// The group that the line's uid stands for; see read_samples(). Throws InputError at the line where it is
-/// neither text nor an integer.
+/// Returns the group of the line's uid; see read_samples(). Throws InputError at the line if the uid is
+/// neither a text nor an integer.
 [[nodiscard]] std::uint64_t group_of(const JsonLine& line);
 
-/// The line's uid. Throws likewise.
+/// Returns the line's uid. Throws the errors of group_of().
 [[nodiscard]] Uid uid_of(const JsonLine& line);
 
 }  // namespace evenkeel

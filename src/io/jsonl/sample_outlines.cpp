@@ -18,27 +18,28 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-constexpr int deepest = 500;  // of lists and objects in each other, which the parser takes, too
+constexpr int deepest = 500;  // limit of nested lists and objects, which the parser also accepts
 
-/// A text that is not plain: not an error, but nothing that this file can answer for.
+/// Thrown for a text that is not plain. This is not an error: the code in this file just cannot give its
+/// guarantees for the text.
 struct NotPlain {};
 
-/// A key and its value, where it is written, and what was found out without a parser.
+/// A key and its value: the text of the value, and what can be determined without a parser.
 struct PlainValue {
   std::string_view key;
   std::string_view text;
   std::optional<NumberList> list;
   std::optional<std::int64_t> integer;
-  bool is_text = false;  ///< between quotation marks, without anything that is escaped
+  bool is_text = false;  ///< a text without escapes, in quotation marks
 };
 
-/// Goes through the objects of lines, value by value.
+/// Scans the objects of lines, value by value.
 class PlainText {
  public:
   explicit PlainText(std::string_view text)
       : begin_(text.data()), at_(text.data()), end_(text.data() + text.size()) {}
 
-  /// Goes to the next line that is not blank; false if there is none.
+  /// Moves to the next line that is not blank. Returns false if there is none.
   bool next_line(LineRef& line) {
     while (at_ < end_) {
       const char* const start = at_;
@@ -54,7 +55,7 @@ class PlainText {
     return false;
   }
 
-  /// Behind the object: the line must end.
+  /// Ends the line after its object. Throws NotPlain if anything follows.
   void end_line(LineRef& line) {
     skip_space();
     if (at_ < end_ && *at_ != '\n') throw NotPlain{};
@@ -64,7 +65,7 @@ class PlainText {
     ++number_;
   }
 
-  /// Fills `values` with the next object.
+  /// Fills `values` with the next object's keys and values.
   void take_object(std::vector<PlainValue>& values) {
     values.clear();
     expect('{');
@@ -98,10 +99,10 @@ class PlainText {
     ++at_;
   }
 
-  /// Behind quotation marks: goes behind the next ones if all between them is plain.
+  /// Called after an opening quotation mark: moves past the closing one if all bytes in between are plain.
   bool plain_text_end() {
     const char* at = at_;
-    while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;  // signed or not, none above ASCII
+    while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;  // non-ASCII is checked below
     if (at >= end_ || *at != '"') return false;
     taken_ = {at_, static_cast<std::size_t>(at - at_)};
     at_ = at + 1;
@@ -163,7 +164,7 @@ class PlainText {
     } while (depth > 0);
   }
 
-  /// A number, true, false or null.
+  /// Reads a number, true, false or null.
   void take_word(PlainValue& value) {
     const char* const start = at_;
     const auto is_part = [](char c) {
@@ -175,8 +176,8 @@ class PlainText {
   }
 
   static std::optional<std::int64_t> integer_of(std::string_view word) {
-    constexpr std::size_t most_digits = 15;
-    if (word.size() > most_digits || (word.size() > 1 && word.front() == '0')) return std::nullopt;
+    constexpr std::size_t max_digits = 15;
+    if (word.size() > max_digits || (word.size() > 1 && word.front() == '0')) return std::nullopt;
     std::int64_t value = 0;
     for (const char c : word) {
       if (c < '0' || c > '9') return std::nullopt;
@@ -192,7 +193,7 @@ class PlainText {
   std::string_view taken_;
 };
 
-/// Whether a reader can hold each number of a field, be it of int64 or float32.
+/// Returns whether a reader can represent each number of a field as int64 or float32.
 bool are_within_range(const element& value) {
   switch (value.type()) {
     case element_type::ARRAY:
@@ -207,8 +208,8 @@ bool are_within_range(const element& value) {
 
 class Outliner {
  public:
-  Outliner(const ToldFormats& told, std::span<const std::string_view> watched)
-      : told_(told), watched_(watched) {}
+  Outliner(const DeclaredFormats& declared, std::span<const std::string_view> watched)
+      : declared_(declared), watched_(watched) {}
 
   SampleOutlines outline(std::string_view text) {
     PlainText plain(text);
@@ -285,10 +286,10 @@ class Outliner {
     std::optional<std::int64_t>* const least =
         watched == watched_.end() ? nullptr
                                   : &sample.least[static_cast<std::size_t>(watched - watched_.begin())];
-    const bool is_told = told_.contains(value.key);
+    const bool is_told = declared_.contains(value.key);
     Survey survey;
     if (!is_told && value.is_text) {
-      survey.others = {LeftOut::text};
+      survey.others = {SkipReason::text};
     } else if (!is_told && value.integer) {
       survey.dtype = DType::int64;
       survey.has_wide_integers = !is_exact_in_float32(*value.integer);
@@ -304,7 +305,7 @@ class Outliner {
 
   Inferred infer_parsed(const JsonLine& line, const RolloutLine& rollout, const element& value,
                         std::optional<std::int64_t>* least) const {
-    Inferred inferred = infer_field(line, rollout, name_, value, told_);
+    Inferred inferred = infer_field(line, rollout, name_, value, declared_);
     if (std::holds_alternative<FieldView>(inferred) && !are_within_range(value)) throw NotPlain{};
     if (least == nullptr) return inferred;
     if (std::int64_t number = 0; !value.get(number)) *least = number;
@@ -325,7 +326,7 @@ class Outliner {
     if (!adds_nothing) out_.schema = merge(out_.schema, schema, names_);
   }
 
-  const ToldFormats& told_;
+  const DeclaredFormats& declared_;
   std::span<const std::string_view> watched_;
   const LineNames names_{"text"};
   simdjson::dom::parser parser_;
@@ -336,13 +337,13 @@ class Outliner {
 
 }  // namespace
 
-std::optional<SampleOutlines> outline_samples(std::string_view text, const ToldFormats& told,
+std::optional<SampleOutlines> outline_samples(std::string_view text, const DeclaredFormats& declared,
                                               std::span<const std::string_view> watched) {
   const bool are_runs =
-      std::ranges::all_of(told, [](const auto& format) { return format.second == LineFormat::runs; });
+      std::ranges::all_of(declared, [](const auto& format) { return format.second == LineFormat::runs; });
   if (!are_runs) return std::nullopt;
   try {
-    return Outliner(told, watched).outline(text);
+    return Outliner(declared, watched).outline(text);
   } catch (const NotPlain&) {
     return std::nullopt;
   } catch (const InputError&) {

@@ -12,30 +12,31 @@
 
 namespace evenkeel {
 
-/// What a rollout's line says but for its tokens and fields.
+/// Content of a rollout's line, without its tokens and fields.
 struct SampleOutline {
   LineRef line;
   Uid uid;
   std::int64_t prompt = 0;    ///< tokens
   std::int64_t response = 0;  ///< tokens
-  /// Of each watched field, in their order, its one integer, or the least of its runs. None where it has no
-  /// such, or is not there.
+  /// For each watched field, in order: its integer, or the minimum of its runs; nullopt if the field is
+  /// missing or has another value.
   std::vector<std::optional<std::int64_t>> least;
 };
 
 struct SampleOutlines {
   JsonlSchema schema;
-  std::vector<SampleOutline> samples;  ///< one a line that is not blank
+  std::vector<SampleOutline> samples;  ///< one per line that is not blank
 };
 
-/// Bytes behind a text that must be readable, and zeros.
+/// Number of bytes after a text that must be readable and zero.
 inline constexpr std::size_t outline_padding = 128;
 
-/// The rollouts of JSON lines in one pass, most of it much faster than a parser: for a text in memory of
-/// which only this much is asked for now. The schema is that of infer_schema(), and read_samples() of these
-/// lines throws nothing. None for a text that is not plain enough to know that: it may be good or bad, and
-/// these say so, with what is wrong. Only what is written as `runs` may be told. O(bytes).
-[[nodiscard]] std::optional<SampleOutlines> outline_samples(std::string_view text, const ToldFormats& told,
+/// Reads the outlines of rollouts from a text in memory in one pass, mostly without a parser, which is much
+/// faster. The schema equals that of infer_schema(), and read_samples() will not throw for these lines.
+/// Returns nullopt if the text is not plain enough to guarantee this. It may still be valid, so call
+/// infer_schema() and read_samples() in that case. `declared` may only declare the format `runs`. O(bytes).
+[[nodiscard]] std::optional<SampleOutlines> outline_samples(std::string_view text,
+                                                            const DeclaredFormats& declared,
                                                             std::span<const std::string_view> watched);
 
 }  // namespace evenkeel

@@ -18,13 +18,14 @@
 namespace evenkeel {
 namespace {
 
-JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout, const ToldFormats& told) {
+JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout,
+                           const DeclaredFormats& declared) {
   JsonlSchema schema;
   schema.empty = false;
   schema.first_line = line.ref.number;
   for (const KeyValue& entry : rollout.fields) {
     const std::string name(entry.first);
-    append(schema, name, infer_field(line, rollout, name, entry.second, told));
+    append(schema, name, infer_field(line, rollout, name, entry.second, declared));
   }
   return schema;
 }
@@ -35,7 +36,7 @@ std::string shape_text(const std::vector<std::int64_t>& dimensions) {
   return "[" + text + "]";
 }
 
-/// One side of a clash: what a line says.
+/// One side of a conflict: a property, and the line that has it.
 struct Claim {
   std::string what;
   std::int64_t line = 0;
@@ -49,7 +50,7 @@ struct Claim {
                    "Give every line the same fields, of one kind and shape");
 }
 
-/// Of the line that decided: the first that shows what is kept.
+/// Returns the line that determined the merged property: the first line that has it.
 std::int64_t line_of(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
   if (a_shows != b_shows) return a_shows ? a : b;
   return std::min(a, b);
@@ -59,7 +60,7 @@ Claim kind_claim(const FieldView& field) {
   return {"is a " + std::string(name_of(field.spec.kind)) + " field", field.origin.kind};
 }
 
-/// Puts what both say about the kind into `merged`.
+/// Merges the kinds of both fields into `merged`. Throws if they differ.
 void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   const auto can_be = [](const FieldView& field, FieldKind kind) {
     return field.spec.kind == kind || (field.kind_open && rule_of(kind).is_cut());
@@ -74,7 +75,7 @@ void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names,
   merged.origin.kind = line_of(!a.kind_open, a.origin.kind, !b.kind_open, b.origin.kind);
 }
 
-/// Refuses a field whose integers float32, the type that both make together, would round.
+/// Throws if the merged type is float32 and would round an integer of either side.
 void require_exact_integers(const FieldView& a, const FieldView& b, const LineNames& names) {
   for (const auto* sides : {&a, &b}) {
     const FieldView& real = sides == &a ? b : a;
@@ -87,7 +88,8 @@ void require_exact_integers(const FieldView& a, const FieldView& b, const LineNa
   }
 }
 
-/// Puts what both say about the elements into `merged`, unless one of them has seen none.
+/// Merges the element types of both fields into `merged`. Throws if they differ. Precondition: both or
+/// neither are open.
 void merge_elements(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   if (a.spec.trailing != b.spec.trailing) {
     const auto shape = [](const FieldView& field) {
@@ -109,7 +111,7 @@ void merge_elements(const FieldView& a, const FieldView& b, const LineNames& nam
       line_of(a.spec.dtype == *dtype, a.origin.dtype, b.spec.dtype == *dtype, b.origin.dtype);
 }
 
-/// What two samples say about a field of one name.
+/// Merges the entries of two schemas for one field.
 FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) {
   FieldView merged = a;
   if (b.wide_integer)
@@ -128,7 +130,7 @@ FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) 
   return merged;
 }
 
-std::string_view word_for(LeftOut reason) {
+std::string_view word_for(SkipReason reason) {
   constexpr std::array<std::string_view, 5> names{"text", "null", "objects", "empty lists",
                                                   "made of prompt_ids and response_ids"};
   return names[static_cast<std::size_t>(reason)];
@@ -137,7 +139,7 @@ std::string_view word_for(LeftOut reason) {
 }  // namespace
 
 JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
-                         std::span<std::int64_t> tokens, const ToldFormats& told) {
+                         std::span<std::int64_t> tokens, const DeclaredFormats& declared) {
   EVENKEEL_PRECONDITION(cheap, tokens.empty() || tokens.size() == lines.size(), tokens.size(), lines.size());
   JsonlSchema schema;
   auto counted = tokens.begin();
@@ -145,18 +147,19 @@ JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
   for_each_json_line(files, lines, [&](const JsonLine& line) {
     rollout.assign(line);
     if (counted != tokens.end()) *counted++ = rollout.prompt_tokens + rollout.response_tokens;
-    schema = merge(schema, schema_of_line(line, rollout, told), files.names());
+    schema = merge(schema, schema_of_line(line, rollout, declared), files.names());
   });
   return schema;
 }
 
-void require_told_fields(const JsonlSchema& schema, const ToldFormats& told, const std::string& source) {
-  for (const auto& [name, format] : told) {
+void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& declared,
+                             const std::string& source) {
+  for (const auto& [name, format] : declared) {
     if (schema.empty || std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end())
       continue;
     throw InputError(
         source, "no line has a field '" + name + "', which should be read as " + std::string(name_of(format)),
-        "Bring the field, or do not set how it is written");
+        "Add the field, or do not declare its format");
   }
 }
 
@@ -205,9 +208,9 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
   return merged;
 }
 
-std::string words_for(const std::set<LeftOut>& reasons) {
+std::string words_for(const std::set<SkipReason>& reasons) {
   std::string text;
-  for (const LeftOut reason : reasons) text.append(text.empty() ? "" : ", ").append(word_for(reason));
+  for (const SkipReason reason : reasons) text.append(text.empty() ? "" : ", ").append(word_for(reason));
   return text;
 }
 

@@ -18,108 +18,115 @@
 
 namespace evenkeel {
 
-/// Why a value of a line makes no field.
-enum class LeftOut : std::uint8_t {
+/// Reason why a value in a line does not form a field.
+enum class SkipReason : std::uint8_t {
   text,
   null,
   object,
-  empty_list,  ///< of as many rows as neither the sample nor its response has tokens
-  own_name,    ///< it is called input_ids, which is made of prompt_ids and response_ids
+  empty_list,  ///< an empty list, although neither the sample nor its response is empty
+  own_name,    ///< the name is input_ids, which is derived from prompt_ids and response_ids
 };
 
-/// Where a field's properties were first seen, as numbers of lines (0-based): what an error names.
+/// Lines (0-based) in which a field's properties were first seen. Errors name them.
 struct FieldOrigin {
   std::int64_t kind = 0;
   std::int64_t trailing = 0;
-  std::int64_t dtype = 0;  ///< where integers and reals meet: the first real
+  std::int64_t dtype = 0;  ///< if integers and reals occur, the first real
 
   friend bool operator==(const FieldOrigin&, const FieldOrigin&) = default;
 };
 
-/// The fields that the rollouts of JSONL files carry beside uid, prompt_ids and response_ids. Every rank
-/// infers it from the lines it sees; merging all of them in any order gives the schema of the whole.
+/// The fields of rollouts in JSONL files besides uid, prompt_ids and response_ids. Each rank infers a schema
+/// from the lines that it reads; merging all of them in any order yields the schema of the whole.
 ///
-/// What no line has shown yet is still open: `fields` then holds a stand-in (kind token; float32 elements
-/// without trailing dimensions), and the first line that shows more decides. Stand-ins are what a reader uses
-/// when nothing ever does.
+/// Properties that no line has determined yet are open: `fields` has placeholders for them (kind token;
+/// float32 elements without trailing dimensions), which the first line with more information replaces.
+/// Placeholders that are never replaced are used for reading.
 struct JsonlSchema {
-  bool empty = true;                 ///< no line was seen: the identity of merge()
-  std::int64_t first_line = 0;       ///< the lowest number of a line that was seen
+  bool empty = true;                 ///< no line was seen; the neutral element of merge()
+  std::int64_t first_line = 0;       ///< lowest number of the lines seen
   std::vector<FieldSpec> fields;     ///< sorted by name; dtypes are bool, int64 and float32
-  std::vector<FieldOrigin> origins;  ///< one a field
-  /// Fields that may be token or response_token: all prompts were empty, so that both have as many rows.
+  std::vector<FieldOrigin> origins;  ///< one per field
+  /// Fields that may be token or response_token: all prompts were empty, so both would have equally many
+  /// rows.
   std::set<std::string> kind_open;
-  std::set<std::string> element_open;  ///< fields of which no element was seen: dtype and trailing are open
-  std::map<std::string, std::set<LeftOut>> ignored;  ///< names whose values make no field, and why
-  /// Fields with an integer that float32 cannot hold exactly, and the first line that has one. Such a field
+  std::set<std::string> element_open;  ///< fields without any element so far: dtype and trailing are open
+  std::map<std::string, std::set<SkipReason>> ignored;  ///< names whose values do not form fields, and why
+  /// Fields with an integer that float32 cannot represent exactly, and the first line with one. Such fields
   /// must have integers only.
   std::map<std::string, std::int64_t> wide_integers;
 
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
 
-/// How fields are written that lines alone do not tell, by name. `text` is a text, `bytes` a text that is
-/// base64 (RFC 4648, with padding), `rows` a list of any number of rows of one shape. `axes` are one or more
-/// lists of numbers, one a token or one a response token, and make a field of a row of all axes for each;
-/// `runs` are [value, count], counts from 0 on, which add up to the tokens or to those of the response.
-using ToldFormats = std::map<std::string, LineFormat, std::less<>>;
+/// Declared formats, by field, for fields that lines alone do not determine. `text` is a string; `bytes` is a
+/// string in base64 (RFC 4648, with padding); `rows` is a list of any number of rows of one shape; `axes` is
+/// one or more lists of numbers, each with one number per token or per response token, and forms a field
+/// whose rows have all axes; `runs` is a list of [value, count] with counts from 0 on that add up to the
+/// number of tokens or response tokens.
+using DeclaredFormats = std::map<std::string, LineFormat, std::less<>>;
 
-/// The schema of these lines; `lines` are those of scan_lines() with their numbers in all files. `tokens`
-/// gets the tokens of each line's sample where it has a place for each, and may be empty.
+/// Infers the schema of these lines, which are results of scan_lines(), numbered over all files. `tokens`
+/// receives the number of tokens of each line's sample; it must have one element per line or be empty.
 ///
-/// A number or boolean makes a `sample` field. A list whose outer length is the sample's tokens makes a
-/// `token` field, its response tokens a `response_token` field; lists inside it are trailing dimensions.
-/// Integers are int64, any real number makes float32, booleans are bool. Text, null, objects, lists of such,
-/// an empty list that fits neither, and a field called input_ids, are ignored. What `told` names is as it
-/// says, or an InputError at its line.
+/// A number or boolean forms a `sample` field. A list forms a `token` field if its outer length is the number
+/// of the sample's tokens, or a `response_token` field if it is that of its response tokens; lists inside it
+/// are trailing dimensions. Integers are int64, booleans are bool, and any real number makes the field
+/// float32. Text, null, objects, lists of these, empty lists that fit neither length, and a field named
+/// input_ids are ignored. Fields in `declared` must have the declared format.
 ///
-/// Throws InputError at "PATH:LINE" (1-based) for a malformed line, one without prompt_ids or response_ids, a
-/// list of any other length or of unequal rows, and whatever merge() refuses. Throws IoError.
+/// Throws InputError at "PATH:LINE" (1-based) for a malformed line, a line without prompt_ids or
+/// response_ids, a list whose length fits neither or whose rows are unequal, and a field without its declared
+/// format; also throws the errors of merge(), and IoError.
 [[nodiscard]] JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
-                                       std::span<std::int64_t> tokens = {}, const ToldFormats& told = {});
+                                       std::span<std::int64_t> tokens = {},
+                                       const DeclaredFormats& declared = {});
 
-/// Throws InputError about `source` where `told` names a field that its lines, whose schema this is, have
-/// not.
-void require_told_fields(const JsonlSchema& schema, const ToldFormats& told, const std::string& source);
+/// Throws InputError about `source` if `declared` declares a field that none of its lines has. `schema` is
+/// the schema of all its lines.
+void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& declared,
+                             const std::string& source);
 
-/// What both schemas, of lines that are called so, say together. Commutative, associative, idempotent;
-/// an empty schema changes nothing. int64 and float32 make float32. Throws InputError when a field is in one
-/// and not in the other, when kinds, trailing dimensions, or booleans and numbers clash, or when a real
-/// number would round an integer of the other: it names a line of either side and stands at the later one.
+/// Returns the common schema of lines with these names. Commutative, associative and idempotent; an empty
+/// schema is neutral. int64 and float32 make float32. Throws InputError if a field is missing in one schema,
+/// if kinds or trailing dimensions differ, if one has booleans and the other numbers, or if integers are
+/// combined with real numbers and float32 would round one of them. The error names a line from each schema;
+/// its place is the later line.
 [[nodiscard]] JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& names);
 
-/// Reasons as words, such as "text, null".
-[[nodiscard]] std::string words_for(const std::set<LeftOut>& reasons);
+/// Returns the reasons as text, such as "text, null".
+[[nodiscard]] std::string words_for(const std::set<SkipReason>& reasons);
 
-/// The fields that are ignored and why, such as "'chat' (objects), 'solution' (text, null)"; empty when there
-/// are none.
+/// Returns the ignored fields and the reasons, such as "'chat' (objects), 'solution' (text, null)"; empty if
+/// there are none.
 [[nodiscard]] std::string ignored_fields(const JsonlSchema& schema);
 
-/// The fields whose kind is open, such as "'advantages', 'turn'"; empty when there are none.
+/// Returns the fields with an open kind, such as "'advantages', 'turn'"; empty if there are none.
 [[nodiscard]] std::string undecided_fields(const JsonlSchema& schema);
 
-/// A field and what is open about it: one entry of a schema.
+/// One entry of a schema: a field and its open properties.
 struct FieldView {
   FieldSpec spec;
   FieldOrigin origin;
   bool kind_open = false;
   bool element_open = false;
-  std::optional<std::int64_t> wide_integer = {};  ///< the first line with an integer that float32 rounds
+  std::optional<std::int64_t> wide_integer = {};  ///< first line with an integer that float32 rounds
 };
 
-/// Adds an entry; names are added in order.
+/// Appends an entry. Call this in the order of names.
 void append(JsonlSchema& schema, FieldView field);
 
 [[nodiscard]] FieldView field_view(const JsonlSchema& schema, std::size_t index);
 
-/// The dtype that holds the elements of both; none when booleans meet numbers.
+/// Returns the dtype that can represent the elements of both dtypes, or nullopt for booleans and numbers.
 [[nodiscard]] std::optional<DType> join(DType a, DType b);
 
-/// Whether float32 holds an integer of this magnitude exactly.
+/// Returns whether float32 represents an integer of this magnitude exactly.
 [[nodiscard]] constexpr bool is_exact_in_float32(std::uint64_t magnitude) noexcept {
   constexpr int significant_bits = std::numeric_limits<float>::digits;
-  constexpr std::uint64_t most_exact = std::uint64_t{1} << significant_bits;  // as all integers below it are
-  return magnitude <= most_exact ||
+  // Float32 represents this and all smaller integers exactly.
+  constexpr std::uint64_t max_exact = std::uint64_t{1} << significant_bits;
+  return magnitude <= max_exact ||
          std::bit_width(magnitude >> std::countr_zero(magnitude)) <= significant_bits;
 }
 [[nodiscard]] constexpr bool is_exact_in_float32(std::int64_t value) noexcept {
@@ -127,7 +134,7 @@ void append(JsonlSchema& schema, FieldView field);
   return is_exact_in_float32(value < 0 ? -bits : bits);
 }
 
-/// What to do about a field of which float32 would round an integer.
+/// Hint for a field with an integer that float32 would round.
 inline constexpr const char* wide_integer_hint =
     "Write integers only, or leave the field out; a number with a point, such as 5.0, may be rounded";
 

@@ -29,9 +29,9 @@ std::string_view print(std::array<char, 32>& buffer, T value) {
   return {buffer.data(), result.ptr};
 }
 
-/// Whether a reader that goes through double, as JSON readers do, gets the same float back. The shortest text
-/// of a float nearly always does; 7.038531e-26 is one that does not.
-bool survives_double(std::string_view text, float value) {
+/// Returns whether a reader that parses numbers as double, as JSON readers do, gets the same float back. The
+/// shortest text of a float nearly always satisfies this; 7.038531e-26 does not.
+bool round_trips_through_double(std::string_view text, float value) {
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);
   return static_cast<float>(read) == value;
@@ -53,13 +53,13 @@ void append_element(std::string& text, T value) {
   std::array<char, 32> buffer;
   std::string_view digits = print(buffer, value);
   if constexpr (std::is_same_v<T, float>) {
-    if (!survives_double(digits, value)) digits = print(buffer, static_cast<double>(value));
+    if (!round_trips_through_double(digits, value)) digits = print(buffer, static_cast<double>(value));
   }
   text += digits;
   if (digits.find_first_of(".e") == std::string_view::npos) text += ".0";
 }
 
-/// As JSON writes a text. Throws where it is no UTF-8, which JSON is made of.
+/// Appends a text in JSON syntax. Throws if it is not UTF-8, as JSON requires.
 void append_text(std::string& text, std::string_view value) {
   const std::size_t valid = utf8_prefix(value);
   if (valid < value.size()) {
@@ -73,7 +73,7 @@ using Dimensions = std::span<const std::int64_t>;
 template <typename T>
 void append_nested(std::string& text, Dimensions dimensions, const T*& next);
 
-/// Appends `count` values of these inner dimensions from `next` on, and moves it past them.
+/// Appends `count` values with these inner dimensions, starting at `next`, and moves `next` past them.
 template <typename T>
 void append_list(std::string& text, std::int64_t count, Dimensions inner, const T*& next) {
   text += '[';
@@ -150,7 +150,7 @@ void append_field(std::string& text, const Column& column, const RaggedBatch& ba
   }
 }
 
-/// The uid and what parts it from what follows; nothing where there is none.
+/// Appends the uid and a separator, or nothing if there is no uid.
 void append_uid(std::string& text, const Uid& uid, const SampleShape& sample) {
   if (std::holds_alternative<std::monostate>(uid)) return;
   text.append("\"").append(uid_key).append("\":");

@@ -10,24 +10,24 @@
 
 namespace evenkeel {
 
-/// Writes rollouts as JSON lines that read_samples() reads back: `uid` where there is one, then `prompt_ids`,
-/// `response_ids` and every field but input_ids, in the batch's order.
+/// Writes rollouts as JSON Lines for read_samples(): `uid`, if any, then `prompt_ids`, `response_ids` and all
+/// other fields except input_ids, in the batch's order.
 ///
-/// Numbers come back with the value they had: real numbers keep a point or an exponent, so that they are not
-/// taken for integers. Elements of uint8 and int32 come back as int64, of float64 as float32.
+/// Numbers are read back with the same values: real numbers keep a point or an exponent, so they are not
+/// mistaken for integers. Elements of integer types are read back as int64, those of float64 as float32.
 ///
-/// The file appears under its name on close(), whole; without it, nothing is left behind.
+/// The file appears under its name, complete, on close(). Without close(), no file is left behind.
 class JsonlWriter {
  public:
-  /// Throws IoError when the file cannot be made.
+  /// Throws IoError if the file cannot be created.
   explicit JsonlWriter(const std::filesystem::path& path);
 
-  /// Appends a line a sample, in order, with these uids. Throws InputError when input_ids is missing, when a
-  /// field has an element type or a value (half precision, infinity, NaN, text that is not UTF-8) or a name
-  /// (uid, prompt_ids, response_ids) that the format has no room for, or rows without elements, whose shape
-  /// it does not tell. Throws IoError. Precondition: a uid a sample.
+  /// Appends one line per sample, in order, with these uids. Throws InputError if input_ids is missing, or if
+  /// a field cannot be expressed in the format: an element type (half precision), a value (infinity, NaN,
+  /// text that is not UTF-8), a name (uid, prompt_ids, response_ids), or rows without elements, whose shape
+  /// would be lost. Throws IoError. Precondition: one uid per sample.
   void write(const RaggedBatch& batch, std::span<const Uid> uids);
-  /// The same with uids_of_groups().
+  /// Calls write() with uids_of_groups().
   void write(const RaggedBatch& batch);
   void close();
 
@@ -38,10 +38,10 @@ class JsonlWriter {
   std::string text_;
 };
 
-/// What samples say of which nothing but their groups is known (uid_of_group()).
+/// Returns uids for samples of which only the groups are known (uid_of_group()).
 [[nodiscard]] std::vector<Uid> uids_of_groups(const RaggedBatch& batch);
 
-/// Writes one batch as a whole file. Errors as of JsonlWriter.
+/// Writes one batch as a whole file. Throws the errors of JsonlWriter.
 void write_jsonl(const std::filesystem::path& path, const RaggedBatch& batch);
 
 }  // namespace evenkeel

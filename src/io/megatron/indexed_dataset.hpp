@@ -27,34 +27,35 @@ enum class IndexedDType : std::uint8_t {
   uint16 = 8,
 };
 
-/// Such as "uint16".
+/// Returns the type's name, such as "uint16".
 [[nodiscard]] std::string_view name_of(IndexedDType dtype) noexcept;
-/// Bytes of one element.
+/// Returns the bytes per element.
 [[nodiscard]] std::size_t size_of(IndexedDType dtype) noexcept;
-/// What Megatron-Core takes for tokens of a vocabulary of that size: uint16 below 65,500, else int32.
+/// Returns the dtype that Megatron-Core uses for tokens of a vocabulary of that size: uint16 below 65,500,
+/// otherwise int32.
 [[nodiscard]] IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept;
 
-/// The name that both files of a dataset have without ".bin" and ".idx", when `path` is that or either
-/// file's.
+/// Returns the common name of a dataset's files without ".bin" and ".idx". `path` is that name or either
+/// file.
 [[nodiscard]] std::filesystem::path dataset_prefix(std::filesystem::path path);
-/// Whether the path names a file of a dataset by its ending.
+/// Returns whether the path has the ending of a dataset's file.
 [[nodiscard]] bool names_dataset_file(const std::filesystem::path& path);
 
-/// A Megatron-Core indexed dataset, open for reading: `<prefix>.bin` holds the elements of all sequences, one
-/// after the other, `<prefix>.idx` where sequences and documents begin. A document is a range of sequences,
-/// perhaps an empty one; most datasets have one sequence a document. Multimodal datasets also have a mode, a
-/// small integer, for each sequence.
+/// A Megatron-Core indexed dataset, open for reading. `<prefix>.bin` has the elements of all sequences,
+/// concatenated; `<prefix>.idx` has the beginnings of sequences and documents. A document is a range of
+/// sequences, possibly empty; in most datasets it is one sequence. Multimodal datasets also have a mode, a
+/// small integer, per sequence.
 ///
-/// Memory: 4 1/8 bytes a sequence, and 8 bytes a document unless each document is exactly one sequence. Time
-/// to open: that of reading the index once. Elements are read when they are asked for, so that both files
-/// must stay as they are (InputFile). Reads are local and may come from several threads.
+/// Memory: 4 1/8 bytes per sequence, and 8 bytes per document unless each document is exactly one sequence.
+/// Opening reads the index once. Elements are read on demand, so both files must not change (InputFile).
+/// Reads are local and thread-safe.
 class IndexedDataset {
  public:
-  /// `prefix` is as dataset_prefix() makes it. Throws IoError when one cannot be read,
-  /// and InputError that names the file, the byte and the rule it breaks: magic, version 1, a known dtype; an
-  /// index as long as its counts say, with or without modes; lengths from 0 up; each sequence starts where
-  /// the one before ends, and the last ends where `.bin` does; documents start at sequence 0, never fall, and
-  /// end with the last sequence.
+  /// `prefix` is a result of dataset_prefix(). Throws IoError if a file cannot be read, and InputError naming
+  /// the file, the byte and the violated rule: the magic, version 1 and a known dtype; an index of the size
+  /// given by its counts, with or without modes; lengths that are not negative; sequences that start where
+  /// the previous one ends, the last one ending with `.bin`; document starts that begin with sequence 0, are
+  /// ascending, and end with the last sequence.
   explicit IndexedDataset(const std::filesystem::path& prefix);
 
   [[nodiscard]] IndexedDType dtype() const noexcept { return dtype_; }
@@ -62,34 +63,35 @@ class IndexedDataset {
     return static_cast<std::int64_t>(lengths_.size());
   }
   [[nodiscard]] std::int64_t num_documents() const noexcept { return num_documents_; }
-  /// Elements of all sequences.
+  /// Returns the number of elements of all sequences.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   [[nodiscard]] bool has_modes() const noexcept { return has_modes_; }
-  /// Whether elements are integers, as tokens are.
+  /// Returns whether elements are integers, as tokens are.
   [[nodiscard]] bool has_tokens() const noexcept;
-  /// The index and the data.
+  /// Returns the index and the data file.
   [[nodiscard]] std::array<const InputFile*, 2> files() const noexcept { return {&index_, &data_}; }
 
-  /// Elements of one sequence. Precondition: 0 <= sequence < num_sequences(), as below.
+  /// Returns the number of elements of a sequence. Precondition here and below: 0 <= sequence <
+  /// num_sequences().
   [[nodiscard]] std::int64_t length(std::int64_t sequence) const noexcept {
     return lengths_[static_cast<std::size_t>(sequence)];
   }
-  /// Elements of adjacent sequences. O(1).
+  /// Returns the number of elements of adjacent sequences. O(1).
   [[nodiscard]] std::int64_t tokens_in(RowRange sequences) const noexcept;
-  /// The document that a sequence belongs to. O(log documents).
+  /// Returns the document of a sequence. O(log documents).
   [[nodiscard]] std::int64_t document_of(std::int64_t sequence) const noexcept;
-  /// A document's sequences. Precondition: 0 <= document < num_documents().
+  /// Returns a document's sequences. Precondition: 0 <= document < num_documents().
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;
 
-  /// Where the elements of adjacent sequences are in the data. O(1).
+  /// Returns the position of adjacent sequences' elements in the data file. O(1).
   [[nodiscard]] ByteRange bytes_of(RowRange sequences) const noexcept;
-  /// The tokens of runs of adjacent sequences, one after the other into `out`, with one read a run. Returns
-  /// whether any is negative. Throws InputError when the dtype is no integer, IoError when the file cannot be
-  /// read or has changed. Precondition: `out` has as many elements as the runs have tokens.
+  /// Reads the tokens of runs of adjacent sequences, concatenated, into `out`, with one read per run. Returns
+  /// whether any token is negative. Throws InputError if the dtype is not an integer type, and IoError if the
+  /// file cannot be read or has changed. Precondition: `out` has as many elements as the runs have tokens.
   [[nodiscard]] bool read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const;
-  /// The elements of adjacent sequences as the file has them, little-endian, of any dtype.
+  /// Returns the elements of adjacent sequences as stored: little-endian, of any dtype.
   [[nodiscard]] std::vector<std::byte> read_bytes(RowRange sequences) const;
-  /// The modes of adjacent sequences. Precondition: has_modes().
+  /// Returns the modes of adjacent sequences. Precondition: has_modes().
   [[nodiscard]] std::vector<std::int8_t> read_modes(RowRange sequences) const;
 
  private:
@@ -107,31 +109,30 @@ class IndexedDataset {
   bool has_modes_ = false;
   std::int64_t num_documents_ = 0;
   std::vector<std::int32_t> lengths_;
-  std::vector<std::int64_t> block_starts_;     // the first token of every 64th sequence, then their end
-  std::vector<std::int64_t> document_starts_;  // then their end; empty if each document is one sequence
+  std::vector<std::int64_t> block_starts_;     // first token of every 64th sequence, then the end
+  std::vector<std::int64_t> document_starts_;  // then the end; empty if each document is one sequence
 };
 
-/// Writes an indexed dataset, with the bytes that Megatron-Core's own builder writes: append sequences, end
-/// documents, commit. Each file appears whole or not at all (AtomicFile), the index last; a crash between the
-/// two leaves the new `.bin` beside an older `.idx`, if there was one.
+/// Writes an indexed dataset with the same bytes as Megatron-Core's builder: append sequences, end documents,
+/// commit. Each file appears completely or not at all (AtomicFile), the index last. A crash in between leaves
+/// the new `.bin` with the older `.idx`, if there was one.
 ///
-/// Memory: 4 bytes a sequence, 8 bytes a document and a buffer of 1 MiB. Errors of the file system are
-/// IoErrors.
+/// Memory: 4 bytes per sequence, 8 bytes per document and a buffer of 1 MiB. Throws IoError for errors of the
+/// file system.
 class IndexedDatasetWriter {
  public:
   IndexedDatasetWriter(const std::filesystem::path& prefix, IndexedDType dtype);
 
-  /// Appends a sequence to the document that is not ended yet. Throws InputError that names sequence,
-  /// position and value when the dtype cannot hold one, or when the dtype is no integer; nothing is appended
-  /// then.
+  /// Appends a sequence to the current document. If the dtype is not an integer type or cannot represent a
+  /// token, throws InputError naming the sequence, position and value, and appends nothing.
   void add_sequence(std::span<const std::int64_t> tokens);
-  /// Appends a sequence of any dtype as bytes, little-endian. Throws InputError when they are no whole number
-  /// of elements, or more than 2^31-1 of them, as add_sequence() does.
+  /// Appends a sequence of any dtype as little-endian bytes. If they are not a whole number of elements, or
+  /// more than 2^31-1 elements, throws InputError and appends nothing.
   void add_bytes(std::span<const std::byte> elements);
-  /// Ends a document; one without sequences is empty.
+  /// Ends the current document, which may have no sequences.
   void end_document();
-  /// Writes the index and gives both files their names. Call once, last. Throws InputError when sequences
-  /// follow the last end_document(): no reader of the format takes such an index.
+  /// Writes the index and gives both files their names. Call this once, last. Throws InputError if there are
+  /// sequences after the last end_document(), since no reader of the format accepts such an index.
   void commit();
 
  private:
@@ -151,9 +152,9 @@ class IndexedDatasetWriter {
 
 }  // namespace evenkeel
 
-/// The index: magic, version (u64), code of the dtype (u8), sequences (u64), documents + 1 (u64), then
-/// lengths (i32), offsets in bytes (i64), starts of documents and their end (i64), perhaps modes (i8).
-/// Nothing is aligned.
+/// Layout of the index: magic, version (u64), dtype code (u8), number of sequences (u64), number of documents
+/// + 1 (u64), then lengths (i32), offsets in bytes (i64), document starts and end (i64), and optionally modes
+/// (i8). Nothing is aligned.
 namespace evenkeel::indexed_dataset {
 
 static_assert(std::endian::native == std::endian::little, "indexed datasets hold little-endian numbers");
@@ -175,7 +176,7 @@ inline constexpr std::int64_t header_bytes = 34;
   return dtype == IndexedDType::float64 || dtype == IndexedDType::float32;
 }
 
-/// Calls `act` with a value of the C++ type of an integer dtype. Precondition: it is one.
+/// Calls `act` with a value of the C++ type of an integer dtype. Precondition: the dtype is an integer type.
 template <typename Act>
 decltype(auto) with_integer_type(IndexedDType dtype, Act&& act) {
   switch (dtype) {

@@ -11,7 +11,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t sequences_a_block = 64;
-constexpr std::size_t runs_a_read = 16;  // what was read is still near the processor when it is widened
+constexpr std::size_t runs_a_read = 16;  // few enough that the data is still in the cache when it is widened
 constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB
 constexpr std::int64_t length_bytes = sizeof(std::int32_t);
 constexpr std::int64_t offset_bytes = sizeof(std::int64_t);
@@ -28,7 +28,7 @@ T number_at(const InputFile& file, std::int64_t offset) {
   return number[0];
 }
 
-/// Calls `act(i, value)` for `count` 64-bit numbers from `offset` on, in order.
+/// Calls `act(i, value)` for `count` 64-bit numbers, starting at `offset`, in order.
 template <typename Act>
 void for_each_number(const InputFile& file, std::int64_t offset, std::int64_t count, Act&& act) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(count, numbers_a_read)));
@@ -44,8 +44,8 @@ std::string at_byte(std::int64_t offset) {
   return " (at byte " + std::to_string(offset) + ")";
 }
 
-/// Makes the narrow numbers in the last bytes of `values` 64-bit ones, front to back: number i is written
-/// before the place where number i + 1 is still to be read. Returns whether any is negative.
+/// Widens the narrow numbers in the last bytes of `values` to 64 bits, front to back: number i is written to
+/// a position before the one from which number i + 1 is read. Returns whether any number is negative.
 template <typename Narrow>
 bool widen(std::span<std::int64_t> values) {
   char* const bytes = reinterpret_cast<char*>(values.data());

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
 constexpr std::size_t longest_sequence = std::numeric_limits<std::int32_t>::max();
 
-/// The first value that T cannot hold, as a position; the number of values if there is none.
+/// Returns the position of the first value that T cannot represent, or the number of values if there is none.
 template <typename T>
 std::size_t first_that_does_not_fit(std::span<const std::int64_t> values) {
   const auto found =

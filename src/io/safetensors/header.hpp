@@ -15,7 +15,7 @@ namespace evenkeel::safetensors {
 inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr std::uint64_t max_header_bytes = 100'000'000;
 
-/// The format's name of a dtype.
+/// Returns the name of a dtype in the safetensors format.
 [[nodiscard]] constexpr std::string_view name_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::boolean:
@@ -46,10 +46,11 @@ inline constexpr std::uint64_t max_header_bytes = 100'000'000;
   return "";
 }
 
-/// 8 bytes each, and there is room for sums.
-inline constexpr std::int64_t most_elements = std::int64_t{1} << 59;
+/// Maximum number of elements: with 8 bytes each, sums still fit in 63 bits.
+inline constexpr std::int64_t max_elements = std::int64_t{1} << 59;
 
-/// The bits of an element of a dtype that the format calls so; none where it has no such dtype.
+/// Returns the bits per element of a dtype with this name in the format, or nullopt if the format does not
+/// have it.
 [[nodiscard]] constexpr std::optional<std::int64_t> bits_of(std::string_view name) noexcept {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> all{
       {{"BOOL", 8},        {"U8", 8},      {"I8", 8},      {"U16", 16},    {"I16", 16},    {"U32", 32},
@@ -62,15 +63,15 @@ inline constexpr std::int64_t most_elements = std::int64_t{1} << 59;
   return std::nullopt;
 }
 
-/// The bytes of a tensor of elements of so many bits; none when they are no whole number of bytes, or when
-/// the product of the dimensions beside 0 leaves 59 bits.
+/// Returns the number of bytes of a tensor whose elements have `bits` bits; nullopt if this is not a whole
+/// number of bytes, or if the product of the nonzero dimensions exceeds 59 bits.
 [[nodiscard]] constexpr std::optional<std::int64_t> bytes_of(std::int64_t bits,
                                                              std::span<const std::int64_t> shape) noexcept {
   std::int64_t elements = 1;
   bool is_empty = false;
   for (const std::int64_t dimension : shape) {
     is_empty = is_empty || dimension == 0;
-    if (dimension > 0 && elements > most_elements / dimension) return std::nullopt;
+    if (dimension > 0 && elements > max_elements / dimension) return std::nullopt;
     if (dimension > 0) elements *= dimension;
   }
   if (is_empty) return 0;
@@ -78,7 +79,8 @@ inline constexpr std::int64_t most_elements = std::int64_t{1} << 59;
   return bits < 8 ? elements * bits / 8 : elements * (bits / 8);
 }
 
-/// The bytes of a tensor; none when a dimension is negative or the product leaves 63 bits.
+/// Returns the number of bytes of a tensor; nullopt if a dimension is negative or the product exceeds 63
+/// bits.
 [[nodiscard]] constexpr std::optional<std::int64_t> bytes_of(DType dtype,
                                                              std::span<const std::int64_t> shape) noexcept {
   auto bytes = static_cast<std::int64_t>(size_of(dtype));

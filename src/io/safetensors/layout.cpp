@@ -20,7 +20,7 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::object;
 
-/// Reads the JSON header of one file; every error names the file.
+/// Reads the JSON header of one file. Every error names the file.
 class HeaderReader {
  public:
   explicit HeaderReader(std::string path) : path_(std::move(path)) {}
@@ -28,7 +28,7 @@ class HeaderReader {
   void read(std::string_view text) {
     simdjson::dom::parser parser;
     element header;
-    const simdjson::padded_string padded(text);  // without characters where there was no memory
+    const simdjson::padded_string padded(text);  // empty if allocation failed
     const auto error = parser.parse(padded).get(header);
     if (padded.size() < text.size() || error == simdjson::MEMALLOC) throw std::bad_alloc();
     if (error) {
@@ -47,7 +47,7 @@ class HeaderReader {
     }
   }
 
-  /// Puts the entries in the order of the data and checks that they fill `bytes` without holes.
+  /// Sorts the entries in the order of the data, and checks that they fill `bytes` bytes without gaps.
   void check_layout(std::int64_t bytes) {
     std::ranges::sort(entries, {},
                       [](const SafetensorsEntry& e) { return std::tuple(e.begin, e.end, e.name); });
@@ -106,7 +106,7 @@ class HeaderReader {
     return entry;
   }
 
-  /// Puts the format's word into `name` and returns the bits of an element.
+  /// Stores the dtype's name in `name` and returns its bits per element.
   std::int64_t read_dtype(const std::string& what, const object& parts, std::string& name) const {
     std::string_view word;
     if (parts["dtype"].get(word)) fail(what + " has no dtype");

@@ -27,7 +27,7 @@ DType known_dtype(const SafetensorsEntry& entry, const std::string& path) {
       path, "tensor '" + entry.name + "' has the dtype " + entry.dtype + "; supported are " + supported);
 }
 
-/// The elements that no column has and that become int64.
+/// Element type that columns do not support. Its values are read as int64.
 constexpr std::string_view unsigned_64 = "U64";
 
 std::optional<DType> read_as(std::string_view stored) {

@@ -15,7 +15,7 @@
 
 namespace evenkeel {
 
-/// A named array: row-major, little-endian elements. Does not own its bytes.
+/// A named array of row-major, little-endian elements. Does not own its bytes.
 struct TensorView {
   std::string name;
   DType dtype = DType::int64;
@@ -23,34 +23,36 @@ struct TensorView {
   std::span<const std::byte> bytes;
 };
 
-/// Writes a safetensors file: the header's length (u64, little endian), a JSON header padded with spaces to a
-/// multiple of 8 bytes, then the data without holes. Larger elements come first, then names in order, so that
-/// every tensor is aligned to its elements and equal content gives equal files.
+/// Writes a safetensors file: the length of the header (u64, little-endian), a JSON header padded with spaces
+/// to a multiple of 8 bytes, and the data without gaps. Tensors are in descending order of element size, then
+/// in ascending order of name, so every tensor is aligned to its element size, and equal content yields equal
+/// files.
 ///
-/// The file appears whole or not at all (AtomicFile). Throws InputError when bytes are not the shape's
-/// product times the element size, a dimension is negative, a name is there twice or is "__metadata__", or
-/// text is not UTF-8. Throws IoError.
+/// The file appears completely or not at all (AtomicFile). Throws InputError if the bytes do not match shape
+/// and element size, a dimension is negative, a name is repeated or is "__metadata__", or a text is not
+/// UTF-8. Throws IoError.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata);
 
-/// The bytes of the same file. Throws likewise.
+/// Returns the bytes that write_safetensors() would write. Throws the same errors.
 [[nodiscard]] std::string safetensors_bytes(std::span<const TensorView> tensors,
                                             const std::map<std::string, std::string>& metadata);
 
-/// A safetensors file, read into memory and checked. Owns the bytes its views show; moving keeps them valid.
+/// A safetensors file, read into memory and checked. Owns the bytes that its views refer to; they remain
+/// valid if it is moved.
 class SafetensorsFile {
  public:
-  /// Throws IoError when the file cannot be read, and InputError that names the rule it breaks: the header
-  /// fits in the file and in 100,000,000 bytes, is a JSON object of well-formed entries without a name twice,
-  /// each tensor's bytes are its shape's product times the element size, tensors follow each other from 0
-  /// without holes or overlap, and the last one ends where the file does.
+  /// Throws IoError if the file cannot be read, and InputError naming the violated rule: the header fits in
+  /// the file and in 100,000,000 bytes, and is a JSON object of well-formed entries with unique names; each
+  /// tensor's bytes match its shape and element size; tensors are adjacent, starting at offset 0, and the
+  /// last one ends at the end of the file.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  /// Names in the order of the data.
+  /// Returns the names in the order of the data.
   [[nodiscard]] std::vector<std::string> names() const;
-  /// The tensor of that name; its bytes live as long as this object. Throws InputError that lists the names
-  /// there are.
+  /// Returns the tensor with that name. Its bytes live as long as this object. Throws InputError that lists
+  /// the existing names.
   [[nodiscard]] const TensorView& at(std::string_view name) const;
 
  private:
@@ -60,11 +62,11 @@ class SafetensorsFile {
   std::vector<TensorView> tensors_;
 };
 
-/// Takes bytes of a tensor, in order.
+/// Receives bytes of a tensor, in order.
 using TensorSink = std::function<void(std::span<const std::byte>)>;
 
-/// A named array whose elements are made while they are written: row-major and little-endian, as many bytes
-/// as the shape asks for, in any number of pieces.
+/// A named array whose elements are produced while they are written: row-major and little-endian, as many
+/// bytes as the shape requires, in any number of pieces.
 struct TensorStream {
   std::string name;
   DType dtype = DType::int64;
@@ -72,17 +74,18 @@ struct TensorStream {
   std::function<void(const TensorSink&)> write;
 };
 
-/// As write_safetensors() with the same tensors, the same bytes. Throws likewise, and what streams throw.
+/// Writes the same bytes as write_safetensors() would with the same tensors. Throws the same errors, and
+/// those of the streams.
 void stream_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
                         const std::map<std::string, std::string>& metadata);
 
-/// Values as a one-dimensional tensor. Not owned.
+/// Returns a view of values as a one-dimensional tensor.
 template <typename T>
 [[nodiscard]] TensorView view_of(std::string name, std::span<const T> values) {
   return {std::move(name), dtype_of<T>, {static_cast<std::int64_t>(values.size())}, std::as_bytes(values)};
 }
 
-/// A column as a tensor of [rows, trailing dimensions]. Not owned.
+/// Returns a view of a column as a tensor of [rows, trailing dimensions].
 [[nodiscard]] inline TensorView view_of(const Column& column) {
   std::vector<std::int64_t> shape{column.rows()};
   shape.insert(shape.end(), column.spec().trailing.begin(), column.spec().trailing.end());

@@ -17,7 +17,8 @@ static_assert(std::endian::native == std::endian::little, "safetensors hold litt
 
 using Json = nlohmann::ordered_json;
 
-/// Larger elements first, so that every tensor starts at a multiple of its element size; then by name.
+/// Returns the tensors in descending order of element size, so that each is aligned to its element size, and
+/// then by name.
 std::vector<const TensorStream*> in_file_order(std::span<const TensorStream> tensors) {
   std::vector<const TensorStream*> order;
   for (const TensorStream& tensor : tensors) order.push_back(&tensor);
@@ -60,7 +61,7 @@ Json header_of(std::span<const TensorStream* const> order,
   std::int64_t offset = 0;
   for (const TensorStream* tensor : order) {
     const std::int64_t end = offset + checked_bytes(*tensor);
-    if (header.contains(tensor->name)) throw InputError(place_of(tensor->name), "is there twice");
+    if (header.contains(tensor->name)) throw InputError(place_of(tensor->name), "appears twice");
     header[tensor->name] = {{"dtype", safetensors::name_of(tensor->dtype)},
                             {"shape", tensor->shape},
                             {"data_offsets", {offset, end}}};
@@ -79,7 +80,7 @@ std::string padded_text(const Json& header) {
   }
 }
 
-/// The length of the header and the header. `what` is what errors call the file.
+/// Returns the length of the header, followed by the header. `what` is the file's name in errors.
 std::string first_bytes(std::span<const TensorStream* const> order,
                         const std::map<std::string, std::string>& metadata, const std::string& what) {
   const std::string header = padded_text(header_of(order, metadata));

@@ -34,7 +34,7 @@ std::string length_error(std::string_view name, const std::string& value) {
          std::to_string(max_length);
 }
 
-/// Decimal digits, which no column is named by.
+/// Returns whether the text is a decimal number and therefore cannot be the name of a column.
 bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -45,8 +45,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-/// Cuts one line of CSV into its values, without the white space around them. In quotes a comma counts as
-/// text and two quotation marks as one; quotes enclose a whole value.
+/// Divides a line of CSV into values, without surrounding white space. Quotation marks enclose a whole value;
+/// inside them, a comma is text, and two quotation marks stand for one.
 class CsvLine {
  public:
   CsvLine(std::string_view line, const std::string& where) : rest_(line), where_(where) {}
@@ -61,7 +61,7 @@ class CsvLine {
   }
 
  private:
-  /// Leaves the comma behind the value, if there is one.
+  /// Returns the next value. Leaves the comma after it, if any.
   std::string next() {
     const std::size_t begin = rest_.find_first_not_of(" \t");
     if (begin != std::string_view::npos && rest_[begin] == '"') return next_quoted(begin + 1);
@@ -96,7 +96,7 @@ class CsvLine {
   const std::string& where_;
 };
 
-/// `length` may stand alone or say the sum of the other two.
+/// Throws InputError unless `length` is the sum of the other two lengths.
 void require_sum(std::int64_t length, const FileLengths& row, const std::string& where) {
   if (length == row.prompt + row.response) return;
   throw InputError(where, "length is " + std::to_string(length) +
@@ -104,7 +104,7 @@ void require_sum(std::int64_t length, const FileLengths& row, const std::string&
                               " and " + std::to_string(row.response));
 }
 
-/// The columns that matter, as positions in a row.
+/// Positions of the relevant columns in a row.
 class CsvColumns {
  public:
   CsvColumns(const std::vector<std::string>& header, const std::string& where)
@@ -160,7 +160,7 @@ class CsvColumns {
   }
 
   static void require_unique(std::vector<std::string> header, const std::string& where) {
-    std::erase(header, "");  // spreadsheets write columns without any content
+    std::erase(header, "");  // spreadsheets write extra columns without content
     std::ranges::sort(header);
     const auto twice = std::ranges::adjacent_find(header);
     if (twice != header.end()) throw InputError(where, "has the column " + in_quotes(*twice) + " twice");
@@ -182,11 +182,11 @@ class CsvColumns {
   std::optional<std::size_t> uid_;
 };
 
-/// What is read of a table: lengths, and uids or integers where these are asked for.
+/// Content read from a table: lengths and, if requested, uids or integers.
 struct Table {
   std::vector<FileLengths> rows;
   std::vector<Uid>* uids = nullptr;
-  std::string_view name = {};  ///< of the column of integers
+  std::string_view name = {};  ///< name of the column of integers
   std::vector<std::int64_t>* integers = nullptr;
 };
 
@@ -204,7 +204,7 @@ std::int64_t csv_integer(std::string_view text, std::string_view name, const std
   return value;
 }
 
-/// One length a line and nothing else is a table, too.
+/// Reads a CSV table. A file with only one length per line is a table, too.
 void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& table) {
   if (lines.empty())
     throw InputError(file.path(), "is empty", "Name the columns " + std::string(needed_columns));
@@ -260,11 +260,11 @@ FileLengths json_row(const JsonLine& line) {
   }
   if (has_total && !has_prompt && !has_response)
     return {0, length_of(line, length_column, total), group_of(line)};
-  line.fail(has_prompt || has_response ? "has one of prompt_length and response_length" : "tells no length",
+  line.fail(has_prompt || has_response ? "has one of prompt_length and response_length" : "has no length",
             "Give prompt_ids and response_ids, or " + std::string(needed_columns));
 }
 
-/// Of the line, if the lines before had one: all lines have it or none.
+/// Adds the line's integer. Throws if the line has one and earlier lines do not, or vice versa.
 void add_json_integer(const JsonLine& line, Table& table) {
   simdjson::dom::element element;
   const bool has_it = !line.object.at_key(table.name).get(element);

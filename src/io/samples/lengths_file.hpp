@@ -9,34 +9,36 @@
 
 namespace evenkeel {
 
-/// One sample's lengths, in tokens.
+/// Lengths of a sample, in tokens.
 struct FileLengths {
   std::int64_t prompt = 0;
   std::int64_t response = 0;
-  std::uint64_t group = 0;  ///< from the uid, as read_samples() does; a row without one is its own group
+  /// Group of the uid, as in read_samples(); a row without a uid forms its own group.
+  std::uint64_t group = 0;
 
   friend constexpr bool operator==(const FileLengths&, const FileLengths&) = default;
 };
 
-/// The lengths in a file, a row a sample, in order; blank lines are skipped.
+/// Returns the lengths in a file with one row per sample, in order. Blank lines are skipped.
 ///
-/// `.csv`: the first line names the columns: `prompt_length` and `response_length`, or `length` alone, in any
-/// order, optionally `uid`; other columns are ignored. Where it is a number alone, every line is a `length`.
-/// Commas separate values; a value may be quoted, on one line. `.jsonl`: an object a line with either
-/// `prompt_ids` and `response_ids`, or `prompt_length` and `response_length`, or `length`, and optionally
-/// `uid`. `length` alone is all response; beside the other two it must be their sum, and beside one of them
-/// it is refused.
+/// `.csv`: the first line names the columns `prompt_length` and `response_length`, or only `length`, in any
+/// order, and optionally `uid`; other columns are ignored. If the first line is a single number, every line
+/// is a `length`. Values are separated by commas and may be quoted, on one line. `.jsonl`: one object per
+/// line with `prompt_ids` and `response_ids`, or `prompt_length` and `response_length`, or `length`, and
+/// optionally `uid`. A `length` without the others means a response without a prompt. If both others are
+/// present, it must be their sum; if only one is present, it is refused.
 ///
-/// Throws InputError at "PATH:LINE" (1-based) for a missing column or key, for one that is there twice, for
-/// quotation marks that do not enclose a whole value on its line, and for a length that is not an integer of
-/// 0 .. 2^40; at "PATH" for any other file name ending. Throws IoError.
+/// Throws InputError at "PATH:LINE" (1-based) for a missing or repeated column or key, for quotation marks
+/// that do not enclose a whole value on its line, and for a length that is not an integer from 0 to 2^40; at
+/// "PATH" for any other file name extension. Throws IoError.
 [[nodiscard]] std::vector<FileLengths> read_length_table(const InputFile& file);
 
-/// The uids of a table's rows, in order; those of a .csv are texts. Throws likewise.
+/// Returns the uids of a table's rows, in order; uids in a .csv are texts. Throws the errors of
+/// read_length_table().
 [[nodiscard]] std::vector<Uid> read_uids_of_table(const InputFile& file);
 
-/// The integers of a further column or key, in order; none where the table does not have it. Throws likewise,
-/// also for a row that has no integer of 0 .. 2^62 there.
+/// Returns the integers of another column or key, in order; empty if the table does not have it. Throws the
+/// errors of read_length_table(), and InputError for a row without an integer from 0 to 2^62 in that place.
 [[nodiscard]] std::vector<std::int64_t> read_integers_of_table(const InputFile& file, std::string_view name);
 
 }  // namespace evenkeel

@@ -10,18 +10,18 @@
 
 namespace evenkeel {
 
-/// Bytes that are written once and then read again, in a nameless file: gone with this object, or with the
+/// Bytes that are written once and then read, in an unlinked file, which is deleted with this object or the
 /// process.
 class SpooledBytes {
  public:
-  /// In the folder of `beside`. Throws IoError.
+  /// Creates the file in the folder of the path `beside`, which is also its name in errors. Throws IoError.
   explicit SpooledBytes(const std::filesystem::path& beside);
   SpooledBytes(SpooledBytes&& other) noexcept;
   SpooledBytes& operator=(SpooledBytes&&) = delete;
   ~SpooledBytes();
 
   void write(std::span<const std::byte> bytes);
-  /// Fills `out` with the bytes from `offset` on. Precondition: so many were written.
+  /// Fills `out` with the bytes that begin at `offset`. Precondition: these bytes were written before.
   void read(std::span<std::byte> out, std::int64_t offset);
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
@@ -34,18 +34,21 @@ class SpooledBytes {
   std::vector<std::byte> buffer_;
 };
 
-/// Samples as they come, kept column by column until all are there.
+/// Collects samples batch by batch, with the rows of each field in an unlinked file, until they can be
+/// written field by field.
 class SampleSpool {
  public:
+  /// See SpooledBytes for `beside`.
   explicit SampleSpool(std::filesystem::path beside) : beside_(std::move(beside)) {}
 
-  /// Throws InputError where batches have different fields. Throws IoError.
+  /// Throws InputError if batches have different fields. Throws IoError.
   void add(const RaggedBatch& batch);
 
   [[nodiscard]] const std::vector<SampleShape>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
+  /// Returns the rows of a field of all samples, concatenated.
   [[nodiscard]] SpooledBytes& rows(std::size_t field) { return columns_[field]; }
-  /// How many rows each sample has of a counted field.
+  /// Returns each sample's number of rows of a field that counts its rows.
   [[nodiscard]] const std::vector<std::int64_t>& counts(std::size_t field) const { return counts_[field]; }
 
  private:
@@ -54,7 +57,7 @@ class SampleSpool {
   std::vector<SampleShape> samples_;
   std::vector<FieldSpec> specs_;
   std::vector<SpooledBytes> columns_;
-  std::vector<std::vector<std::int64_t>> counts_;  // as columns_; empty where the field is not counted
+  std::vector<std::vector<std::int64_t>> counts_;  // by field; empty if the field does not count its rows
 };
 
 }  // namespace evenkeel

@@ -6,12 +6,12 @@
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/samples/sample_tensors.hpp"
 
-// Which tensors of a file are fields of its samples.
+// Determines which tensors of a file are fields of its samples.
 namespace evenkeel {
 namespace {
 
-/// What the file itself says its fields are; empty where it says nothing.
-std::string told_kinds(const TensorFile& file) {
+/// Returns the text in which the file declares kinds of fields; empty if it does not.
+std::string declared_kinds(const TensorFile& file) {
   const std::string name(tensor_names::field_kinds);
   if (const auto found = file.metadata().find(name); found != file.metadata().end()) return found->second;
   return {};
@@ -19,7 +19,7 @@ std::string told_kinds(const TensorFile& file) {
 
 }  // namespace
 
-/// The kinds that a tensor may be of, by its shape.
+/// Returns the kinds of field that fit the shape of a tensor.
 std::vector<FieldKind> SampleTensors::kinds_that_fit(const StoredTensor& tensor) const {
   std::vector<FieldKind> kinds;
   if (tensor.shape.empty()) return kinds;
@@ -33,17 +33,17 @@ std::vector<FieldKind> SampleTensors::kinds_that_fit(const StoredTensor& tensor)
   if (rows != num_samples_) return kinds;
   if (tensor.shape.size() == 1) return {FieldKind::sample};
   const std::int64_t columns = tensor.shape[1];
-  // A response mask has the value of each token at the token, even if it is as wide as the tokens.
+  // In a response mask, the value of each token is at that token, even if the mask is as wide as the tokens.
   if (columns == width_ && tensor.name == tensor_names::response_mask && !told_.contains(tensor.name))
     return {FieldKind::response_token};
   if (columns == width_) kinds.push_back(FieldKind::token);
-  // One column less than the tokens: those of the tokens 1, 2, ...
+  // A tensor with one column fewer than the tokens has values for tokens 1, 2, ...
   if (columns == response_width_ || columns == width_ - 1) kinds.push_back(FieldKind::response_token);
   return kinds;
 }
 
-/// Whether a padded tensor has positions of several axes, [samples, axes, columns], as verl has them for
-/// images.
+/// Returns whether a padded tensor has positions with several axes, [samples, axes, columns], as verl stores
+/// them for images.
 bool SampleTensors::has_axes_first(const StoredTensor& tensor) const {
   if (!is_padded() || tensor.name != tensor_names::position_ids || tensor.shape.size() != 3) return false;
   return tensor.rows() == num_samples_ && 0 < tensor.shape[1] && tensor.shape[1] != width_ &&
@@ -59,23 +59,23 @@ void SampleTensors::add_field(std::size_t tensor) {
     return;
   }
   std::vector<FieldKind> kinds = kinds_that_fit(stored);
-  if (const auto told = told_.find(stored.name); told != told_.end()) {
-    const FieldRule& rule = rule_of(told->second);
+  if (const auto declared = told_.find(stored.name); declared != told_.end()) {
+    const FieldRule& rule = rule_of(declared->second);
     const auto has_its_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
-    // In a padded file a field of samples may happen to be as wide as they are.
+    // In a padded file, a tensor with one row per sample may happen to be as wide as the tokens.
     const bool fits =
         std::ranges::any_of(kinds, has_its_rows) ||
         (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);
     if (!fits)
-      fail(tensor, "does not have the shape of a " + std::string(name_of(told->second)) +
+      fail(tensor, "does not have the shape of a " + std::string(name_of(declared->second)) +
                        " field, which the file says it is");
-    kinds = {told->second};
+    kinds = {declared->second};
   }
   if (kinds.empty() && is_padded() && stored.shape.size() > 1 && stored.rows() == num_samples_) {
     fail(tensor,
          "fits neither the " + std::to_string(width_) + " columns of '" + at(tokens_).name + "', nor " +
              std::to_string(width_ - 1) + ", nor those of the responses",
-         "If it is a vector for each sample, say so in the metadata " +
+         "If it is a vector for each sample, declare it in the metadata " +
              std::string(tensor_names::field_kinds) + R"(: {")" + stored.name + R"(": "sample"})");
   }
   if (kinds.empty()) {
@@ -87,7 +87,7 @@ void SampleTensors::add_field(std::size_t tensor) {
       kinds.size() == 2 && kinds[0] == FieldKind::token && kinds[1] == FieldKind::response_token;
   if (kinds.size() > 1 && !tokens_or_responses) {
     fail(tensor,
-         "may have one row a sample or one a " + std::string(name_of(kinds[0])) +
+         "may have one row per sample or one per " + std::string(name_of(kinds[0])) +
              ": there are equally many of both",
          "Set its kind in the metadata " + std::string(tensor_names::field_kinds) + R"(, such as {")" +
              stored.name + R"(": "sample"})");
@@ -103,21 +103,21 @@ void SampleTensors::add_field(std::size_t tensor) {
   specs_.push_back(std::move(spec));
 }
 
-/// Whether a tensor is what samples are made of.
-bool SampleTensors::tells_something_else(std::size_t tensor) const {
+/// Returns whether the tensor defines the samples themselves.
+bool SampleTensors::has_other_purpose(std::size_t tensor) const {
   const std::array used{std::optional(tokens_), offsets_, mask_,       prompt_lengths_,
                         prompt_offsets_,        uid_,     uid_offsets_};
   return std::ranges::count(used, std::optional(tensor)) > 0;
 }
 
-/// The tensor that says whose the rows of a counted field are, where this is one: it is called so, and has
-/// one integer more than there are samples.
+/// Returns the offsets tensor of a counted field, or nullopt if `tensor` is not such a field. The offsets
+/// tensor is named after the field, with a suffix, and has one more integer than there are samples.
 std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) const {
   const std::string& name = at(tensor).name;
   const auto kind = told_.find(name);
   const bool is_told = kind != told_.end() && is_counted(kind->second);
   const auto offsets = file_->find(offsets_name(name));
-  const bool has_offsets = offsets && !tells_something_else(*offsets) && file_->has_integers(*offsets) &&
+  const bool has_offsets = offsets && !has_other_purpose(*offsets) && file_->has_integers(*offsets) &&
                            at(*offsets).shape == std::vector{num_samples_ + 1};
   if (is_told && !has_offsets) {
     fail(tensor, "has no offsets of its rows",
@@ -134,10 +134,10 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
   const std::string_view name = at(tensor).name;
   if (!name.ends_with(suffix)) return false;
   const auto field = file_->find(name.substr(0, name.size() - suffix.size()));
-  return field && !tells_something_else(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
+  return field && !has_other_purpose(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
 }
 
-/// Whose the rows of a tensor are, by its offsets.
+/// Returns how a tensor's rows are divided among samples, according to its offsets.
 SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tensor) const {
   SampleRows rows;
   try {
@@ -154,8 +154,8 @@ SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tenso
 
 void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
   const StoredTensor& stored = at(tensor);
-  const auto told = told_.find(stored.name);
-  Field field{tensor, told == told_.end() ? FieldKind::rows : told->second, 0, 0,
+  const auto declared = told_.find(stored.name);
+  Field field{tensor, declared == told_.end() ? FieldKind::rows : declared->second, 0, 0,
               rows_of_offsets(offsets, tensor)};
   FieldSpec spec{stored.name, *stored.dtype, field.kind, {stored.shape.begin() + 1, stored.shape.end()}};
   field.row_bytes = spec.row_bytes();
@@ -165,13 +165,13 @@ void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
 
 void SampleTensors::find_fields() {
   namespace names = tensor_names;
-  told_ = parsed_kinds(told_kinds(*file_));
+  told_ = parsed_kinds(declared_kinds(*file_));
   std::vector<std::size_t> order(file_->tensors().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });
   for (const std::size_t tensor : order) {
     const std::string& name = at(tensor).name;
-    if (tells_something_else(tensor)) continue;
+    if (has_other_purpose(tensor)) continue;
     const bool is_repeated = is_padded() && (name == names::responses || name == names::prompts);
     if (is_repeated) {
       left_out_.emplace_back(name, "repeats " + at(tokens_).name);

@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t rows_at_once = std::int64_t{1} << 16;
+constexpr std::int64_t rows_per_block = std::int64_t{1} << 16;
 
 std::string shape_text_of(std::span<const std::int64_t> shape) {
   std::string text;
@@ -32,7 +32,6 @@ std::string text_of(const FieldKinds& kinds) {
   return object.dump();
 }
 
-// Not with the library that writes it, which ends the process where memory runs out.
 FieldKinds parsed_kinds(const std::string& text) {
   FieldKinds kinds;
   if (text.empty()) return kinds;
@@ -50,7 +49,7 @@ std::vector<TensorSample> SampleTensors::lengths(RowRange samples) const {
   return is_padded() ? padded_lengths(samples) : ragged_lengths(samples);
 }
 
-/// Prompt lengths as a tensor tells them; empty where none does.
+/// Returns the prompt lengths in a tensor, or an empty list if there is no such tensor.
 std::vector<std::int64_t> SampleTensors::prompts_of(RowRange samples) const {
   if (prompt_lengths_) return file_->read_integers(*prompt_lengths_, samples);
   if (!prompt_offsets_) return {};
@@ -59,7 +58,7 @@ std::vector<std::int64_t> SampleTensors::prompts_of(RowRange samples) const {
   if (samples.begin == 0 && offsets.front() != 0)
     fail(*prompt_offsets_, "begins at " + std::to_string(offsets.front()) + "; it begins at 0");
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-    // Lengths that no sample has are told with the sample.
+    // Invalid lengths become -1 and are reported together with the sample.
     const bool falls = offsets[i] < 0 || offsets[i + 1] < offsets[i];
     offsets[i] = falls ? -1 : offsets[i + 1] - offsets[i];
   }
@@ -70,7 +69,7 @@ std::vector<std::int64_t> SampleTensors::prompts_of(RowRange samples) const {
 std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const {
   std::vector<TensorSample> lengths;
   for (RowRange part{samples.begin, samples.begin}; part.begin < samples.end; part.begin = part.end) {
-    part.end = std::min(samples.end, part.begin + rows_at_once);
+    part.end = std::min(samples.end, part.begin + rows_per_block);
     const std::vector<std::int64_t> offsets = file_->read_integers(*offsets_, {part.begin, part.end + 1});
     const std::vector<std::int64_t> prompts = prompts_of(part);
     for (std::int64_t i = 0; i < part.size(); ++i) {
@@ -87,7 +86,7 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
       if (prompt < 0 || prompt > end - first) {
         fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
              "gives sample " + std::to_string(part.begin + i) + " of " + std::to_string(end - first) +
-                 " tokens a prompt of " + (prompt < 0 ? "less than none" : std::to_string(prompt)));
+                 " tokens a prompt of " + (prompt < 0 ? "less than 0" : std::to_string(prompt)));
       }
       lengths.push_back({prompt, end - first - prompt});
     }
@@ -106,7 +105,8 @@ bool SampleTensors::has_numbers(std::size_t tensor) const {
   return file_->has_integers(tensor) || dtype == DType::float32 || dtype == DType::float64;
 }
 
-/// The mask that says which columns are tokens.
+/// Returns the mask of the columns that contain tokens. Throws InputError if it has values other than 0 and
+/// 1.
 std::vector<std::int64_t> SampleTensors::attention_of(RowRange samples) const {
   std::vector<std::int64_t> mask = file_->read_integers(*mask_, samples);
   const auto wrong = std::ranges::find_if(mask, [](std::int64_t value) { return value != 0 && value != 1; });
@@ -119,7 +119,7 @@ std::vector<std::int64_t> SampleTensors::attention_of(RowRange samples) const {
 
 std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const {
   std::vector<TensorSample> lengths;
-  const std::int64_t at_once = std::max<std::int64_t>(1, rows_at_once / std::max<std::int64_t>(1, width_));
+  const std::int64_t at_once = std::max<std::int64_t>(1, rows_per_block / std::max<std::int64_t>(1, width_));
   for (RowRange part{samples.begin, samples.begin}; part.begin < samples.end; part.begin = part.end) {
     part.end = std::min(samples.end, part.begin + at_once);
     const std::vector<std::int64_t> mask = attention_of(part);
@@ -133,7 +133,7 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
       std::int64_t response =
           response_width_ ? std::count_if(row + width_ - *response_width_, row + width_, is_token) : tokens;
       if (!begins.empty()) {
-        // Nothing predicts the first token, which belongs to the prompt.
+        // The first token is not predicted, so it belongs to the prompt.
         const auto own = begins.begin() + i * width_;
         const std::int64_t before =
             std::count_if(row, row + (std::find_if(own, own + width_, is_token) - own), is_token);
@@ -144,7 +144,7 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
         if (prompt < 0 || prompt > tokens || (response_width_ && prompt != tokens - response)) {
           fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
                "gives sample " + std::to_string(part.begin + i) + " of " + std::to_string(tokens) +
-                   " tokens a prompt of " + (prompt < 0 ? "less than none" : std::to_string(prompt)) +
+                   " tokens a prompt of " + (prompt < 0 ? "less than 0" : std::to_string(prompt)) +
                    (response_width_ ? "; the mask says " + std::to_string(tokens - response) : ""));
         }
         response = tokens - prompt;
@@ -174,7 +174,7 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
   return text;
 }
 
-/// The rows of a sample in a tensor.
+/// Returns the rows of a sample in a tensor.
 RowRange SampleTensors::rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
                                 const TensorPlace& place) const {
   if (is_padded() || rule_of(kind).is_per_sample()) return {sample, sample + 1};
@@ -199,7 +199,7 @@ void SampleTensors::expect(std::int64_t sample, const TensorSample& lengths, con
   }
 }
 
-/// The columns in which a padded sample has tokens.
+/// Returns the columns in which a padded sample has tokens.
 std::vector<std::int64_t> SampleTensors::columns_of(std::int64_t sample) const {
   const std::vector<std::int64_t> mask = attention_of({sample, sample + 1});
   std::vector<std::int64_t> columns;
@@ -244,8 +244,8 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
     for (const std::int64_t column : std::span(columns).last(
              static_cast<std::size_t>(lengths.response + (of_response ? 0 : lengths.prompt)))) {
       const std::int64_t from = column - (width_ - wide);
-      // A tensor with one column fewer has no value for the token of the first column, since no row predicts
-      // it.
+      // A tensor with one column fewer does not have a value for the token in the first column, which is not
+      // predicted.
       if (row_bytes > 0 && from < 0) std::memset(next, 0, row_bytes);
       if (row_bytes > 0 && from >= 0)
         std::memcpy(next, row.data() + static_cast<std::size_t>(from) * row_bytes, row_bytes);
@@ -331,7 +331,8 @@ std::optional<std::size_t> SampleTensors::one_of(std::string_view first, std::st
 void SampleTensors::require_integers(std::size_t tensor, std::size_t dimensions) const {
   if (!file_->has_integers(tensor)) fail(tensor, "holds " + at(tensor).stored + "; integers are needed");
   if (at(tensor).shape.size() != dimensions)
-    fail(tensor, "has not " + std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions"));
+    fail(tensor,
+         "does not have " + std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions"));
 }
 
 void SampleTensors::find_ragged() {
@@ -361,7 +362,7 @@ void SampleTensors::find_padded() {
   width_ = at(tokens_).shape[1];
 }
 
-/// An integer a sample, or a text: its bytes, with offsets beside them.
+/// Finds the uids: one integer per sample, or the bytes of texts with an offsets tensor.
 void SampleTensors::find_uids() {
   uid_ = file_->find(tensor_names::uid);
   if (!uid_) return;
@@ -373,8 +374,8 @@ void SampleTensors::find_uids() {
     uid_offsets_ = offsets;
     uid_bytes_ = rows_of_offsets(*offsets, *uid_);
   } else if (at(*uid_).rows() != num_samples_) {
-    fail(*uid_, "does not have one element a sample: there are " + std::to_string(num_samples_),
-         "Write an integer a sample, or texts as uint8 with uid_offsets, with one more integer than there "
+    fail(*uid_, "does not have one element per sample: there are " + std::to_string(num_samples_),
+         "Write one integer per sample, or texts as uint8 with uid_offsets, with one more integer than there "
          "are samples");
   }
 }
@@ -390,18 +391,20 @@ void SampleTensors::find_prompts() {
   (are_lengths ? prompt_lengths_ : prompt_offsets_) = found;
   const std::int64_t rows = num_samples_ + (are_lengths ? 0 : 1);
   if (at(*found).rows() != rows)
-    fail(*found, "has not " + std::to_string(rows) + " elements, as " + std::to_string(num_samples_) +
-                     " samples need");
+    fail(*found, "does not have the " + std::to_string(rows) + " elements that " +
+                     std::to_string(num_samples_) + " samples need");
   if (is_padded()) return;
-  std::uint64_t sum = 0;  // what no sample has is refused with the sample
+  std::uint64_t sum = 0;  // invalid lengths are reported together with their samples
   for (RowRange part{0, 0}; part.begin < num_samples_; part.begin = part.end) {
-    part.end = std::min(num_samples_, part.begin + rows_at_once);
+    part.end = std::min(num_samples_, part.begin + rows_per_block);
     for (const std::int64_t prompt : prompts_of(part)) sum += static_cast<std::uint64_t>(prompt);
   }
   response_rows_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(at(tokens_).rows()) - sum);
 }
 
-/// Responses are the last columns, as many as tensors of the responses alone have.
+/// Determines the width of the responses, which are the last columns, from tensors that contain only
+/// responses or only prompts. If there are none, uses the response mask: its width if it is narrower than the
+/// tokens, otherwise its first set value.
 void SampleTensors::find_response_width() {
   const auto width_of = [&](std::string_view name) -> std::optional<std::int64_t> {
     const auto found = file_->find(name);
@@ -416,8 +419,8 @@ void SampleTensors::find_response_width() {
     const std::int64_t rest = width_ - *prompts;
     if (response_width_ && *response_width_ != rest) {
       fail("has prompts of " + std::to_string(*prompts) + " columns and responses of " +
-           std::to_string(*response_width_) + ", which are not the " + std::to_string(width_) + " of '" +
-           at(tokens_).name + "' together");
+           std::to_string(*response_width_) + ", which do not add up to the " + std::to_string(width_) +
+           " columns of '" + at(tokens_).name + "'");
     }
     response_width_ = rest;
   }

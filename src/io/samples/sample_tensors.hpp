@@ -19,16 +19,16 @@
 
 namespace evenkeel {
 
-/// What fields have one row for, by name: what a file says of its tensors under tensor_names::field_kinds, as
-/// a JSON object of name_of() words, such as {"data_source": "text"}.
+/// Kinds of fields by name, as declared by a file under tensor_names::field_kinds: a JSON object whose values
+/// are results of name_of(), such as {"data_source": "text"}.
 using FieldKinds = std::map<std::string, FieldKind, std::less<>>;
 
 [[nodiscard]] std::string text_of(const FieldKinds& kinds);
 
-/// The kinds that a text tells. What is not as text_of() writes it tells nothing.
+/// Parses the kinds in a result of text_of(). Ignores invalid parts.
 [[nodiscard]] FieldKinds parsed_kinds(const std::string& text);
 
-/// What tensors of a file of samples are called. docs/formats.md has the rules.
+/// Names of tensors in a file of samples. docs/formats.md has the rules.
 namespace tensor_names {
 inline constexpr std::string_view tokens = "tokens";  ///< or input_ids
 inline constexpr std::string_view attention_mask = "attention_mask";
@@ -41,68 +41,71 @@ inline constexpr std::string_view prompts = "prompts";
 inline constexpr std::string_view responses = "responses";
 inline constexpr std::string_view response_mask = "response_mask";
 inline constexpr std::string_view uid = "uid";
-inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< where uid is texts
-/// What fields have one row for, by name, as JSON: metadata of safetensors, an array of bytes elsewhere.
+inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< if uids are texts
+/// Kinds of fields by name, as JSON: in the metadata of safetensors, or as an array of bytes elsewhere.
 inline constexpr std::string_view field_kinds = "evenkeel_fields";
-/// Names that no field may have, since they mean something else.
+/// Names that fields must not have, since they have another meaning.
 inline constexpr std::array reserved{
     tokens,  attention_mask, offsets, cu_seqlens,  prompt_lengths, prompt_offsets,
     prompts, responses,      uid,     uid_offsets, field_kinds,    std::string_view("cu_seqlens_padded")};
 }  // namespace tensor_names
 
-/// A sample's lengths, in tokens.
+/// Lengths of a sample, in tokens.
 struct TensorSample {
   std::int64_t prompt = 0;
   std::int64_t response = 0;
 };
 
-/// Where a ragged sample's rows begin in its file. Padded ones need no such thing.
+/// Position of a ragged sample in its file: its first row in tensors with one row per token, and in tensors
+/// with one row per response token. Not used for padded samples.
 struct TensorPlace {
   std::int64_t token = 0;
   std::int64_t response = 0;
 };
 
-/// Samples in the tensors of one file: ragged, as values and offsets, or padded, with a mask. Opening reads
-/// headers, of small tensors what decides, and the offsets of counted fields, which it keeps; the samples'
-/// elements are read when they are asked for. Local.
+/// Samples in the tensors of one file: either ragged, as values and offsets, or padded, with a mask. Opening
+/// reads headers, the small tensors that are needed to determine the samples, and the offsets of counted
+/// fields, which are kept. Elements of samples are read on demand. Local.
 class SampleTensors {
  public:
-  /// Throws InputError that names the file, the tensor and what to do where the rules do not tell which
-  /// samples these are, or what a tensor is.
+  /// Throws InputError naming the file, the tensor and a remedy if the samples or the meaning of a tensor
+  /// cannot be determined.
   explicit SampleTensors(std::unique_ptr<const TensorFile> file);
 
   [[nodiscard]] const TensorFile& file() const noexcept { return *file_; }
   [[nodiscard]] std::int64_t num_samples() const noexcept { return num_samples_; }
   [[nodiscard]] bool is_padded() const noexcept { return mask_.has_value(); }
-  /// Sorted by name, without input_ids.
+  /// Returns the fields sorted by name, without input_ids.
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
-  /// Whether any sample has a row of one of fields(), by its place there.
+  /// Returns whether any sample has a row of a field. `field` is an index in fields().
   [[nodiscard]] bool has_rows(std::size_t field) const noexcept;
-  /// How many rows a sample has of a counted one of fields(), by its place there.
+  /// Returns a sample's number of rows of a field that counts its rows. `field` is an index in fields().
   [[nodiscard]] std::int64_t counted_rows(std::size_t field, std::int64_t sample) const {
     return fields_[field].samples[sample].size();
   }
-  /// Tensors that make no field and tell nothing else, and why.
+  /// Returns the tensors that are neither fields nor used in another way, each with the reason.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& left_out() const noexcept {
     return left_out_;
   }
-  /// Fields of one row a token only because no prompt tells them from those of one a response token.
+  /// Returns the fields whose kind is undecided: they may have one row per token or per response token, since
+  /// there are no prompts, and are treated as the former.
   [[nodiscard]] const std::vector<std::string>& undecided() const noexcept { return undecided_; }
 
-  /// Lengths of adjacent samples. Reads masks or offsets of these, and checks them: throws InputError that
-  /// names the tensor and the element. O(their rows).
+  /// Returns the lengths of adjacent samples. Reads and checks their masks or offsets; throws InputError
+  /// naming the tensor and the element. O(their rows).
   [[nodiscard]] std::vector<TensorSample> lengths(RowRange samples) const;
 
-  /// What the tensor `uid` says; nothing without one. Throws InputError for a text that is not UTF-8.
+  /// Returns the sample's value in the tensor `uid`, or std::monostate if the file does not have this tensor.
+  /// Throws InputError for a text that is not UTF-8.
   [[nodiscard]] Uid uid_of(std::int64_t sample) const;
 
-  /// Fills out[0] with a sample's tokens and out[1 ...] with its rows of fields(), in order, of the sizes
-  /// that its lengths ask for. Throws InputError that names the place of a token below 0, or where the mask
-  /// is not what it was.
+  /// Reads a sample's tokens into out[0] and its rows of fields() into out[1 ...], in order. Precondition:
+  /// their sizes match `lengths`. Throws InputError naming the position of a negative token, or if the mask
+  /// has changed.
   void read(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
             std::span<const std::span<std::byte>> out) const;
 
-  /// Takes note of where read() of this sample will read.
+  /// Adds to `ahead` the byte ranges that read() of this sample will read.
   void expect(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
               ReadAhead& ahead) const;
 
@@ -110,10 +113,11 @@ class SampleTensors {
   struct Field {
     std::size_t tensor = 0;
     FieldKind kind = FieldKind::token;
-    std::size_t row_bytes = 0;  // of one row of the sample
-    std::int64_t columns = 0;   // of a padded tensor, those of the last tokens
-    SampleRows samples{};       // where it is counted
-    std::int64_t axes = 0;      // of a padded tensor [samples, axes, columns]; 0: columns come first
+    std::size_t row_bytes = 0;  // size of one row of a sample
+    std::int64_t columns = 0;   // width of a padded tensor, aligned with the last columns of tokens
+    SampleRows samples{};       // if the field counts its rows
+    std::int64_t axes = 0;  // number of axes of a padded tensor [samples, axes, columns]; 0 if it does not
+                            // have this dimension
   };
 
   [[nodiscard]] bool has_axes_first(const StoredTensor& tensor) const;
@@ -131,7 +135,7 @@ class SampleTensors {
   void find_response_width();
   void find_fields();
   void add_field(std::size_t tensor);
-  [[nodiscard]] bool tells_something_else(std::size_t tensor) const;
+  [[nodiscard]] bool has_other_purpose(std::size_t tensor) const;
   [[nodiscard]] std::optional<std::size_t> offsets_of_field(std::size_t tensor) const;
   [[nodiscard]] bool is_offsets_of_field(std::size_t tensor) const;
   void add_counted_field(std::size_t tensor, std::size_t offsets);
@@ -152,20 +156,20 @@ class SampleTensors {
   std::unique_ptr<const TensorFile> file_;
   std::int64_t num_samples_ = 0;
   std::size_t tokens_ = 0;
-  std::optional<std::size_t> offsets_;  // of ragged samples
-  std::optional<std::size_t> mask_;     // of padded ones
+  std::optional<std::size_t> offsets_;  // offsets of ragged samples
+  std::optional<std::size_t> mask_;     // mask of padded samples
   std::optional<std::size_t> prompt_lengths_;
   std::optional<std::size_t> prompt_offsets_;
   std::optional<std::size_t> uid_;
-  std::optional<std::size_t> uid_offsets_;      // where uids are texts
-  SampleRows uid_bytes_;                        // of each sample's, then
-  std::int64_t width_ = 0;                      // of padded samples
-  std::optional<std::int64_t> response_width_;  // of padded ones: their last columns
-  std::optional<std::size_t>
-      response_begins_;             // the mask of padded ones whose first set token begins a response
-  std::int64_t response_rows_ = 0;  // of ragged ones, in all
-  FieldKinds told_;                 // by the file itself
-  std::vector<Field> fields_;       // as specs_
+  std::optional<std::size_t> uid_offsets_;      // if uids are texts
+  SampleRows uid_bytes_;                        // bytes of each sample's uid in that case
+  std::int64_t width_ = 0;                      // columns of padded samples
+  std::optional<std::int64_t> response_width_;  // last columns of padded samples
+  // Mask whose first set column is the beginning of the response.
+  std::optional<std::size_t> response_begins_;
+  std::int64_t response_rows_ = 0;  // number of rows of all ragged responses
+  FieldKinds told_;                 // declared by the file
+  std::vector<Field> fields_;       // in the order of specs_
   std::vector<FieldSpec> specs_;
   std::vector<std::pair<std::string, std::string>> left_out_;
   std::vector<std::string> undecided_;

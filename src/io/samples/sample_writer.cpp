@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-/// Precondition: the dtype is of integers.
+/// Returns the largest value. Precondition: the dtype is an integer type.
 std::int64_t largest_of(IndexedDType dtype) {
   return indexed_dataset::with_integer_type(
       dtype, [](auto zero) -> std::int64_t { return std::numeric_limits<decltype(zero)>::max(); });
@@ -34,7 +34,7 @@ bool is_dropped(const Dropped& dropped, const std::string& name) {
   throw InputError(path.string(), what, "Write it in another format, or leave it out: --drop " + name);
 }
 
-/// The fields of a batch that are asked for.
+/// Returns the batch with only the fields for which `is_asked_for` returns true.
 RaggedBatch with_fields(const RaggedBatch& batch, const auto& is_asked_for) {
   RaggedBatch some({batch.samples().begin(), batch.samples().end()});
   for (const Column& column : batch.fields()) {
@@ -43,12 +43,13 @@ RaggedBatch with_fields(const RaggedBatch& batch, const auto& is_asked_for) {
   return some;
 }
 
-/// Throws where JSON lines would give back something else than the field. Precondition: the writer takes it.
+/// Throws if reading the field back from JSON Lines would not give the same field. Precondition: the writer
+/// accepts the field.
 void require_the_same_from_json(const Column& column, const std::filesystem::path& path) {
   const FieldSpec& spec = column.spec();
   const std::string field = "field '" + spec.name + "'";
   if (spec.rule().is_per_sample() && !spec.trailing.empty())
-    refuse(path, "cannot hold " + field + ": a list has one row a token or a response token", spec.name);
+    refuse(path, "cannot hold " + field + ": a list has one row per token or response token", spec.name);
   if (!spec.trailing.empty() && spec.row_elements() == 0)
     refuse(path, "cannot hold " + field + ": its rows have no elements, so their shape would be lost",
            spec.name);
@@ -68,7 +69,7 @@ class RolloutWriter : public SampleWriter {
   RolloutWriter(const std::filesystem::path& path, Dropped dropped)
       : path_(path), dropped_(std::move(dropped)), lines_(path) {
     if (dropped_.contains(prompt_word)) {
-      throw InputError(path_.string(), "always has where prompts end", "Leave out --drop prompt_lengths");
+      throw InputError(path_.string(), "always stores where prompts end", "Leave out --drop prompt_lengths");
     }
   }
 
@@ -111,11 +112,11 @@ class DocumentWriter : public SampleWriter {
       const SampleShape& shape = batch.samples()[static_cast<std::size_t>(i)];
       const std::string sample = "sample " + std::to_string(shape.id.value());
       if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
-        refuse(path_, "cannot hold where prompts end, and " + sample + " has one", prompt_word);
-      // Documents are groups of their own.
+        refuse(path_, "cannot store where prompts end, and " + sample + " has one", prompt_word);
+      // Documents cannot share a group.
       const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
       if (!is_own && !is_dropped(dropped_, group_word))
-        refuse(path_, "cannot hold which samples are a group, and " + sample + " has a uid", group_word);
+        refuse(path_, "cannot store which samples form a group, and " + sample + " has a uid", group_word);
       const RowRange rows = batch.rows_of(FieldKind::token, i);
       const auto mine =
           tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
@@ -127,18 +128,18 @@ class DocumentWriter : public SampleWriter {
   void close() override { dataset_.commit(); }
 
  private:
-  /// Throws where the dataset's tokens are too narrow, which only who chose their type can mend.
+  /// Throws if the dataset's dtype is too narrow for a token. The hint names the option that sets the dtype.
   void require_held(std::span<const std::int64_t> tokens, const std::string& sample) const {
     const std::int64_t most = largest_of(tokens_);
     const auto bad = std::ranges::find_if(tokens, [&](std::int64_t token) { return token > most; });
     if (bad == tokens.end()) return;
     const bool is_narrow = tokens_ == IndexedDType::uint16;
-    throw InputError(path_.string(),
-                     "cannot hold token " + std::to_string(bad - tokens.begin()) + " of " + sample + ", " +
-                         std::to_string(*bad) + ": its tokens are " + std::string(name_of(tokens_)) +
-                         ", of at most " + std::to_string(most),
-                     is_narrow ? "Give the size of the vocabulary that the tokens are of (--vocab-size)"
-                               : "Write it in another format");
+    throw InputError(
+        path_.string(),
+        "cannot hold token " + std::to_string(bad - tokens.begin()) + " of " + sample + ", " +
+            std::to_string(*bad) + ": its tokens are " + std::string(name_of(tokens_)) + ", of at most " +
+            std::to_string(most),
+        is_narrow ? "Give the size of the tokens' vocabulary (--vocab-size)" : "Write it in another format");
   }
 
   std::filesystem::path path_;
@@ -147,7 +148,7 @@ class DocumentWriter : public SampleWriter {
   IndexedDatasetWriter dataset_;
 };
 
-/// A uid as a reader of tables takes a value apart: in quotes, which it doubles inside.
+/// Returns a text as a quoted value of CSV, with inner quotation marks doubled.
 std::string csv_value(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
@@ -188,7 +189,8 @@ class TableWriter : public SampleWriter {
  private:
   void add(const std::string& text) { file_.write(std::as_bytes(std::span(text))); }
 
-  /// A table has no types: all that it holds of uids are texts, and none where the text is empty.
+  /// Returns a uid as a value of the table. A table does not store types, so its uids must be all integers or
+  /// all texts, and an empty value means that there is no uid.
   std::string value_of(const Uid& uid, const SampleShape& sample) {
     if (std::holds_alternative<std::monostate>(uid)) return {};
     const auto* const text = std::get_if<std::string>(&uid);
@@ -216,7 +218,8 @@ class TableWriter : public SampleWriter {
   Dropped dropped_;
   bool has_prompts_;
   bool has_uids_;
-  std::optional<bool> has_texts_;  // else integers; nothing while no sample has a uid
+  // Whether uids are texts; otherwise they are integers; nullopt until a sample has a uid.
+  std::optional<bool> has_texts_;
   AtomicFile file_;
 };
 

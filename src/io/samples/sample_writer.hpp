@@ -14,26 +14,26 @@
 
 namespace evenkeel {
 
-/// Formats that samples can be written in.
+/// Formats in which samples can be written.
 enum class SampleFormat : std::uint8_t {
-  jsonl,        ///< rollouts, one JSON object a line
+  jsonl,        ///< rollouts, one JSON object per line
   safetensors,  ///< ragged: values and offsets
-  megatron,     ///< the two files of an indexed dataset: tokens alone
+  megatron,     ///< the two files of an indexed dataset: only tokens
   lengths,      ///< a table of prompt and response lengths (.csv)
 };
 
-/// The format whose files end like this; none for any other name.
+/// Returns the format for the path's extension, or nullopt for any other name.
 [[nodiscard]] std::optional<SampleFormat> format_of(const std::filesystem::path& path);
 
-/// What of samples is not to be written: names of fields, `prompt_lengths` (where prompts end), `uid` (which
-/// samples are a group), `input_ids`; `all` is whatever a format has no room for. A sample whose uid is left
-/// out is a group of its own.
+/// Parts of samples that are not written: names of fields, `prompt_lengths` (where prompts end), `uid` (which
+/// samples form a group), `input_ids`; `all` means everything that the format cannot express. A sample
+/// without its uid forms its own group.
 using Dropped = std::set<std::string>;
 
-/// Writes samples to a file, batch after batch. Nothing is lost that was not dropped: a format that has no
-/// room for something refuses it. Files appear whole or not at all, on close(). Memory: 40 bytes a sample and
-/// a few MiB. safetensors takes the room of the file twice while it is closed, in an unlinked file in its
-/// folder.
+/// Writes samples to a file, batch by batch. Nothing is lost unless it is in Dropped: throws if the format
+/// cannot express something. Files appear completely or not at all, on close(). Memory: 40 bytes per sample
+/// and a few MiB. For safetensors, close() temporarily needs twice the file's size on disk, in an unlinked
+/// file in the same folder.
 class SampleWriter {
  public:
   SampleWriter() = default;
@@ -41,27 +41,27 @@ class SampleWriter {
   SampleWriter& operator=(const SampleWriter&) = delete;
   virtual ~SampleWriter() = default;
 
-  /// Appends samples with these uids, in order; all batches have the same fields. Throws InputError that
-  /// names the sample and the field of what the format has no room for. Throws IoError. Precondition: a uid a
-  /// sample.
+  /// Appends samples with these uids, in order. All batches must have the same fields. Throws InputError
+  /// naming the sample and the field if the format cannot express something. Throws IoError. Precondition:
+  /// one uid per sample.
   virtual void write(const RaggedBatch& batch, std::span<const Uid> uids) = 0;
-  /// The same with uids_of_groups().
+  /// Calls write() with uids_of_groups().
   void write(const RaggedBatch& batch);
-  /// Call once, last.
+  /// Completes the files. Call this once, last.
   virtual void close() = 0;
 };
 
-/// `tokens` is the element type of an indexed dataset.
+/// Returns a writer. `tokens` is the element type of an indexed dataset.
 [[nodiscard]] std::unique_ptr<SampleWriter> make_sample_writer(SampleFormat format,
                                                                const std::filesystem::path& path,
                                                                const Dropped& dropped,
                                                                IndexedDType tokens = IndexedDType::int32);
 
-/// Files that a writer makes under this path.
+/// Returns the files that a writer creates for this path.
 [[nodiscard]] std::vector<std::filesystem::path> files_of(SampleFormat format,
                                                           const std::filesystem::path& path);
 
-/// The writer of safetensors, for make_sample_writer().
+/// Returns the writer of safetensors. Used by make_sample_writer().
 [[nodiscard]] std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path,
                                                                const Dropped& dropped);
 

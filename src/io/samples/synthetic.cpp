@@ -17,7 +17,7 @@ constexpr std::int64_t max_group = std::int64_t{1} << 20;
 constexpr double max_sigma = 10.0;
 constexpr float noise = 1.0F / 16;
 
-/// What a random number is drawn for. Numbers of different purposes are independent.
+/// Purpose of a random number. Numbers for different purposes are independent.
 enum class Purpose : std::uint64_t {
   prompt_length = 1,
   response_length,
@@ -28,8 +28,8 @@ enum class Purpose : std::uint64_t {
   advantage,
 };
 
-/// SplitMix64 with its state computed from a counter: any number of a sequence costs the same. A sequence is
-/// named by the seed, its purpose and the prompt or sample it belongs to.
+/// SplitMix64 whose state is computed from a counter, so every number of a sequence takes the same time. A
+/// sequence is identified by the seed, the purpose, and the number of its prompt or sample.
 class Draws {
  public:
   Draws(std::uint64_t seed, Purpose purpose, std::int64_t index)
@@ -39,7 +39,7 @@ class Draws {
   [[nodiscard]] std::uint64_t bits(std::int64_t counter) const {
     return mix_64(key_ + (static_cast<std::uint64_t>(counter) + 1) * step);
   }
-  /// Uniform in [0, 1), of 53 bits.
+  /// Returns a number uniform in [0, 1), with 53 bits.
   [[nodiscard]] double unit(std::int64_t counter) const {
     return static_cast<double>(bits(counter) >> 11) * 0x1p-53;
   }
@@ -49,8 +49,9 @@ class Draws {
   std::uint64_t key_;
 };
 
-// The C library's exp and log may differ in the last bit from one platform to the next, and so could a
-// length. These use nothing but operations that IEEE 754 rounds correctly. Both are good to about 1e-15 here.
+// The C library's exp and log may differ in the last bit between platforms, and so could a length. These
+// functions use only operations that IEEE 754 rounds correctly. In the range used here, both are accurate to
+// about 1e-15.
 
 double portable_log(double x) {
   int exponent = 0;
@@ -73,7 +74,7 @@ double portable_exp(double x) {
   return std::ldexp(series, static_cast<int>(exponent));
 }
 
-/// A standard normal number, by the polar method (Marsaglia and Bray 1964).
+/// Returns a standard normal number, by the polar method (Marsaglia and Bray 1964).
 double normal(const Draws& draws) {
   for (std::int64_t counter = 0;; counter += 2) {
     const double u = 2 * draws.unit(counter) - 1;
@@ -127,13 +128,14 @@ void fill_tokens(const SyntheticSpec& spec, const Draws& draws, std::span<std::i
   }
 }
 
-/// 1 for a right answer: each prompt has its own share of them.
+/// Returns 1 if the response is correct, otherwise 0. Each prompt has its own probability of a correct
+/// response.
 float reward_of(const SyntheticSpec& spec, SampleId id) {
   const double share = Draws(spec.seed, Purpose::difficulty, prompt_of(spec, id)).unit(0);
   return Draws(spec.seed, Purpose::reward, id.value()).unit(0) < share ? 1.0F : 0.0F;
 }
 
-/// (reward - mean) / standard deviation over the sample's group; 0 when all its rewards are equal.
+/// Returns (reward - mean) / standard deviation over the sample's group, or 0 if all its rewards are equal.
 float normalized_reward(const SyntheticSpec& spec, SampleId id) {
   const std::int64_t first = prompt_of(spec, id) * spec.group_size;
   double sum = 0;
@@ -141,7 +143,7 @@ float normalized_reward(const SyntheticSpec& spec, SampleId id) {
     sum += static_cast<double>(reward_of(spec, SampleId{first + i}));
   }
   const double mean = sum / static_cast<double>(spec.group_size);
-  const double variance = mean * (1 - mean);  // of zeros and ones
+  const double variance = mean * (1 - mean);  // the variance of zeros and ones
   if (variance == 0) return 0;
   return static_cast<float>((static_cast<double>(reward_of(spec, id)) - mean) / std::sqrt(variance));
 }
@@ -154,7 +156,7 @@ void fill_advantages(const SyntheticSpec& spec, SampleId id, std::span<float> ad
   }
 }
 
-/// The values of sample `index` in a field with one element a row.
+/// Returns the values of sample `index` in a field with one element per row.
 template <typename T>
 std::span<T> values_of(RaggedBatch& batch, Column& column, std::int64_t index) {
   const RowRange rows = batch.rows_of(column, index);

@@ -7,16 +7,17 @@
 
 namespace evenkeel {
 
-/// Lengths in tokens: median * exp(sigma * z) with z standard normal, rounded, cut to [min, max].
+/// Distribution of lengths in tokens: median * exp(sigma * z) with z standard normal, rounded, clipped to
+/// [min, max].
 struct LengthDistribution {
   double median = 1.0;
-  double sigma = 0.0;  ///< 0 gives every sample the median; 1 is a long tail
+  double sigma = 0.0;  ///< 0 if all samples have the median length; 1 gives a long tail
   std::int64_t min = 0;
   std::int64_t max = 0;
 };
 
-/// A long-tailed GRPO step that needs no files: `prompts` prompts with `group_size` responses each. Sample i
-/// answers prompt i / group_size.
+/// A long-tailed GRPO step that does not need files: `prompts` prompts with `group_size` responses each.
+/// Sample i responds to prompt i / group_size.
 struct SyntheticSpec {
   std::uint64_t seed = 1;
   std::int64_t prompts = 1024;
@@ -28,19 +29,20 @@ struct SyntheticSpec {
   [[nodiscard]] constexpr std::int64_t samples() const noexcept { return prompts * group_size; }
 };
 
-/// Throws ConfigError that names the member that is out of its range: 0 <= prompts <= 2^40,
-/// 1 <= group_size <= 2^20, vocab_size >= 1, a finite median > 0, 0 <= sigma <= 10, 0 <= min <= max <= 2^40.
+/// Throws ConfigError naming the first member out of range: 0 <= prompts <= 2^40, 1 <= group_size <= 2^20,
+/// vocab_size >= 1, a finite median > 0, 0 <= sigma <= 10, 0 <= min <= max <= 2^40.
 void validate(const SyntheticSpec& spec);
 
-/// Sample `id`'s lengths; its group is the prompt's number. A pure function of (spec, id): counters through
-/// SplitMix64, and arithmetic that IEEE 754 fixes to the last bit, so every rank count, compiler and platform
-/// gives the same. O(1). Throws as validate(), and InputError when `id` is not in [0, samples()).
+/// Returns the shape of sample `id`; its group is the number of its prompt. A pure function of (spec, id): it
+/// uses SplitMix64 on counters, and arithmetic that IEEE 754 determines to the last bit, so results do not
+/// depend on the number of ranks, the compiler or the platform. O(1). Throws the errors of validate(), and
+/// InputError if `id` is not in [0, samples()).
 [[nodiscard]] SampleShape synthetic_shape(const SyntheticSpec& spec, SampleId id);
 
-/// These samples, in this order, with `input_ids`, `reward` (float32, sample: 0 or 1) and `advantages`
-/// (float32, response_token: the group's normalized reward plus a little noise a token, so that a token out
-/// of place shows). Samples of a group share the prompt's tokens. As pure as synthetic_shape(), and throws as
-/// it does. O(tokens + b * group_size).
+/// Returns these samples, in this order, with `input_ids`, `reward` (float32, sample: 0 or 1) and
+/// `advantages` (float32, response_token: the group's normalized reward plus a little noise per token, so
+/// that misplaced tokens are detected). Samples of a group share the prompt's tokens. A pure function that
+/// throws like synthetic_shape(). O(tokens + b * group_size) for b samples.
 [[nodiscard]] RaggedBatch synthetic_samples(const SyntheticSpec& spec, std::span<const SampleId> ids);
 
 }  // namespace evenkeel

@@ -11,7 +11,8 @@
 namespace evenkeel {
 namespace {
 
-constexpr double largest_whole_real = 1 << 24;  ///< up to which float32 has each whole number
+constexpr double largest_whole_real = 1
+                                      << 24;  ///< float32 represents all whole numbers up to this one exactly
 
 }  // namespace
 
@@ -32,7 +33,8 @@ std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange
   std::vector<std::int64_t> integers(count);
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(integers));
   const std::size_t narrow = size_of(dtype);
-  // Narrow elements are read to the end of the room and widened from its start.
+  // Narrow elements are read into the end of the buffer and then widened into place, starting at its
+  // beginning.
   const std::span<std::byte> elements = bytes.last(count * narrow);
   read_rows(tensor, rows, elements);
   const auto widen_reals = [&]<typename T>(T element) {

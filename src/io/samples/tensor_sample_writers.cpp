@@ -17,12 +17,12 @@ namespace {
 namespace names = tensor_names;
 constexpr std::size_t copied_at_once = std::size_t{1} << 20;
 
-/// Uids as tensors hold them: an integer of 64 bits each, a text each, or none at all.
+/// Collects uids in the form in which tensors store them: all int64, all texts, or all missing.
 class KeptUids {
  public:
   explicit KeptUids(const std::filesystem::path& path) : path_(path) {}
 
-  /// `any_room`: none are kept where tensors cannot hold them all; else that is an InputError.
+  /// If tensors cannot store all uids, drops all of them if `any_room`, and throws InputError otherwise.
   void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
     for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
       const std::string why = why_not(uids[i]);
@@ -42,11 +42,11 @@ class KeptUids {
 
   [[nodiscard]] bool are_integers() const { return !are_lost_ && kind_ == Uid(std::int64_t{}).index(); }
   [[nodiscard]] bool are_texts() const { return !are_lost_ && kind_ == Uid(std::string()).index(); }
-  /// Of each sample, where they are integers.
+  /// Returns each sample's uid if the uids are integers.
   [[nodiscard]] const std::vector<std::int64_t>& integers() const { return numbers_; }
-  /// Bytes of each sample's, where they are texts.
+  /// Returns the number of bytes of each sample's uid if the uids are texts.
   [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return numbers_; }
-  /// All of them, one after the other.
+  /// Returns all texts, concatenated.
   [[nodiscard]] SpooledBytes& texts() { return *texts_; }
 
  private:
@@ -57,7 +57,7 @@ class KeptUids {
 
   [[nodiscard]] std::string why_not(const Uid& uid) const {
     if (std::holds_alternative<std::uint64_t>(uid))
-      return std::to_string(std::get<std::uint64_t>(uid)) + " is no int64";
+      return std::to_string(std::get<std::uint64_t>(uid)) + " is not an int64";
     if (!kind_ || *kind_ == uid.index()) return {};
     return "it is " + word_for(uid.index()) + ", and that of the first sample is " + word_for(*kind_);
   }
@@ -73,13 +73,14 @@ class KeptUids {
   }
 
   std::filesystem::path path_;
-  std::optional<std::size_t> kind_;  // as Uid counts them, of all samples so far
+  std::optional<std::size_t> kind_;  // index in Uid of all samples so far
   bool are_lost_ = false;
   std::vector<std::int64_t> numbers_;
   std::optional<SpooledBytes> texts_;
 };
 
-/// Keeps all samples until they are written: values back to back, with the offsets where samples begin.
+/// Keeps all samples until close(), which writes the values concatenated, with the offsets at which samples
+/// begin.
 class RaggedWriter : public SampleWriter {
  public:
   RaggedWriter(const std::filesystem::path& path, Dropped dropped)
@@ -120,7 +121,7 @@ class RaggedWriter : public SampleWriter {
             [kept = std::move(values)](const TensorSink& sink) { sink(std::as_bytes(std::span(kept))); }};
   }
 
-  /// What of each sample is a number.
+  /// Returns a tensor with one number per sample.
   template <typename Number>
   [[nodiscard]] TensorStream a_sample(std::string_view name, const Number& number) const {
     std::vector<std::int64_t> values;
@@ -129,7 +130,7 @@ class RaggedWriter : public SampleWriter {
     return list(name, std::move(values));
   }
 
-  /// What was kept, one after the other.
+  /// Returns a stream of the kept bytes.
   static TensorStream stream_of(SpooledBytes& bytes, std::string name, DType dtype,
                                 std::vector<std::int64_t> shape) {
     return {std::move(name), dtype, std::move(shape), [&bytes](const TensorSink& sink) {
@@ -142,7 +143,7 @@ class RaggedWriter : public SampleWriter {
             }};
   }
 
-  /// All rows of a field, one after the other.
+  /// Returns all rows of a field, concatenated.
   TensorStream rows(std::size_t field) {
     const FieldSpec& spec = spool_.fields()[field];
     std::vector<std::int64_t> shape{rows_in_all(field)};
@@ -150,7 +151,7 @@ class RaggedWriter : public SampleWriter {
     return stream_of(spool_.rows(field), spec.name, spec.dtype, std::move(shape));
   }
 
-  /// What samples say they are a group by; nothing where they say nothing.
+  /// Adds the tensors of uids, if there are any.
   void add_uids(std::vector<TensorStream>& tensors) {
     if (uids_.are_integers()) tensors.push_back(list(names::uid, uids_.integers()));
     if (!uids_.are_texts()) return;
@@ -161,7 +162,7 @@ class RaggedWriter : public SampleWriter {
         list(names::uid_offsets, std::vector(samples.offsets().begin(), samples.offsets().end())));
   }
 
-  /// Whose the rows of a counted field are.
+  /// Returns the tensor that divides a counted field's rows among samples.
   TensorStream offsets_of(std::size_t field) const {
     const SampleRows samples = SampleRows::of_counts(spool_.counts(field));
     return list(offsets_name(spool_.fields()[field].name),

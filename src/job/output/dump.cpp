@@ -26,7 +26,8 @@
 namespace evenkeel {
 namespace {
 
-/// Token fields of padded micro-batches are [sequences, rows of each on this rank, ...].
+/// Returns a view of a column. Token fields of padded micro-batches have the shape [sequences, rows of each
+/// on this rank, ...].
 TensorView shaped_view(const Column& column, const PackedMicroBatch& micro_batch) {
   TensorView view = view_of(column);
   if (micro_batch.padded_length == 0 || !column.spec().rule().is_cut()) return view;
@@ -43,7 +44,7 @@ std::vector<std::int64_t> values_of(const Ids& ids) {
   return values;
 }
 
-/// What a dump has beside the fields, kept while it is written.
+/// The tensors of a dump other than the fields, kept while the dump is written.
 class Structure {
  public:
   explicit Structure(const PackedMicroBatch& micro_batch)
@@ -93,7 +94,7 @@ Metadata context_metadata(const MicroBatch& m, std::size_t number, DumpForm form
           {"wave", form == DumpForm::context_waves ? std::to_string(number) : "-1"}};
 }
 
-/// The fields that samples bring, of whole rows, whatever stages and passes are sent them.
+/// Returns the fields of the samples, with whole rows, even if they are not sent to all stages and passes.
 std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
   std::map<std::string, DumpedField> fields;
   for (const CarriedField& carried : fields_under(step.profile, step.record->samples->fields)) {
@@ -103,7 +104,7 @@ std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
     field.spec.dtype = carried.handed_out;
     field.cut_by = carried.cut_by;
     if (!carried.layers) continue;
-    // It is carried once for each stage, and no layer is on none.
+    // A field with layers is transferred once per stage, and every layer is on a stage.
     std::int64_t& layers = field.spec.trailing.front();
     if (is_new) layers = 0;
     for (const std::int64_t layer : *carried.layers) layers = std::max(layers, layer + 1);
@@ -119,7 +120,7 @@ std::optional<std::uint64_t> known_group(const SampleShape& sample) {
   return sample.group;
 }
 
-/// What all files of a rank say of themselves.
+/// Returns the schema that all files of a rank share.
 DumpSchema schema_of_rank(const Step& step, const DumpWriter& writer) {
   DumpSchema schema;
   schema.step = step.index;
@@ -154,10 +155,10 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
                       double loss_weight, Metadata metadata) {
   const Structure structure(micro_batch);
   std::vector<TensorView> tensors = structure.tensors();
-  std::list<Column> unfolded;  // a file has each sample's rows, wherever they lie in memory
+  std::list<Column> unfolded;  // files repeat rows that samples share in memory
   for (const Column& field : micro_batch.fields) {
     const bool in_common = field.samples().are_in_common();
-    const Column& column = in_common ? unfolded.emplace_back(with_rows_of_their_own(field)) : field;
+    const Column& column = in_common ? unfolded.emplace_back(with_separate_rows(field)) : field;
     tensors.push_back(shaped_view(column, micro_batch));
     if (is_counted(column.spec().kind))
       tensors.push_back(view_of(offsets_name(column.spec().name), column.samples().offsets()));

@@ -8,36 +8,38 @@
 
 namespace evenkeel {
 
-/// What tells whose a dumped micro-batch is.
+/// Properties that identify a dumped micro-batch.
 enum class DumpForm : std::uint8_t {
-  grid,           ///< its place along dp and cp
-  context_tree,   ///< with `mesh.cp: flexible` its group, which the metadata name, and the rank's place
-  context_waves,  ///< the same, with the wave that it is in
+  grid,           ///< place along dp and cp
+  context_tree,   ///< with `mesh.cp: flexible`: the group, which is in the metadata, and the rank's place
+  context_waves,  ///< group, place and wave
 };
 [[nodiscard]] DumpForm dump_form_of(const PlanSettings& settings) noexcept;
 
 /// A rank that writes its part of a dump.
 struct DumpWriter {
-  GridPoint mesh;   ///< sizes
-  GridPoint place;  ///< the rank's
+  GridPoint mesh;   ///< sizes of the mesh
+  GridPoint place;  ///< place of the rank
   DumpForm form = DumpForm::grid;
-  /// The ranks that write to the same folder; fewer than all where nodes have disks of their own.
+  /// Number of ranks that write to the same folder; not all ranks if nodes have their own disks.
   std::int64_t writers = 1;
 };
 
-/// The folder of one rank's micro-batches: DIR/step-000000/dp-000/cp-000/tp-000/pp-000, or
-/// DIR/step-000000/data-000/tp-000/pp-000 where micro-batches have groups of their own.
+/// Returns the folder of one rank's micro-batches: DIR/step-000000/dp-000/cp-000/tp-000/pp-000, or
+/// DIR/step-000000/data-000/tp-000/pp-000 if groups have different sizes.
 [[nodiscard]] std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step,
                                                 const GridPoint& place, DumpForm form = DumpForm::grid);
 
-/// Writes what one rank was handed, one mb-00000.safetensors a micro-batch: its token fields, cu_seqlens,
-/// cu_seqlens_padded (int32) and sample_index (int64; -1 for filler), fields of one row a sample, and the
-/// metadata num_tokens, loss_weight, layout and max_seqlen. With shared prefixes the lengths are of segments,
-/// and segment_sample, segment_group, segment_parent and prediction_offsets (int64) tell whose they are.
-/// Where micro-batches have groups of their own, the metadata context_first, context_size and context_rank
-/// are the group's first place, its size and this rank's number in it, and wave is -1 in a tree. In every
-/// file evenkeel_dump is its DumpSchema, which says what kind of field each tensor is, and by which a dump is
-/// read back. Local. Throws IoError that names the path.
+/// Writes the micro-batches of one rank, one mb-00000.safetensors per micro-batch, with
+/// - its token fields, cu_seqlens, cu_seqlens_padded (int32) and sample_index (int64; -1 for filler);
+/// - fields with one row per sample;
+/// - the metadata num_tokens, loss_weight, layout and max_seqlen;
+/// - the metadata evenkeel_dump, its DumpSchema, which contains the kind of each field and is needed to read
+///   a dump back.
+/// With shared prefixes, lengths are those of segments, and segment_sample, segment_group, segment_parent and
+/// prediction_offsets (int64) identify their samples. If groups have different sizes, the metadata
+/// context_first, context_size and context_rank are the group's first place, its size and this rank's number
+/// in it; wave is -1 in a tree. Local. Throws IoError naming the path.
 void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer);
 
 }  // namespace evenkeel

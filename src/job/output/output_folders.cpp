@@ -22,7 +22,7 @@ std::string option_of(RunOutput output) {
   return "--" + std::string(name_of(output));
 }
 
-/// The way from `outer` down to `inner`; empty when it is not inside.
+/// Returns the relative path from `outer` to `inner`; empty if `inner` is not below `outer`.
 fs::path way_down(const fs::path& outer, const fs::path& inner) {
   const fs::path way = inner.lexically_relative(outer);
   return way.empty() || way == "." || *way.begin() == ".." ? fs::path() : way;
@@ -47,7 +47,8 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   marker_.ranks = world_.size();
   marker_.profiles = request_.profiles;
   marker_.passes = request_.passes;
-  // Nobody looks before rank 0 is done: a network file system would remember that nothing was there.
+  // Other ranks look only after rank 0 has finished, since a network file system would cache that the folder
+  // does not exist.
   for (int next = 0; next < world_.size();) {
     together(world_, [&] {
       if (world_.rank() == next) prepare_missing();
@@ -92,7 +93,7 @@ bool OutputFolders::uses(RunOutput output) const {
   return request_.folders.contains(output) && (output == RunOutput::dump || world_.rank() == 0);
 }
 
-// Whether the folder that this rank sees under the name is this run's.
+// Returns whether the folder that this rank sees under the name has been prepared by this run.
 bool OutputFolders::is_prepared(RunOutput output) {
   if (!uses(output) || answers_.contains(output)) return true;
   const std::optional<RunIdentity> holder = named_by_lock(request_.folders.at(output));
@@ -132,7 +133,8 @@ void OutputFolders::add(RunOutput output) {
   answers_[output] = world_.rank();
 }
 
-// Readers of a dump take every safetensors file below it for a micro-batch.
+// Rejects outputs inside each other's layout, since readers of a dump treat every safetensors file below it
+// as a micro-batch.
 void OutputFolders::require_apart() const {
   for (const auto& [outer_output, outer] : mine_) {
     for (const auto& [inner_output, inner] : mine_) {
@@ -152,7 +154,7 @@ void OutputFolders::require_apart() const {
 
 void OutputFolders::warn_of_missing_locks() const {
   for (const RunFolder& folder : folders_) {
-    if (folder.keeps_others_out()) continue;
+    if (folder.is_locked_for_others()) continue;
     spdlog::warn(
         "{}: the file system does not support locks; a second run that writes here would not be noticed",
         folder.canonical().string());

@@ -15,40 +15,41 @@
 
 namespace evenkeel {
 
-/// Where a run writes what.
+/// The outputs written by a run, and their folders.
 struct OutputRequest {
   std::map<RunOutput, std::filesystem::path> folders;
-  std::set<std::string>
-      profiles;  ///< that dump and results have a folder each for; none when there is one pass
+  /// Profiles with separate folders for dump and results; empty if there is one pass.
+  std::set<std::string> profiles;
   std::set<std::string> passes;  ///< the profiles of all passes over a step
   std::string configuration;     ///< hash of all settings
-  std::string version;           ///< of the program
+  std::string version;           ///< version of the program
   bool overwrite = false;
-  std::string job;              ///< the name in the job's state; empty: nobody goes on with this run
-  std::int64_t first_step = 0;  ///< the step that the run goes on with
+  std::string job;              ///< name in the job's state; empty if other runs may not continue this one
+  std::int64_t first_step = 0;  ///< step with which the run continues
 };
 
-/// The output folders of one run over all of its ranks. Every rank writes to the dump; rank 0 alone to
-/// results, report and trace. A folder may lie on one file system for all ranks or on each node's own: a rank
-/// that does not see what another prepared prepares its own.
+/// The output folders of one run over all of its ranks. Every rank writes to the dump; only rank 0 writes to
+/// results, report and trace. A folder may be on a file system shared by all ranks or separate on each node:
+/// a rank that does not see the folder prepared by another rank prepares its own.
 ///
-/// What is written to one folder must not look like what is written to another.
+/// Refuses outputs whose files a reader would mistake for those of another output: results in or below the
+/// dump's folder, and an output inside another output's folder for a step or profile.
 class OutputFolders {
  public:
-  /// Makes, locks, checks, clears and marks the folders, in this order over all ranks, so that nothing is
-  /// removed for a run that is then refused. Collective. Throws IoError on every rank, and leaves every
-  /// folder as it was, when one cannot be used.
+  /// Creates, locks, checks, clears and marks the folders. Each of these is done on all ranks before the next
+  /// one, so that no file is removed for a run that is then refused. Collective. If a folder cannot be used,
+  /// throws IoError on every rank and leaves every folder unchanged.
   OutputFolders(const boost::mpi::communicator& world, OutputRequest request);
 
   [[nodiscard]] bool have(RunOutput output) const { return request_.folders.contains(output); }
-  /// As it was asked for. Precondition: have(output).
+  /// Returns the path that was requested. Precondition: have(output).
   [[nodiscard]] const std::filesystem::path& path_of(RunOutput output) const {
     EVENKEEL_PRECONDITION(cheap, have(output), output);
     return request_.folders.at(output);
   }
 
-  /// How many ranks write their part of the dump to the folder that this rank sees. Precondition: there is
-  /// a dump.
+  /// Returns the number of ranks that write their part of the dump to the folder seen by this rank.
+  /// Precondition: have(RunOutput::dump).
   [[nodiscard]] std::int64_t dump_writers() const {
     EVENKEEL_PRECONDITION(cheap, have(RunOutput::dump), world_.rank());
     return std::ranges::count(of_dump_, answers_.at(RunOutput::dump));
@@ -56,7 +57,7 @@ class OutputFolders {
 
   /// Counts files that this rank has written. Local.
   void wrote(RunOutput output, std::int64_t files) { written_[output] += files; }
-  /// Marks all folders as complete. Collective. Throws IoError on every rank when one cannot be.
+  /// Marks all folders as complete. Collective. Throws IoError on every rank if one cannot be marked.
   void complete(std::int64_t steps);
 
  private:
@@ -71,10 +72,10 @@ class OutputFolders {
   const boost::mpi::communicator& world_;
   OutputRequest request_;
   RunMarker marker_;
-  std::forward_list<RunFolder> folders_;  // that this rank answers for; the first made goes last
-  std::map<RunOutput, RunFolder*> mine_;  // where in them an output goes
-  std::map<RunOutput, int> answers_;      // the rank that answers for the folder this rank writes to
-  std::vector<int> of_dump_;              // the same of the dump, for every rank; -1 without one
+  std::forward_list<RunFolder> folders_;  // managed by this rank; the first one created is destroyed last
+  std::map<RunOutput, RunFolder*> mine_;  // folder of each output among them
+  std::map<RunOutput, int> answers_;      // rank that manages the folder to which this rank writes
+  std::vector<int> of_dump_;              // by rank, the rank that manages its dump folder; -1 without a dump
   std::map<RunOutput, std::int64_t> written_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folders only where nothing else is in them.
+/// Removes an entry; removes a folder only if it is empty. Throws IoError if a file cannot be removed.
 void remove_entry(const RunEntry& entry) {
   std::error_code failure;
   fs::remove(entry.path, failure);
@@ -26,7 +26,7 @@ void remove_entry(const RunEntry& entry) {
     throw IoError(entry.path.string(), "cannot be removed: " + failure.message());
 }
 
-/// Takes away what runs left below a folder; folders only where nothing else is in them.
+/// Removes the files of runs below a folder, and folders that are then empty.
 void remove_run_entries(const fs::path& folder, const RunLayout& layout) {
   visit_run_entries(folder, layout, [](const RunEntry& entry) {
     remove_entry(entry);
@@ -34,8 +34,8 @@ void remove_run_entries(const fs::path& folder, const RunLayout& layout) {
   });
 }
 
-/// Whose a file of a step is. Results are named step-000000.safetensors, files of a dump
-/// mb-00000.safetensors.
+/// Returns the output that a step's file belongs to. Results are named step-000000.safetensors, files of a
+/// dump mb-00000.safetensors.
 RunOutput output_of(const RunEntry& entry) {
   return entry.path.filename().string().starts_with("mb-") ? RunOutput::dump : RunOutput::results;
 }
@@ -45,26 +45,26 @@ std::string passes_in_words(const std::set<std::string>& passes) {
   return fmt::format("--profiles {}", fmt::join(passes, ","));
 }
 
-/// How many files a job's earlier runs wrote to a dump, whether or not all of them are still there: each file
-/// says how many its rank wrote in that step, and how many ranks wrote to the folder.
+/// Counts the files that a job's earlier runs wrote to a dump, including files that no longer exist: each
+/// file records how many files its rank wrote in that step, and how many ranks wrote to the folder.
 class KeptDump {
  public:
   void add(const fs::path& file, std::int64_t step) {
     const fs::path rank = file.parent_path();
     if (rank == last_rank_) return;
     last_rank_ = rank;
-    fs::path pass = rank;  // the folder above the step's
+    fs::path pass = rank;  // becomes the step's folder
     while (!is_step_folder(pass.filename().string())) pass = pass.parent_path();
     Step& of = steps_[{pass.parent_path(), step}];
     ++of.ranks;
-    // All ranks of a grid have equally many.
+    // All ranks of a grid have the same number of files, so one file's schema is enough.
     if (of.ranks == 1 || of.schema.flexible) of.schema = schema_in(file);
     of.files += of.schema.micro_batches;
   }
 
-  /// `steps`: those that there should be, over all passes. Of one that is gone altogether nothing tells how
-  /// many files it had, so that it counts as one; of a rank in a tree of groups that has none, whether it had
-  /// any.
+  /// Returns the number of files. `steps` is the expected number of steps over all passes. A step without any
+  /// file counts as one file, since its number of files is unknown. With a tree of groups, a rank without
+  /// files does not count, since it may not have written any.
   [[nodiscard]] std::int64_t files(std::int64_t steps) const {
     std::int64_t files = std::max<std::int64_t>(0, steps - std::ssize(steps_));
     for (const auto& [which, step] : steps_) {
@@ -82,7 +82,8 @@ class KeptDump {
     DumpSchema schema{};
   };
 
-  /// What a damaged file says counts as one file: whoever reads the dump is told of it.
+  /// Returns the schema in a file. A damaged file counts as one file; readers of the dump will report the
+  /// damage.
   static DumpSchema schema_in(const fs::path& file) {
     try {
       return schema_of(*open_safetensors(file));
@@ -95,7 +96,8 @@ class KeptDump {
   fs::path last_rank_;
 };
 
-/// The first file of a run; empty when there is none. Throws IoError at what no run makes.
+/// Returns the first file of a run; empty if there is none. Throws IoError for an entry that a run cannot
+/// have written; entries after the first file are checked only if `look_at_all`.
 fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool look_at_all) {
   fs::path first;
   visit_run_entries(folder, layout, [&](const RunEntry& entry) {
@@ -109,11 +111,12 @@ fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool lo
   return first;
 }
 
-std::string told_of(const RunIdentity& run) {
+std::string describe_run(const RunIdentity& run) {
   return fmt::format("started {} on {}, process {}", run.started, run.host, run.pid);
 }
 
-/// For folders that are not this run's: a marker that cannot be understood is no reason to fail.
+/// Returns the marker of a folder that does not belong to this run, or nullopt. Tolerates a damaged marker
+/// there.
 std::optional<RunMarker> marker_or_nothing(const fs::path& folder) {
   try {
     return read_run_marker(folder);
@@ -167,15 +170,15 @@ bool RunFolder::lock() {
     made_.keep();
     return false;
   }
-  refuse("another run is writing to it" + (holder ? " (" + told_of(*holder) + ")" : std::string()),
+  refuse("another run is writing to it" + (holder ? " (" + describe_run(*holder) + ")" : std::string()),
          "Wait until it has ended, or give " + option_ + " another folder");
 }
 
-void RunFolder::read_earlier() {
+void RunFolder::read_earlier_marker() {
   try {
     earlier_ = read_run_marker(folder_);
   } catch (const InputError&) {
-    // What is not a file at all no run made, so no run removes it.
+    // If it is not a regular file, it was not written by a run and must not be removed.
     if (!fs::is_regular_file(fs::symlink_status(folder_ / RunMarker::file_name))) throw;
     damaged_ = true;
   }
@@ -186,16 +189,16 @@ void RunFolder::read_earlier() {
 }
 
 void RunFolder::require_free(bool overwrite) {
-  read_earlier();
+  read_earlier_marker();
   require_no_other_inside();
   require_not_inside_another();
   const fs::path first = first_run_file(folder_, layout_, overwrite || goes_on());
   if (goes_on()) return require_same_passes();
   const bool complete = earlier_ && earlier_->state == RunMarker::State::complete;
-  if (!overwrite && (damaged_ || complete || !first.empty())) refuse_used(first);
+  if (!overwrite && (damaged_ || complete || !first.empty())) refuse_used_folder(first);
 }
 
-// Steps of other passes would lie among those that are there, or beside them.
+// Throws IoError if the job's earlier runs had different passes, since the steps of both would be mixed.
 void RunFolder::require_same_passes() const {
   if (marker_.first_step == 0 || earlier_->passes == marker_.passes) return;
   for (const RunOutput output : {RunOutput::dump, RunOutput::results}) {
@@ -209,7 +212,8 @@ void RunFolder::require_same_passes() const {
 
 void RunFolder::begin() {
   if (earlier_ && earlier_->state == RunMarker::State::complete) {
-    earlier_->state = RunMarker::State::running;  // from the first file on that goes
+    // The output is no longer complete once the first file is removed.
+    earlier_->state = RunMarker::State::running;
     write_run_marker(folder_, *earlier_);
   }
   remember_first_steps();
@@ -222,7 +226,8 @@ bool RunFolder::goes_on() const {
   return earlier_ && !marker_.job.empty() && earlier_->job == marker_.job;
 }
 
-// Where the job's earlier runs wrote none, there is nothing to miss.
+// The first step of each output is recorded, so that steps that earlier runs did not write do not count as
+// missing.
 void RunFolder::remember_first_steps() {
   for (const auto& [output, files] : marker_.files) {
     const bool goes_back = goes_on() && earlier_->from.contains(output);
@@ -234,7 +239,7 @@ void RunFolder::remember_first_steps() {
 void RunFolder::remove_replaced() {
   KeptDump dump;
   visit_run_entries(folder_, layout_, [&](const RunEntry& entry) {
-    // Metrics of the steps before stay in their file, to which this run adds its own.
+    // Metrics of earlier steps are kept in their file, to which this run appends.
     const bool is_of_all_runs = entry.path.filename() == RunLayout::metrics_name;
     if (is_of_all_runs) return true;
     const bool is_kept = entry.step.value_or(marker_.first_step) < marker_.first_step;
@@ -267,7 +272,7 @@ void RunFolder::refuse(const std::string& why, const std::string& hint) const {
   throw IoError(folder_.string(), why, hint);
 }
 
-void RunFolder::refuse_used(const fs::path& first_file) const {
+void RunFolder::refuse_used_folder(const fs::path& first_file) const {
   const std::string hint = "Give " + option_ + " another folder, or --overwrite to remove that run's files";
   const std::string example =
       first_file.empty() ? "" : fmt::format("such as {}", first_file.lexically_relative(folder_).string());
@@ -275,14 +280,15 @@ void RunFolder::refuse_used(const fs::path& first_file) const {
   if (!earlier_) refuse(fmt::format("has files of an earlier run, {}", example), hint);
   if (earlier_->state == RunMarker::State::complete) {
     refuse(fmt::format("holds an earlier run of {} steps ({}, complete {})", earlier_->steps,
-                       told_of(earlier_->by), earlier_->ended),
+                       describe_run(earlier_->by), earlier_->ended),
            hint);
   }
-  refuse(fmt::format("holds the files of a run that did not end ({}), {}", told_of(earlier_->by), example),
-         hint);
+  refuse(
+      fmt::format("holds the files of a run that did not end ({}), {}", describe_run(earlier_->by), example),
+      hint);
 }
 
-// A profile's folder that is the output folder of another run.
+// Rejects a folder if a folder for one of its profiles is the output folder of another run.
 void RunFolder::require_no_other_inside() const {
   for (const std::string& profile : layout_.profiles) {
     const fs::path inner = folder_ / profile;
@@ -293,7 +299,7 @@ void RunFolder::require_no_other_inside() const {
   }
 }
 
-// A folder that belongs to the layout of a run further up.
+// Rejects a folder that belongs to the layout of a run in a parent folder.
 void RunFolder::require_not_inside_another() const {
   for (fs::path above = canonical_.parent_path(); above != above.parent_path(); above = above.parent_path()) {
     if (!is_taken(above / RunMarker::file_name)) continue;
@@ -304,7 +310,8 @@ void RunFolder::require_not_inside_another() const {
   }
 }
 
-// Best effort: the error that ended the run is what counts.
+// Restores the folder if the run did not write a file. Best effort, since the error that ended the run
+// matters more.
 void RunFolder::undo() noexcept {
   try {
     if (goes_on()) return made_.keep();

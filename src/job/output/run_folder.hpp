@@ -11,10 +11,11 @@
 
 namespace evenkeel {
 
-/// Folders that were missing and were made; taken away again, where still empty, unless kept.
+/// Folders that were missing and have been created. The destructor removes those that are still empty, unless
+/// keep() was called.
 class MadeFolders {
  public:
-  /// Makes `folder` and what is missing above it. Throws IoError that names the option it was given to.
+  /// Creates `folder` and its missing parents. Throws IoError naming the option that contained the folder.
   MadeFolders(const std::filesystem::path& folder, const std::string& option);
   MadeFolders(const MadeFolders&) = delete;
   MadeFolders& operator=(const MadeFolders&) = delete;
@@ -26,67 +27,71 @@ class MadeFolders {
   std::vector<std::filesystem::path> made_;  // outermost first
 };
 
-/// An output folder in the hands of one run, from before anything is written until all is: locked, marked as
-/// running, then as complete. One process has it, for all ranks that see the folder. Everything is local.
+/// An output folder, owned by one run from before its first file until after its last file. It is locked and
+/// marked as running, and finally marked as complete. One process owns it on behalf of all ranks that see the
+/// folder. All functions are local.
 ///
-/// A folder holds one run's files. One that has another's is refused, or cleared of exactly those.
+/// A folder contains the files of one run. A folder that contains another run's files is either refused, or
+/// exactly these files are removed.
 ///
-/// Destroyed before complete(), it stays marked as running when the run wrote something, and becomes what it
-/// was before when it did not.
+/// If this object is destroyed before complete(), the folder stays marked as running if the run wrote a file,
+/// and is restored otherwise.
 class RunFolder {
  public:
-  /// Makes the folder where it is missing. Throws IoError when that fails. `option` is for messages: --dump.
+  /// Creates the folder if it does not exist. Throws IoError if that fails. `option` is used in messages,
+  /// such as --dump.
   RunFolder(const std::filesystem::path& folder, std::string option, const RunMarker& marker);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
 
-  /// Locks it. False when another process of the same run, on another node, has the lock. Throws IoError when
-  /// another run has.
+  /// Locks the folder. Returns false if another process of the same run, on another node, has the lock.
+  /// Throws IoError if another run has it.
   [[nodiscard]] bool lock();
-  /// False where the file system knows no locks.
-  [[nodiscard]] bool keeps_others_out() const noexcept { return lock_ && lock_->keeps_others_out(); }
+  /// Returns false if the file system does not support locks.
+  [[nodiscard]] bool is_locked_for_others() const noexcept { return lock_ && lock_->is_locked_for_others(); }
 
-  /// The run will write this here too.
+  /// Adds an output that the run writes to this folder.
   void add(RunOutput output) { marker_.files[output] = 0; }
-  /// Throws IoError when the folder holds another job's files, unless `overwrite`, or what would be in the
-  /// way in any case. Files of the job that this run goes on with are in nobody's way, unless they are of
-  /// other passes. Changes nothing. Call after the last add().
+  /// Throws IoError if the folder contains another run's files, unless `overwrite`. Regardless of
+  /// `overwrite`, throws IoError for an entry that has a name of the layout but was not written by a run
+  /// (RunEntry::Kind::foreign), and if the folder is inside another run's layout or contains another run's
+  /// folder. Accepts files of the job that this run continues, unless they belong to other passes. Does not
+  /// change anything. Call this after the last add().
   void require_free(bool overwrite);
-  /// Removes an earlier run's files, where require_free() let them pass, and marks the folder as running. Of
-  /// the job that this run goes on with, only those of its first step and later ones, and what interrupted
-  /// writes left.
+  /// Removes an earlier run's files, which require_free() has accepted, and marks the folder as running. If
+  /// this run continues a job, removes only the files of its first and later steps, and leftovers of
+  /// interrupted writes.
   void begin();
-  /// Marks it as complete and unlocks it. `files` are those that this run wrote.
+  /// Marks the folder as complete and unlocks it. `files` are the numbers of files that this run wrote.
   void complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files);
 
   [[nodiscard]] const std::string& option() const noexcept { return option_; }
-  /// Absolute, without symbolic links.
+  /// Absolute path without symbolic links.
   [[nodiscard]] const std::filesystem::path& canonical() const noexcept { return canonical_; }
 
  private:
   [[noreturn]] void refuse(const std::string& why, const std::string& hint) const;
-  [[noreturn]] void refuse_used(const std::filesystem::path& first_file) const;
+  [[noreturn]] void refuse_used_folder(const std::filesystem::path& first_file) const;
   void require_same_passes() const;
   void require_no_other_inside() const;
   void require_not_inside_another() const;
   [[nodiscard]] bool goes_on() const;
   void remember_first_steps();
   void remove_replaced();
-  void read_earlier();
+  void read_earlier_marker();
   void undo() noexcept;
 
   std::filesystem::path folder_;
   std::string option_;
   RunMarker marker_;
-  MadeFolders made_;  // goes after the lock, which lies in it
+  MadeFolders made_;  // destroyed after the lock, whose file is in the folder
   std::filesystem::path canonical_;
   std::optional<RunLock> lock_;
   std::optional<RunMarker> earlier_;
-  bool damaged_ = false;  // there is an earlier marker, and it cannot be understood
-  RunLayout layout_;      // the earlier run's and this one's
-  std::map<RunOutput, std::int64_t>
-      kept_;  // files that the job's earlier runs wrote and that should be there
+  bool damaged_ = false;                    // whether there is an earlier marker that cannot be parsed
+  RunLayout layout_;                        // layout of the earlier run and this one
+  std::map<RunOutput, std::int64_t> kept_;  // expected number of files of the job's earlier runs
   bool begun_ = false;
 };
 

@@ -21,7 +21,7 @@ struct Numbered {
 
 constexpr Numbered step_folder{"step-", 6};
 constexpr Numbered micro_batch{"mb-", 5};
-/// The folders of a step's dump, of places in a grid and of those that have groups of their own.
+/// Levels of folders in a step's dump: for places in a grid, and for places if groups have different sizes.
 constexpr std::array levels_of_a_grid{Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
                                       Numbered{"pp-", 3}};
 constexpr std::array levels_of_groups{Numbered{"data-", 3}, Numbered{"tp-", 3}, Numbered{"pp-", 3}};
@@ -31,7 +31,8 @@ bool is_number(std::string_view text) noexcept {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Whether numbered_name() makes this name: so many digits, more only where the number needs them.
+/// Returns whether numbered_name() could have made this name. It may have more digits than `form` only if the
+/// number needs them.
 bool matches(std::string_view name, const Numbered& form) noexcept {
   if (!name.starts_with(form.prefix)) return false;
   const std::string_view digits = name.substr(form.prefix.size());
@@ -39,7 +40,7 @@ bool matches(std::string_view name, const Numbered& form) noexcept {
          (digits.size() == form.digits || digits.front() != '0');
 }
 
-/// The number in a name that matches; none where it is more than 63 bits hold.
+/// Returns the number in a name that matches, or nullopt if it does not fit in 63 bits.
 std::optional<std::int64_t> number_in(std::string_view name, const Numbered& form) noexcept {
   std::int64_t number = 0;
   const std::string_view digits = name.substr(form.prefix.size());
@@ -51,7 +52,7 @@ bool matches_file(std::string_view name, const Numbered& form) noexcept {
   return name.ends_with(tensors) && matches(name.substr(0, name.size() - tensors.size()), form);
 }
 
-/// NAME of AtomicFile's NAME.tmp-PID-ATTEMPT; any other name as it is.
+/// Returns NAME for AtomicFile's NAME.tmp-PID-ATTEMPT, and any other name unchanged.
 std::string_view without_temporary_ending(std::string_view name) noexcept {
   const std::size_t ending = name.rfind(".tmp-");
   if (ending == std::string_view::npos) return name;
@@ -106,12 +107,12 @@ class Walk {
     });
   }
 
-  /// What is in a step's folder.
+  /// Visits the contents of a step's folder.
   bool over_dump(const fs::path& folder) {
     return over_levels(folder, levels_of_a_grid) && over_levels(folder, levels_of_groups);
   }
 
-  /// What is in a folder of a dump; `levels` are those of the names in it and below.
+  /// Visits the contents of a folder of a dump. `levels` are the forms of the names in this folder and below.
   bool over_levels(const fs::path& folder, std::span<const Numbered> levels) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const fs::path path = folder / name;
@@ -122,7 +123,7 @@ class Walk {
     });
   }
 
-  /// The report and the trace, and what interrupted writes of the marker left.
+  /// Visits the files of the report and the trace, and leftovers of interrupted writes of the marker.
   bool over_single_files(const fs::path& folder) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = without_temporary_ending(name);
@@ -136,14 +137,14 @@ class Walk {
   template <typename Contents>
   bool over_folder(const fs::path& path, const Contents& contents) {
     const fs::file_status status = fs::symlink_status(path);
-    if (!fs::exists(status)) return true;  // gone since it was listed
+    if (!fs::exists(status)) return true;  // it was removed after it was listed
     if (!fs::is_directory(status)) return visit_({path, RunEntry::Kind::foreign, step_});
     return contents() && visit_({path, RunEntry::Kind::folder, step_});
   }
 
   [[nodiscard]] bool show_file(const fs::path& path) {
     const fs::file_status status = fs::symlink_status(path);
-    if (!fs::exists(status)) return true;  // gone since it was listed
+    if (!fs::exists(status)) return true;  // it was removed after it was listed
     if (!fs::is_regular_file(status)) return visit_({path, RunEntry::Kind::foreign, step_});
     const std::string name = path.filename().string();
     const bool whole = without_temporary_ending(name).size() == name.size();
@@ -152,7 +153,7 @@ class Walk {
 
   const RunLayout& layout_;
   const std::function<bool(const RunEntry&)>& visit_;
-  std::optional<std::int64_t> step_{};  // that the walk is in
+  std::optional<std::int64_t> step_{};  // step that is being visited
 };
 
 }  // namespace

@@ -10,13 +10,13 @@
 
 namespace evenkeel {
 
-/// What `evenkeel run` writes to a folder on demand.
+/// Outputs of `evenkeel run`.
 enum class RunOutput : std::uint8_t { dump, results, report, trace };
 
-/// dump, results, report or trace; an option's name is this after two dashes.
+/// Returns "dump", "results", "report" or "trace": the option's name without the two dashes.
 [[nodiscard]] std::string_view name_of(RunOutput output) noexcept;
 
-/// Which files a run has below its output folder:
+/// Files of a run below its output folder:
 ///
 ///     dump      step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors, or
 ///               step-000000/data-000/tp-000/pp-000/mb-00000.safetensors
@@ -24,39 +24,42 @@ enum class RunOutput : std::uint8_t { dump, results, report, trace };
 ///     report    report.txt, report.json, report.html, metrics.jsonl
 ///     trace     trace.json
 ///
-/// with several profiles, the first two in a folder a profile. Beside each may lie what AtomicFile wrote when
-/// it was interrupted.
+/// With several profiles, the first two have one folder per profile. Leftovers of interrupted writes by
+/// AtomicFile may be next to each file.
 struct RunLayout {
-  /// The file that says whose they are.
+  /// Marker file identifying the run that owns these files.
   static constexpr const char* marker_name = "evenkeel-run.json";
-  /// The file of the report that later runs of a job go on with.
+  /// File of the report to which later runs of a job append.
   static constexpr const char* metrics_name = "metrics.jsonl";
 
   std::set<RunOutput> outputs;
-  std::set<std::string>
-      profiles;  ///< names of the profiles that have a folder each; letters, digits, _ and -
+  /// Profiles with separate folders; names consist of letters, digits, _ and -.
+  std::set<std::string> profiles;
 };
 
-/// Something below an output folder that has a name of the layout.
+/// An entry below an output folder whose name is in the layout.
 struct RunEntry {
   enum class Kind : std::uint8_t {
-    file,       ///< a file of a run, whole
-    temporary,  ///< what an interrupted write left
-    folder,     ///< a folder of the layout; whether anything else lies in it is not said
-    foreign,    ///< no run makes this: a symbolic link, a folder in place of a file, a device, ...
+    file,       ///< complete file of a run
+    temporary,  ///< leftover of an interrupted write
+    folder,     ///< folder of the layout; may also have other contents
+    foreign,  ///< cannot have been written by a run: a symbolic link, a folder in place of a file, a device,
+              ///< ...
   };
   std::filesystem::path path;
   Kind kind = Kind::file;
-  std::optional<std::int64_t> step{};  ///< whose it is; none of what is of the whole run
+  /// Step to which the entry belongs; nullopt if it belongs to the whole run.
+  std::optional<std::int64_t> step{};
 };
 
-/// Shows `visit` all entries of `layout` below `folder`, by name, the contents of a folder before the folder,
-/// until it returns false; returns whether it never did. Symbolic links are not followed. What has no name of
-/// the layout is passed over. Throws IoError when a folder cannot be read.
+/// Calls `visit` with all entries of `layout` below `folder`, in the order of their names and with the
+/// contents of a folder before the folder, until it returns false. Returns false in that case, otherwise
+/// true. Does not follow symbolic links, and skips names that are not in the layout. Throws IoError if a
+/// folder cannot be read.
 bool visit_run_entries(const std::filesystem::path& folder, const RunLayout& layout,
                        const std::function<bool(const RunEntry&)>& visit);
 
-/// Whether a run names a step's folder so: step-000000, step-000001, ...
+/// Returns whether a name is that of a step's folder: step-000000, step-000001, ...
 [[nodiscard]] bool is_step_folder(std::string_view name) noexcept;
 
 }  // namespace evenkeel

@@ -32,8 +32,8 @@ struct flock whole_file() {
   return range;
 }
 
-/// Takes a lock of the open file, or asks who has one. A system without such locks answers as file systems do
-/// that know of none.
+/// Locks the open file, or asks who holds the lock. If the system does not support this, fails as on a file
+/// system without locks.
 int ask_for_lock(int descriptor, bool take, struct flock& range) {
 #ifdef F_OFD_SETLK
   return ::fcntl(descriptor, take ? F_OFD_SETLK : F_OFD_GETLK, &range);
@@ -48,7 +48,8 @@ bool is_unknown_to_file_system(int code) {
   return code == ENOLCK || code == ENOSYS || code == EOPNOTSUPP || code == EINVAL;
 }
 
-/// Whether `path` still names the open file: the run that held the lock before may have removed it.
+/// Returns whether `path` still refers to the open file, since the previous holder of the lock may have
+/// removed it.
 bool names(const fs::path& path, int descriptor) {
   struct stat open {};
   struct stat there {};
@@ -107,13 +108,14 @@ void RunLock::write(const RunIdentity& run) const {
   const ssize_t written = ::pwrite(descriptor_, text.data(), text.size(), 0);
   if (written < 0) fail(path_, errno);
   if (static_cast<std::size_t>(written) != text.size()) fail(path_, ENOSPC);
-  hand_to_other_nodes();
+  publish_to_nodes();
 }
 
-// Other nodes that share the folder look for it next. A network file system shows them what was written when
-// a descriptor of the file is closed: here a copy, since the lock goes with the file's own. It need not be on
-// the disk, for which a job may wait minutes while others write: after a crash nobody holds the lock.
-void RunLock::hand_to_other_nodes() const {
+// Makes the file visible to other nodes that share the folder and look for it next. A network file system
+// shows them written data once a descriptor of the file is closed. This closes a copy, since closing the
+// original would release the lock. The file is not synced to the disk, which could take minutes while others
+// write, and after a crash the lock is gone anyway.
+void RunLock::publish_to_nodes() const {
   const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || ::close(copy) != 0) fail(path_, errno);
 }

@@ -7,14 +7,14 @@
 
 namespace evenkeel {
 
-/// A run's hold on its output folder: a lock on a file in it, which names the run, for as long as the object
-/// lives. The system lets go of it when the process ends, however it ends; the file may stay behind then, and
-/// means nothing without the lock.
+/// A run's lock on its output folder, held for the lifetime of this object: a lock on a file in the folder
+/// that identifies the run. The system releases the lock whenever and however the process ends. The file may
+/// be left behind, but without the lock it is meaningless.
 class RunLock {
  public:
   static constexpr const char* file_name = ".evenkeel-run.lock";
 
-  /// Nothing when another has the lock. Throws IoError when the file cannot be made.
+  /// Returns nullopt if another process has the lock. Throws IoError if the file cannot be created.
   [[nodiscard]] static std::optional<RunLock> try_take(const std::filesystem::path& folder,
                                                        const RunIdentity& run);
 
@@ -24,26 +24,27 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
   ~RunLock();
 
-  /// False where the file system knows no locks: then nobody is kept out.
-  [[nodiscard]] bool keeps_others_out() const noexcept { return locked_; }
+  /// Returns false if the file system does not support locks, in which case other runs are not kept out.
+  [[nodiscard]] bool is_locked_for_others() const noexcept { return locked_; }
 
  private:
   RunLock(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
   bool lock();
   void write(const RunIdentity& run) const;
-  void hand_to_other_nodes() const;
+  void publish_to_nodes() const;
 
   std::filesystem::path path_;
   int descriptor_;
-  bool held_ = false;    // this object made the file its own
-  bool locked_ = false;  // and the system knows
+  bool held_ = false;    // whether this object owns the file
+  bool locked_ = false;  // whether the file system keeps the lock
 };
 
-/// Whom the lock file in `folder` names, held or not; nothing when there is none or it names nobody.
+/// Returns the run identified by the lock file in `folder`, whether the lock is held or not; nullopt if there
+/// is no such file or it does not identify a run.
 [[nodiscard]] std::optional<RunIdentity> named_by_lock(const std::filesystem::path& folder);
 
-/// Whether a process holds the lock on `folder` at this moment. Does not disturb it.
+/// Returns whether a process currently holds the lock on `folder`. Does not affect the lock.
 [[nodiscard]] bool is_locked(const std::filesystem::path& folder);
 
 }  // namespace evenkeel

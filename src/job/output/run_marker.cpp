@@ -39,7 +39,7 @@ RunMarker::State state_of(const std::string& name) {
   throw InputError("", "has an unknown state '" + name + "'");
 }
 
-/// It becomes part of paths.
+/// Checks a name that will be part of paths. Throws InputError.
 std::string profile_of(std::string name) {
   const bool plain = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 std::string read_text(const fs::path& path) {
   const InputFile file(path);
-  // One byte more than a state can have tells that it is none.
-  const auto most = static_cast<std::int64_t>(ServiceState::most_bytes) + 1;
+  // Reads one byte more than a state may have, so that larger files can be rejected.
+  const auto most = static_cast<std::int64_t>(ServiceState::max_bytes) + 1;
   std::string text(static_cast<std::size_t>(std::min(file.size(), most)), '\0');
   file.read(text, 0);
   return text;
@@ -47,7 +47,7 @@ StateFolder::StateFolder(fs::path folder, const RunIdentity& run) : folder_(std:
       "Wait until it has ended, or give --state another folder");
 }
 
-// Nobody else writes here while the lock is held.
+// Removes leftovers of interrupted writes. While the lock is held, no other process writes here.
 void StateFolder::remove_leftovers() const {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     const std::string name = entry.path().filename().string();

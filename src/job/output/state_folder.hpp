@@ -10,23 +10,23 @@
 
 namespace evenkeel {
 
-/// The folder in which a job keeps its state, in the hands of one process: locked for as long as the object
-/// lives. It holds the state written last, and the one before it.
+/// The folder in which a job keeps its state. It is owned by one process and locked for the lifetime of this
+/// object. It contains the last written state and the one before it.
 ///
-/// A state is written under another name, synced to the disk, and renamed: whenever the process or the
-/// machine stops, there is a whole state under the name, the one before if need be. All is local. Every error
-/// is an IoError, or an InputError for a file that is no state, and names the file.
+/// A state is written under another name, synced to the disk, and renamed. Therefore, no matter when the
+/// process or the machine stops, one of the two files contains a complete state. Local. Every error is an
+/// IoError, or an InputError for a file that is not a state, and names the file.
 class StateFolder {
  public:
   static constexpr const char* file_name = "evenkeel-state.json";
   static constexpr const char* previous_name = "evenkeel-state.previous.json";
 
-  /// Makes the folder where it is missing, and removes what interrupted writes left. Throws IoError when
-  /// another run has it.
+  /// Creates the folder if it does not exist, and removes leftovers of interrupted writes. Throws IoError if
+  /// another run has the lock.
   StateFolder(std::filesystem::path folder, const RunIdentity& run);
 
-  /// The state that was written last, or nothing when there is none yet. One that is damaged is an error that
-  /// names the one before it.
+  /// Returns the last written state, or nullopt if there is none yet. Throws InputError for a damaged state,
+  /// with the previous state's name.
   [[nodiscard]] std::optional<ServiceState> read() const;
   void write(const ServiceState& state);
 
@@ -37,10 +37,11 @@ class StateFolder {
 
   std::filesystem::path folder_;
   std::optional<RunLock> lock_;
-  std::string last_;  // text of the state written last
+  std::string last_;  // text of the last written state
 };
 
-/// The state in a file. Throws as parse_state() does, and IoError. Never reads more than a state can have.
+/// Returns the state in a file. Throws the errors of parse_state(), and IoError. Never reads more than a
+/// state can contain.
 [[nodiscard]] ServiceState read_state(const std::filesystem::path& file);
 
 }  // namespace evenkeel

@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-/// The slices of one segment's keys.
+/// Adds the attention slices of one segment's keys.
 class SlicesOfSegment {
  public:
   SlicesOfSegment(const PackedTreeLayout& layout, CpRank rank, std::int64_t segment,
@@ -25,7 +25,8 @@ class SlicesOfSegment {
     after_ = {local, queries.subtree_end(segment)};
   }
 
-  /// Those of these keys: own rows up to each query, and all for pad rows and for what is below.
+  /// Adds the slices of a run of keys. Each of the segment's own true rows sees the keys up to itself; its
+  /// pad rows and all rows below the segment see all of the keys.
   void add(const KeyRun& run) {
     const RowRange keys{run.rows.begin, std::min(run.rows.end, length_)};
     if (keys.size() <= 0) return;
@@ -36,11 +37,11 @@ class SlicesOfSegment {
 
  private:
   struct OwnRun {
-    RowRange rows;  ///< true ones, in the segment
+    RowRange rows;  ///< true rows, relative to the segment
     RowRange queries;
   };
 
-  // Keys end with the last query, or before the first.
+  // Precondition: the keys end with the last query of `own`, or before its first one.
   void add_own(const OwnRun& own, RowRange keys, const KeyRun& run) {
     if (keys.size() <= 0) return;
     const bool all_see_all = keys.end <= own.rows.begin + 1;
@@ -55,7 +56,7 @@ class SlicesOfSegment {
   RowRange after_;
 };
 
-/// How many rows of these runs come before a row of their segment.
+/// Returns the number of rows in these runs that come before `row` in their segment.
 std::int64_t rows_before(const CpRuns& runs, std::int64_t row) {
   std::int64_t before = 0;
   for (const RowRange& run : runs) before += std::clamp(row - run.begin, std::int64_t{0}, run.size());
@@ -71,7 +72,8 @@ std::vector<AttentionSlice> attention_slices(const PackedTreeLayout& layout, CpR
   return slices;
 }
 
-// A row is seen by those after it in its segment, and by all below: on every rank these are adjacent.
+// A key is seen by its own row, by the rows after it in its segment, and by all rows below the segment. On
+// every rank, these queries are adjacent.
 ColumnIntervals column_intervals(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys) {
   const PackedLayout& segments = layout.segments();
   const LocalQueries queries(layout, rank);

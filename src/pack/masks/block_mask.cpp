@@ -14,7 +14,7 @@ constexpr std::int64_t tiles(std::int64_t rows, std::int64_t size) {
   return (rows + size - 1) / size;
 }
 
-/// Lists of tiles, one a row of tiles.
+/// Lists of tiles, one list per row of tiles.
 class TileLists {
  public:
   TileLists(std::vector<std::int32_t>& counts, std::vector<std::int32_t>& indices, std::int64_t rows,
@@ -35,13 +35,13 @@ class TileLists {
   std::size_t columns_;
 };
 
-/// One column of tiles: the keys of a tile, seen by queries of these tiles.
+/// One column of tiles. Counts, for each tile of queries, the keys of the column that its queries see.
 class TileColumn {
  public:
   TileColumn(std::int64_t query_tiles, std::int64_t tile_queries)
       : changes_(static_cast<std::size_t>(query_tiles) + 1), tile_queries_(tile_queries) {}
 
-  /// One key more, seen by these queries.
+  /// Adds a key that is seen by these queries.
   void add(RowRange queries) {
     last_begin_ = std::max(last_begin_, queries.begin);
     first_end_ = std::min(first_end_, queries.end);
@@ -51,11 +51,11 @@ class TileColumn {
     --changes_[static_cast<std::size_t>(in.end)];
     seen_ = {std::min(seen_.begin, in.begin), std::max(seen_.end, in.end)};
   }
-  /// The tiles of queries that all see all keys.
+  /// Returns the tiles of queries in which every query sees every key.
   [[nodiscard]] RowRange full() const {
     return {tiles(last_begin_, tile_queries_), first_end_ / tile_queries_};
   }
-  /// does(tile) for each with a query that sees a key, in ascending order. The column is empty again then.
+  /// Calls does(tile) in ascending order for each tile with a query that sees a key, then empties the column.
   template <typename Does>
   void take_seen(Does does) {
     std::int64_t keys = 0;
@@ -72,9 +72,9 @@ class TileColumn {
  private:
   static constexpr RowRange nothing{std::numeric_limits<std::int64_t>::max(), 0};
 
-  std::vector<std::int32_t> changes_;  // in a tile minus in the one before: keys that are seen
+  std::vector<std::int32_t> changes_;  // keys seen by each tile, minus those seen by the tile before it
   std::int64_t tile_queries_;
-  RowRange seen_ = nothing;  // tiles; between them may be some that are not seen
+  RowRange seen_ = nothing;  // range of tiles that see a key; some tiles within it may not
   std::int64_t last_begin_ = 0;
   std::int64_t first_end_ = nothing.begin;
 };

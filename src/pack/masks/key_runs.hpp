@@ -6,14 +6,14 @@
 
 namespace evenkeel {
 
-/// Adjacent rows of one segment, pad rows included, that are adjacent keys, too.
+/// Adjacent rows of one segment, including pad rows, that are also adjacent as keys.
 struct KeyRun {
   std::int64_t segment = 0;
-  RowRange rows;           ///< in the segment
-  std::int64_t first = 0;  ///< the key of the first of them
+  RowRange rows;           ///< relative to the segment
+  std::int64_t first = 0;  ///< key of the first row
 };
 
-/// All keys of a micro-batch, run after run. does(KeyRun).
+/// Calls does(KeyRun) for all keys of a micro-batch, in the order of the keys.
 template <typename Does>
 void for_each_key_run(const PackedLayout& segments, KeyOrder keys, Does does) {
   if (keys == KeyOrder::packed) {
@@ -33,21 +33,21 @@ void for_each_key_run(const PackedLayout& segments, KeyOrder keys, Does does) {
   }
 }
 
-/// Local rows of one CP rank, which are its queries.
+/// The local rows of one CP rank, which are its queries.
 class LocalQueries {
  public:
   LocalQueries(const PackedTreeLayout& layout, CpRank rank) : layout_(&layout), rank_(rank) {}
 
-  /// Of a segment: where they are in it.
+  /// Returns the rank's rows of a segment, as runs relative to the segment.
   [[nodiscard]] CpRuns runs(std::int64_t segment) const {
     const PackedLayout& segments = layout_->segments();
     return cp_runs(segments.aligned_length(segment), segments.cp(), rank_);
   }
-  /// The first of a segment.
+  /// Returns the first query of a segment.
   [[nodiscard]] std::int64_t begin(std::int64_t segment) const {
     return layout_->segments().local_range(segment).begin;
   }
-  /// After the last of a segment and of all below it.
+  /// Returns the end of the queries of a segment and of all segments below it.
   [[nodiscard]] std::int64_t subtree_end(std::int64_t segment) const {
     return layout_->segments().local_range(layout_->tree().segment(segment).subtree_end - 1).end;
   }

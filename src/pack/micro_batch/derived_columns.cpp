@@ -15,11 +15,11 @@ namespace {
 constexpr std::string_view cu_seqlens_part = "cu_seqlens";
 constexpr std::string_view cu_seqlens_padded_part = "cu_seqlens_padded";
 
-bool stays_on_host(const ColumnToCome& column) {
+bool stays_on_host(const ColumnDescription& column) {
   return !column.spec.rule().has_numbers();
 }
 
-bool has_offsets(const ColumnToCome& column) {
+bool has_offsets(const ColumnDescription& column) {
   return is_counted(column.spec.kind) && column.spec.rule().has_numbers() && !column.samples.are_in_common();
 }
 
@@ -33,16 +33,17 @@ std::span<const std::int64_t> local_tokens(const PackedMicroBatch& micro_batch) 
   return micro_batch.find(input_ids_field)->values<std::int64_t>();
 }
 
-ColumnToCome token_column(const PackedMicroBatch& micro_batch, std::string_view name, DType dtype) {
+ColumnDescription token_column(const PackedMicroBatch& micro_batch, std::string_view name, DType dtype) {
   return {{std::string(name), dtype, FieldKind::token, {}}, micro_batch.layout.local_rows()};
 }
 
-/// With one row a prediction: of a depth ahead, each sample has its own number of them.
-ColumnToCome prediction_column(const Predictions& predictions, std::string_view field, std::int64_t depth,
-                               DType dtype) {
+/// Describes a column with one row per prediction. For a depth above 0, the field is counted, since samples
+/// have different numbers of predictions there.
+ColumnDescription prediction_column(const Predictions& predictions, std::string_view field,
+                                    std::int64_t depth, DType dtype) {
   const bool is_counted = depth > 0;
   FieldSpec spec{name_at(field, depth), dtype, is_counted ? FieldKind::rows : FieldKind::response_token, {}};
-  if (is_counted) return ColumnToCome::counted(std::move(spec), predictions.samples);
+  if (is_counted) return ColumnDescription::counted(std::move(spec), predictions.samples);
   return {std::move(spec), predictions.samples.rows()};
 }
 
@@ -104,7 +105,7 @@ auto prediction_rows(std::shared_ptr<const Predictions> predictions) {
   };
 }
 
-// Nothing predicts filler.
+// Skips filler, which has no predictions.
 auto prediction_labels(std::int64_t ahead, std::int64_t reach) {
   return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, Column& column) {
     if (micro_batch.has_filler()) return;
@@ -113,60 +114,61 @@ auto prediction_labels(std::int64_t ahead, std::int64_t reach) {
   };
 }
 
-// Every prediction is of a response token.
+// Sets the mask in every row, since only response tokens are predicted.
 void set_prediction_mask(const PackedMicroBatch&, std::span<const std::int64_t>, Column& column) {
   std::ranges::fill(column.values<float>(), 1.0F);
 }
 
 }  // namespace
 
-ColumnToCome ColumnToCome::counted(FieldSpec spec, SampleRows samples) {
+ColumnDescription ColumnDescription::counted(FieldSpec spec, SampleRows samples) {
   const std::int64_t rows = samples.rows();
   return {std::move(spec), rows, std::move(samples)};
 }
 
-ColumnToCome ColumnToCome::like(const Column& column) {
+ColumnDescription ColumnDescription::like(const Column& column) {
   return {column.spec(), column.rows(), column.samples()};
 }
 
-Column ColumnToCome::made_in(MicroBatchArena& arena) const {
+Column ColumnDescription::made_in(MicroBatchArena& arena) const {
   std::shared_ptr<std::byte> place = arena.take(spec.name, bytes());
   return is_counted(spec.kind) ? Column::unwritten(spec, samples, std::move(place))
                                : Column::unwritten(spec, rows, std::move(place));
 }
 
-const ColumnToCome* find(std::span<const ColumnToCome> columns, std::string_view name) {
-  const auto found =
-      std::ranges::find_if(columns, [&](const ColumnToCome& column) { return column.spec.name == name; });
+const ColumnDescription* find(std::span<const ColumnDescription> columns, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      columns, [&](const ColumnDescription& column) { return column.spec.name == name; });
   return found == columns.end() ? nullptr : &*found;
 }
 
-ColumnToCome weights_of(const ColumnToCome& mask, std::string name) {
+ColumnDescription weights_of(const ColumnDescription& mask, std::string name) {
   return {{std::move(name), DType::float32, mask.spec.kind, {}}, mask.rows, mask.samples};
 }
 
-std::vector<ColumnToCome> weights_to_come(std::span<const ColumnToCome> columns, std::int64_t predict_ahead) {
-  std::vector<ColumnToCome> all;
+std::vector<ColumnDescription> pending_weights(std::span<const ColumnDescription> columns,
+                                               std::int64_t predict_ahead) {
+  std::vector<ColumnDescription> all;
   for (std::int64_t depth = 0; depth <= predict_ahead; ++depth) {
-    const ColumnToCome* const mask = find(columns, name_at(loss_mask_field, depth));
+    const ColumnDescription* const mask = find(columns, name_at(loss_mask_field, depth));
     if (mask == nullptr) continue;
-    ColumnToCome weights = weights_of(*mask, name_at(loss_weights_field, depth));
-    const ColumnToCome* const same = find(columns, weights.spec.name);
-    // What samples bring is written over.
+    ColumnDescription weights = weights_of(*mask, name_at(loss_weights_field, depth));
+    const ColumnDescription* const same = find(columns, weights.spec.name);
+    // If samples supply weights in the same form, these are overwritten in place.
     if (same == nullptr || !(same->spec == weights.spec) || same->rows != weights.rows)
       all.push_back(std::move(weights));
   }
   return all;
 }
 
-MicroBatchArena arena_for(const PackedLayout& layout, std::span<const ColumnToCome> columns) {
+MicroBatchArena arena_for(const PackedLayout& layout, std::span<const ColumnDescription> columns) {
   const auto true_ends = std::as_bytes(layout.cu_seqlens());
   const auto ends = std::as_bytes(layout.cu_seqlens_padded());
   std::vector<MicroBatchArena::Part> parts{{std::string(cu_seqlens_part), true_ends.size()},
                                            {std::string(cu_seqlens_padded_part), ends.size()}};
   parts.reserve(2 + 2 * columns.size());
   for (const bool on_host : {false, true}) {
-    for (const ColumnToCome& column : columns) {
+    for (const ColumnDescription& column : columns) {
       if (stays_on_host(column) != on_host) continue;
       parts.push_back({column.spec.name, column.bytes()});
       if (has_offsets(column))
@@ -176,7 +178,7 @@ MicroBatchArena arena_for(const PackedLayout& layout, std::span<const ColumnToCo
   MicroBatchArena arena(std::move(parts));
   arena.write(cu_seqlens_part, true_ends);
   arena.write(cu_seqlens_padded_part, ends);
-  for (const ColumnToCome& column : columns) {
+  for (const ColumnDescription& column : columns) {
     if (has_offsets(column))
       arena.write(offsets_name(column.spec.name), std::as_bytes(column.samples.offsets()));
   }
@@ -191,10 +193,11 @@ Predictions::Predictions(const PackedMicroBatch& micro_batch, std::int64_t ahead
   samples = SampleRows::of_counts(counts);
 }
 
-DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch, std::span<const ColumnToCome> present,
-                               std::span<const FieldSpec> brought, const DerivedFieldSettings& options)
+DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch,
+                               std::span<const ColumnDescription> present, std::span<const FieldSpec> brought,
+                               const DerivedFieldSettings& options)
     : options_(options), has_tokens_(find(present, input_ids_field) != nullptr) {
-  const auto add_if_missing = [&](ColumnToCome column, Fill fill) {
+  const auto add_if_missing = [&](ColumnDescription column, Fill fill) {
     const std::string& name = column.spec.name;
     if (find(present, name) == nullptr && find(columns_, name) == nullptr &&
         std::ranges::find(brought, name, &FieldSpec::name) == brought.end())
@@ -244,7 +247,7 @@ void DerivedColumns::add_to(PackedMicroBatch& micro_batch, std::span<const std::
   for (std::size_t i = of_layout_; i < columns_.size(); ++i) make(i, micro_batch, halo);
 }
 
-void DerivedColumns::add(ColumnToCome column, Fill fill) {
+void DerivedColumns::add(ColumnDescription column, Fill fill) {
   columns_.push_back(std::move(column));
   fills_.push_back(std::move(fill));
 }

@@ -12,74 +12,81 @@
 
 namespace evenkeel {
 
-/// A column that a micro-batch will have: told before there is memory for it.
-struct ColumnToCome {
+/// A column that a micro-batch will have, described before its memory is allocated.
+struct ColumnDescription {
   FieldSpec spec;
   std::int64_t rows = 0;
-  SampleRows samples = {};  ///< of a counted field, with all of its rows
+  SampleRows samples = {};  ///< rows of each sample, if the field is counted
 
-  [[nodiscard]] static ColumnToCome counted(FieldSpec spec, SampleRows samples);
-  [[nodiscard]] static ColumnToCome like(const Column& column);
+  [[nodiscard]] static ColumnDescription counted(FieldSpec spec, SampleRows samples);
+  [[nodiscard]] static ColumnDescription like(const Column& column);
 
-  /// Throws as FieldSpec::bytes_of does.
+  /// Throws the errors of FieldSpec::bytes_of().
   [[nodiscard]] std::size_t bytes() const { return spec.bytes_of(rows); }
-  /// The column, unwritten, in its part of the arena: in memory of its own where there is none left.
+  /// Returns the column, uninitialized, in its part of the arena, or in its own memory if the arena has no
+  /// free part for it.
   [[nodiscard]] Column made_in(MicroBatchArena& arena) const;
 };
 
-/// The column of that name, or nullptr.
-[[nodiscard]] const ColumnToCome* find(std::span<const ColumnToCome> columns, std::string_view name);
+/// Returns the column of that name, or null.
+[[nodiscard]] const ColumnDescription* find(std::span<const ColumnDescription> columns,
+                                            std::string_view name);
 
-/// What a loss mask's rows weigh in the loss: a column of this name.
-[[nodiscard]] ColumnToCome weights_of(const ColumnToCome& mask, std::string name);
+/// Describes the column `name` of loss weights that belongs to a loss mask: one weight per row of the mask.
+[[nodiscard]] ColumnDescription weights_of(const ColumnDescription& mask, std::string name);
 
-/// The weights in the loss that a micro-batch with these columns will get, of depths ahead too.
-[[nodiscard]] std::vector<ColumnToCome> weights_to_come(std::span<const ColumnToCome> columns,
-                                                        std::int64_t predict_ahead);
+/// Lists the columns of loss weights to add to a micro-batch with these columns, for all depths up to
+/// `predict_ahead`. Omits weights that are already among the columns in the same form.
+[[nodiscard]] std::vector<ColumnDescription> pending_weights(std::span<const ColumnDescription> columns,
+                                                             std::int64_t predict_ahead);
 
-/// One arena for all of these, with cu_seqlens and the offsets of rows, which it holds already. Texts and
-/// opaque bytes, which devices do not need, stand behind the others.
-[[nodiscard]] MicroBatchArena arena_for(const PackedLayout& layout, std::span<const ColumnToCome> columns);
+/// Returns an arena with parts for all of these columns, and with cu_seqlens and the offsets of counted
+/// fields already written. Text and opaque bytes, which devices do not need, come last.
+[[nodiscard]] MicroBatchArena arena_for(const PackedLayout& layout,
+                                        std::span<const ColumnDescription> columns);
 
-/// With shared prefixes: which rows of this CP rank predict, `ahead` tokens further on than labels.
+/// Rows of this CP rank whose token 1 + `ahead` positions later is a response token. For shared prefixes
+/// only.
 struct Predictions {
   Predictions(const PackedMicroBatch& micro_batch, std::int64_t ahead);
 
   std::vector<PredictionRun> runs;
-  SampleRows samples;  ///< how many predictions each sample has
+  SampleRows samples;  ///< number of predictions of each sample
 };
 
-/// The columns that complete_fields adds to a micro-batch, told before there is memory for them.
+/// The columns that complete_fields adds to a micro-batch, described before their memory is allocated.
 class DerivedColumns {
  public:
-  /// Of a micro-batch that is laid out and will have the columns `present`, where samples `brought` these
-  /// fields. Nothing is kept of either.
-  DerivedColumns(const PackedMicroBatch& micro_batch, std::span<const ColumnToCome> present,
+  /// Describes the columns to derive for a micro-batch that is laid out: all that are neither `present` nor
+  /// among the fields `brought` by samples. The latter are never derived, even on ranks that do not get them.
+  /// Keeps no reference to its arguments.
+  DerivedColumns(const PackedMicroBatch& micro_batch, std::span<const ColumnDescription> present,
                  std::span<const FieldSpec> brought, const DerivedFieldSettings& options);
 
-  /// In the order in which they are added.
-  [[nodiscard]] std::span<const ColumnToCome> columns() const noexcept { return columns_; }
-  /// Those of them that add_prediction_rows adds.
-  [[nodiscard]] std::span<const ColumnToCome> of_layout() const noexcept {
+  /// Returns the derived columns, in the order in which they are added.
+  [[nodiscard]] std::span<const ColumnDescription> columns() const noexcept { return columns_; }
+  /// Returns the columns that add_prediction_rows() adds, a prefix of columns().
+  [[nodiscard]] std::span<const ColumnDescription> of_layout() const noexcept {
     return columns().first(of_layout_);
   }
 
-  /// With shared prefixes: adds the rows of predictions, which stand first and follow from the layout alone.
+  /// Adds the rows of predictions, which are the first columns and depend only on the layout. Does nothing
+  /// without shared prefixes.
   void add_prediction_rows(PackedMicroBatch& micro_batch) const;
-  /// Adds all others to the same micro-batch, which has all that is present by now, and sets pad rows of its
-  /// tokens.
+  /// Adds all other derived columns to the same micro-batch, whose `present` columns must have been filled,
+  /// and sets the pad rows of its tokens.
   void add_to(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const;
 
  private:
   using Fill = std::function<void(const PackedMicroBatch&, std::span<const std::int64_t> halo, Column&)>;
 
-  void add(ColumnToCome column, Fill fill);
+  void add(ColumnDescription column, Fill fill);
   void make(std::size_t index, PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const;
 
   DerivedFieldSettings options_;
   bool has_tokens_ = false;
-  std::size_t of_layout_ = 0;  // how many of the first columns have the rows of predictions
-  std::vector<ColumnToCome> columns_;
+  std::size_t of_layout_ = 0;  // number of leading columns that add_prediction_rows() adds
+  std::vector<ColumnDescription> columns_;
   std::vector<Fill> fills_;  // by column
 };
 

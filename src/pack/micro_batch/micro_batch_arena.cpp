@@ -12,7 +12,7 @@ namespace {
 
 static_assert(BlockPool::alignment % MicroBatchArena::alignment == 0);
 
-constexpr std::size_t most_bytes = ~std::size_t{0} / 2;
+constexpr std::size_t max_bytes = ~std::size_t{0} / 2;
 
 constexpr std::size_t rounded_up(std::size_t bytes) noexcept {
   constexpr std::size_t unit = MicroBatchArena::alignment;
@@ -23,7 +23,7 @@ constexpr std::size_t rounded_up(std::size_t bytes) noexcept {
 
 MicroBatchArena::MicroBatchArena(std::vector<Part> parts) : parts_(std::move(parts)) {
   for (Part& part : parts_) {
-    if (part.bytes > most_bytes - bytes_) throw std::bad_alloc();
+    if (part.bytes > max_bytes - bytes_) throw std::bad_alloc();
     part.offset = bytes_;
     bytes_ = rounded_up(bytes_ + part.bytes);
   }

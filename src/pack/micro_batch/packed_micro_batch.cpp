@@ -21,7 +21,7 @@ std::vector<std::int64_t> lengths_of(std::span<const SampleShape> samples) {
   return lengths;
 }
 
-/// One more root, of filler, with a sample of its own.
+/// Adds a root of filler tokens, with its own sample.
 PrefixTree with_filler(const PrefixTree& tree, std::int64_t tokens) {
   std::vector<TreeNode> nodes;
   for (const TreeSegment& segment : tree.segments()) nodes.push_back({segment.parent, segment.rows.size()});
@@ -37,7 +37,8 @@ bool PackedMicroBatch::empty() const noexcept {
   return std::ranges::all_of(samples, is_filler);
 }
 
-// Samples without tokens may stand beside it, and padding, which has no tokens.
+// Looks for filler with tokens. The micro-batch may also contain samples without tokens, and padding
+// sequences, which are filler without tokens.
 bool PackedMicroBatch::has_filler() const noexcept {
   return std::ranges::any_of(samples, [](const SampleShape& s) { return is_filler(s) && s.length() > 0; });
 }
@@ -50,7 +51,8 @@ std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {
 }
 
 std::int64_t PackedMicroBatch::num_tokens() const noexcept {
-  if (shared) return has_filler() ? 0 : layout.num_tokens();  // filler stands alone
+  // In that case, filler is the only sample with tokens.
+  if (shared) return has_filler() ? 0 : layout.num_tokens();
   std::int64_t tokens = 0;
   for (const SampleShape& sample : samples) tokens += is_filler(sample) ? 0 : sample.length();
   return tokens;
@@ -118,8 +120,8 @@ std::string name_at(std::string_view field, std::int64_t ahead) {
 
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options) {
-  std::vector<ColumnToCome> present;
-  for (const Column& column : micro_batch.fields) present.push_back(ColumnToCome::like(column));
+  std::vector<ColumnDescription> present;
+  for (const Column& column : micro_batch.fields) present.push_back(ColumnDescription::like(column));
   const DerivedColumns derived(micro_batch, present, brought, options);
   derived.add_prediction_rows(micro_batch);
   derived.add_to(micro_batch, halo);

@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-/// The rows of the longest path below each segment.
+/// Returns the rows of the longest path below each segment.
 std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
   std::vector<std::int64_t> below(static_cast<std::size_t>(layout.tree().size()), 0);
   for (std::int64_t s = layout.tree().size() - 1; s >= 0; --s) {
@@ -21,8 +21,9 @@ std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
   return below;
 }
 
-/// The largest multiple of the alignment that may be kept.
-std::int64_t most_kept_rows(const PackedLayout& segments, std::optional<std::int64_t> max_kept) {
+/// Returns the largest multiple of the alignment within the cap on kept rows. Throws InputError for a cap
+/// that is below the alignment or combined with cp > 1.
+std::int64_t max_kept_rows(const PackedLayout& segments, std::optional<std::int64_t> max_kept) {
   if (!max_kept) return segments.local_rows();
   const std::string cap = "at most " + std::to_string(*max_kept) + " rows kept";
   if (segments.cp().size != 1)
@@ -37,7 +38,8 @@ class DepthFirstWalk {
  public:
   [[nodiscard]] std::int64_t top() const noexcept { return open_.empty() ? -1 : open_.back(); }
 
-  /// Goes on below the open piece. One that is not kept is visited when all below it is done.
+  /// Opens a piece below the innermost open one. A kept piece is visited now; any other piece is visited
+  /// after all pieces below it.
   void open(RowRange rows, bool is_kept) {
     const std::int64_t piece = std::ssize(made_.rows);
     made_.rows.push_back(rows);
@@ -55,7 +57,7 @@ class DepthFirstWalk {
     }
   }
 
-  /// Closes all that is open above this piece.
+  /// Closes all open pieces below this one.
   void close_above(std::int64_t piece) {
     while (top() != piece) {
       const std::int64_t closing = top();
@@ -84,8 +86,8 @@ class DepthFirstWalk {
   }
 
   DepthFirstSchedule made_;
-  std::vector<bool> is_kept_;       // of each piece, while others come below it
-  std::vector<std::int64_t> open_;  // pieces
+  std::vector<bool> is_kept_;       // by piece: whether it is kept while pieces below it are computed
+  std::vector<std::int64_t> open_;  // path of open pieces, outermost first
   std::int64_t keys_ = 0;
   std::int64_t kept_ = 0;
 };
@@ -93,16 +95,18 @@ class DepthFirstWalk {
 }  // namespace
 
 // With a cap of K, a row is kept if the longest path from it to a leaf, itself included, has at most K rows.
-// No choice keeps more. Cut the tree into chains, each going down from its first row to the deepest leaf
-// below: heights along a chain of n rows are n to 1, so min(n, K) of them are kept. And no more can be: a row
-// that is not computed again is kept until all below it is done, so when the leaf of its chain is computed,
-// all such rows of the chain are there at once. Rows that are computed again have only such ones above them:
-// when their turn comes nothing else is kept, so a piece of them may have K rows.
+// No choice keeps more rows:
+// 1. Cut the tree into chains, each going down from its first row to the deepest leaf below. The heights
+//    along a chain of n rows are n to 1, so min(n, K) of its rows are kept.
+// 2. Any row that is not recomputed is kept until all rows below it are done. When the leaf of a chain is
+//    computed, all such rows of the chain are in memory at once, so there are at most K of them.
+// Rows that are recomputed have only recomputed rows above them. When they are recomputed, no other rows are
+// kept, so a piece may have K of them.
 DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,
                                         std::optional<std::int64_t> max_kept) {
-  const std::int64_t most = most_kept_rows(layout.segments(), max_kept);
+  const std::int64_t most = max_kept_rows(layout.segments(), max_kept);
   const std::vector<std::int64_t> below = rows_below(layout);
-  std::vector<std::int64_t> last_piece;  // of the path to the end of each segment
+  std::vector<std::int64_t> last_piece;  // last piece on the path to each segment's end
   DepthFirstWalk walk;
   for (std::int64_t s = 0; s < layout.tree().size(); ++s) {
     const std::int64_t parent = layout.tree().segment(s).parent;

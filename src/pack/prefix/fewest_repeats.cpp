@@ -15,8 +15,8 @@ constexpr std::size_t nth(std::int64_t i) noexcept {
   return static_cast<std::size_t>(i);
 }
 
-/// For each number the nearest smaller one after it, or before it where they are listed backwards; their
-/// count where there is none.
+/// Returns the index of the nearest smaller number after each number, or the count of numbers if there is
+/// none.
 std::vector<std::int64_t> next_smaller(std::span<const std::int64_t> numbers) {
   const std::int64_t count = std::ssize(numbers);
   std::vector<std::int64_t> next(numbers.size(), count);
@@ -36,7 +36,7 @@ std::vector<std::int64_t> previous_smaller(std::vector<std::int64_t> numbers) {
   return previous;
 }
 
-/// What a run of samples has of every limit.
+/// The amounts of a run of samples, one per limit.
 class RunAmounts {
  public:
   explicit RunAmounts(std::span<const PartLimit> limits) : limits_(limits), amounts_(limits.size(), 0) {}
@@ -58,7 +58,7 @@ class RunAmounts {
   std::vector<std::int64_t> amounts_;
 };
 
-/// How good a cut of the samples from one on is; less is better.
+/// Price of cutting the samples from a given one to the last; lower is better.
 struct CutPrice {
   std::int64_t repeated = 0;
   std::int64_t runs = 0;
@@ -78,7 +78,8 @@ RunRows::RunRows(const OrderedSamples& samples, std::int64_t alignment)
   EVENKEEL_PRECONDITION(cheap, alignment >= 1, alignment);
 }
 
-/// Of a branch between two others of the same path, after so many tokens each.
+/// Returns the rows that a branch after `tokens` tokens of a path adds, if its neighbors on the path branch
+/// off after `below` and `above` tokens. Returns 0 if it coincides with one of them.
 std::int64_t RunRows::rows_of_branch(std::int64_t below, std::int64_t tokens,
                                      std::int64_t above) const noexcept {
   if (tokens == below || tokens == above) return 0;
@@ -86,8 +87,8 @@ std::int64_t RunRows::rows_of_branch(std::int64_t below, std::int64_t tokens,
          align_up(above - below, alignment_);
 }
 
-/// The rows that a branch after so many tokens of a sample adds to those of the run from the sample on: the
-/// samples after it leave its path where each shares less than all those before.
+/// Returns the rows added by a branch after `tokens` tokens of `sample`, for the run's samples from `sample`
+/// to the end. These samples leave the path of `sample` at each new minimum of `shared`.
 std::int64_t RunRows::rows_of_branch_after(std::int64_t sample, std::int64_t tokens) const noexcept {
   std::int64_t above = samples_->lengths[nth(sample)];
   std::int64_t other = sample + 1;
@@ -98,7 +99,7 @@ std::int64_t RunRows::rows_of_branch_after(std::int64_t sample, std::int64_t tok
   return rows_of_branch(other < end_ ? samples_->shared[nth(other)] : 0, tokens, above);
 }
 
-/// The same with the samples of the run before it.
+/// Does the same for the samples of the run up to `sample`.
 std::int64_t RunRows::rows_of_branch_before(std::int64_t sample, std::int64_t tokens) const noexcept {
   std::int64_t above = samples_->lengths[nth(sample)];
   std::int64_t other = sample;
@@ -128,7 +129,8 @@ void RunRows::shrink() noexcept {
 
 namespace {
 
-/// The first limit after that of the rows which a run of samples breaks, counted from 1.
+/// Returns the number, counted from 1, of the first of `limits` that these samples together exceed. Number 0
+/// is the limit on rows, which is not checked here.
 std::size_t first_broken(std::span<const PartLimit> limits, RowRange samples) {
   std::size_t broken = 1;
   for (const PartLimit& limit : limits) {
@@ -149,17 +151,18 @@ std::int64_t rows_of_run(const OrderedSamples& samples, std::int64_t alignment, 
   return run.rows();
 }
 
-/// Where the best first run of the samples from each on ends.
+/// Returns, for each sample, the end of the best first run if that sample is the first one.
 std::vector<std::int64_t> ends_of_first_runs(const OrderedSamples& samples, std::int64_t alignment,
                                              std::int64_t max_rows, std::span<const PartLimit> limits) {
   const std::int64_t count = samples.size();
-  std::vector<CutPrice> from(nth(count + 1));  // of the best cut of the samples from each on
+  std::vector<CutPrice> from(
+      nth(count + 1));  // price of the best cut of the samples that start with each one
   std::vector<std::int64_t> first_end(nth(count));
   RunRows run(samples, alignment);
   RunAmounts amounts(limits);
-  // Ends that may be best for a first run from here or further back: the last first, with rising prices.
+  // Candidate ends for a first run that begins here or earlier, in descending order, with ascending prices.
   std::deque<std::int64_t> ends;
-  const auto price = [&](std::int64_t end) {  // of what comes after it
+  const auto price = [&](std::int64_t end) {  // price of cutting the samples that start at `end`
     CutPrice rest = from[nth(end)];
     if (end < count) rest.repeated += samples.shared[nth(end)];
     return rest;

@@ -15,7 +15,8 @@ std::string name_of_group(std::size_t group) {
   return "prefix group " + std::to_string(group);
 }
 
-/// Tokens of one group. Each length is checked before it is added, so that the sum cannot overflow.
+/// Returns the number of tokens of one group. Checks each length before adding it, so that the sum cannot
+/// overflow.
 std::int64_t checked_tokens(std::size_t group, std::span<const std::int64_t> lengths) {
   if (lengths.size() < 2) {
     throw InputError(name_of_group(group), "has no suffix", "Give a prefix length and at least one more");
@@ -47,8 +48,8 @@ void require_group_sizes(std::span<const std::int64_t> sizes, std::int64_t group
   for (const std::int64_t size : sizes) {
     if (size < 0 || size > left) {
       throw InputError("group sizes", "do not add up to the " + std::to_string(suffixes) +
-                                          " suffixes: a size of " + std::to_string(size) + " meets " +
-                                          std::to_string(left) + " that are left");
+                                          " suffixes: a size of " + std::to_string(size) + " exceeds the " +
+                                          std::to_string(left) + " that remain");
     }
     left -= size;
   }

@@ -8,7 +8,6 @@
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix/packed.hpp"
 #include "pack/attention_entries.hpp"
-#include "pack/length_checks.hpp"
 #include "pack/position_runs.hpp"
 
 namespace evenkeel {
@@ -20,8 +19,21 @@ std::vector<std::int64_t> tokens_of(const PrefixGroups& groups) {
   return tokens;
 }
 
+/// Throws InputError unless the mask has one row per group, with one entry set for each of its tokens.
 TokenPlaces masked_rows(const PrefixGroups& groups, const PaddedMask& padding) {
-  require_row_lengths(padding, tokens_of(groups), "padding mask", "prefix group");
+  const std::vector<std::int64_t> lengths = lengths_of(padding);
+  if (std::ssize(lengths) != groups.size()) {
+    throw InputError("padding mask", "has " + std::to_string(lengths.size()) + " rows; " +
+                                         std::to_string(groups.size()) +
+                                         " are needed, one for each prefix group");
+  }
+  for (std::int64_t g = 0; g < groups.size(); ++g) {
+    const std::int64_t length = lengths[static_cast<std::size_t>(g)];
+    if (length == groups.num_tokens(g)) continue;
+    throw InputError("padding mask", "row " + std::to_string(g) + " has " + std::to_string(length) +
+                                         " ones; prefix group " + std::to_string(g) + " has " +
+                                         std::to_string(groups.num_tokens(g)) + " tokens");
+  }
   return TokenPlaces(padding);
 }
 

@@ -21,7 +21,7 @@ struct PackedPlace {
   std::int64_t row = -1;
 };
 
-/// Where each true row of a packed layout stands, in ragged order.
+/// Returns the place of each true row of a packed layout, in ragged order.
 std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
   std::vector<PackedPlace> places(static_cast<std::size_t>(layout.num_tokens()));
   for (int rank = 0; rank < layout.cp().size; ++rank) {
@@ -36,8 +36,9 @@ std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
   return places;
 }
 
-/// Calls visit(run, rows of it, path) for what one CP rank predicts of a sample, `ahead` tokens after the
-/// label: path is that of the sample from the run's segment on.
+/// Calls visit(run, rows, path) for each run of one CP rank that has local rows whose token 1 + `ahead`
+/// positions later is a response token of the sample. `path` is the rest of the sample's path, starting with
+/// the run's segment.
 template <typename Visit>
 void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, std::int64_t sample,
                              std::int64_t prompt, std::int64_t ahead, Visit visit) {
@@ -54,7 +55,7 @@ void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, st
   }
 }
 
-/// The same of all samples: visit(sample, run, rows, path).
+/// Does the same for all samples: visit(sample, run, rows, path).
 template <typename Visit>
 void for_each_predicting_run(const PackedTreeLayout& layout, const SegmentRuns& runs,
                              std::span<const std::int64_t> prompt_lengths, std::int64_t ahead, Visit visit) {
@@ -68,7 +69,7 @@ void for_each_predicting_run(const PackedTreeLayout& layout, const SegmentRuns& 
   }
 }
 
-/// Throws unless every number is in 0..size-1.
+/// Throws InputError unless every number is in 0..size-1.
 void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, const char* what) {
   if (numbers.empty()) return;
   const auto [least, most] = std::ranges::minmax(numbers);
@@ -77,7 +78,7 @@ void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, co
                              std::to_string(most) + "; there are " + std::to_string(size));
 }
 
-/// Calls visit(first element of the local row, first element of the response row) for each prediction.
+/// Calls visit(local, response) for each prediction, with the indexes of the first elements of its two rows.
 template <typename Visit>
 void for_each_prediction(const LocalPredictions& predictions, std::size_t row_size, std::size_t local_size,
                          std::size_t response_size, Visit visit) {
@@ -156,7 +157,7 @@ std::vector<PredictionRun> prediction_runs(const PackedTreeLayout& layout,
 void derive_labels(const PackedTreeLayout& layout, std::span<const std::int64_t> prompt_lengths, CpRank rank,
                    std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,
                    std::span<std::int64_t> out, std::int64_t reach, std::int64_t ahead) {
-  const TokensBehind tokens(layout, rank, local_tokens, halo, reach);
+  const FollowingTokens tokens(layout, rank, local_tokens, halo, reach);
   std::int64_t predictions = 0;
   for_each_predicting_run(layout, tokens.runs(), prompt_lengths, ahead,
                           [&](std::int64_t, std::int64_t run, RowRange rows, const auto& path) {
@@ -175,7 +176,7 @@ void derive_tokens_ahead(const PackedTreeLayout& layout, CpRank rank,
   require_entries(out.size(), layout.segments().local_rows(), "tokens ahead");
   std::ranges::fill(out, pad);
   const PrefixTree& tree = layout.tree();
-  const TokensBehind tokens(layout, rank, local_tokens, halo, reach);
+  const FollowingTokens tokens(layout, rank, local_tokens, halo, reach);
   std::vector<std::int64_t> path;
   for (std::int64_t r = 0; r < tokens.runs().size(); ++r) {
     const PackedRun& run = tokens.runs()[r];

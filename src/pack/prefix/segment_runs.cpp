@@ -27,15 +27,16 @@ std::int64_t SegmentRuns::shift_of(std::int64_t run) const {
   return of.local - tree_->segment(of.index).depth - of.sequence.begin;
 }
 
-TokensBehind::TokensBehind(const PackedTreeLayout& layout, CpRank rank, std::span<const std::int64_t> local,
-                           std::span<const std::int64_t> halo, std::int64_t reach)
+FollowingTokens::FollowingTokens(const PackedTreeLayout& layout, CpRank rank,
+                                 std::span<const std::int64_t> local, std::span<const std::int64_t> halo,
+                                 std::int64_t reach)
     : tree_(layout.tree()), runs_(layout, rank), local_(local), halo_(halo), reach_(reach) {
   require_entries(local.size(), layout.segments().local_rows(), "local tokens");
 }
 
-void TokensBehind::write(std::int64_t run, RowRange rows, std::int64_t ahead,
-                         std::span<const std::int64_t> path, std::int64_t pad,
-                         std::span<std::int64_t> out) const {
+void FollowingTokens::write(std::int64_t run, RowRange rows, std::int64_t ahead,
+                            std::span<const std::int64_t> path, std::int64_t pad,
+                            std::span<std::int64_t> out) const {
   EVENKEEL_PRECONDITION(cheap, 1 <= ahead && ahead <= reach_, ahead, reach_);
   const std::int64_t end = runs_[run].local + runs_[run].sequence.size();
   const std::int64_t own = std::clamp(end - ahead - rows.begin, std::int64_t{0}, rows.size());
@@ -44,14 +45,14 @@ void TokensBehind::write(std::int64_t run, RowRange rows, std::int64_t ahead,
     out[static_cast<std::size_t>(i)] = behind(run, path, rows.begin + i + ahead - runs_.shift_of(run), pad);
 }
 
-std::int64_t TokensBehind::sent(std::int64_t place) const {
+std::int64_t FollowingTokens::sent(std::int64_t place) const {
   if (place < std::ssize(halo_)) return halo_[static_cast<std::size_t>(place)];
   throw InputError("halo tokens", "there are " + std::to_string(halo_.size()) + "; a label is number " +
                                       std::to_string(place));
 }
 
-std::int64_t TokensBehind::behind(std::int64_t run, std::span<const std::int64_t> path, std::int64_t position,
-                                  std::int64_t pad) const {
+std::int64_t FollowingTokens::behind(std::int64_t run, std::span<const std::int64_t> path,
+                                     std::int64_t position, std::int64_t pad) const {
   const TreeSegment& own = tree_.segment(path.front());
   if (position < own.source().end) return sent(run * reach_ + position - own.depth - runs_[run].sequence.end);
   for (const std::int64_t s : path.subspan(1)) {

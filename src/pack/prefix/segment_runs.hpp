@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// The runs of one CP rank, and which of them are of each segment.
+/// The runs of one CP rank, grouped by segment.
 class SegmentRuns {
  public:
   SegmentRuns(const PackedTreeLayout& layout, CpRank rank);
@@ -17,28 +17,29 @@ class SegmentRuns {
   [[nodiscard]] const PackedRun& operator[](std::int64_t run) const {
     return runs_[static_cast<std::size_t>(run)];
   }
-  /// The numbers of a segment's runs.
+  /// Returns the range of a segment's runs.
   [[nodiscard]] RowRange of(std::int64_t segment) const;
-  /// From a token's position in its samples to its local row, in this run.
+  /// Returns the local row of a token of this run minus the token's position in its samples.
   [[nodiscard]] std::int64_t shift_of(std::int64_t run) const;
 
  private:
   const PrefixTree* tree_;
   std::vector<PackedRun> runs_;
-  std::vector<std::int64_t> first_;  // segments + 1
+  std::vector<std::int64_t> first_;  // number of each segment's first run, then the number of runs
 };
 
-/// The tokens behind runs: those that the rank has, and those that it was sent (see derive_labels).
-class TokensBehind {
+/// Looks up the tokens that follow rows of a CP rank's runs, among its own tokens and the halo tokens that it
+/// was sent (see derive_labels).
+class FollowingTokens {
  public:
-  /// Of `layout`, which must outlive it, like the tokens.
-  TokensBehind(const PackedTreeLayout& layout, CpRank rank, std::span<const std::int64_t> local,
-               std::span<const std::int64_t> halo, std::int64_t reach);
+  /// `layout` and the tokens must outlive this object.
+  FollowingTokens(const PackedTreeLayout& layout, CpRank rank, std::span<const std::int64_t> local,
+                  std::span<const std::int64_t> halo, std::int64_t reach);
 
   [[nodiscard]] const SegmentRuns& runs() const noexcept { return runs_; }
-  /// Writes the tokens `ahead` rows behind local rows of a run, `pad` behind the last segment of `path`,
-  /// which begins with the run's own. Precondition: 1 <= ahead <= reach. Throws InputError if one is not
-  /// there.
+  /// Writes the tokens that are `ahead` rows after the local rows `rows` of a run, along `path`, which begins
+  /// with the run's own segment. Writes `pad` after the end of the path. Throws InputError if a token is
+  /// missing. Precondition: 1 <= ahead <= reach.
   void write(std::int64_t run, RowRange rows, std::int64_t ahead, std::span<const std::int64_t> path,
              std::int64_t pad, std::span<std::int64_t> out) const;
 

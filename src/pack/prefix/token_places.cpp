@@ -34,7 +34,7 @@ void require_inside(TokenRun run, PaddedShape shape) {
                        " on do not fit into a shape of " + text_of(shape));
 }
 
-/// A padded tensor's bytes, addressed by row, head and column.
+/// The bytes of a padded tensor, addressed by row, head and column.
 template <typename Byte>
 class PaddedBytes {
  public:
@@ -60,7 +60,7 @@ class PaddedBytes {
   Byte* bytes_;
 };
 
-/// Hands out the places of two lists in stretches that are one run on both sides.
+/// Calls copy(from, to) for the longest stretches of tokens that are contiguous in both lists of places.
 template <typename Copy>
 void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRun> to, Copy copy) {
   std::int64_t from_done = 0;
@@ -82,7 +82,8 @@ void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRu
   }
 }
 
-/// Calls gap(run) for every stretch of a row in which no token stands.
+/// Calls gap(run) for every stretch of a row without tokens, which may be empty. Throws InputError if the
+/// tokens are not in the order of the tensor.
 template <typename Gap>
 void for_each_gap(const TokenPlaces& tokens, Gap gap) {
   const PaddedShape shape = tokens.shape();
@@ -111,7 +112,7 @@ std::vector<std::int64_t> tokens_per_row(const TokenPlaces& places) {
 }  // namespace
 
 TokenPlaces::TokenPlaces(const PaddedMask& mask) : shape_{mask.batch, mask.seq} {
-  (void)lengths_of(mask);  // checks shape and entries
+  (void)lengths_of(mask);  // checks the shape and the entries
   const auto width = static_cast<std::size_t>(mask.seq);
   for (std::int64_t row = 0; row < mask.batch; ++row) {
     for_each_mask_run(mask.mask.subspan(static_cast<std::size_t>(row) * width, width),

@@ -65,7 +65,8 @@ PrefixTree roots(const PackedLayout& sequences) {
   return {nodes, std::move(ends)};
 }
 
-/// Query-key pairs of causal queries at positions [begin, end): each sees its position and all before it.
+/// Returns the number of query-key pairs of causal queries at positions [begin, end): each query sees its own
+/// position and all before it.
 std::int64_t causal_entries(RowRange positions) {
   const auto up_to = [](std::int64_t n) { return n * (n + 1) / 2; };
   return up_to(positions.end) - up_to(positions.begin);
@@ -73,17 +74,18 @@ std::int64_t causal_entries(RowRange positions) {
 
 using Samples = std::span<const std::span<const std::int64_t>>;
 
-/// Samples that agree in all tokens in front of `depth`, ascending, whose rows no segment has from there on.
+/// Samples, in ascending order, that agree in all tokens before `depth`. Their tokens after that do not
+/// belong to a segment yet.
 struct Branch {
   std::vector<std::int64_t> samples;
   std::int64_t parent = -1;
   std::int64_t depth = 0;
 };
 
-/// What the samples of a branch have in common.
+/// The tokens that the samples of a branch have in common.
 struct Common {
   std::int64_t tokens = 0;
-  bool is_all = true;  ///< they are equal
+  bool is_all = true;  ///< whether the samples are equal
 };
 
 std::span<const std::int64_t> tokens_of(Samples samples, std::int64_t i) {
@@ -102,8 +104,8 @@ Common common_of(Samples samples, const Branch& branch) {
   return {branch.depth + static_cast<std::int64_t>(common), std::ranges::all_of(branch.samples, ends)};
 }
 
-/// The samples of a branch that are longer than `depth`, parted by their token behind the common ones or the
-/// lack of one, in the order of their first samples.
+/// Partitions the samples of a branch that are longer than `depth` by their token at `common`. Samples that
+/// end there form one part. Parts are in the order of their first samples.
 std::vector<Branch> parted(Samples samples, const Branch& branch, std::int64_t parent, std::int64_t depth,
                            std::int64_t common) {
   std::vector<Branch> parts;
@@ -128,7 +130,7 @@ std::vector<Branch> parted(Samples samples, const Branch& branch, std::int64_t p
 PrefixTree::PrefixTree(std::span<const TreeNode> segments, std::vector<std::int64_t> sample_ends)
     : sample_ends_(std::move(sample_ends)) {
   require_ends(sample_ends_, static_cast<std::int64_t>(segments.size()));
-  std::vector<std::int64_t> open;  // the way from the segment before to its root, outermost first
+  std::vector<std::int64_t> open;  // path to the previous segment, outermost first
   const auto close_down_to = [&](std::int64_t parent) {
     for (; !open.empty() && open.back() != parent; open.pop_back()) {
       segments_[at(open.back())].subtree_end = size();
@@ -342,7 +344,7 @@ PrefixTree PrefixTree::of_tokens(Samples samples, std::int64_t ahead) {
   std::vector<std::int64_t> ends(samples.size(), -1);
   Branch all;
   for (std::size_t i = 0; i < samples.size(); ++i) all.samples.push_back(static_cast<std::int64_t>(i));
-  std::vector<Branch> waiting;  // the next one at the back
+  std::vector<Branch> waiting;  // a stack: the next branch is at the back
   if (!samples.empty()) waiting.push_back(std::move(all));
   while (!waiting.empty()) {
     const Branch branch = std::move(waiting.back());

@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-/// Tokens that two samples have in common.
+/// Returns the number of tokens that two samples have in common.
 std::int64_t shared_tokens(const PrefixTree& tree, std::int64_t before, std::int64_t sample) {
   std::int64_t segment = tree.sample_end(before);
   const std::int64_t end = tree.sample_end(sample);
@@ -37,7 +37,7 @@ void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t 
                          std::int64_t max_tokens) {
   const std::int64_t aligned = align_up(length, alignment);
   if (aligned <= max_tokens) return;
-  constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();  // as cu_seqlens hold
+  constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();  // limit of int32 cu_seqlens
   throw LimitError("sample " + std::to_string(sample) + " of the group",
                    "has " + std::to_string(length) + " tokens, " + std::to_string(aligned) +
                        " after alignment, and does not fit under the cap of " + std::to_string(max_tokens),
@@ -68,7 +68,7 @@ std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment) {
 std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, std::int64_t max_tokens,
                                 std::span<const PartLimit> limits) {
   if (alignment < 1) throw InputError("sequence alignment", std::to_string(alignment) + " is below 1");
-  (void)narrow<std::int32_t>(alignment, "sequence alignment");  // so that rounding up cannot overflow
+  (void)narrow<std::int32_t>(alignment, "sequence alignment");  // ensures that rounding up cannot overflow
   if (max_tokens < 1) throw InputError("cap", std::to_string(max_tokens) + " tokens are below 1");
   for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
     require_sample_fits(i, tree.sample_length(i), alignment, max_tokens);
@@ -88,7 +88,7 @@ std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, 
 
 std::vector<std::int64_t> least_parts(const PrefixTree& tree, std::int64_t max_tokens) {
   std::vector<std::int64_t> parts(static_cast<std::size_t>(tree.size()), 1);
-  std::vector<std::int64_t> below(parts.size(), 0);  // rows, those that must be repeated among them
+  std::vector<std::int64_t> below(parts.size(), 0);  // rows below each segment, including repeated ones
   for (std::int64_t s = tree.size() - 1; s >= 0; --s) {
     const TreeSegment& segment = tree.segment(s);
     const std::int64_t room = max_tokens - segment.source().end;

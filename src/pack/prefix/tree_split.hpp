@@ -10,46 +10,48 @@
 
 namespace evenkeel {
 
-/// Rows a tree takes when each segment is aligned on its own. Precondition: alignment >= 1.
+/// Returns the rows of a tree if each segment is aligned separately. Precondition: alignment >= 1.
 [[nodiscard]] std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment);
 
-/// The samples of a tree in the order of depth_first_samples(), and what each shares with the one before it.
-/// O(samples * segments of a path).
+/// Returns the lengths of a tree's samples in the order of depth_first_samples(), and the number of tokens
+/// that each shares with the one before it. O(samples * segments of a path).
 [[nodiscard]] OrderedSamples ordered_samples(const PrefixTree& tree);
 
-/// Some samples of a tree, and the tree they make.
+/// Some samples of a tree, and their own tree.
 struct SubTree {
   std::vector<std::int64_t> samples;  ///< ascending; sample i of `tree` is samples[i]
   PrefixTree tree;                    ///< see PrefixTree::subtree
-  std::int64_t repeated = 0;          ///< of its tokens, those that parts before it hold, too
-  /// Why it is not one with the part before it: the first limit that the two would break together, 0 for
-  /// `max_tokens`, l + 1 for `limits[l]`. 0 for the first part.
+  std::int64_t repeated = 0;          ///< tokens of `tree` that earlier parts also contain
+  /// The first limit that this part and the previous one would exceed if they were joined: 0 is `max_tokens`,
+  /// l + 1 is `limits[l]`. Also 0 for the first part.
   std::size_t forced_by = 0;
 
   friend bool operator==(const SubTree&, const SubTree&) = default;
 };
 
-/// Splits a tree into trees of at most `max_tokens` aligned rows each, whose samples break none of `limits`
-/// together. Every sample goes to one part, and a part repeats the tokens that its samples share with those
-/// of other parts. Samples of one part are neighbors depth-first. No split of that order repeats fewer
-/// tokens; of those that repeat as few, it has the fewest parts, and then fills each before the next is
-/// begun. (Another order of the samples may repeat fewer: the least of all orders is a bin packing problem.)
-/// A tree that fits stays whole. Deterministic; O(segments + samples * segments of a path), plus the
-/// subtrees'.
+/// Splits a tree into trees of at most `max_tokens` aligned rows each, whose samples together stay within all
+/// of `limits`. Every sample goes to one part, and a part repeats the tokens that its samples share with
+/// samples of other parts. The samples of a part are adjacent in depth-first order. Among all splits in that
+/// order, returns the one with the fewest repeated tokens; on a tie, the one with the fewest parts; on a
+/// further tie, the one with the longest first part, then the longest second part, and so on. (Another order
+/// of the samples may repeat fewer tokens, but finding the best order is a bin packing problem.) A tree that
+/// fits is not split. Deterministic; O(segments + samples * segments of a path), plus the cost of the
+/// subtrees.
 ///
-/// No path from a root to a leaf gets longer or shorter: a path is a sample, and a sample is never cut.
+/// Paths from a root to a leaf keep their lengths: a path is a sample, and a sample is never cut.
 ///
-/// Throws LimitError that names the first sample that does not fit on its own, its length, its aligned length
-/// and the cap; InputError when the alignment or the cap is below 1. Precondition: every sample fits under
-/// `limits`, which list the tree's samples by number.
+/// Throws LimitError naming the first sample that does not fit alone, its length, its aligned length and the
+/// cap; InputError if the alignment or the cap is below 1. Precondition: every sample fits under `limits`,
+/// which list the tree's samples by number.
 [[nodiscard]] std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment,
                                               std::int64_t max_tokens,
                                               std::span<const PartLimit> limits = {});
 
-/// For each segment, parts that have it in any split of the tree into parts of at most `max_tokens` tokens,
-/// at the least: in whatever order samples are taken, and however they are aligned. What is below a segment,
-/// with what it repeats in turn, is in parts that have no more room below it than the cap without the tokens
-/// up to it. Precondition: every sample fits on its own. O(segments).
+/// Returns, for each segment, a lower bound on the number of parts that contain it, for any split of the tree
+/// into parts of at most `max_tokens` tokens, any order of the samples, and any alignment. Every part that
+/// contains a segment also contains its path, so it has room for at most `max_tokens` minus the tokens up to
+/// the end of the segment. The bound divides the rows below the segment, including repeated ones, by that
+/// room. Precondition: every sample fits alone. O(segments).
 [[nodiscard]] std::vector<std::int64_t> least_parts(const PrefixTree& tree, std::int64_t max_tokens);
 
 }  // namespace evenkeel

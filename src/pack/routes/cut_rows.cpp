@@ -65,7 +65,7 @@ void CutRows::cut_sequences(const PackedLayout& layout, CpLayout cut, int tp) {
     }
     const std::int64_t chunk = length / chunks;
     const std::int64_t local = layout.local_range(s).begin;
-    // Zigzag's last rank has two chunks that follow each other.
+    // The last zigzag rank has two adjacent chunks, which become one run.
     for (std::int64_t c = 0; c < chunks && chunk > 0; ++c) {
       const bool mirrored = c >= cp.size;
       const bool both = !mirrored && chunks > cp.size && c + 1 == cp.size;
@@ -98,7 +98,7 @@ void CutRows::cut_flat(const PackedLayout& layout) {
   }
 }
 
-// A run of a CP rank, whose `window` rows each go to the next of its TP ranks.
+// Adds a run of a CP rank, split at multiples of `window` rows: each window belongs to the next TP rank.
 void CutRows::add(const PlacedRun& run, std::int64_t window) {
   for (std::int64_t at = 0; at < run.rows.size();) {
     const std::int64_t local = run.local + at;

@@ -8,28 +8,28 @@
 
 namespace evenkeel {
 
-/// Rows of one sequence that follow each other in it and on the member that has them.
+/// Rows that are adjacent both in their sequence and on their member.
 struct PlacedRun {
   std::int64_t sequence = 0;
-  RowRange rows;           ///< of the sequence; never empty
+  RowRange rows;           ///< relative to the sequence; never empty
   int member = 0;          ///< RowMember::number()
-  std::int64_t local = 0;  ///< the first one's row on the member
+  std::int64_t local = 0;  ///< local row of `rows.begin` on the member
 };
 
-/// All rows of a micro-batch, cut over a group: runs in the order of the micro-batch, which is also the order
-/// of each member's own rows.
+/// All rows of a micro-batch, cut over a group. The runs are in the order of the micro-batch, which is also
+/// the order of each member's local rows.
 class CutRows {
  public:
-  /// `of` is any member of the group. Throws as row_route does.
+  /// `of` is any member of the group. Throws the errors of row_route().
   CutRows(const PackedLayout& layout, RowCut cut, RowMember of);
 
   [[nodiscard]] const std::vector<PlacedRun>& runs() const noexcept { return runs_; }
-  /// The numbers of a sequence's runs.
+  /// Returns the range of a sequence's runs.
   [[nodiscard]] RowRange runs_of(std::int64_t sequence) const noexcept {
     const auto s = static_cast<std::size_t>(sequence);
     return {first_run_[s], first_run_[s + 1]};
   }
-  /// The number of the run that has this row of a sequence. Precondition: the row exists.
+  /// Returns the number of the run that contains this row of a sequence. Precondition: the row exists.
   [[nodiscard]] std::int64_t run_with(std::int64_t sequence, std::int64_t row) const noexcept;
   [[nodiscard]] int members() const noexcept { return members_; }
 
@@ -40,21 +40,22 @@ class CutRows {
 
   int members_ = 1;
   std::vector<PlacedRun> runs_;
-  std::vector<std::int64_t> first_run_{0};  // sequences + 1
+  std::vector<std::int64_t> first_run_{0};  // number of each sequence's first run, then the number of runs
 };
 
-/// One side of a RowRoute: which rows of this member go to, or come from, which others.
+/// One side of a RowRoute: the rows of this member that go to each other member, or come from it.
 class RouteSide {
  public:
   explicit RouteSide(int members) : counts_(static_cast<std::size_t>(members)) {}
 
-  /// The next rows for a member, from this one on.
+  /// Adds `count` rows starting at `row`, which go to or come from `member`.
   void add(int member, std::int64_t row, std::int64_t count) {
     pieces_.push_back({member, row, count});
     counts_[static_cast<std::size_t>(member)] += count;
   }
 
-  /// The rows, those of member 0 first, and how many each member has. Of one member's rows the order stays.
+  /// Lists the rows in the order of members, keeping each member's rows in the order of add(), and counts
+  /// them by member.
   template <typename Integer>
   void list(std::vector<Integer>& rows, std::vector<Integer>& counts) const {
     counts.assign(counts_.begin(), counts_.end());

@@ -11,13 +11,12 @@
 namespace evenkeel {
 namespace {
 
-/// A row of a sequence.
 struct SequenceRow {
   std::int64_t sequence = 0;
   std::int64_t row = 0;
 };
 
-/// All rows of a cut micro-batch, and which row is before which.
+/// All rows of a cut micro-batch, and the predecessor of each row.
 class OrderedRows {
  public:
   OrderedRows(const PackedLayout& layout, const PrefixTree* tree, RowCut how, RowMember of)
@@ -25,7 +24,7 @@ class OrderedRows {
 
   const CutRows cut;
 
-  /// The token before this row, in its sequence or in the segments before it.
+  /// Returns the token before this row, in its sequence or in the segments before it.
   [[nodiscard]] std::optional<SequenceRow> before(SequenceRow at) const {
     if (at.row > 0) return SequenceRow{at.sequence, at.row - 1};
     for (std::int64_t s = parent_of(at.sequence); s >= 0; s = parent_of(s))
@@ -45,7 +44,7 @@ class OrderedRows {
   const PrefixTree* tree_;
 };
 
-/// The number of each run among those of its member.
+/// Returns the number of each run among the runs of its member.
 std::vector<std::int64_t> numbers_on_members(const CutRows& cut) {
   std::vector<std::int64_t> numbers;
   numbers.reserve(cut.runs().size());
@@ -75,14 +74,15 @@ std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
   return found;
 }
 
-/// Refused on every member alike: that of the most runs decides.
+/// Throws InputError if `width` is below 1, or if (width - 1) * max_runs places exceed the range of Integer.
+/// `max_runs` is the maximum over all members, so that every member throws the same error.
 template <typename Integer>
-void require_width(std::int64_t width, std::int64_t most_runs) {
+void require_width(std::int64_t width, std::int64_t max_runs) {
   const std::string where = "width of a convolution";
   if (width < 1) throw InputError(where, std::to_string(width) + " is below 1");
-  if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(most_runs, std::int64_t{1}))
+  if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(max_runs, std::int64_t{1}))
     return;
-  throw InputError(where, std::to_string(width) + " times " + std::to_string(most_runs) +
+  throw InputError(where, std::to_string(width) + " times " + std::to_string(max_runs) +
                               " runs of rows are more places than int" + std::to_string(8 * sizeof(Integer)) +
                               " can number");
 }
@@ -99,7 +99,7 @@ RowRoute<Integer> halo_of(const OrderedRows& rows, RowMember member, std::int64_
     const PlacedRun* run;
     std::int64_t local;
   };
-  std::vector<Before> tokens;  // before one run, the nearest first
+  std::vector<Before> tokens;  // tokens before one run, nearest first
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const PlacedRun& run = runs[r];
     if (rows.tokens_of(run) == 0) continue;
@@ -109,7 +109,7 @@ RowRoute<Integer> halo_of(const OrderedRows& rows, RowMember member, std::int64_
       const PlacedRun& from = runs[static_cast<std::size_t>(rows.cut.run_with(at->sequence, at->row))];
       tokens.push_back({&from, from.local + at->row - from.rows.begin});
     }
-    const std::int64_t end = (numbers[r] + 1) * (width - 1);  // of its places
+    const std::int64_t end = (numbers[r] + 1) * (width - 1);  // end of the run's places
     for (std::int64_t t = std::ssize(tokens); t-- > 0;) {
       const Before& token = tokens[static_cast<std::size_t>(t)];
       if (token.run->member == here) sent.add(run.member, token.local, 1);
@@ -154,7 +154,7 @@ RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, 
   const int here = member.number();
   RouteSide sent(before.members());
   RouteSide received(before.members());
-  // Both list all rows in the order of the micro-batch: what they have in common is found in one walk.
+  // Both cuts list all rows in the order of the micro-batch, so one walk finds the common rows.
   auto a = before.runs().begin();
   auto b = after.runs().begin();
   while (a != before.runs().end()) {

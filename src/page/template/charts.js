@@ -1,6 +1,6 @@
 'use strict';
-// Texts, elements and charts that page.js puts together. No library, no network: what is drawn is SVG, and every text
-// goes through textContent, so that names stay names. Stands before page.js in the same script.
+// Texts, elements and charts that page.js combines. No library, no network: drawings are SVG, and every text is set
+// with textContent, so names cannot inject code. Precedes page.js in the same script.
 
 const byId = (id) => document.getElementById(id);
 const fail = (error) => {
@@ -80,7 +80,7 @@ function legend(box, entries) {
   box.append(list);
 }
 
-// What the pointer or the arrow keys are on --------------------------------------------------------------
+// The mark under the pointer or selected with arrow keys --------------------------------------------------------------
 const tip = byId('tip');
 function showTip(title, rows, x, y) {
   tip.replaceChildren(html('b', { text: title }), html('table', {}, ...rows.map(([name, value]) =>
@@ -135,7 +135,7 @@ function picture(box, height, label) {
     { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label });
   return { svg, width };
 }
-/// Round numbers from low on, about so many of them up to high; `beyond`: and one that is not below it.
+/// Returns about this many round numbers from `low` to `high`; with `beyond`, one more that is at least `high`.
 function ticks(low, high, about, { beyond, base = 10, integers } = {}) {
   const rough = (high - low) / about || 1;
   const power = base ** Math.floor(Math.log(rough) / Math.log(base));
@@ -148,7 +148,7 @@ function ticks(low, high, about, { beyond, base = 10, integers } = {}) {
   for (let i = first; i <= last; ++i) list.push(+(i * step).toPrecision(12));
   return list;
 }
-/// A frame with both axes; returns how values become places.
+/// Draws a frame with both axes; returns functions from values to positions.
 function frame(svg, width, height, { low = 0, high, format, left = 58, bottom = 26, top = 10, right = 8 }) {
   const values = ticks(low, high > low ? high : low + 1, 4, { beyond: true, base: format === bytes ? 1024 : 10, integers: format === short });
   const up = values[values.length - 1];
@@ -159,7 +159,7 @@ function frame(svg, width, height, { low = 0, high, format, left = 58, bottom = 
   }
   return { y, left, right: width - right, bottom: height - bottom, top, width: width - right - left };
 }
-/// Names below n places, as many as have room.
+/// Draws names below n positions, as many as fit.
 function under(svg, f, n, name) {
   const every = Math.max(1, Math.ceil(n / Math.max(1, Math.floor(f.width / 56))));
   for (let i = 0; i < n; i += every)
@@ -167,7 +167,7 @@ function under(svg, f, n, name) {
 }
 const rectangle = (x, y, w, h) => `M${x.toFixed(2)} ${y.toFixed(2)}h${w.toFixed(2)}v${h.toFixed(2)}h${(-w).toFixed(2)}z`;
 
-/// Bars side by side, layers in one another or stacked.
+/// Draws bars side by side, with layers nested or stacked.
 function bars(box, { n, layers, stacked, format, name, tell, height = 230, label, line, axis }) {
   const { svg, width } = picture(box, height + (axis ? 14 : 0), label);
   const tops = [...Array(n).keys()].map((i) => stacked ? sum(layers.map((l) => l.values[i])) : most(layers.map((l) => l.values[i])));
@@ -206,7 +206,7 @@ function bars(box, { n, layers, stacked, format, name, tell, height = 230, label
   });
 }
 
-/// Lines over steps.
+/// Draws lines over steps.
 function lines(box, { n, layers, low, format, name, tell, height = 210, label }) {
   const { svg, width } = picture(box, height, label);
   const f = frame(svg, width, height, { low, high: most(layers.map((l) => most(l.values))), format });

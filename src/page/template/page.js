@@ -1,4 +1,4 @@
-// The sections of the page, from the data that stands in it, with what charts.js has.
+// The sections of the page, made from the data in the page with the functions of charts.js.
 
 // Sections ---------------------------------------------------------------------------------------------
 const phaseColour = (p) => `var(--p${p})`;
@@ -13,7 +13,7 @@ function stepName(i) {
   return next === null ? `steps from ${whole(p.step[i])}` : `steps ${whole(p.step[i])} to ${whole(next)}`;
 }
 
-/// What a chart's numbers are of, where there are several steps.
+/// Text that a chart's numbers are over all steps, if there are several.
 const overSteps = (what) => run.totals.steps > 1 ? what + ' over all steps. ' : '';
 
 function tiles() {
@@ -119,7 +119,7 @@ function drawGantt(area, step, meets, sorted) {
     row.end = at;
   }
   const end = meets ? starts[k - 1] + most(rows.map((r) => r.times[k - 1] || 0)) : most(rows.map((r) => r.end));
-  // Whole pixels, as long as the chart stays a few screens high.
+  // Whole pixels, as long as the chart is at most a few screens high.
   const lane = rows.length <= 32 ? 20 : rows.length <= 64 ? 12 : rows.length <= 1024 ? Math.max(2, Math.round(800 / rows.length)) : 1;
   const gap = lane >= 6 ? 2 : 0;
   const thick = Math.min(lane - gap, 6);
@@ -232,7 +232,7 @@ function padding() {
   });
 }
 
-/// What became of samples that arrive while the job trains; the same for all profiles.
+/// Charts of samples that arrive while the job trains, which are the same for all profiles.
 function arrivals() {
   const a = data.arrivals;
   if (!a) return;
@@ -276,7 +276,7 @@ function steps() {
     tell: (i) => [stepName(i), [['micro-batches', whole(p.micro_batches[i])], ['lower bound', whole(p.lower_bound[i])]]],
     layers: [{ values: p.micro_batches, colour: 'var(--accent)' }, { values: p.lower_bound, colour: 'var(--before)', dash: '5 4' }],
   });
-  legend(count.box, [['var(--accent)', 'micro-batches a DP rank', 1], ['var(--before)', 'lower bound', 1]]);
+  legend(count.box, [['var(--accent)', 'micro-batches per DP rank', 1], ['var(--before)', 'lower bound', 1]]);
 }
 
 function phases() {
@@ -304,7 +304,7 @@ function worldRanks() {
     tell: (i) => [placeName(r, 'rank', i), [...data.phases.map((name, j) => [name, seconds(r.seconds[j][i])]), ['waited for', seconds(r.waited[i])]]],
   });
   legend(box, data.phases.map((name, i) => [phaseColour(i), name]));
-  const memory = card('Memory of ranks', 'Most that tensors took at a time.' + (r.group > 1 ? ` The most of ${r.group} neighbours.` : ''), true);
+  const memory = card('Memory of ranks', 'Most that tensors took at a time.' + (r.group > 1 ? ` The most of ${r.group} neighbors.` : ''), true);
   bars(memory.box, {
     n, format: bytes, label: 'memory of ranks', name: (i) => whole(i * r.group), height: 220,
     layers: [{ values: r.peak_bytes, colour: 'var(--accent)' }],
@@ -318,7 +318,7 @@ function links() {
   const n = Math.ceil(l.ranks / l.per_line);
   if (n < 2) return;
   const { box } = card('Bytes from rank to rank', overSteps('Bytes') + 'Rows send, columns receive. On the diagonal: what a rank kept.'
-    + (l.per_line > 1 ? ` Each line is ${l.per_line} neighbouring ranks.` : ''));
+    + (l.per_line > 1 ? ` Each line is ${l.per_line} neighboring ranks.` : ''));
   const size = Math.max(8, Math.min(34, 560 / n));
   const { svg, width } = picture(box, n * size + 44, 'bytes from rank to rank');
   const left = Math.max(52, (width - n * size) / 2);
@@ -348,13 +348,13 @@ function links() {
   legend(box, [['var(--grid)', 'nothing'], ...[0, 1, 2, 3, 4].map((i) => [`var(--level${i})`, 'up to ' + bytes(peak * (i + 1) / 5)])]);
 }
 
-/// A bar of what a step needs, up to 1, and of what it takes beyond that.
+/// Returns a bar of the part that a step needs, up to 1, and of the excess.
 const timeBar = (time, longest) => html('td', { class: 'time' },
   html('i', { style: `width:${70 / longest}%` }), html('i', { class: 'more', style: `width:${70 * Math.max(0, time - 1) / longest}%` }), html('span', { text: ratio(time) }));
 function table(box, names, rows) {
   box.append(html('div', { class: 'wide' }, html('table', { class: 'ways' }, html('tr', {}, ...names.map((text) => html('th', { text, scope: 'col' }))), ...rows)));
 }
-/// Of the plans that keep the cap, the one that is done first where DP ranks meet at each micro-batch.
+/// Returns the plan within the cap that ends first if DP ranks are synchronized at each micro-batch.
 function best(plans) {
   const sound = plans.filter((p) => !p.totals.above_cap);
   return (sound.length ? sound : plans).reduce((a, b) => b && b.totals.each.mean < a.totals.each.mean ? b : a, (sound.length ? sound : plans)[0]);
@@ -400,13 +400,13 @@ function footer() {
   if (run.kept.length < run.totals.steps)
     notes.push(`Micro-batches are shown of ${run.kept.length} of ${whole(run.totals.steps)} steps: the first, the last, and those that wait longest; everything else is over all steps.`);
   if (run.points.group > 1) notes.push(`Charts over steps have one point for ${run.points.group} steps.`);
-  if (run.dp.group > 1) notes.push(`Charts over DP ranks have one bar for ${run.dp.group} neighbours.`);
+  if (run.dp.group > 1) notes.push(`Charts over DP ranks have one bar for ${run.dp.group} neighbors.`);
   if (isPlan) notes.push('A plan has no seconds, no bytes and no memory: nothing was run.');
   notes.push('This file needs no network and no other file.');
   byId('footer').textContent = notes.join(' ');
 }
 
-// All of it --------------------------------------------------------------------------------------------
+// Main -------------------------------------------------------------------------------------------------
 function drawAll() {
   byId('main').replaceChildren();
   const m = data.mesh;

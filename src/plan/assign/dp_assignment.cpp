@@ -25,7 +25,7 @@ std::vector<Item> all_items(std::int64_t count) {
   return items;
 }
 
-/// By what an algorithm of that name makes of work alone.
+/// Balances on cost only, using the given algorithm and the settings for group sizes and refinement.
 template <typename Algorithm>
 Partition balanced_by(Algorithm algorithm, std::span<const Cost> costs, const PlanSettings& settings) {
   const auto& own = *settings.find<AssignmentSettings>();
@@ -37,7 +37,8 @@ Partition balanced_by(Algorithm algorithm, std::span<const Cost> costs, const Pl
 
 using Runs = std::vector<std::vector<Item>>;
 
-/// Things 0..n-1 in k runs, each ascending, of a drawn order when there is one.
+/// Returns elements 0..n-1 in k runs, each sorted. The runs are cut from the order `drawn`, or from ascending
+/// order if `drawn` is empty.
 Partition runs_of(std::int64_t n, std::span<const std::int64_t> drawn, std::int64_t k) {
   Partition in_order = contiguous_runs(n, k);
   if (drawn.empty()) return in_order;
@@ -50,18 +51,19 @@ Partition runs_of(std::int64_t n, std::span<const std::int64_t> drawn, std::int6
 }
 
 AssignedWork work_of(const PackUnits& units) {
-  return {units.costs(), units.rows(), units.encoder_costs()};
+  return {units.costs(), units.rows(), units.encoder_costs(), units.items(), units.limits()};
 }
 
 IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const PlanSettings& settings) {
-  // A single mini-batch of the whole step need not be picked out of it.
+  // If the mini-batch is the whole step, its values need not be selected.
   if (std::ssize(mini_batch) == units.size())
     return IdGroups<UnitId>(assign_to_dp_ranks(work_of(units), settings));
-  const std::vector<Cost> costs = picked(units.costs(), mini_batch);
+  const PickedUnits own(units, mini_batch);
   const std::vector<std::int64_t> rows = picked(units.rows(), mini_batch);
   std::vector<Cost> encoder_costs;
   if (settings.balance.encoder) encoder_costs = picked(units.encoder_costs(), mini_batch);
-  const Partition ranks = assign_to_dp_ranks({costs, rows, encoder_costs}, settings);
+  const AssignedWork work{own.costs, rows, encoder_costs, own.items(), units.limits()};
+  const Partition ranks = assign_to_dp_ranks(work, settings);
   std::vector<std::vector<UnitId>> shares;
   for (std::int64_t r = 0; r < ranks.size(); ++r) shares.push_back(picked(mini_batch, ranks[r]));
   return IdGroups<UnitId>(shares);
@@ -69,7 +71,9 @@ IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const
 
 std::vector<IdGroups<UnitId>> balance_then_cut(const StepProblem& problem, const PackUnits& units) {
   const PlanSettings& settings = problem.settings;
-  const IdGroups<UnitId> ranks(assign_to_dp_ranks(work_of(units), settings));
+  AssignedWork work = work_of(units);
+  if (settings.mini_batches.count > 1) work.items = {};  // shares are cut before they are packed
+  const IdGroups<UnitId> ranks(assign_to_dp_ranks(work, settings));
   std::vector<std::vector<std::vector<UnitId>>> mini_batches(
       static_cast<std::size_t>(settings.mini_batches.count));
   for (std::int64_t r = 0; r < ranks.size(); ++r) {
@@ -146,7 +150,7 @@ IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUni
     drawn =
         seeded_order(units.num_groups(), problem.settings.seed, {static_cast<std::uint64_t>(problem.step)});
   Partition groups = runs_of(units.num_groups(), drawn, cut.count);
-  if (!units.shared()) return IdGroups<UnitId>(std::move(groups));  // which are units of the same number
+  if (!units.shared()) return IdGroups<UnitId>(std::move(groups));  // without sharing, group g is unit g
   std::vector<std::vector<UnitId>> mini_batches;
   for (std::int64_t m = 0; m < groups.size(); ++m) {
     std::vector<UnitId>& mini_batch = mini_batches.emplace_back();

@@ -26,13 +26,13 @@ std::int64_t sum_over(const std::vector<MicroBatchPlan>& micro_batches, Member m
   return sum;
 }
 
-/// Makes every number of `most` the larger of the two; a shorter list counts as zeros.
+/// Replaces `most` by the element-wise maximum of the two lists. The shorter list is extended with zeros.
 void take_larger(std::vector<std::int64_t>& most, std::span<const std::int64_t> numbers) {
   most.resize(std::max(most.size(), numbers.size()), 0);
   for (std::size_t i = 0; i < numbers.size(); ++i) most[i] = std::max(most[i], numbers[i]);
 }
 
-/// The ranks of one process, step by step.
+/// Plans the DP ranks of one process in phases: count, agree, optionally choose the fastest counts, and pack.
 class RankPlanner {
  public:
   RankPlanner(const StepProblem& problem, const StepAssignment& assignment, std::span<const DpRank> ranks)
@@ -41,7 +41,8 @@ class RankPlanner {
         num_mini_batches_(std::ssize(assignment.mini_batches)),
         batcher_(strategy_of(problem.settings).micro_batcher(problem, assignment)) {}
 
-  /// What each rank needs; returns the largest of these ranks, for each mini-batch.
+  /// Counts the micro-batches that each rank needs. Returns, for each mini-batch, the maximum over these
+  /// ranks.
   [[nodiscard]] std::vector<std::int64_t> count() {
     std::vector<std::int64_t> needed;
     for (const DpRank rank : ranks_) {
@@ -58,7 +59,7 @@ class RankPlanner {
     return needed;
   }
 
-  /// The counts that follow from the largest of all ranks.
+  /// Sets the counts from the maximum over all ranks.
   void agree(std::span<const std::int64_t> largest_needed) {
     for (const std::int64_t largest : largest_needed)
       plan_.counts.push_back(agreed_count(largest, settings_));
@@ -95,7 +96,8 @@ class RankPlanner {
   StepPlan plan_;
 };
 
-/// A plan that leaves samples out is a bug that nobody would see in its balance.
+/// Throws std::logic_error unless every sample is planned. The balance figures would not reveal a missing
+/// sample.
 void require_all_planned(const LengthTable& table, const StepPlan& plan) {
   std::int64_t planned = 0;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
@@ -168,7 +170,7 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
 }
 
 AssignedPlan assign_and_plan(const StepProblem& problem) {
-  if (is_strategy_open(problem.settings)) return plan_in_chosen_way(problem);
+  if (is_strategy_open(problem.settings)) return plan_with_chosen_strategy(problem);
   AssignedPlan planned;
   planned.assignment = assign_step(problem);
   std::vector<DpRank> ranks;

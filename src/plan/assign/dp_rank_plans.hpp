@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-/// The other DP ranks, as a rank that plans with them sees them. By itself: the ranks of one process, which
-/// have nobody to ask.
+/// Stands for the other DP ranks in the collective parts of planning. This base class serves a single process
+/// that plans all DP ranks, so its functions do not communicate.
 class PlanningPeers {
  public:
   PlanningPeers() = default;
@@ -23,47 +23,51 @@ class PlanningPeers {
   PlanningPeers& operator=(const PlanningPeers&) = delete;
   virtual ~PlanningPeers() = default;
 
-  /// Runs the part of planning that needs no other rank. A job in which no rank may fail alone keeps the
-  /// exception and skips later parts. The caller must convert `work` without allocating, with std::ref if it
-  /// captures more than two references.
+  /// Runs a part of planning that does not involve other ranks. In jobs, where no rank may fail alone, a
+  /// derived class stores the exception and skips later parts. The caller must convert `work` without
+  /// allocating: with std::ref if it captures more than two references.
   virtual void locally(const std::function<void()>& work) { work(); }
-  /// Makes every number the largest that any rank has there. Collective. Lists are equally long on all ranks
+  /// Replaces every number by its maximum over all ranks. Collective. Lists have equal lengths on all ranks
   /// whose work has not failed.
   virtual void take_largest(std::span<std::int64_t> /*numbers*/) {}
 };
 
-/// Plans the share of some DP ranks in an assigned step: counts the micro-batches that each needs, agrees on
-/// a count with the peers, and packs exactly as many. This is the one path to a plan: a job's rank goes it
-/// for its own DP rank, a single process for all of them. Collective over the peers. Deterministic.
-/// Precondition: `assignment` comes from assign_step of this problem.
+/// Plans some DP ranks' shares of an assigned step:
+/// 1. Count the micro-batches that each rank needs.
+/// 2. Agree on a count with the peers.
+/// 3. Pack exactly that many.
+/// This is the only place where plans are made: a rank of a job plans its own DP rank, and a single process
+/// plans all of them. Collective over the peers. Deterministic. Precondition: `assignment` is the result of
+/// assign_step() for this problem.
 [[nodiscard]] StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignment,
                                      std::span<const DpRank> ranks, PlanningPeers& peers);
 
-/// A plan for all DP ranks and the assignment that it was made from, whose units its micro-batches name.
-/// Units that are made again from the settings may be others, since a grid cuts trees for equal work.
+/// A plan for all DP ranks, and the assignment from which it was made. The plan's micro-batches refer to the
+/// assignment's units. Units that are rebuilt from the settings may differ, since a grid cuts trees to
+/// equalize work.
 struct AssignedPlan {
   StepAssignment assignment;
   StepPlan plan;
-  std::optional<StrategyChoice> choice;  ///< set if the plan decided its strategy
+  std::optional<StrategyChoice> choice;  ///< set if the strategy was chosen by comparing plans
 };
 
-/// Plans a step as plan_step does, and keeps the assignment. Throws as assign_step does. Pure, deterministic.
+/// Plans a step as plan_step() does, and returns the assignment too. Throws the errors of assign_step().
+/// Pure, deterministic.
 [[nodiscard]] AssignedPlan assign_and_plan(const StepProblem& problem);
 
-/// What CountRule::fastest compares: the time (PlanSettings::time_of) of each micro-batch of a DP rank, in
-/// the order in which they run, at each of the 8 smallest counts that are allowed; mini-batch after
-/// mini-batch. `fewest` are the agreed counts, so that the list is equally long on all ranks. Local; as
-/// costly as 8 plans.
+/// Returns the times that CountRule::fastest compares: the time (PlanSettings::time_of) of each micro-batch
+/// of a DP rank, in execution order, at each of the 8 smallest allowed counts of each mini-batch. `fewest`
+/// has the agreed counts, so the lists have equal lengths on all ranks. Local; costs as much as 8 plans.
 [[nodiscard]] std::vector<Cost> times_at_counts(const MicroBatcher& batcher, DpRank rank,
                                                 std::span<const std::int64_t> fewest,
                                                 const PlanSettings& settings);
 
-/// The count of each mini-batch at which ranks that meet at every micro-batch are done first, by
-/// estimated_time with the settings' overhead and pipeline stages; the smallest on a tie. `slowest` has the
-/// largest of all DP ranks' times_at_counts, entry by entry. Deterministic, local.
+/// Returns, for each mini-batch, the count at which ranks that meet at every micro-batch finish first, by
+/// estimated_time with the settings' overhead and pipeline stages. The smallest count wins ties. `slowest` is
+/// the element-wise maximum of times_at_counts() over all DP ranks. Deterministic, local.
 ///
-/// Example: ranks with samples of {4, 4, 4} and {2, 2, 2, 2, 2, 2} tokens under a cap of 8. Two
-/// micro-batches, of 8 and 4 tokens beside 6 and 6, take 14; three of 4 take 12, and are chosen while a
+/// Example: two ranks have samples of {4, 4, 4} and {2, 2, 2, 2, 2, 2} tokens under a cap of 8. Two
+/// micro-batches, of 8 and 4 tokens next to 6 and 6, take 14. Three of 4 tokens take 12, and are chosen if a
 /// micro-batch's overhead is below 2.
 [[nodiscard]] std::vector<std::int64_t> fastest_counts(std::span<const Cost> slowest,
                                                        std::span<const std::int64_t> fewest,

@@ -14,10 +14,11 @@
 namespace evenkeel {
 namespace {
 
-/// What each group has over all mini-batches, one after the other.
+/// Returns the entries of each group over all mini-batches, concatenated.
 IdGroups<EntryId> whole_shares(const StepAssignment& assignment) {
   if (assignment.mini_batches.size() == 1 && !assignment.shared())
-    return IdGroups<EntryId>(assignment.mini_batches.front().units.items());  // units are numbered as entries
+    return IdGroups<EntryId>(
+        assignment.mini_batches.front().units.items());  // a unit has the same number as its entry
   std::vector<std::vector<EntryId>> shares(assignment.groups.size());
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (std::size_t g = 0; g < shares.size(); ++g) {
@@ -27,21 +28,21 @@ IdGroups<EntryId> whole_shares(const StepAssignment& assignment) {
         const std::span<const EntryId> entries = assignment.units[unit].entries;
         share.insert(share.end(), entries.begin(), entries.end());
       }
-      // Samples of a unit may stand far from each other in the table.
+      // Samples of a unit need not be consecutive in the table.
       if (assignment.shared()) std::sort(share.begin() + first, share.end());
     }
   }
   return IdGroups<EntryId>(shares);
 }
 
-/// The places of each DP rank.
+/// Returns the group of places of each DP rank.
 std::vector<ContextGroup> groups_of_dp_ranks(const PlanSettings& settings) {
   std::vector<ContextGroup> groups;
   for (int r = 0; r < settings.dp; ++r) groups.push_back(settings.context_of(DpRank{r}));
   return groups;
 }
 
-/// The units, in groups that are those of DP ranks.
+/// Returns an assignment that has units and the groups of DP ranks.
 StepAssignment units_of(const StepProblem& problem) {
   StepAssignment assignment;
   assignment.step = problem.step;
@@ -50,14 +51,14 @@ StepAssignment units_of(const StepProblem& problem) {
   return assignment;
 }
 
-/// The units, and who gets them.
+/// Returns an assignment whose units are assigned to groups.
 StepAssignment units_assigned(const StepProblem& problem) {
   StepAssignment assignment = units_of(problem);
   strategy_of(problem.settings).assign(problem, assignment);
   return assignment;
 }
 
-/// Adds what follows from who gets what.
+/// Fills in the fields that follow from the assigned units.
 StepAssignment completed(const StepProblem& problem, StepAssignment assignment) {
   strategy_of(problem.settings).add_joint_micro_batches(problem, assignment);
   assignment.shares = whole_shares(assignment);
@@ -72,7 +73,7 @@ void require_fitting(const StepProblem& problem) {
   require_below_row_caps(problem.table, problem.settings.micro_batch);
 }
 
-/// The size of the group that runs each unit.
+/// Returns the size of the group that runs each unit.
 std::vector<int> group_sizes(const StepAssignment& assignment) {
   std::vector<int> sizes(static_cast<std::size_t>(assignment.units.size()));
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
@@ -84,7 +85,7 @@ std::vector<int> group_sizes(const StepAssignment& assignment) {
   return sizes;
 }
 
-/// Every sample is one segment, and a unit.
+/// Returns the segments without prefix sharing: each sample is one unit and one segment.
 SegmentTable whole_samples(const PlanSettings& settings, const StepAssignment& assignment) {
   const std::span<const std::int64_t> lengths = assignment.units.rows();
   std::vector<Segment> segments(lengths.size());
@@ -109,7 +110,7 @@ SegmentTable whole_samples(const PlanSettings& settings, const StepAssignment& a
   return {std::move(segments), assignment.shares};
 }
 
-/// The segments of each group, unit after unit as it has them.
+/// Returns the segments of each group, in the order of its units.
 IdGroups<SegmentId> segment_shares(const StepAssignment& assignment) {
   const PackUnits& units = assignment.units;
   std::vector<std::vector<SegmentId>> shares(assignment.groups.size());

@@ -11,61 +11,65 @@
 
 namespace evenkeel {
 
-/// One mini-batch of a step as every rank works it out alike.
+/// The assignment of one mini-batch. Replicated.
 struct MiniBatchAssignment {
-  IdGroups<UnitId> units;  ///< of each group, ascending (in the reference's order where a preset assigns)
+  IdGroups<UnitId>
+      units;  ///< units of each group, ascending (or in the reference's order if a preset assigns)
   JointMicroBatches joint;
 
   friend bool operator==(const MiniBatchAssignment&, const MiniBatchAssignment&) = default;
 };
 
-/// A step assigned to mini-batches and DP ranks: the part of planning that every rank does alike, on
-/// replicated input, so that owners know where each sample goes and how long its sequence will be there.
+/// A step assigned to mini-batches and DP ranks. Every rank computes it from replicated input, so owners know
+/// where each sample goes, and the length of its sequence there.
 struct StepAssignment {
   std::int64_t step = 0;
   PackUnits units;
-  std::vector<ContextGroup> groups;  ///< to which it is assigned: one a DP rank, its places, unless flexible
+  std::vector<ContextGroup>
+      groups;  ///< the assigned groups: each DP rank's places, or with flexible CP any groups
   std::vector<MiniBatchAssignment> mini_batches;
-  IdGroups<EntryId> shares;  ///< table entries of each group over all mini-batches
-  SegmentTable segments;     ///< what stands in the tensors, and how long it is there
+  IdGroups<EntryId> shares;  ///< entries of each group over all mini-batches
+  SegmentTable segments;     ///< sequences of the tensors, and their lengths
 
-  /// Whether samples may share segments.
+  /// Returns whether samples may share segments.
   [[nodiscard]] bool shared() const noexcept { return units.shared(); }
-  /// The table entries of a mini-batch over all DP ranks. Precondition: there is such a mini-batch.
+  /// Returns the entries of a mini-batch over all DP ranks. Precondition: the mini-batch exists.
   [[nodiscard]] std::vector<EntryId> entries_of(MiniBatchId mini_batch) const;
 
   friend bool operator==(const StepAssignment&, const StepAssignment&) = default;
 };
 
-/// Assigns a step: cuts it into mini-batches, gives every unit to a DP rank, and puts the shares where most
-/// of their tokens are. Mini-batches that are cut first (`keep`) differ by one group of samples that share
-/// something at most, and none tears a group; those that are cut from each DP rank's share differ by one unit
-/// on each. With fewer groups than mini-batches some are empty. Throws ConfigError for settings that do not
-/// fit, LimitError for a sample above a cap, and as make_units does. Pure, deterministic.
+/// Assigns a step: cuts it into mini-batches, assigns every unit to a DP rank, and places each share at the
+/// DP rank that already holds most of its tokens.
+/// - Mini-batches that are cut first (`keep`) do not split groups of samples that share prefixes, and their
+///   numbers of groups differ by at most one.
+/// - Mini-batches that are cut from each DP rank's share differ by at most one unit per rank.
+/// With fewer groups than mini-batches, some mini-batches are empty. Throws ConfigError for incompatible
+/// settings, LimitError for a sample above a cap, and the errors of make_units(). Pure, deterministic.
 [[nodiscard]] StepAssignment assign_step(const StepProblem& problem);
 
-/// The units of each DP rank, mini-batch after mini-batch: what one rank can work out, which takes most of
-/// assign_step's time, and tell others. Throws as assign_step does.
+/// Returns the units of each DP rank, by mini-batch. This takes most of assign_step's time; one rank can
+/// compute it and send the result to others. Throws the errors of assign_step().
 [[nodiscard]] std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem);
-/// Whether everything in a step's assignment follows from that. Not so for a grid, nor for groups of their
-/// own sizes.
+/// Returns whether assign_units() determines the whole assignment. It does not for grids, and for groups of
+/// different sizes.
 [[nodiscard]] bool follows_from_units(const PlanSettings& settings) noexcept;
-/// What assign_step makes, from its assign_units. Takes time linear in the samples, but for making units.
-/// Preconditions: follows_from_units; assign_units did not throw.
+/// Returns the result of assign_step() given the result of assign_units(). Takes linear time apart from
+/// making units. Preconditions: follows_from_units(); assign_units() did not throw.
 [[nodiscard]] StepAssignment assign_step_by_units(const StepProblem& problem,
                                                   std::vector<IdGroups<UnitId>> units);
 
-/// The segments that a micro-batch holds, in packed order.
+/// Returns the segments of a micro-batch, in packed order.
 [[nodiscard]] std::vector<SegmentId> segments_of(const StepAssignment& assignment,
                                                  const MicroBatchPlan& plan);
 
-/// One 64-bit hash of who gets what: equal plans have equal hashes on every machine. `counts` has the
-/// micro-batches of each mini-batch. Where contracts are checked, ranks compare it.
+/// Returns a 64-bit hash of the assignment: equal plans have equal hashes on every machine. `counts` has the
+/// number of micro-batches of each mini-batch. Ranks compare the hash if contracts are checked.
 [[nodiscard]] std::uint64_t plan_hash(const IdGroups<EntryId>& shares,
                                       std::span<const std::int64_t> counts) noexcept;
 
-/// The segments of a step's units, numbered unit after unit, with the lengths that they have in the tensors:
-/// aligned, or padded where padded micro-batches are planned. O(samples + segments).
+/// Returns the segments of a step's units, numbered in the order of the units, with their lengths in the
+/// tensors: aligned, or padded if padded micro-batches are planned. O(samples + segments).
 [[nodiscard]] SegmentTable segments_of_units(const StepProblem& problem, const StepAssignment& assignment);
 
 }  // namespace evenkeel

@@ -6,7 +6,7 @@
 namespace evenkeel {
 namespace {
 
-/// The trees of a micro-batch's units side by side.
+/// Returns the trees of a micro-batch's units, joined into one forest.
 PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> ends;
@@ -23,15 +23,21 @@ PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& pla
 }  // namespace
 
 SequenceLayout sequences_of(const MicroBatchPlan& plan, const PlanSettings& settings) {
+  if (settings.delivery == Delivery::samples) return {};
   return {settings.alignment(plan.context.size),
           plan.padded_length,
           {plan.context.size, settings.cp.layout},
           plan.shape};
 }
 
+std::int64_t rows_of(const MicroBatchPlan& plan, const PlanSettings& settings) noexcept {
+  return settings.delivery == Delivery::samples ? plan.tokens : plan.aligned_tokens;
+}
+
 PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assignment,
                          const MicroBatchPlan& plan, CpRank member) {
   const SequenceLayout sequences = sequences_of(plan, problem.settings);
+  if (sequences.cp.size == 1) member = CpRank{0};  // of whole samples, every member has all rows
   std::vector<SampleShape> samples;
   for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);
   if (!assignment.shared()) return lay_out(std::move(samples), sequences, member);

@@ -11,13 +11,13 @@
 #include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
-#include "plan/pipeline/pipeline_order.hpp"
+#include "plan/pipeline/order_by_schedule.hpp"
 #include "plan/settings/checks.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// How the micro-batches are to be run, in an order that follows from nothing but them.
+/// Returns the execution order for `plan`, `cost` or `pipeline`, which depends only on the micro-batches.
 RunOrder named_order(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
   RunOrder falling(micro_batches.size());
   std::iota(falling.begin(), falling.end(), std::int64_t{0});
@@ -46,9 +46,10 @@ void reorder(std::vector<MicroBatchPlan>& micro_batches, const RunOrder& order) 
   micro_batches = std::move(reordered);
 }
 
-/// Steps that simulations of one list may take, of so many of a mini-batch. Planning all ranks in one process
-/// then takes no more than some tenths of a second longer.
-std::int64_t most_steps_of_a_list(const PlanSettings& settings, std::int64_t lists) {
+/// Returns the maximum number of simulation steps for ordering one list if each mini-batch has `lists` lists.
+/// Limits the time that a single process spends on ordering the micro-batches of all ranks to a few tenths of
+/// a second.
+std::int64_t max_steps_of_a_list(const PlanSettings& settings, std::int64_t lists) {
   constexpr std::int64_t of_a_list = std::int64_t{1} << 20;
   constexpr std::int64_t of_a_step = std::int64_t{1} << 25;
   return std::min(of_a_list, of_a_step / lists / settings.mini_batches.count);
@@ -102,8 +103,8 @@ void require_below_cap(const LengthTable& table, const PlanSettings& settings) {
       above->shape.id, {length, align_up(length, alignment), alignment, settings.micro_batch.max_tokens});
 }
 
-// Trees are split between samples, so that the paths from their roots to their leaves are the samples,
-// however they are split. Pad rows are no tokens: positions and attention pass over them.
+// Trees are split between samples, so their root-to-leaf paths are the samples, however the trees are split.
+// Pad rows are not tokens: positions and attention skip them.
 void require_below_path_cap(const LengthTable& table, const PlanSettings& settings) {
   if (!settings.max_path_tokens) return;
   const std::int64_t most = *settings.max_path_tokens;
@@ -141,8 +142,8 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanS
                                     named_order(micro_batches, MicroBatchOrder::cost)};
   std::vector<Cost> costs;
   for (const MicroBatchPlan& m : micro_batches) costs.push_back(m.cost);
-  reorder(micro_batches, order_by_schedule({settings.pp, settings.vpp}, costs, named,
-                                           most_steps_of_a_list(settings, lists)));
+  reorder(micro_batches,
+          order_by_schedule({settings.pp, settings.vpp}, costs, named, max_steps_of_a_list(settings, lists)));
 }
 
 void JointMicroBatches::reserve(std::size_t micro_batches, std::size_t units) {

@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// A micro-batch but for what it holds: MicroBatchPlan says what they mean.
+/// The figures of a micro-batch, without its contents. See MicroBatchPlan for their meaning.
 struct MicroBatchFigures {
   std::int64_t tokens = 0;
   std::int64_t aligned_tokens = 0;
@@ -23,64 +23,69 @@ struct MicroBatchFigures {
   friend bool operator==(const MicroBatchFigures&, const MicroBatchFigures&) = default;
 };
 
-/// What these units add up to on a DP rank of their own.
+/// Returns the totals of these units as a micro-batch on a DP rank's own places.
 [[nodiscard]] MicroBatchFigures figures_of(const PackUnits& units, std::span<const UnitId> chosen);
 
-/// The micro-batch of these units, in this order, its figures worked out, or with these figures.
+/// Return the micro-batch of these units, in this order, with computed figures or with the given ones.
 [[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen);
 [[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen,
                                             const MicroBatchFigures& figures);
 
-/// The first sample that is longer than the cap on its own, on the largest group; nullptr where all fit.
+/// Returns the first sample that exceeds the cap by itself, on the largest group; null if all fit.
 [[nodiscard]] const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings& settings);
 
-/// Throws LimitError that names it, its length, its aligned length and the cap. On the replicated table, so
-/// that every rank throws the same. Precondition: groups are those of DP ranks.
+/// Throws LimitError if a sample exceeds the cap by itself, naming the sample, its length, its aligned length
+/// and the cap. The table is replicated, so every rank throws the same error. Precondition: the groups are
+/// the DP ranks.
 void require_below_cap(const LengthTable& table, const PlanSettings& settings);
 
-/// Throws LimitError that names the first sample with more tokens than a path of a tree may have, its tokens
-/// and that cap. On the replicated table, too.
+/// Throws LimitError if a sample has more tokens than a path of a tree may have. The error names the first
+/// such sample, its tokens and the cap on paths. The table is replicated, so every rank throws the same
+/// error.
 void require_below_path_cap(const LengthTable& table, const PlanSettings& settings);
 
-/// The count all DP ranks use, from the largest any of them needs: at least min_count, rounded up to the
-/// multiple that the pipeline needs, at least 1.
+/// Returns the number of micro-batches that all DP ranks use, given the maximum that any rank needs: at least
+/// 1 and at least min_count, rounded up to the multiple that the pipeline needs.
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
 
-/// Reorders micro-batches in place. For `pipeline`: by falling (cost, first entry), then every second one
-/// reversed and the others after it, as verl and ROLL do, so that the costliest stand in the middle.
+/// Reorders micro-batches in place. For `pipeline`: sort by descending (cost, first entry); then take every
+/// second micro-batch, in reverse order, followed by the others, as verl and ROLL do. This puts the costliest
+/// in the middle.
 ///
 /// Example: costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
 ///
-/// Precondition: not `schedule`, which needs the settings.
+/// Precondition: the order is not `schedule`, which needs the settings.
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order);
 
-/// The same by the settings' order. For `schedule` it is order_by_schedule of the orders `pipeline`, `plan`
-/// and `cost` with the settings' pp and vpp: where pp is 1, that of `pipeline`. How long it may look for a
-/// better one falls with the mini-batches of a step and the `lists` that are ordered for each: one a DP rank,
-/// or one of what stands for all. At most 2^20 steps of simulations a list. Precondition: lists >= 1.
+/// Reorders micro-batches in place by the settings' order. For `schedule`, this is order_by_schedule() with
+/// the settings' pp and vpp and the orders `pipeline`, `plan` and `cost` as candidates; if pp is 1, the order
+/// is `pipeline`. The budget for finding a better order is at most 2^20 simulation steps per list, and
+/// decreases with the number of mini-batches of a step and with `lists`, the number of lists ordered per
+/// mini-batch: one per DP rank, or one for all ranks. Precondition: lists >= 1.
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings,
                          std::int64_t lists);
 
-/// The micro-batches of all DP ranks where they are planned at once: a grid, or padded ones, which share
-/// their lengths, or such as several DP ranks run together. A value type; in one list, since they are many.
+/// The micro-batches of all DP ranks if they are planned jointly: in a grid, padded micro-batches, which
+/// share their lengths, or micro-batches run by several DP ranks together. A value type. All units are stored
+/// in one list, since there are many micro-batches.
 class JointMicroBatches {
  public:
-  /// None, where each rank plans its own.
+  /// No joint plan: each rank plans its own micro-batches.
   JointMicroBatches() = default;
-  /// For so many DP ranks, of which none runs any yet.
+  /// A joint plan for `ranks` DP ranks, which do not run any micro-batches yet.
   explicit JointMicroBatches(int ranks) : of_ranks_(static_cast<std::size_t>(ranks)) {}
 
-  /// Takes memory for so many, of so many units.
+  /// Reserves memory for this number of micro-batches with this total number of units.
   void reserve(std::size_t micro_batches, std::size_t units);
-  /// Another one; returns its number, from 0 on.
+  /// Adds a micro-batch. Returns its number, counted from 0.
   std::int64_t add(std::span<const UnitId> units, const MicroBatchFigures& figures);
-  /// As the next one of a rank.
+  /// Appends a micro-batch to the ones that a rank runs.
   void run(DpRank rank, std::int64_t micro_batch) { of_ranks_[rank.index()].push_back(micro_batch); }
-  /// All that a rank runs, in its order.
+  /// Sets all micro-batches that a rank runs, in execution order.
   void run_all(DpRank rank, std::vector<std::int64_t> micro_batches) {
     of_ranks_[rank.index()] = std::move(micro_batches);
   }
-  /// Rank r runs what rank_of[r] did.
+  /// Reassigns micro-batches: rank r runs those that rank rank_of[r] ran before.
   void reorder_ranks(std::span<const std::int64_t> rank_of);
 
   [[nodiscard]] bool none_planned() const noexcept { return of_ranks_.empty(); }
@@ -93,12 +98,12 @@ class JointMicroBatches {
     return of_ranks_[rank.index()];
   }
 
-  GroupCount count;  ///< how many a DP rank needs
+  GroupCount count;  ///< number of micro-batches that a DP rank needs
 
   friend bool operator==(const JointMicroBatches&, const JointMicroBatches&) = default;
 
  private:
-  std::vector<UnitId> units_;  // micro-batch after micro-batch
+  std::vector<UnitId> units_;  // ordered by micro-batch
   std::vector<std::int64_t> offsets_{0};
   std::vector<MicroBatchFigures> figures_;
   std::vector<std::vector<std::int64_t>> of_ranks_;

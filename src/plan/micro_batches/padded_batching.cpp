@@ -32,7 +32,8 @@ void validate(const PaddedBatchingSettings& settings) {
   }
 }
 
-/// The padded length that each position of the shards needs: of its longest sample over all DP ranks.
+/// Returns the padded length at each position of the shards: that of the longest sample at this position over
+/// all DP ranks.
 std::vector<std::int64_t> padded_lengths(const Partition& shards, std::span<const std::int64_t> lengths,
                                          const PaddedBatchingSettings& settings) {
   std::vector<std::int64_t> needed;
@@ -47,7 +48,7 @@ std::vector<std::int64_t> padded_lengths(const Partition& shards, std::span<cons
   return needed;
 }
 
-/// The rows of capped fields that each DP rank has in the positions that are joined.
+/// The rows of capped fields, on each DP rank, at the joined positions.
 class JoinedRows {
  public:
   JoinedRows(const Partition& shards, std::span<const CappedRows> capped)
@@ -80,8 +81,8 @@ class JoinedRows {
   std::vector<std::int64_t> rows_;  // by field and DP rank
 };
 
-MicroBatches join_neighbours(std::span<const std::int64_t> padded, JoinedRows rows,
-                             const PaddedBatchingSettings& settings) {
+MicroBatches join_neighbors(std::span<const std::int64_t> padded, JoinedRows rows,
+                            const PaddedBatchingSettings& settings) {
   MicroBatches micro_batches{{{0, 0}, settings.widen_empty_samples ? settings.length_round : 0}};
   std::int64_t length = settings.length_round;
   for (std::size_t i = 0; i < padded.size(); ++i) {
@@ -103,7 +104,8 @@ MicroBatches join_neighbours(std::span<const std::int64_t> padded, JoinedRows ro
   return micro_batches;
 }
 
-/// Halves up to `wanted` micro-batches, the largest first, each once. Returns how many.
+/// Halves up to `wanted` micro-batches, each once, starting with the largest. Returns the number of halved
+/// micro-batches.
 std::int64_t halve_largest(MicroBatches& micro_batches, std::int64_t wanted) {
   std::vector<std::size_t> by_size(micro_batches.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
@@ -147,7 +149,7 @@ bool ascend_by_length(const Partition& shards, std::span<const std::int64_t> len
   return true;
 }
 
-/// Precondition: shards ascend by length.
+/// Cuts shards into micro-batches. Precondition: shards are sorted by ascending length.
 PaddedBatches cut_shards(Partition shards, std::span<const std::int64_t> lengths,
                          const PaddedBatchingSettings& settings, std::span<const CappedRows> capped) {
   EVENKEEL_PRECONDITION(thorough, ascend_by_length(shards, lengths), shards.size());
@@ -155,7 +157,7 @@ PaddedBatches cut_shards(Partition shards, std::span<const std::int64_t> lengths
   plan_checks::require_lengths_fit(lengths, settings.length_round, settings.max_tokens);
   PaddedBatches batches{std::move(shards), {}};
   batches.micro_batches =
-      join_neighbours(padded_lengths(batches.shards, lengths, settings), {batches.shards, capped}, settings);
+      join_neighbors(padded_lengths(batches.shards, lengths, settings), {batches.shards, capped}, settings);
   const auto count = std::max(settings.min_count, static_cast<std::int64_t>(batches.micro_batches.size()));
   raise_count_to(align_up(count, settings.count_multiple), settings.length_round, batches.micro_batches);
   return batches;

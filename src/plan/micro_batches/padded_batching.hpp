@@ -13,68 +13,71 @@ namespace evenkeel {
 
 struct PaddedBatchingSettings {
   int dp = 1;
-  std::int64_t max_tokens = 8192;  ///< the cap: samples times padded length of one micro-batch
-  std::int64_t length_round = 64;  ///< padded lengths are multiples of it
-  std::int64_t max_samples = std::numeric_limits<std::int64_t>::max();  ///< most samples of a micro-batch
-  std::int64_t min_count = 1;                                           ///< fewest micro-batches
-  std::int64_t count_multiple = 1;  ///< the number of micro-batches is one of it: pp with virtual stages
-  /// A micro-batch of samples without tokens is length_round wide. False: as ROLL's code has it, 0 wide
-  /// unless it is the first, which stays empty when the cap is below length_round.
+  std::int64_t max_tokens = 8192;  ///< the cap on samples times padded length of a micro-batch
+  std::int64_t length_round = 64;  ///< padded lengths are multiples of this
+  std::int64_t max_samples =
+      std::numeric_limits<std::int64_t>::max();  ///< maximum number of samples per micro-batch
+  std::int64_t min_count = 1;                    ///< minimum number of micro-batches
+  std::int64_t count_multiple =
+      1;  ///< the number of micro-batches is a multiple of this: pp with virtual stages
+  /// True: a micro-batch of samples without tokens has length length_round. False, as in ROLL's code: it has
+  /// length 0 unless it is the first, which stays empty if the cap is below length_round.
   bool widen_empty_samples = true;
 
   friend bool operator==(const PaddedBatchingSettings&, const PaddedBatchingSettings&) = default;
 };
 
-/// One micro-batch of the grid that all DP ranks share.
+/// A column of the grid: one micro-batch on every DP rank.
 struct PaddedMicroBatch {
-  RowRange positions;              ///< places in every DP rank's shard
-  std::int64_t padded_length = 0;  ///< L: each of its samples is padded to it on every rank
+  RowRange positions;              ///< positions in every DP rank's shard
+  std::int64_t padded_length = 0;  ///< L: length to which each of its samples is padded on every rank
 
   friend constexpr bool operator==(const PaddedMicroBatch&, const PaddedMicroBatch&) = default;
 };
 
-/// Samples assigned to DP ranks and cut into padded micro-batches: a [n, L] rectangle each. Every rank has
+/// Samples assigned to DP ranks and cut into padded micro-batches, each a rectangle [n, L]. Every rank has
 /// the same number of micro-batches, with the same lengths.
 struct PaddedBatches {
-  Partition shards;  ///< group r: the samples of DP rank r by rising (length, sample)
+  Partition shards;  ///< group r: the samples of DP rank r by ascending (length, sample)
   std::vector<PaddedMicroBatch> micro_batches;
 
-  /// The samples of one micro-batch on one DP rank, ascending by length: positions.size() of them, fewer at
-  /// the end of a shard that is one sample shorter, none in an empty micro-batch.
-  /// Preconditions: both are in range.
+  /// Returns the samples of one micro-batch on one DP rank, ascending by length: positions.size() of them,
+  /// fewer at the end of a shard that is one sample shorter, zero in an empty micro-batch. Preconditions:
+  /// both arguments are in range.
   [[nodiscard]] std::span<const Item> samples(DpRank rank, std::int64_t micro_batch) const noexcept;
-  /// Tokens over all DP ranks with their padding: what the trainer computes on. Filler of empty micro-batches
-  /// is not counted.
+  /// Returns the number of tokens over all DP ranks including padding, as computed by the trainer. Filler in
+  /// empty micro-batches is not counted.
   [[nodiscard]] std::int64_t padded_tokens() const noexcept;
 
   friend bool operator==(const PaddedBatches&, const PaddedBatches&) = default;
 };
 
-/// ROLL's dynamic batching (`dynamic_batching_shard`), identical to it in shards, grid and order wherever the
-/// reference succeeds (for samples without tokens: with widen_empty_samples false). Samples are assigned by
-/// sorted_stride; then neighbouring positions of the shards are joined while samples times length, the
-/// longest over all ranks rounded up, stays within the cap.
+/// ROLL's dynamic batching (`dynamic_batching_shard`). Shards, grid and order are identical to the reference
+/// whenever the reference succeeds (for samples without tokens, if widen_empty_samples is false).
+/// 1. Assign samples by sorted_stride().
+/// 2. Join neighboring positions of the shards while samples times length stays within the cap. The length is
+///    the maximum over all ranks, rounded up.
+/// 3. Raise the count to at least min_count and a multiple of count_multiple by halving: the largest
+///    micro-batches (samples times length, earlier ones first) with more than one position, each once, then
+///    the largest of the results, as often as needed. Both halves keep their length.
+/// 4. If every micro-batch has one position, append empty ones of length_round. There is always at least one
+///    micro-batch.
 ///
-/// The count becomes a multiple of count_multiple by halving: the largest micro-batches (samples times
-/// length, earlier ones first) that hold more than one position, each once, then the largest of what came
-/// out, as often as needed; both halves keep their length. When every micro-batch holds one position, empty
-/// ones of length_round follow. There is always at least one micro-batch.
+/// Accepts any number of samples: the first n mod dp ranks get one more than the others. The cap always
+/// holds. Deterministic, local, O(n log n). Throws ConfigError for a setting below 1, or a cap below
+/// length_round if widen_empty_samples is true; LimitError naming the first sample above the cap after
+/// rounding; InputError for a negative length.
 ///
-/// Any number of samples is accepted: the first n mod dp ranks hold one more. The cap always holds.
-/// Deterministic, local, O(n log n). Throws ConfigError for a setting below 1, or a cap below length_round
-/// while widen_empty_samples; LimitError that names the first sample above the cap after rounding; InputError
-/// for a negative length.
-///
-/// Example: lengths {7, 6, 8, 5, 1, 3, 8, 6}, dp 2, max_tokens 12, length_round 2: shards {4, 3, 7, 2} and
-/// {5, 1, 0, 6}, positions [0,2) [2,3) [3,4) of lengths 6, 8, 8; with count_multiple 2 [0,1) [1,2) [2,3)
-/// [3,4) of lengths 6, 6, 8, 8.
+/// Example: lengths {7, 6, 8, 5, 1, 3, 8, 6}, dp 2, max_tokens 12, length_round 2 give shards {4, 3, 7, 2}
+/// and {5, 1, 0, 6}, and positions [0,2) [2,3) [3,4) of lengths 6, 8, 8; with count_multiple 2, positions
+/// [0,1) [1,2) [2,3) [3,4) of lengths 6, 6, 8, 8.
 [[nodiscard]] PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings);
 
-/// The same for samples that something else has assigned to the DP ranks, of which there are `shares.size()`:
-/// each share is put in order by rising (length, sample). Shares may differ in size. No DP rank has more rows
-/// of a field in a micro-batch than its cap: so neighbouring positions are joined. Precondition: each sample
-/// is within the caps.
+/// Cuts samples that are already assigned to DP ranks, by steps 2 to 4 above. There are `shares.size()` DP
+/// ranks; each share is sorted by ascending (length, sample). Shares may differ in size. In each micro-batch,
+/// every DP rank's rows of each capped field also stay within the field's cap. Precondition: each sample is
+/// within the caps.
 [[nodiscard]] PaddedBatches plan_padded_batches(const Partition& shares,
                                                 std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings,

@@ -18,12 +18,12 @@
 namespace evenkeel {
 namespace {
 
-/// Shapes of a pass have rows in so many steps up to its cap.
+/// Number of possible row counts of a pass's shapes, evenly spaced up to its cap.
 constexpr std::int64_t steps_of_rows = 128;
-/// Sequences and max_seqlen of a shape, of those that were seen.
+/// Factor by which sequences and max_seqlen of a shape exceed the maxima seen.
 constexpr std::int64_t margin = 2;
-/// The part of the free shapes that one step may take.
-constexpr std::int64_t part_at_once = 3;
+/// One step may take 1 / max_part of the free places.
+constexpr std::int64_t max_part = 3;
 
 constexpr std::int64_t no_rows = std::numeric_limits<std::int64_t>::max() / 2;
 
@@ -36,8 +36,8 @@ std::int64_t aligned_cap(const PlanSettings& settings, int group_size) {
   return settings.cap(group_size) / alignment * alignment;
 }
 
-/// What all passes' micro-batches are aligned to over a CP group of that size; nothing where that is above a
-/// cap.
+/// Returns the common alignment of all passes' micro-batches on CP groups of that size; nullopt if it exceeds
+/// a cap.
 std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, int group_size) {
   std::int64_t common = 1;
   for (const PassNeeds& pass : passes) {
@@ -49,16 +49,15 @@ std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, 
   return common;
 }
 
-/// Micro-batches that are alike as far as rows go: so many need up to `level`, and have `rows` without a new
-/// shape.
+/// A set of `count` micro-batches that need the same number of rows.
 struct Alike {
-  std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows: none does
+  std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows if there is none
   std::int64_t rows = 0;
-  std::int64_t most = 0;  ///< of the cap, on each CP rank
+  std::int64_t most = 0;  ///< rows of the cap on each CP rank
   std::int64_t count = 0;
 };
 
-/// What a choice of new shapes for groups of one size goes by. Rows are those of each of its ranks.
+/// The input for choosing new shapes for groups of one size. Rows are per rank.
 class Candidates {
  public:
   Candidates(std::span<const PassNeeds> passes, std::span<const PackedShape> shapes, std::int64_t alignment,
@@ -76,7 +75,7 @@ class Candidates {
         const std::int64_t rows = smallest_shape(needed, shapes, *pass.settings).rows;
         ++counts[{level <= most ? level : no_rows, rows, most}];
         sequences_ = std::max(sequences_, needed.sequences);
-        most_samples_ = std::max(most_samples_, pass.settings->limits().max_items);
+        max_samples_ = std::max(max_samples_, pass.settings->limits().max_items);
         max_seqlen_ = std::max(max_seqlen_, needed.max_seqlen);
       }
     }
@@ -86,11 +85,12 @@ class Candidates {
     }
   }
 
-  /// Rising.
+  /// Returns the row counts of possible new shapes, ascending.
   [[nodiscard]] std::span<const std::int64_t> levels() const noexcept { return levels_; }
   [[nodiscard]] std::int64_t cp() const noexcept { return cp_; }
 
-  /// The rows of micro-batches whose level is of the first n, for each n, with a new shape of `rows`.
+  /// Returns, for each n, the total rows of the micro-batches in the first n levels if they are padded to a
+  /// new shape with `rows` rows.
   [[nodiscard]] std::vector<std::int64_t> rows_with(std::int64_t rows) const {
     std::vector<std::int64_t> sums{0};
     auto next = alike_.begin();
@@ -102,18 +102,19 @@ class Candidates {
     }
     return sums;
   }
-  /// The rows of all without a new shape.
+  /// Returns the total rows without new shapes.
   [[nodiscard]] std::int64_t rows_as_they_are() const {
     std::int64_t sum = 0;
     for (const Alike& a : alike_) sum += a.count * a.rows;
     return sum;
   }
 
-  /// The shape of so many rows, which holds every micro-batch that has no more.
+  /// Returns a shape with this number of rows that holds every micro-batch seen so far with at most that many
+  /// rows.
   [[nodiscard]] PackedShape shape_of(std::int64_t rows) const {
     const std::int64_t longest = std::min(rows * cp_, align_up(margin * max_seqlen_, alignment_));
-    // Filler may stand beside as many samples as there can be.
-    const std::int64_t sequences = std::min(margin * sequences_ - 1, most_samples_) + 1;
+    // Filler adds a sequence, even to a micro-batch that has the maximum number of samples.
+    const std::int64_t sequences = std::min(margin * sequences_ - 1, max_samples_) + 1;
     return {rows, sequences + divided_up(rows * cp_, longest) + 1, longest, cp_};
   }
 
@@ -121,13 +122,13 @@ class Candidates {
   std::int64_t alignment_;
   std::int64_t cp_;
   std::int64_t sequences_ = 1;
-  std::int64_t most_samples_ = 1;
+  std::int64_t max_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
-  std::vector<Alike> alike_;  // by level, those without last
+  std::vector<Alike> alike_;  // by ascending level; those without a level are last
   std::vector<std::int64_t> levels_;
 };
 
-/// Which levels leave fewest rows, for 1, 2, ... shapes.
+/// The levels that leave the fewest rows, for every number of new shapes.
 class LevelChoice {
  public:
   LevelChoice(const Candidates& candidates, std::int64_t most)
@@ -136,7 +137,7 @@ class LevelChoice {
     const std::vector<std::int64_t> unchanged = candidates.rows_with(0);
     std::vector<std::vector<std::int64_t>> with;
     for (const std::int64_t level : levels_) with.push_back(candidates.rows_with(level));
-    // best[b]: rows of all below level b, where b is the highest that is chosen.
+    // best[b]: minimum rows of the micro-batches in the first b levels, if level b is the highest one chosen.
     std::vector<std::int64_t> best(n + 1, no_rows);
     best[0] = 0;
     while (std::ssize(rows_) < std::min<std::int64_t>(most, std::ssize(levels_))) {
@@ -164,13 +165,13 @@ class LevelChoice {
     }
   }
 
-  /// How many shapes can be chosen.
+  /// Returns the maximum number of shapes that can be chosen.
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows_); }
-  /// All rows with so many new shapes; 0: as they are.
+  /// Returns the total rows with this number of new shapes.
   [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
     return shapes == 0 ? as_they_are_ : rows_[static_cast<std::size_t>(shapes) - 1];
   }
-  /// The levels, rising.
+  /// Returns the chosen levels, ascending.
   [[nodiscard]] std::vector<std::int64_t> chosen(std::int64_t shapes) const {
     std::vector<std::int64_t> levels;
     for (std::size_t at = shapes == 0 ? 0 : top_[static_cast<std::size_t>(shapes) - 1]; shapes > 0;
@@ -185,12 +186,12 @@ class LevelChoice {
  private:
   std::span<const std::int64_t> levels_;
   std::int64_t as_they_are_;
-  std::vector<std::vector<std::size_t>> below_;  // by number of shapes and highest level, the next one below
+  std::vector<std::vector<std::size_t>> below_;  // by number of shapes and highest level: the next lower one
   std::vector<std::int64_t> rows_;               // by number of shapes
   std::vector<std::size_t> top_;
 };
 
-/// How many shapes groups of each size get, of a number for all.
+/// Distributes new shapes over the group sizes.
 class SizeChoice {
  public:
   SizeChoice(std::span<const Candidates> sizes, std::int64_t most) {
@@ -198,13 +199,13 @@ class SizeChoice {
     for (const Candidates& size : sizes) add(size.cp(), choices_.emplace_back(size, most), most);
   }
 
-  /// The most shapes that can be chosen.
+  /// Returns the maximum number of shapes that can be chosen.
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows_) - 1; }
-  /// All rows over the ranks of all groups, with so many new shapes.
+  /// Returns the total rows over the ranks of all groups, with this number of new shapes.
   [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
     return rows_[static_cast<std::size_t>(shapes)];
   }
-  /// The levels of each size, rising.
+  /// Returns the chosen levels of each size, ascending.
   [[nodiscard]] std::vector<std::vector<std::int64_t>> chosen(std::int64_t shapes) const {
     std::vector<std::vector<std::int64_t>> levels(choices_.size());
     for (std::size_t i = choices_.size(); i-- > 0;) {
@@ -234,7 +235,8 @@ class SizeChoice {
   }
 
   std::vector<LevelChoice> choices_;
-  // Of the sizes so far, by number of shapes: the last one's part of them, and all rows.
+  // own_[i][n]: the number of shapes that size i gets if n shapes are distributed over sizes 0 to i.
+  // rows_[n]: the total rows if n shapes are distributed over all sizes.
   std::vector<std::vector<std::int64_t>> own_;
   std::vector<std::int64_t> rows_;
 };
@@ -314,7 +316,7 @@ std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
   for (const int size : sizes)
     if (const auto alignment = common_alignment(passes, size))
       candidates.emplace_back(passes, shapes, *alignment, size);
-  const SizeChoice choice(candidates, divided_up(free, part_at_once));
+  const SizeChoice choice(candidates, divided_up(free, max_part));
   const std::int64_t worth_it = divided_up(needed, rows_saved_at_least);
   std::int64_t number = 0;
   while (number < choice.size() && choice.rows(number) - choice.rows(number + 1) >= worth_it) ++number;

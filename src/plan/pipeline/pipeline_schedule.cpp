@@ -18,7 +18,8 @@ std::int64_t product_up_to_most(std::int64_t left, std::int64_t right) noexcept 
   return right != 0 && left > latest_time / right ? latest_time : left * right;
 }
 
-/// With several chunks the schedule takes micro-batches in groups of as many as there are stages.
+/// Returns the number of micro-batches rounded up to a multiple of the stages if there are several chunks,
+/// since the interleaved schedule runs micro-batches in groups of that size.
 std::int64_t filled_up(PipelineShape shape, std::int64_t micro_batches) noexcept {
   if (shape.chunks == 1) return micro_batches;
   const std::int64_t groups = micro_batches / shape.stages + (micro_batches % shape.stages != 0 ? 1 : 0);
@@ -33,7 +34,8 @@ std::int64_t warm_up_of(PipelineShape shape, std::int64_t stage) noexcept {
 /// Times of micro-batches in the order in which a pipeline runs them.
 using Times = std::vector<Cost>;
 
-/// Of each mini-batch what each pipeline runs.
+/// Returns the times of the micro-batches by mini-batch and pipeline. If ranks meet at every micro-batch,
+/// each mini-batch has one pipeline, with the longest time of each wave.
 std::vector<std::vector<Times>> times_of(const StepPlan& plan, const PlanSettings& settings) {
   const std::optional<Meeting> told = settings.balance.meet;
   const bool meet = told ? *told == Meeting::every_micro_batch : strategy_of(settings).ranks_meet();
@@ -67,10 +69,10 @@ bool are_too_many(const std::vector<std::vector<Times>>& times, PipelineShape sh
   return false;
 }
 
-/// One pipeline's end, and what its stages work of it.
+/// The end of one pipeline, and the work of its stages.
 struct Simulated {
   Cost end = 0;
-  Cost work = 0;  ///< of all stages together
+  Cost work = 0;  ///< sum over all stages
 };
 
 Simulated simulated(Times times, PipelineShape shape) {
@@ -91,7 +93,7 @@ std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) n
 
 int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept {
   const Cost sum = std::accumulate(costs.begin(), costs.end(), Cost{0});
-  // No time passes what all passes of all stages take one after the other.
+  // No simulated time exceeds the sum of all passes of all stages.
   const std::int64_t passes = product_up_to_most(product_up_to_most(shape.stages, shape.chunks), 3);
   int shift = 0;
   while (product_up_to_most(passes, sum >> shift) == latest_time) ++shift;
@@ -114,8 +116,7 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
   }
   for (std::int64_t stage = 0; stage < shape.stages; ++stage)
     stages_.push_back({std::min(passes_, warm_up_of(shape, stage)), 0, 0, 0});
-  // What a stage has done and another still waits for is never further back than the first one's warm-up and
-  // one group.
+  // Other stages still need at most the last passes of the first stage: those of its warm-up plus one group.
   const std::int64_t kept = std::min(passes_, stages_.front().warm_up + shape.stages + 2);
   ring_ =
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, kept))));
@@ -193,12 +194,12 @@ std::int64_t PipelineSimulation::end(std::span<const Cost> costs) {
   return end;
 }
 
-Cost planned_end(const StepPlan& plan, const PlanSettings& settings) {
+Cost planned_end(const StepPlan& plan, const PlanSettings& settings, Cost overhead) {
   Cost end = 0;
   for (const std::vector<Times>& of_mini_batch : times_of(plan, settings)) {
     Cost slowest = 0;
     for (const Times& own : of_mini_batch)
-      slowest = std::max(slowest, std::accumulate(own.begin(), own.end(), Cost{0}));
+      slowest = std::max(slowest, std::accumulate(own.begin(), own.end(), overhead * std::ssize(own)));
     end += slowest;
   }
   return end;
@@ -220,7 +221,7 @@ std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSett
     step.work += slowest.work;
   }
   if (step.end == 0) return SimulatedStep{};
-  // All stages together have so much time.
+  // Total time available to all stages.
   const double all = static_cast<double>(step.end) * static_cast<double>(settings.pp);
   return SimulatedStep{step.end, std::max(0.0, 1 - static_cast<double>(step.work) / all)};
 }

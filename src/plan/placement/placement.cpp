@@ -37,7 +37,7 @@ void check(const Partition& parts, const PlacementInput& input) {
   if (!input.node_of_rank.empty()) require_as_many("node_of_rank", input.node_of_rank.size(), world);
   for (const WorldRank owner : input.owners) require_in_range("owners", owner.value(), 0, world);
   for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, 0, parts.size());
-  // A node's number is a place in a table, so that absurd ones are refused.
+  // Node numbers are used as table indices, so their range is limited.
   for (const int node : input.node_of_rank) require_in_range("node_of_rank", node, 0, world);
   require_in_range("own_weight", input.own_weight, 0, std::int64_t{1} << 20);
   require_in_range("node_weight", input.node_weight, 0, input.own_weight + 1);
@@ -51,7 +51,7 @@ void check(const Partition& parts, const PlacementInput& input) {
   }
 }
 
-/// A matrix of numbers, zeros at first.
+/// A matrix, initially zero.
 class Table {
  public:
   Table(std::int64_t rows, std::int64_t columns)
@@ -63,7 +63,7 @@ class Table {
   [[nodiscard]] std::int64_t at(std::int64_t row, std::int64_t column) const {
     return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
   }
-  /// The rows and columns of these numbers, row after row.
+  /// Returns the submatrix of these rows and columns, row by row.
   [[nodiscard]] std::vector<std::int64_t> part(std::span<const std::int64_t> numbers) const {
     std::vector<std::int64_t> values;
     values.reserve(numbers.size() * numbers.size());
@@ -78,15 +78,15 @@ class Table {
   std::vector<std::int64_t> numbers_;
 };
 
-/// What part p is worth at DP rank r, in row p: its bytes on the ranks of r count with the own weight, others
-/// on the nodes of r with that of nodes.
+/// Returns the value of part p at DP rank r, in row p and column r: bytes on ranks of r count with
+/// own_weight, other bytes on nodes of r with node_weight.
 Table values_of(const Partition& parts, const PlacementInput& input) {
   const std::int64_t dp = parts.size();
   const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;
   const std::vector<std::vector<int>> nodes = nodes_of_dp_ranks(input, dp);
   Table values(dp, dp);
   std::vector<std::int64_t> on_node(static_cast<std::size_t>(num_nodes), 0);
-  // What stays on a rank stays on its node too, where that share of it is counted.
+  // Bytes on ranks of r are counted below with node_weight too, so subtract it here.
   const std::int64_t own_weight = input.own_weight - (num_nodes > 0 ? input.node_weight : 0);
   for (std::int64_t part = 0; part < dp; ++part) {
     std::ranges::fill(on_node, 0);
@@ -113,7 +113,7 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   return values;
 }
 
-/// The DP ranks of each speed, ascending.
+/// Returns the DP ranks of each speed, ascending.
 std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64_t> speeds, std::int64_t dp) {
   std::map<std::int64_t, std::vector<std::int64_t>> ranks;
   for (std::int64_t r = 0; r < dp; ++r)
@@ -123,11 +123,11 @@ std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64
   return groups;
 }
 
-/// Places the parts of `ranks` among these.
+/// Assigns the parts made for `ranks` to these ranks.
 void place_among(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
-  constexpr std::int64_t most_exact = 256;
+  constexpr std::int64_t max_exact = 256;
   const std::int64_t n = std::ssize(ranks);
-  const Assignment found = (n <= most_exact ? best_assignment : good_assignment)(values.part(ranks), n);
+  const Assignment found = (n <= max_exact ? best_assignment : good_assignment)(values.part(ranks), n);
   std::int64_t identity = 0;
   for (const std::int64_t r : ranks) identity += values.at(r, r);
   placement.identity_value += identity;
@@ -144,12 +144,12 @@ bool wants_placement(const PlanSettings& settings) {
   return settings.balance.placement == PlacementRule::locality && !settings.dp_of_rank.empty();
 }
 
-/// Who holds each sample, as far as placing goes. Ranks beside the grid are near no DP rank. What they bring
-/// is placed as if each rank of the grid had brought an equal, contiguous share of it, so that a step is
-/// planned alike whoever reads it.
+/// The holder of each sample, for placement. Owners outside the grid have no DP rank. Their samples are
+/// placed as if each rank of the grid held an equal contiguous part of them, so the plan does not depend on
+/// which of these owners reads them.
 class Holders {
  public:
-  /// Of ranks 0..places-1 in the grid.
+  /// Ranks 0..places-1 are in the grid.
   Holders(const LengthTable& table, std::size_t places) : places_(static_cast<std::int64_t>(places)) {
     for (const LengthEntry& entry : table.entries()) {
       if (entry.owner.index() < places) continue;
@@ -172,10 +172,11 @@ class Holders {
 
  private:
   std::int64_t places_;
-  std::vector<std::int64_t> first_;  // samples of the ranks beside the grid in front of each of them, and all
+  std::vector<std::int64_t> first_;  // by rank outside the grid: total number of samples of earlier such
+                                     // ranks; the last element is their total
 };
 
-/// Who holds the tokens of each unit: a piece a segment, which comes from one owner.
+/// The holders of each unit's tokens, as pieces: one per segment, since a segment is copied from one owner.
 class HeldPieces {
  public:
   HeldPieces(const LengthTable& table, const PackUnits& units, std::size_t places) {
@@ -207,10 +208,10 @@ class HeldPieces {
  private:
   std::vector<WorldRank> owners_;
   std::vector<std::int64_t> tokens_;
-  std::vector<std::int64_t> first_of_unit_;  // empty: a piece each
+  std::vector<std::int64_t> first_of_unit_;  // empty if each unit is one piece
 };
 
-/// The units of each DP rank over all mini-batches, as items to be placed.
+/// Returns the units of each DP rank over all mini-batches, as items for placement.
 Partition whole_shares(const StepAssignment& assignment, int dp) {
   std::vector<std::vector<Item>> shares(static_cast<std::size_t>(dp));
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
@@ -223,7 +224,8 @@ Partition whole_shares(const StepAssignment& assignment, int dp) {
   return Partition(shares);
 }
 
-/// Else micro-batches follow from shares, and are planned once these are placed.
+/// Returns whether the only micro-batches planned so far are those of grids. Micro-batches that follow from
+/// the shares must be planned after placement.
 bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
   const bool follows = strategy_of(problem.settings).follows_from_units();
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {

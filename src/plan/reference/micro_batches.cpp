@@ -25,7 +25,7 @@ std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {
   return align_up(value, divisor) / divisor;
 }
 
-/// verl's and ROLL's count, which know no better bound than the tokens.
+/// Returns the count used by verl and ROLL, which depends on the number of tokens.
 std::int64_t count_by_tokens(std::span<const std::int64_t> lengths, std::int64_t max_tokens,
                              std::int64_t min_count) {
   const std::int64_t by_tokens = ceil_div(plan_checks::total_of(lengths), max_tokens);
@@ -41,13 +41,13 @@ void require_valid(std::int64_t max_tokens, std::int64_t min_count, std::int64_t
 
 std::vector<std::int64_t> aligned(std::span<const std::int64_t> lengths, std::int64_t alignment) {
   require_at_least(1, alignment, "pack.align");
-  static_cast<void>(plan_checks::total_of(lengths));  // rounding would hide a length below zero
+  static_cast<void>(plan_checks::total_of(lengths));  // rounding would hide a negative length
   std::vector<std::int64_t> rounded(lengths.begin(), lengths.end());
   for (std::int64_t& length : rounded) length = align_up(length, alignment);
   return rounded;
 }
 
-/// Groups of balanced work, samples ascending.
+/// Returns groups of balanced work, each with its samples in ascending order.
 std::vector<MicroBatchPlan> balanced_by_work(std::span<const std::int64_t> lengths, std::int64_t count) {
   static_cast<void>(plan_checks::total_of(lengths));
   std::vector<Cost> work(lengths.size());
@@ -70,7 +70,7 @@ Partition in_order(std::vector<MicroBatchPlan> micro_batches, MicroBatchOrder or
   return IdGroups<EntryId>(groups).items();
 }
 
-/// Every second item as it stands, then the others backwards.
+/// Returns every second item in order, followed by the other items in reverse order.
 std::vector<Item> cheap_ends(std::span<const Item> ascending) {
   std::vector<Item> order;
   order.reserve(ascending.size());

@@ -8,20 +8,22 @@
 
 #include "evenkeel/balance/partition.hpp"
 
-/// The micro-batches that MindSpeed-RL, verl and ROLL make of one DP rank's samples, exactly: for jobs that
-/// must repeat a run of theirs. Three steps each: reference_count on every DP rank, agreed_count of the
-/// largest of them, reference_micro_batches with that count.
+/// Reproduces exactly the micro-batches that MindSpeed-RL, verl and ROLL make of one DP rank's samples, for
+/// jobs that must repeat a run of these systems:
+/// 1. Compute reference_count() on every DP rank.
+/// 2. Compute agreed_count() of the maximum.
+/// 3. Make reference_micro_batches() with that count.
 ///
-/// None of the three references keeps its cap: it only decides how many micro-batches there are, and they are
-/// balanced afterwards. plan_micro_batches is the one that never passes it. Where a reference stops because
-/// there are more micro-batches than samples, some are empty here; counts are at least 1.
+/// None of the three systems keeps its cap: it only determines the number of micro-batches, which are then
+/// balanced. Evenkeel's other strategies never exceed the cap. If there are more micro-batches than samples,
+/// the references stop, whereas some micro-batches are empty here; counts are at least 1.
 ///
-/// All are pure and deterministic. They throw ConfigError for a setting below 1, InputError for a negative
-/// length, and as karmarkar_karp does.
+/// All functions are pure and deterministic. They throw ConfigError for a setting below 1, InputError for a
+/// negative length, and the errors of karmarkar_karp().
 namespace evenkeel {
 
-/// MindSpeed-RL's dynamic batch size (`rearrange_micro_batches`). A sample above max_tokens is no error, as
-/// in the reference: it raises the count, and empty micro-batches follow.
+/// MindSpeed-RL's dynamic batch size (`rearrange_micro_batches`). As in the reference, a sample above
+/// max_tokens is not an error: it raises the count, which adds empty micro-batches.
 struct MindSpeedBatching {
   std::int64_t max_tokens = 8192;  ///< `max_packing_token_size`
   std::optional<std::int64_t>
@@ -52,10 +54,11 @@ struct RollPacking {
   friend bool operator==(const RollPacking&, const RollPacking&) = default;
 };
 
-/// How many micro-batches one DP rank asks for.
-/// - MindSpeed-RL: the groups of longest_processing_time_with_cap, started with ceil(tokens / max_tokens).
-/// - verl: ceil(tokens / max_tokens), at most one a sample, at least min_count.
-/// - ROLL: as verl, on aligned lengths.
+/// Return the number of micro-batches that one DP rank asks for.
+/// - MindSpeed-RL: the number of groups of longest_processing_time_with_cap(), started with ceil(tokens /
+///   max_tokens).
+/// - verl: ceil(tokens / max_tokens), at most one per sample, at least min_count.
+/// - ROLL: the same as verl, but with aligned lengths.
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
                                            const MindSpeedBatching& batching);
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
@@ -63,16 +66,16 @@ struct RollPacking {
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
                                            const RollPacking& batching);
 
-/// What the DP ranks agree on, from the largest count among them: rounded up to the multiple. (verl with
-/// `same_micro_num_in_dp: false` rounds each rank's own count.)
+/// Return the count on which the DP ranks agree, given the maximum of their counts: rounded up to the
+/// multiple. (verl with `same_micro_num_in_dp: false` rounds each rank's own count.)
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const MindSpeedBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const VerlBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const RollPacking& batching);
 
-/// One DP rank's samples in `count` micro-batches, in the reference's order.
-/// - MindSpeed-RL: karmarkar_karp on lengths, as it comes.
-/// - verl, ROLL: karmarkar_karp on the work of 24576 s + s^2 (ROLL: of aligned lengths), samples ascending;
-///   then the order of MicroBatchOrder::pipeline (verl: if asked).
+/// Return one DP rank's samples in `count` micro-batches, in the reference's order.
+/// - MindSpeed-RL: karmarkar_karp() of the lengths, in its order.
+/// - verl, ROLL: karmarkar_karp() of the work 24576 s + s^2 (ROLL: of aligned lengths), with samples
+///   ascending; then the order of MicroBatchOrder::pipeline (verl: if pipeline_order is set).
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                                 const MindSpeedBatching& batching);
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
@@ -80,7 +83,7 @@ struct RollPacking {
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                                 const RollPacking& batching);
 
-/// All DP ranks in one process: the micro-batches of each, all with the agreed count. `ranks` holds the
+/// Returns the micro-batches of all DP ranks in one process, each with the agreed count. `ranks` has the
 /// lengths of each rank's samples.
 template <typename Batching>
 [[nodiscard]] std::vector<Partition> reference_micro_batches_of_ranks(
@@ -94,18 +97,19 @@ template <typename Batching>
   return micro_batches;
 }
 
-/// ROLL's `batch_balance`, the reordering of a global batch before it is cut into equal runs for the DP
-/// ranks: group r holds the samples of DP rank r, and partition.items() is ROLL's new order. Karmarkar-Karp
-/// with equal counts on the work of 24576 s + s^2; inside a rank, cheap samples stand at both ends. With
-/// `mini_batch` (ROLL's keep_minibatch), each run of that many samples over all ranks is assigned on its own.
-/// Identical to the reference wherever it succeeds.
+/// ROLL's `batch_balance`, which reorders a global batch before it is cut into equal runs for the DP ranks.
+/// Group r has the samples of DP rank r, and partition.items() is ROLL's new order. Uses Karmarkar-Karp with
+/// equal counts on the work 24576 s + s^2; inside a rank, cheap samples are at both ends. With `mini_batch`
+/// (ROLL's keep_minibatch), each run of that many samples over all ranks is assigned separately. Identical to
+/// the reference whenever the reference succeeds.
 ///
-/// Where it does not: counts that dp does not divide differ by one, and the samples after the last whole
-/// mini-batch are assigned as a smaller one, where the reference drops them. Inside a rank the reference's
-/// order joins the rank's mini-batches again, so that only their shares are kept, not their bounds;
+/// In other cases: if dp does not divide the number of samples, counts differ by one; samples after the last
+/// whole mini-batch, which the reference drops, form a smaller mini-batch. As in the reference, the final
+/// order inside a rank merges the rank's mini-batches, so their shares survive, but not their boundaries;
 /// MiniBatches keeps both.
 ///
-/// Local, deterministic. Throws ConfigError when dp or mini_batch is below 1, and as karmarkar_karp does.
+/// Local, deterministic. Throws ConfigError if dp or mini_batch is below 1, and the errors of
+/// karmarkar_karp().
 [[nodiscard]] Partition roll_batch_balance(std::span<const std::int64_t> lengths, int dp,
                                            std::optional<std::int64_t> mini_batch = std::nullopt);
 

@@ -18,9 +18,9 @@ namespace {
 
 using plan_checks::require_at_least;
 
-// So that comparing shares takes 128 bits at the most.
+// Keeps products within 128 bits when shares are compared.
 constexpr std::int64_t largest_weight = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t most_draws = std::int64_t{1} << 60;
+constexpr std::int64_t max_draws = std::int64_t{1} << 60;
 
 std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
   std::int64_t draws = 0;
@@ -32,7 +32,7 @@ std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
                         "Use smaller weights");
     if (source.samples < 1)
       throw InputError("source", "has no samples", "Give a source with at least one sample");
-    if (source.samples > (most_draws - draws) / source.epochs) {
+    if (source.samples > (max_draws - draws) / source.epochs) {
       throw ConfigError("source.epochs",
                         std::to_string(source.epochs) + " epochs are more samples than can be counted",
                         "Lower source.epochs");
@@ -45,18 +45,18 @@ std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
 
 }  // namespace
 
-/// The blend is the plan room's own.
+/// Derives from the private class so that the public header need not declare it.
 class BatchSchedule::Blend : public evenkeel::Blend {
  public:
   using evenkeel::Blend::Blend;
 };
 
-/// The latest window, and the figures of steps that were arranged and not told yet.
+/// The latest window, and the delay figures of steps that were arranged but not queried yet.
 class BatchSchedule::Delayed {
  public:
   explicit Delayed(OutlierDelay delay) : delay_(std::move(delay)) {}
 
-  /// The most steps of a window.
+  /// Returns the maximum number of steps of a window.
   [[nodiscard]] std::int64_t window_steps() const noexcept { return delay_.settings.steps + 1; }
   [[nodiscard]] bool has(std::int64_t step) const noexcept {
     return first_ <= step && step < first_ + std::ssize(steps_);
@@ -71,7 +71,7 @@ class BatchSchedule::Delayed {
     return steps_[static_cast<std::size_t>(step - first_)].samples;
   }
   [[nodiscard]] bool knows(std::int64_t step) const noexcept { return figures_.contains(step); }
-  /// Forgets those of the steps before, of which there may be millions.
+  /// Returns the figures of a step and drops those of earlier steps, since a run may have millions of steps.
   [[nodiscard]] DelayFigures take_figures_of(std::int64_t step) {
     figures_.erase(figures_.begin(), figures_.find(step));
     return figures_.begin()->second;

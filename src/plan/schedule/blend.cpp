@@ -42,7 +42,7 @@ void Blend::begin(std::int64_t round) {
     prepare_next(part);
     heap_.push_back(part);
   }
-  std::ranges::make_heap(heap_, [&](std::size_t a, std::size_t b) { return comes_later(a, b); });
+  std::ranges::make_heap(heap_, [&](std::size_t a, std::size_t b) { return is_drawn_later(a, b); });
 }
 
 void Blend::prepare_next(std::size_t part) {
@@ -51,8 +51,8 @@ void Blend::prepare_next(std::size_t part) {
   state.next_size = parts_[part].size ? parts_[part].size(state.next - offsets_[part]) : 1;
 }
 
-// Weights are below 2^31 and sizes below 2^62, so that products take 128 bits at the most.
-bool Blend::comes_later(std::size_t a, std::size_t b) const noexcept {
+// Weights are below 2^31 and sizes below 2^62, so products fit in 128 bits.
+bool Blend::is_drawn_later(std::size_t a, std::size_t b) const noexcept {
   __extension__ using Wide = __int128;
   const auto ahead = [&](std::size_t part) {
     return 2 * static_cast<Wide>(states_[part].sizes) + static_cast<Wide>(states_[part].next_size);
@@ -63,7 +63,7 @@ bool Blend::comes_later(std::size_t a, std::size_t b) const noexcept {
 }
 
 std::int64_t Blend::take() {
-  const auto later = [&](std::size_t a, std::size_t b) { return comes_later(a, b); };
+  const auto later = [&](std::size_t a, std::size_t b) { return is_drawn_later(a, b); };
   std::ranges::pop_heap(heap_, later);
   const std::size_t part = heap_.back();
   State& state = states_[part];
@@ -80,7 +80,7 @@ std::int64_t Blend::take() {
   return taken;
 }
 
-// The first part's shuffles are those of a source that stands alone.
+// The first part is shuffled as if it were the only source.
 std::int64_t Blend::position(std::size_t part, std::int64_t draw) {
   const std::int64_t samples = parts_[part].samples;
   const std::int64_t at = draw % samples;

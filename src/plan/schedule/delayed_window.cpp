@@ -20,18 +20,18 @@ using Ends = DelayFigures::Ends;
 
 /// A sample of a step.
 struct Sample {
-  std::int64_t position = 0;  // in the sources
+  std::int64_t position = 0;  // position in the sources
   std::int64_t length = 0;
-  std::size_t from = 0;  // the step of the window that the schedule drew it for
+  std::size_t from = 0;  // step of the window for which the schedule drew it
 };
 
 using Samples = std::vector<Sample>;
 
-/// An outlier that stands in a step, and may yet come in a later one.
+/// A queued outlier in its current step, which may move to a later step.
 struct Outlier {
   std::int64_t length = 0;
   std::size_t step = 0;
-  std::size_t at = 0;  // among the samples of the step
+  std::size_t at = 0;  // position among the samples of the step
 };
 
 bool are_alike(const Outlier& longest, const Outlier& shortest) {
@@ -99,7 +99,8 @@ class Window {
     return sample.length > *delay_.settings.longer_than;
   }
 
-  // In the order of their lengths, and of equals as they came.
+  // Queues the outliers of step t. The queue is sorted by descending length; equal lengths stay in order of
+  // arrival.
   void queue_outliers_of(std::size_t t) {
     for (std::size_t at = 0; at < steps_[t].size(); ++at) {
       if (is_outlier(steps_[t][at])) queue_.push_back({steps_[t][at].length, t, at});
@@ -115,7 +116,7 @@ class Window {
     return {};
   }
 
-  /// Takes so many out of the queue, from `first` on, and puts them into step t where that helps.
+  /// Removes `count` outliers from the queue, starting at `first`, and moves them to step t if that helps.
   void bring_together(std::size_t first, std::size_t count, std::size_t t) {
     const auto begin = queue_.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = begin + static_cast<std::ptrdiff_t>(count);
@@ -133,7 +134,8 @@ class Window {
     for (auto& [step, samples] : before) steps_[step] = std::move(samples);
   }
 
-  /// Whether step t has a sample for each to change places with. If not, some have changed.
+  /// Swaps each moving outlier with another sample of step t. Returns whether step t has enough such samples;
+  /// if not, some swaps have been made.
   [[nodiscard]] bool swap_into(std::size_t t, std::span<const Outlier> moving) {
     std::size_t at = 0;
     for (const Outlier& outlier : moving) {
@@ -174,7 +176,7 @@ class Window {
   std::int64_t first_step_;
   const OutlierDelay& delay_;
   std::vector<Samples> steps_;
-  std::vector<Ends> ends_;  // of the steps as they are; none where a sample fits under no cap
+  std::vector<Ends> ends_;  // current ends of the steps; empty if a sample exceeds the cap
   std::vector<Ends> in_order_;
   std::vector<Outlier> queue_;
 };

@@ -8,29 +8,32 @@
 
 namespace evenkeel {
 
-/// A step of a window: its samples' positions in the sources, in order.
+/// A step of a window: the positions of its samples in the sources, in order.
 struct DelayedStep {
   std::vector<std::int64_t> samples;
   DelayFigures figures;
 };
 
-/// Lets the outliers of a window of steps wait for companions of like size. Step by step they queue; as soon
-/// as `companions` of them are there, the shortest at least half as long as the longest, they all come in
-/// this step, and as many of its other samples take their places in the steps that they left. Those that are
-/// left at the window's end come together in its last step, as far as that helps.
+/// Delays the outliers of a window of steps until companions of similar size arrive:
+/// 1. Visit the steps in order and queue the outliers of each step.
+/// 2. When `companions` outliers are queued, and the shortest is at least half as long as the longest, move
+///    all of them to the current step. In exchange, the same number of its other samples move to the earlier
+///    steps.
+/// 3. At the end of the window, move the remaining outliers together to its last step.
 ///
-/// Companions stay where they were unless the plans of the steps that change then end earlier, summed, where
-/// ranks meet at every micro-batch or only once, and by neither count later. So no window ends later than
-/// without, as plan_step plans it for `delay.plan`. A window that holds a sample above the cap stays as it
-/// is: the step that meets it is an error, and no other.
+/// For each move, the plans of the changed steps are compared by the sum of their ends, for ranks that meet
+/// at every micro-batch and for ranks that meet once. The move is undone unless one of the two sums decreases
+/// and neither increases. So no window ends later than without delays, as planned by plan_step() with
+/// `delay.plan`. A window with a sample above the cap is unchanged, so the error occurs in the step that
+/// contains the sample and in no other step.
 ///
-/// A pure function: every rank that makes it gets the same. Every step keeps its number of samples, no
-/// outlier comes earlier, and none leaves the window. The idea is the outlier queue of WLB-LLM (Wang et al.,
-/// OSDI 2025), which knows no steps to come. O(outliers * log) and at most as many plans of a step as the
+/// A pure function: all ranks compute the same result. Every step keeps its number of samples; outliers never
+/// move to an earlier step or out of the window. The idea is the outlier queue of WLB-LLM (Wang et al., OSDI
+/// 2025), which does not look ahead. O(outliers * log) time, and at most as many plans of a step as the
 /// window has steps and outliers.
 ///
-/// `first_step` is the number of the window's first step, by which plans draw. Precondition:
-/// settings.is_on(), with both others given.
+/// `first_step` is the number of the window's first step; random choices in plans depend on it. Precondition:
+/// settings.is_on(), and both other settings have values.
 [[nodiscard]] std::vector<DelayedStep> delay_outliers(std::int64_t first_step,
                                                       std::span<const std::vector<std::int64_t>> steps,
                                                       const OutlierDelay& delay);

@@ -28,7 +28,7 @@ std::optional<RowConvention> convention_of(const NamedFields& fields, std::strin
   return found == fields.end() ? std::nullopt : found->second.at;
 }
 
-/// The same rows as a field of this name and kind.
+/// Returns a copy of the column with this name and kind.
 Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
   FieldSpec spec = column.spec();
   spec.name = name;
@@ -56,7 +56,7 @@ void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) 
                               std::string(name_of(needed)));
 }
 
-/// The row of a sample's token field that predicts its response token `index`; -1 if no row does.
+/// Returns the row of a sample's token field that predicts its response token `index`; -1 if no row does.
 std::int64_t predicting_row(const SampleShape& sample, std::int64_t index) {
   return sample.prompt + index - 1;
 }
@@ -74,7 +74,8 @@ void move_to_predicting_rows(const RaggedBatch& batch, Column& column) {
   }
 }
 
-/// Rows of tokens, at the rows that predict them, as one row per response token.
+/// Returns a column with one row per response token, from a column with one row per token whose values are at
+/// the predicting rows.
 Column of_responses(const RaggedBatch& batch, const Column& from) {
   FieldSpec spec = from.spec();
   spec.kind = FieldKind::response_token;
@@ -92,16 +93,16 @@ Column of_responses(const RaggedBatch& batch, const Column& from) {
   return column;
 }
 
-/// Where no sample has a prompt, files cannot show whether a list has one value per token or per response
-/// token.
+/// Changes the kind of a column from token to response_token if no sample has a prompt. In that case, files
+/// cannot show which kind is meant.
 void take_for_responses(const RaggedBatch& batch, Column& column) {
   const bool has_prompts = batch.rows_of(FieldKind::response_token) != batch.rows_of(FieldKind::token);
   if (!column.spec().rule().is_per_token() || has_prompts) return;
   column = with_spec(column, column.spec().name, FieldKind::response_token);
 }
 
-/// One row of a column that has a row for each token or for each response token of a sample, by the row that
-/// predicts a token; nothing if the column has none there.
+/// Returns the row of a column that belongs to the predicting row `predicting` of sample i. The column has
+/// one row per token or per response token. Returns nullopt if it does not have that row.
 std::optional<std::int64_t> row_at(const RaggedBatch& batch, FieldKind kind, std::int64_t i,
                                    std::int64_t predicting) {
   const RowRange rows = batch.rows_of(kind, i);
@@ -110,8 +111,8 @@ std::optional<std::int64_t> row_at(const RaggedBatch& batch, FieldKind kind, std
   return 0 <= row && row < rows.size() ? std::optional(rows.begin + row) : std::nullopt;
 }
 
-/// 1 at labels of response tokens.
-void add_mask_beside(RaggedBatch& batch, FieldKind kind) {
+/// Adds a loss mask that is 1 at labels of response tokens.
+void add_response_mask(RaggedBatch& batch, FieldKind kind) {
   Column& mask = batch.add_field({std::string(loss_mask_field), DType::float32, kind, {}});
   const std::span<float> values = mask.values<float>();
   for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -137,7 +138,7 @@ void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) 
     throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
                      "its loss_mask is set at row " + std::to_string(rows.size() - 1) +
                          ", the last, which predicts nothing",
-                     "If the mask has the value of each token at the token itself, say fields.loss_mask.at: "
+                     "If the mask has the value of each token at the token itself, set fields.loss_mask.at: "
                      "token; otherwise clear it there");
   }
 }
@@ -146,7 +147,7 @@ void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) 
 void mask_ignored_labels(RaggedBatch& batch) {
   if (batch.find(labels_field) == nullptr) return;
   const FieldKind of_labels = batch.at(labels_field).spec().kind;
-  if (batch.find(loss_mask_field) == nullptr) add_mask_beside(batch, of_labels);
+  if (batch.find(loss_mask_field) == nullptr) add_response_mask(batch, of_labels);
   const std::span<const std::int64_t> labels = batch.at(labels_field).values<std::int64_t>();
   Column& mask = *batch.find(loss_mask_field);
   const FieldKind of_mask = mask.spec().kind;
@@ -179,7 +180,8 @@ Column* find_loss_mask(RaggedBatch& batch) {
   if (other == nullptr || !other->spec().rule().is_cut()) return mask;
   if (mask == nullptr) return other;
   throw InputError("field 'response_mask'",
-                   "is there beside 'loss_mask', and both say which tokens carry loss", "Leave one out");
+                   "exists together with 'loss_mask', and both specify which tokens carry loss",
+                   "Leave one out");
 }
 
 NamedFields fields_of_dumps(NamedFields fields, const RaggedBatch& batch) {
@@ -211,7 +213,7 @@ void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields) 
     require_convention(column.spec(), at);
     if (at != RowConvention::token) continue;
     throw InputError("field '" + column.spec().name + "'",
-                     "is configured with at: token, and only fields that samples bring are moved",
+                     "is configured with at: token, which only applies to fields of samples",
                      "Bring it with the samples, or add one value per response token under another name");
   }
 }

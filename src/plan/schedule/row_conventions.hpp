@@ -8,40 +8,41 @@
 
 namespace evenkeel {
 
-/// Row conventions (FieldSettings::at): samples may have the value of a token at the token itself; a step has
+/// Row conventions (FieldSettings::at). Samples may have the value of a token at the token itself; a step has
 /// it at the row that predicts the token. All functions are local.
 
 /// The name of the loss mask in verl and ROLL.
 inline constexpr std::string_view response_mask_field = "response_mask";
 
-/// "token", "next" or "response".
+/// Returns "token", "next" or "response".
 [[nodiscard]] std::string_view name_of(RowConvention at) noexcept;
-/// The inverse. Throws InputError for another word.
+/// Returns the convention with this name. Throws InputError for another word.
 [[nodiscard]] RowConvention row_convention_of(std::string_view word);
 
-/// Returns the field that says which tokens carry loss, `loss_mask` or else a `response_mask` with one value
-/// per token or per response token; or null if there is none. Throws InputError if both are there.
+/// Returns the loss mask: `loss_mask`, or a `response_mask` with one value per token or per response token.
+/// Returns null if the batch has neither. Throws InputError if it has both.
 [[nodiscard]] Column* find_loss_mask(RaggedBatch& batch);
 
-/// Returns the settings of fields for the samples of a dump, which has all values where steps have them.
+/// Returns the field settings for the samples of a dump, in which all values are already at the rows where
+/// steps have them.
 [[nodiscard]] NamedFields fields_of_dumps(NamedFields fields, const RaggedBatch& batch);
 
 /// Moves the rows of fields with RowConvention::token to the rows that predict their tokens. The value of a
-/// sample's first token is left out, since nothing predicts it; the last row becomes zeros, or ignored_label.
-/// With `shared` prefixes, fields other than labels and masks get one row per response token, since a shared
-/// row predicts a different token for each sample. Throws InputError that names the field: a kind that does
-/// not fit the convention, and labels or a loss mask of one value per token without a convention. O(bytes of
-/// the fields that are moved).
+/// sample's first token is dropped, since no row predicts it; the last row becomes zeros, or ignored_label
+/// for labels. With `shared` prefixes, fields other than labels and masks get one row per response token,
+/// since a shared row predicts a different token for each sample. Throws InputError naming the field if its
+/// kind does not fit the convention, or if it is labels or a loss mask with one value per token and has no
+/// convention. O(bytes of the moved fields).
 void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
-/// Throws InputError that names a field of `batch` that apply_row_conventions() would refuse or move.
+/// Throws InputError naming a field of `batch` that apply_row_conventions() would reject or move.
 void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields);
 
-/// Moves values to the rows that predict their tokens (apply_row_conventions), gives the loss mask the name
-/// `loss_mask`, and clears it at labels of ignored_label. Samples with labels and without a mask get a mask
-/// of the labels' kind, float32: 1 at labels of response tokens. Throws InputError for a mask of one value
-/// per token that is set at the last row of a sample, which has no label unless samples bring one label per
-/// token; and with `shared` prefixes for a mask that is set on a label that is a prompt token.
+/// Moves values to the rows that predict their tokens (apply_row_conventions), renames the loss mask to
+/// `loss_mask`, and clears it at labels of ignored_label. If samples have labels but no mask, adds a float32
+/// mask of the labels' kind: 1 at labels of response tokens. Throws InputError if a mask with one value per
+/// token is set at the last row of a sample, which has no label unless samples have one label per token. With
+/// `shared` prefixes, also throws if a mask is set where the label is a prompt token.
 void place_values(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 }  // namespace evenkeel

@@ -11,8 +11,8 @@
 namespace evenkeel {
 namespace {
 
-// The rows of a sample in a loss mask that can carry loss, among all rows of the mask. A response token that
-// starts its sample is predicted nowhere; shared prefixes predict response tokens alone.
+// Returns the rows of a sample's loss mask, among all rows of the mask, that can carry loss. A response token
+// that starts its sample is not predicted. With shared prefixes, only response tokens can carry loss.
 RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind, bool shared) {
   const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
   RowRange rows = batch.rows_of(kind, i);
@@ -22,7 +22,8 @@ RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind
   return {rows.begin + std::clamp<std::int64_t>(sample.prompt - 1, 0, rows.size() - 1), rows.end - 1};
 }
 
-// Loss tokens are the marked rows of each sample, where the batch brings a mask.
+// Returns summaries without prompt hashes. If the batch has a loss mask, each sample's set rows are counted
+// as loss tokens.
 std::vector<SampleSummary> counted_lengths(const RaggedBatch& batch, bool shared) {
   std::vector<SampleSummary> lengths;
   lengths.reserve(batch.samples().size());
@@ -36,13 +37,13 @@ std::vector<SampleSummary> counted_lengths(const RaggedBatch& batch, bool shared
   return lengths;
 }
 
-// One word of FNV-1a, 8 bytes at a time.
+// Hashes one 8-byte word in the manner of FNV-1a.
 std::uint64_t hashed(std::uint64_t hash, std::uint64_t word) noexcept {
   hash = (hash ^ word) * fnv1a_prime;
   return hash ^ hash >> 29;
 }
 
-// Every lane takes each fourth token: multiplications of one lane wait for each other.
+// Hashes tokens in four interleaved lanes, since the multiplications of one lane depend on each other.
 std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t num_lanes = 4;
   std::array<std::uint64_t, num_lanes> lanes{fnv1a_basis, fnv1a_basis + 1, fnv1a_basis + 2, fnv1a_basis + 3};
@@ -57,7 +58,8 @@ std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
   return hash;
 }
 
-// Prompts lie apart, and the processor notices a new one too late by itself.
+// Prefetches the tokens of a prompt. Prompts are not contiguous, and the hardware prefetcher detects a new
+// one too late.
 void fetch(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t tokens_of_line = 8;
   constexpr std::size_t farthest = 512;

@@ -8,8 +8,8 @@
 namespace evenkeel {
 namespace {
 
-// A number in [0, bound) without bias, from the engine alone: std::uniform_int_distribution and std::shuffle
-// may differ between standard libraries.
+// Returns an unbiased random number in [0, bound). Uses only the engine, since std::uniform_int_distribution
+// and std::shuffle may differ between standard libraries.
 std::uint64_t below(std::uint64_t bound, std::mt19937_64& engine) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t last_whole_range = most - most % bound;

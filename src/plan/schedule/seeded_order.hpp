@@ -6,8 +6,9 @@
 
 namespace evenkeel {
 
-/// Positions 0..n-1 in an order drawn from the seed and the numbers that name the draw (an epoch, a step, a
-/// rank): the same on every rank, platform and standard library. O(n).
+/// Returns a random permutation of positions 0..n-1 that depends only on the seed and the numbers that
+/// identify the draw (an epoch, a step, a rank). It is the same on every rank, platform and standard library.
+/// O(n).
 std::vector<std::int64_t> seeded_order(std::int64_t n, std::uint64_t seed,
                                        std::initializer_list<std::uint64_t> draw);
 

@@ -35,7 +35,7 @@ Selection::Selection(std::int64_t samples, const std::function<std::int64_t(std:
   if (!takes_whole_samples()) hash_.add(max_length_);
 }
 
-// How many entries a sample makes; counts what became of it.
+// Returns the number of entries of a sample, and updates the counts.
 std::int64_t Selection::entries_of(std::int64_t tokens, const FilterSettings& settings) {
   if (tokens == 0 && settings.empty == EmptySample::drop) {
     ++counts_.dropped_empty;
@@ -59,7 +59,7 @@ std::int64_t Selection::entries_of(std::int64_t tokens, const FilterSettings& se
 }
 
 void Selection::take(std::int64_t position, std::int64_t entries) {
-  // Nothing is kept while every entry is of the sample at its own position.
+  // Positions are stored only once entry e is not sample e any more.
   const bool is_apart = counts_.taken != position || entries != 1;
   if (positions_.empty() && is_apart) {
     positions_.resize(static_cast<std::size_t>(counts_.taken));

@@ -12,47 +12,50 @@
 
 namespace evenkeel {
 
-/// What is taken of a source: a sample, or a piece of one.
+/// A sample of a source, or a piece of one.
 struct Piece {
-  std::int64_t position = 0;  ///< of the sample in the source
-  RowRange tokens;            ///< of the sample
+  std::int64_t position = 0;  ///< position of the sample in the source
+  RowRange tokens;            ///< range of the sample's tokens
 
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-/// The samples of a source that a filter lets through, in its order, as entries 0 .. size() - 1. A pure
+/// The samples of a source that pass a filter, in the source's order, as entries 0 .. size() - 1. A pure
 /// function of the lengths and the settings.
 ///
-/// Example: lengths 3, 9, 0 with max_length 4 and `split` are the entries 3; 4, 4, 1 of the second; 0.
+/// Example: with max_length 4 and `split`, samples of lengths 3, 9 and 0 give entries of 3, then 4, 4, 1 (the
+/// second sample), then 0 tokens.
 class Selection {
  public:
-  /// All samples, whole.
+  /// Selects all samples as a whole.
   explicit Selection(std::int64_t samples);
-  /// `tokens_in` gives the length of a sample by its position. Precondition: max_length >= 1. Throws
-  /// InputError that names the source and the first sample that is to be an error: an empty one, or one that
-  /// is longer than settings.max_length. O(samples).
+  /// Selects by the filter. `tokens_in` returns the length of the sample at a position. Precondition:
+  /// max_length >= 1. If the settings treat empty samples or samples longer than settings.max_length as
+  /// errors, throws InputError naming the source and the first such sample. O(samples).
   Selection(std::int64_t samples, const std::function<std::int64_t(std::int64_t)>& tokens_in,
             const FilterSettings& settings, std::int64_t max_length, std::string_view source);
 
   [[nodiscard]] std::int64_t size() const noexcept { return counts_.taken; }
   [[nodiscard]] const FilterCounts& counts() const noexcept { return counts_; }
-  /// The sample that an entry is of. O(1). Precondition: 0 <= entry < size(), as below.
+  /// Returns the position of an entry's sample. O(1). Precondition: 0 <= entry < size(); also for piece().
   [[nodiscard]] std::int64_t position_of(std::int64_t entry) const noexcept;
-  /// `tokens` is the length of the whole sample. O(1); O(log samples) where some were split.
+  /// Returns the piece of an entry whose whole sample has `tokens` tokens. O(1), or O(log samples) if samples
+  /// were split.
   [[nodiscard]] Piece piece(std::int64_t entry, std::int64_t tokens) const noexcept;
-  /// Whether every entry is a whole sample.
+  /// Returns whether every entry is a whole sample.
   [[nodiscard]] bool takes_whole_samples() const noexcept { return counts_.truncated + counts_.split == 0; }
 
-  /// A number that differs, but for chance, where other pieces are taken.
+  /// Returns a hash of the selected pieces: different selections have different hashes with high probability.
   [[nodiscard]] std::uint64_t digest() const noexcept { return hash_.value(); }
 
  private:
   [[nodiscard]] std::int64_t entries_of(std::int64_t tokens, const FilterSettings& settings);
   void take(std::int64_t position, std::int64_t entries);
 
-  std::int64_t max_length_ = 0;  // 0: pieces are whole samples
+  std::int64_t max_length_ = 0;  // 0 if entries are whole samples
   FilterCounts counts_;
-  /// By entry; empty while entry e is of sample e. Those of one sample follow each other.
+  /// Position of the sample by entry; empty while entry e is sample e. The entries of one sample are
+  /// consecutive.
   std::vector<std::int64_t> positions_;
   Fnv1a hash_;
 };

@@ -28,11 +28,11 @@ void require_size(std::int64_t value, std::string_view key) {
 }
 
 std::int64_t total_of(std::span<const std::int64_t> lengths) {
-  return max_sum_lower_bound(lengths, 1);  // of one group: all of it
+  return max_sum_lower_bound(lengths, 1);  // the sum of a single group is the total
 }
 
 void throw_above_cap(SampleId sample, const AboveCap& lengths) {
-  // The largest cap there is: cumulative lengths are 32-bit.
+  // The maximum cap, since cumulative lengths are 32-bit.
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
   const bool fits_any = lengths.aligned <= largest_cap;
   throw LimitError(sample,

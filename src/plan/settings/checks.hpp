@@ -8,20 +8,20 @@
 
 namespace evenkeel::plan_checks {
 
-/// Throws ConfigError that names `key` when the value is below `least`.
+/// Throws ConfigError naming `key` if the value is below `least`.
 void require_at_least(std::int64_t least, std::int64_t value, std::string_view key);
 
-/// Throws ConfigError that names `key` when the value is above `most`.
+/// Throws ConfigError naming `key` if the value is above `most`.
 void require_at_most(std::int64_t most, std::int64_t value, std::string_view key);
 
-/// Throws ConfigError that names `key` unless the value is a possible size or count: what is summed up or
-/// rounded up from these fits 64 bits, and cumulative lengths 32.
+/// Throws ConfigError naming `key` unless the value is valid for a size or count: small enough that sums and
+/// roundings of such values fit in 64 bits, and cumulative lengths in 32 bits.
 void require_size(std::int64_t value, std::string_view key);
 
-/// The sum of lengths. Throws InputError when one is negative or the sum reaches 2^62.
+/// Returns the sum of lengths. Throws InputError if a length is negative or the sum reaches 2^62.
 std::int64_t total_of(std::span<const std::int64_t> lengths);
 
-/// A sample that no micro-batch can hold.
+/// The lengths of a sample that exceeds the cap of a micro-batch.
 struct AboveCap {
   std::int64_t length = 0;
   std::int64_t aligned = 0;
@@ -29,19 +29,20 @@ struct AboveCap {
   std::int64_t cap = 0;
 };
 
-/// Throws LimitError that names the sample, its lengths and the cap.
+/// Throws LimitError naming the sample, its lengths and the cap.
 [[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths);
 
-/// Calls throw_above_cap for the first length that passes the cap once it is rounded up to a multiple of
-/// `alignment`. Lengths below 0 pass: total_of() is what refuses them.
+/// Throws the errors of throw_above_cap() for the first length that, rounded up to a multiple of `alignment`,
+/// exceeds the cap. Ignores negative lengths, which total_of() rejects.
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap);
 
 }  // namespace evenkeel::plan_checks
 
 namespace evenkeel {
 
-/// Most samples of a group that arrives, and most steps to look ahead when one is formed.
-inline constexpr std::int64_t most_in_group = 4096;
-inline constexpr std::int64_t most_ahead = 64;
+/// Maximum number of samples in an arriving group, and maximum number of steps to look ahead when a step of
+/// arriving samples is formed.
+inline constexpr std::int64_t max_in_group = 4096;
+inline constexpr std::int64_t max_ahead = 64;
 
 }  // namespace evenkeel

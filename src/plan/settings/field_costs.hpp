@@ -13,26 +13,26 @@
 
 namespace evenkeel {
 
-/// The work of every entry as BalanceSettings::cost_field says it: a view of the table. Throws InputError
-/// where samples do not bring the field.
+/// Returns the work of every entry from the field named by BalanceSettings::cost_field; a view of the table.
+/// Throws InputError if samples do not have the field.
 [[nodiscard]] std::span<const Cost> field_costs_of(const LengthTable& table, const std::string& field);
 
-/// What an encoder does for the samples of each DP rank.
+/// The encoder work of each DP rank.
 struct EncoderWork {
-  std::vector<Cost> in_source_order;  ///< if samples went out in contiguous runs in source order
+  std::vector<Cost> in_source_order;  ///< if DP ranks got contiguous runs of samples in source order
   std::vector<Cost> assigned;
 
   friend bool operator==(const EncoderWork&, const EncoderWork&) = default;
 };
 
-/// What an encoder does for every entry, by the rows that it brings. Throws InputError where samples bring no
-/// field of rows of that name, and as CostModel does.
+/// Returns the encoder work of every entry, from its number of rows in the encoder's field. Throws InputError
+/// if samples have no field of rows with that name, and the errors of CostModel.
 [[nodiscard]] std::vector<Cost> encoder_costs_of(const LengthTable& table, const EncoderCost& encoder);
 
-/// Of a step that was assigned with such a cost. Precondition: settings.balance.encoder is set.
+/// Returns the encoder work of an assigned step. Precondition: settings.balance.encoder is set.
 [[nodiscard]] EncoderWork encoder_work_of(const LengthTable& table, const PlanSettings& settings,
                                           const StepAssignment& assignment);
-/// The same of a plan.
+/// Returns the encoder work of a plan. Precondition: settings.balance.encoder is set.
 [[nodiscard]] EncoderWork encoder_work_of(const LengthTable& table, const PlanSettings& settings,
                                           const StepPlan& plan);
 

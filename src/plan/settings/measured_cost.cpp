@@ -69,7 +69,7 @@ void MeasuredCostModel::take_over(const TimeModel& times, std::int64_t observati
   use(times);
 }
 
-PresentHop MeasuredCostModel::present(std::optional<Cost> configured, Cost default_part,
+AssumedHop MeasuredCostModel::present(std::optional<Cost> configured, Cost default_part,
                                       std::optional<double> measured) const {
   if (measured) return {.seconds = *measured};
   const auto share = [](Cost part, Cost whole) {
@@ -101,7 +101,7 @@ void MeasuredCostModel::use(const TimeModel& times) {
   in_use_.model.window = reach;
   in_use_.overhead = overhead_cost_of(times, units);
   if (!groups_) return;
-  const auto hop_of = [&](std::optional<double> told, const PresentHop& present) {
+  const auto hop_of = [&](std::optional<double> told, const AssumedHop& present) {
     const double seconds = told.value_or(present(times.linear, times.quadratic));
     return HopInUse{seconds, cost_of_seconds(seconds, times, units), !told};
   };

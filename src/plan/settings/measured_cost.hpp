@@ -10,20 +10,24 @@
 
 namespace evenkeel {
 
-/// What a micro-batch's work is made of, for the seconds that DP rank `rank` took for it: the tokens and
-/// squared lengths of its samples (padded ones where it is padded), of shared prefixes once, squares straight
-/// on beyond the cost's window. Seconds are those of a rank of speed 1000. With groups of their own sizes
-/// all members run all of it together, so that each member's seconds are an observation of the whole. Local.
-/// `assignment` and `plan` come from the same step.
+/// Returns the observation of a micro-batch that took DP rank `rank` the given seconds: the tokens and
+/// squared lengths of its samples, which are the terms of its cost.
+/// - Padded samples count with their padded lengths, shared prefixes once, and squares grow linearly beyond
+///   the cost's window.
+/// - Seconds are converted to those of a rank of speed 1000.
+/// - With groups of different sizes, all members run the whole micro-batch together, so each member's seconds
+///   are an observation of the whole.
+/// Local. Precondition: `assignment` and `plan` are of the same step.
 [[nodiscard]] CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
                                       const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
                                       double seconds);
 
-/// What it costs to pass the keys and values of one token on by one rank.
+/// The cost of passing the keys and values of one token to another rank.
 struct HopInUse {
   double seconds = 0;
-  Cost cost = 0;      ///< in the units of the model in use
-  bool kept = false;  ///< the last fit could not tell it: as an earlier one had it, else as configured
+  Cost cost = 0;      ///< in the units of the cost model in use
+  bool kept = false;  ///< whether the last fit could not determine it: the value is that of an earlier fit,
+                      ///< or the configured one
 
   friend bool operator==(const HopInUse&, const HopInUse&) = default;
 };
@@ -34,45 +38,48 @@ struct CommunicationInUse {
   friend bool operator==(const CommunicationInUse&, const CommunicationInUse&) = default;
 };
 
-/// The cost model in use, and what measuring has to say about it.
+/// The cost model in use, and how it was measured.
 struct CostInUse {
   CostModel model = CostModel::tokens();
-  std::optional<TimeModel> times;  ///< what the model was made of; unset: it is the configured one
-  std::int64_t observations = 0;   ///< that the last attempt at a fit had
-  bool kept = false;               ///< that attempt found no model, so that the one before stayed
+  std::optional<TimeModel>
+      times;  ///< times from which the model was made; unset if the model is the configured one
+  std::int64_t observations = 0;  ///< number of observations in the last attempt at a fit
+  bool kept = false;              ///< whether that attempt found no model, so the previous one is kept
 
-  /// Of a micro-batch in the model's units, where it was measured.
+  /// Measured constant cost of a micro-batch in the model's units; nullopt before the first fit.
   std::optional<Cost> overhead = std::nullopt;
-  /// Where micro-batches have groups of their own sizes, from the first fit on.
+  /// Set since the first fit if micro-batches have groups of different sizes.
   std::optional<CommunicationInUse> communication = std::nullopt;
 
-  /// Plans by it: what was measured takes the place of what is configured.
+  /// Replaces the configured costs in `balance` by the measured ones.
   void use_in(BalanceSettings& balance) const;
   friend bool operator==(const CostInUse&, const CostInUse&) = default;
 };
 
-/// Fits costs to the latest observations. A value type: equal observations in equal order make equal models.
+/// Fits a cost model to the latest observations. A value type: equal observations in equal order give equal
+/// models.
 class MeasuredCostModel {
  public:
-  /// `initial` holds until the first fit, and its window for good. At most `window` observations are kept.
-  /// `groups` says what is configured of communication where micro-batches have groups of their own sizes, in
-  /// the units of `initial`; its ranks_per_node is then set. What no fit can tell of communication keeps its
-  /// share of what a token costs (of a squared length, where tokens cost nothing).
+  /// Starts with the model `initial`, which is used until the first fit and whose window is kept. At most
+  /// `window` observations are kept. `groups` has the configured communication costs, in the units of
+  /// `initial`, if micro-batches have groups of different sizes; its ranks_per_node must then be set. A
+  /// communication cost that no fit can determine keeps its ratio to the cost of a token (of a squared length
+  /// if tokens cost zero).
   MeasuredCostModel(const CostModel& initial, std::int64_t window,
                     std::optional<CommunicationSettings> groups = std::nullopt);
 
-  /// Takes in observations, older ones first, and fits anew (fit_time_model). Where they cannot tell
-  /// tokens from squares, the model stays as it was. O(window log window).
+  /// Adds observations, oldest first, and fits again (fit_time_model). If they cannot distinguish the cost of
+  /// tokens from that of squares, the model is unchanged. O(window log window).
   void learn(std::span<const CostObservation> observations);
 
-  /// Takes over what an earlier model had measured; observations from here on are fitted without those that
-  /// it was made of. Precondition: `times` is what fit_time_model() may give.
+  /// Restores the result of an earlier model. Observations older than `times` are gone, so later fits do not
+  /// use them. Precondition: `times` is a possible result of fit_time_model().
   void take_over(const TimeModel& times, std::int64_t observations);
 
   [[nodiscard]] const CostInUse& in_use() const noexcept { return in_use_; }
 
  private:
-  [[nodiscard]] PresentHop present(std::optional<Cost> configured, Cost default_part,
+  [[nodiscard]] AssumedHop present(std::optional<Cost> configured, Cost default_part,
                                    std::optional<double> measured) const;
   [[nodiscard]] FitGroups present_groups() const;
   void use(const TimeModel& times);

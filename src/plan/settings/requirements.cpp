@@ -6,18 +6,21 @@
 #include "evenkeel/base/error.hpp"
 #include "plan/strategies/strategy.hpp"
 
-/// A namespace of its own, since these words are used elsewhere.
+/// These names are also used elsewhere, so they are in a separate namespace.
 namespace evenkeel::requirement_table {
 namespace {
 
 using C = const Choices&;
 
-// What features need.
+// Needs of features.
 
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
 constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a step",
                             [](C c) { return c.balance.meet == Meeting::once_a_step; }};
+constexpr Need known_meeting{
+    "balance.meet", "", "Set it to step for plain data parallelism, or to micro-batch for FSDP and experts",
+    [](C c) { return c.balance.meet.has_value(); }};
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
 constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
@@ -48,9 +51,10 @@ constexpr Need last_batch{"batch.drop_last", "false", "a last step that may be s
                           [](C c) { return !c.batch.drop_last; }};
 constexpr Need no_delay{"batch.delay_outliers", "0", "outliers that do not wait",
                         [](C c) { return !c.delay.is_on(); }};
-constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples that are no error",
+constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples that are not errors",
                              [](C c) { return c.filter.empty != EmptySample::error; }};
-constexpr Need masked_allowed{"batch.without_loss", "keep or drop", "samples without loss that are no error",
+constexpr Need masked_allowed{"batch.without_loss", "keep or drop",
+                              "samples without loss that are not errors",
                               [](C c) { return c.filter.without_loss != WithoutLoss::error; }};
 constexpr Need lines{"source.kind", "jsonl or stream", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
@@ -62,9 +66,9 @@ constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements as 
 constexpr Need own_values{"field.share", "none", "values that samples do not share",
                           [](C c) { return c.field.share == FieldSharing::none; }};
 
-// What needs others. By default none is used.
+// Features that need or exclude other settings. With default settings, none of them is used.
 
-constexpr Feature max_cp{"mesh.max_cp", "", "mesh.max_cp: auto", [](C c) { return c.names_largest_group; }};
+constexpr Feature max_cp{"mesh.max_cp", "", "mesh.max_cp: auto", [](C c) { return c.has_max_group_size; }};
 constexpr Feature flexible{"mesh.cp", "flexible", "mesh.cp: a number", [](C c) { return c.flexible_cp; }};
 constexpr Feature flexible_counts{
     "mesh.cp", "flexible with mesh.pp, micro_batch.min_count or multiple_of above 1", "mesh.cp: a number",
@@ -89,8 +93,9 @@ constexpr Feature unrefined{"balance.refine", "false", "balance.refine: true",
 constexpr Feature cut_later{"batch.keep_mini_batch", "false with batch.mini_batches above 1",
                             "batch.keep_mini_batch: true",
                             [](C c) { return !c.mini_batches.keep && c.mini_batches.count > 1; }};
-constexpr Feature named_alignment{"pack.align", "", "pack.align: auto",
-                                  [](C c) { return c.names_alignment; }};
+constexpr Feature named_alignment{"pack.align", "", "pack.align: auto", [](C c) { return c.has_alignment; }};
+constexpr Feature whole_samples{"pack.deliver", "samples", "pack.deliver: packed",
+                                [](C c) { return c.delivery == Delivery::samples; }};
 constexpr Feature speeds{"balance.speeds", "", "balance.speeds: equal",
                          [](C c) { return !c.balance.speeds.empty(); }};
 constexpr Feature encoder{"balance.cost", "with an encoder", "balance.cost without encoder",
@@ -105,6 +110,8 @@ constexpr Feature packing{"micro_batch.packing", "", "micro_batch.packing: auto"
                           [](C c) { return c.micro_batch.packing.has_value(); }};
 constexpr Feature fastest{"micro_batch.count", "fastest", "micro_batch.count: fewest",
                           [](C c) { return c.micro_batch.count == CountRule::fastest; }};
+constexpr Feature free_counts{"micro_batch.equal_counts", "auto", "micro_batch.equal_counts: always",
+                              [](C c) { return c.micro_batch.equal_counts == EqualCounts::automatic; }};
 constexpr Feature schedule{"micro_batch.order", "schedule", "another order",
                            [](C c) { return c.micro_batch.order == MicroBatchOrder::schedule; }};
 constexpr Feature shapes{"micro_batch.shapes", "", "micro_batch.shapes: null",
@@ -142,9 +149,11 @@ constexpr Requirement table[] = {
     {flexible_meeting, meeting,
      "otherwise ranks have different numbers of micro-batches, and some would wait forever"},
 
-    {path_cap, shared, "a sample that stands alone is no path of a tree: batch.max_length limits samples"},
+    {free_counts, known_meeting, "ranks that meet at every micro-batch hang if their numbers differ"},
 
-    {dfs, shared, "samples that stand alone are run one after the other without a schedule"},
+    {path_cap, shared, "a separate sample is not a path of a tree: batch.max_length limits samples"},
+
+    {dfs, shared, "separate samples are run one after another without a schedule"},
     {dfs, meeting_once,
      "DP ranks have different numbers of segments, and some that meet in every pass would wait forever"},
     {dfs, one_stage, "segments of a path wait for each other, and a pipeline's stages would stand idle"},
@@ -172,17 +181,18 @@ constexpr Requirement table[] = {
     {read_as, lines, "it says how JSON Lines write the field"},
 };
 
-constexpr Feature foreign_to_groups[] = {padded,  fixed,           reference, named_algorithm,
-                                         equal,   unrefined,       cut_later, packing,
-                                         fastest, named_alignment, encoder,   mindspeed_loss};
-constexpr Feature foreign_to_grids[] = {padded,    fixed,   reference, named_algorithm, equal,
-                                        cut_later, packing, fastest,   speeds,          encoder};
-constexpr Feature foreign_to_references[] = {speeds,  encoder,  cost_of_field, measured, packing,
-                                             fastest, schedule, max_rows,      shapes,   sharing};
-constexpr Feature foreign_to_padded[] = {speeds, encoder, packing, fastest, shapes, sharing};
-constexpr Feature foreign_to_fixed[] = {packing, fastest};
+constexpr Feature foreign_to_groups[] = {
+    padded,  fixed,   reference,   named_algorithm, equal,   unrefined,     cut_later,
+    packing, fastest, free_counts, named_alignment, encoder, mindspeed_loss};
+constexpr Feature foreign_to_grids[] = {padded,    fixed,   reference,   named_algorithm, equal,
+                                        cut_later, packing, free_counts, speeds,          encoder};
+constexpr Feature foreign_to_references[] = {speeds,      encoder,  cost_of_field, measured, packing, fastest,
+                                             free_counts, schedule, max_rows,      shapes,   sharing};
+constexpr Feature foreign_to_padded[] = {speeds, encoder, packing, fastest, free_counts, shapes, sharing};
+constexpr Feature foreign_to_fixed[] = {packing, fastest, free_counts};
 constexpr Feature foreign_to_speeds[] = {named_algorithm, unrefined, equal};
 constexpr Feature foreign_to_encoders[] = {named_algorithm, unrefined, equal, speeds};
+constexpr Feature foreign_to_whole_samples[] = {shapes, sharing};
 constexpr Feature foreign_to_delay[] = {encoder, cost_of_field, max_rows};
 
 constexpr Exclusion exclusion_table[] = {
@@ -197,7 +207,9 @@ constexpr Exclusion exclusion_table[] = {
     {fastest,
      {&packing, 1},
      "micro-batches of each count tried are balanced, and those of a named packing are not"},
+    {fastest, {&free_counts, 1}, "it compares numbers of micro-batches that all ranks have"},
     {shapes, {&sharing, 1}, "the number of segments of shared prefixes has no bound"},
+    {whole_samples, foreign_to_whole_samples, "whole samples have neither pad rows nor shared rows"},
     {delay, foreign_to_delay, "it depends on rows of a field, which are not known before a step is read"},
     {delay,
      {&sharing, 1},
@@ -220,7 +232,8 @@ constexpr Exclusion exclusion_table[] = {
 namespace evenkeel {
 namespace {
 
-/// What is added to a key, rather than its value: "with an encoder".
+/// Returns whether a feature's `value` extends the key, as in "with an encoder", instead of being the key's
+/// value.
 bool is_addition(std::string_view value) {
   return value.starts_with("with");
 }
@@ -230,7 +243,7 @@ std::string setting(std::string_view key, std::string_view value) {
   return std::string(key) + (is_addition(value) ? " " : ": ") + std::string(value);
 }
 
-/// The key as it is written: of a field in its entry.
+/// Returns the key as the user writes it: for a field's setting, "field." becomes "fields.NAME.".
 std::string written(std::string_view text, const Choices& choices) {
   constexpr std::string_view section = "field.";
   if (choices.field_name.empty() || !text.starts_with(section)) return std::string(text);
@@ -255,12 +268,12 @@ std::string written(std::string_view text, const Choices& choices) {
 [[noreturn]] void refuse(const Exclusion& exclusion, const Feature& other) {
   const auto& [feature, others, why] = exclusion;
   throw ConfigError(std::string(other.key),
-                    std::string(other.value) + (other.value.empty() ? "" : " ") + "does not go with " +
+                    std::string(other.value) + (other.value.empty() ? "" : " ") + "cannot be combined with " +
                         setting(feature.key, feature.value) + ", since " + std::string(why),
                     "Set " + std::string(other.instead) + ", or " + std::string(feature.instead));
 }
 
-/// The first requirement that is not met; null if all are.
+/// Returns the first requirement that is not met; null if all are met.
 const Requirement* first_unmet(const Choices& choices) {
   const auto* const found =
       std::ranges::find_if(requirement_table::table, [&](const Requirement& requirement) {
@@ -269,7 +282,7 @@ const Requirement* first_unmet(const Choices& choices) {
   return found == std::end(requirement_table::table) ? nullptr : found;
 }
 
-/// The first setting in use that the exclusion rules out; null if there is none.
+/// Returns the first setting in use that the exclusion rules out; null if there is none.
 const Feature* first_excluded(const Exclusion& exclusion, const Choices& choices) {
   if (!exclusion.feature.is_used(choices)) return nullptr;
   const auto found =
@@ -288,7 +301,9 @@ void take_strategy(Choices& choices, const PlanSettings& settings) {
   if (const auto* packed = settings.find<PackedSettings>()) {
     choices.micro_batch.packing = packed->packing;
     choices.micro_batch.count = packed->count;
+    if (packed->free_counts) choices.micro_batch.equal_counts = EqualCounts::automatic;
   }
+  if (const auto* grid = settings.find<GridSettings>()) choices.micro_batch.count = grid->count;
   if (const auto* reference = std::get_if<ReferenceSettings>(&settings.strategy))
     choices.balance.preset = reference->system;
   if (strategy.pads_micro_batches()) choices.micro_batch.mode = MicroBatchMode::padded;
@@ -313,7 +328,8 @@ Choices choices_of(const PlanSettings& settings) {
   choices.cp = settings.cp.size;
   choices.pp = settings.pp;
   choices.count_multiple = settings.count_multiple();
-  choices.names_alignment = settings.align.has_value();
+  choices.has_alignment = settings.align.has_value();
+  choices.delivery = settings.delivery;
   return choices;
 }
 
@@ -355,7 +371,7 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
   const bool is_grid = balance.strategy == Strategy::grid;
   if (choices.flexible_cp && is_grid) return ContextWavesSettings{largest_group};
   if (choices.flexible_cp) return ContextTreeSettings{largest_group};
-  if (is_grid) return GridSettings{};
+  if (is_grid) return GridSettings{keys.count};
   const AssignmentSettings& assignment = balance;
   const PaddedSettings padded{assignment, keys.length_round};
   const FixedSettings fixed{assignment, keys.size, keys.shuffle};
@@ -371,7 +387,10 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
       break;
   }
   if (is_reference) return ReferenceSettings{balance.preset, assignment};
-  return PackedSettings{assignment, keys.packing, keys.count, balance.strategy == Strategy::automatic};
+  const bool has_free_counts =
+      keys.equal_counts == EqualCounts::automatic && balance.meet == Meeting::once_a_step;
+  return PackedSettings{assignment, keys.packing, keys.count, balance.strategy == Strategy::automatic,
+                        has_free_counts};
 }
 
 void require_together(const Choices& choices) {
@@ -382,7 +401,8 @@ void require_together(const Choices& choices) {
 }
 
 std::string rules_of(std::string_view key) {
-  std::vector<std::pair<std::string, std::string>> sentences;  // beginnings and objects
+  // Pairs: a beginning of a sentence, and its objects.
+  std::vector<std::pair<std::string, std::string>> sentences;
   const auto add = [&](const Feature& feature, const std::string& verb, const std::string& object) {
     if (feature.key != key) return;
     std::string subject(feature.value);
@@ -399,7 +419,8 @@ std::string rules_of(std::string_view key) {
   for (const auto& [feature, need, why] : requirements())
     add(feature, "needs", setting(need.key, need.value));
   for (const auto& [feature, others, why] : exclusions()) {
-    for (const Feature& other : others) add(other, "does not go with", setting(feature.key, feature.value));
+    for (const Feature& other : others)
+      add(other, "cannot be combined with", setting(feature.key, feature.value));
   }
   std::string text;
   for (const auto& [beginning, objects] : sentences)
@@ -413,7 +434,7 @@ std::string requirements_markdown() {
     text += "| `" + setting(feature.key, feature.value) + "` | `" + setting(need.key, need.value) + "` | " +
             std::string(why) + " |\n";
   }
-  text += "\n| setting | does not go with | since |\n|---|---|---|\n";
+  text += "\n| setting | cannot be combined with | since |\n|---|---|---|\n";
   for (const auto& [feature, others, why] : exclusions()) {
     text += "| `" + setting(feature.key, feature.value) + "` | ";
     for (const Feature& other : others)

@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-/// What decides whether settings go together: those of one pass, and what is known of the job around it. What
-/// is not known is as by default, which goes with everything.
+/// The choices that determine whether settings are compatible: the settings of one pass, and known properties
+/// of its job. Unknown properties keep their defaults, which are compatible with everything.
 struct Choices {
   BalanceKeys balance{};
   MicroBatchKeys micro_batch{};
@@ -27,82 +27,90 @@ struct Choices {
   std::int64_t predict_ahead = 0;  ///< pack.predict_ahead
   LossAggregation loss = LossAggregation::token_mean;
   DelaySettings delay{};
-  bool flexible_cp = false;          ///< mesh.cp: flexible
-  bool names_largest_group = false;  ///< mesh.max_cp
+  bool flexible_cp = false;         ///< mesh.cp: flexible
+  bool has_max_group_size = false;  ///< mesh.max_cp
   int cp = 1;
   int pp = 1;
-  std::int64_t count_multiple = 1;   ///< PlanSettings::count_multiple
-  bool names_alignment = false;      ///< pack.align
-  bool has_cap_of_a_rank = true;     ///< micro_batch.max_tokens_per_rank
-  bool are_samples_read = true;      ///< rather than brought by the program, step by step
-  bool are_lines_read = true;        ///< some source may have JSON lines
+  std::int64_t count_multiple = 1;  ///< PlanSettings::count_multiple
+  bool has_alignment = false;       ///< pack.align
+  Delivery delivery = Delivery::packed;
+  bool has_cap_of_a_rank = true;  ///< micro_batch.max_tokens_per_rank
+  /// Whether samples come from sources; false if the program supplies them step by step.
+  bool are_samples_read = true;
+  bool are_lines_read = true;        ///< whether a source may have JSON lines
   bool are_samples_awaited = false;  ///< source.kind: stream
   ScheduleSettings batch{};
   FilterSettings filter{};
   std::int64_t source_epochs = 1;
-  FieldSettings field{};  ///< of a field that samples bring
+  FieldSettings field{};  ///< settings of one field of the samples
   std::string_view field_name = {};
 };
 
-/// What these settings choose, which know nothing of the job around.
+/// Returns the choices made by these settings. Properties of the job, which the settings do not have, keep
+/// their defaults.
 [[nodiscard]] Choices choices_of(const PlanSettings& settings);
 
-/// A setting that does not go with all others.
+/// A setting that is not compatible with all others.
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
-  std::string_view value;    ///< "grid"; empty where it is enough that the key is set
-  std::string_view instead;  ///< what to set to do without it: "balance.strategy: hierarchical"
+  std::string_view value;    ///< "grid"; empty if setting the key at all is the feature
+  std::string_view instead;  ///< the setting that avoids the feature: "balance.strategy: hierarchical"
   bool (*is_used)(const Choices& choices);
 };
 
-/// What a feature needs of another key.
+/// A setting of another key that a feature needs.
 struct Need {
   std::string_view key;    ///< "micro_batch.mode"
-  std::string_view value;  ///< what it is to be: "packed or fixed"; empty where it is to be set at all
-  std::string_view words;  ///< what that means: "sequences back to back"; of a value to be set, how
+  std::string_view value;  ///< the needed value: "packed or fixed"; empty if the key only has to be set
+  std::string_view words;  ///< meaning of the value: "sequences back to back"; if `value` is empty, the hint
+                           ///< how to set the key
   bool (*is_met)(const Choices& choices);
 };
 
-/// A feature is refused if its need is not met.
+/// A feature, and what it needs. Settings that use the feature without it are rejected.
 struct Requirement {
   Feature feature;
   Need need;
-  std::string_view why;  ///< what follows "since"
+  std::string_view why;  ///< the reason, as the text after "since"
 };
 
 /// A strategy or another feature, and the settings that do not belong to it.
 struct Exclusion {
   Feature feature;
   std::span<const Feature> others;
-  std::string_view why;  ///< what follows "since"
+  std::string_view why;  ///< the reason, as the text after "since"
 };
 
-/// The tables of all requirements and exclusions: settings are refused by them, and the pages of keys are
-/// generated from them. They live as long as the program.
+/// Return the tables of all requirements and exclusions. Settings are checked against them, and the pages of
+/// keys are generated from them. They live as long as the program.
 [[nodiscard]] std::span<const Requirement> requirements();
 [[nodiscard]] std::span<const Exclusion> exclusions();
 
-/// Whether all requirements are met and nothing is excluded.
+/// Returns whether all requirements are met and nothing is excluded.
 [[nodiscard]] bool go_together(const Choices& choices);
 
-/// The strategy for groups of different sizes, where it is automatic: the one that goes with everything else,
-/// or that for the trainer's way to meet. Throws ConfigError where nobody said what that is, which would hang
-/// a trainer that meets at every micro-batch. Any other strategy as it is.
+/// Returns the strategy for groups of different sizes. If balance.strategy is automatic, returns the only
+/// strategy that is compatible with the other choices; if both are, returns the one for the configured
+/// balance.meet, and throws ConfigError if balance.meet is not set: a wrong guess would hang a trainer whose
+/// ranks meet at every micro-batch. If the strategy is not automatic or groups have equal sizes, returns it
+/// unchanged.
 [[nodiscard]] Strategy strategy_of_groups(Choices choices);
 
-/// The strategy that the choices make, with groups of at most `largest_group` ranks if they have their own
-/// sizes. Precondition: the choices go together, and name a strategy for such groups.
+/// Returns the settings of the chosen strategy, with groups of at most `largest_group` ranks if groups have
+/// different sizes. Precondition: the choices are compatible; if groups have different sizes, the choices
+/// name a strategy for such groups.
 [[nodiscard]] StrategySettings strategy_for(const Choices& choices, int largest_group);
 
-/// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. It
-/// names the feature's key, the key to be set or the key that does not belong, and says why and what to set.
+/// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. The
+/// error names the key of the feature, or the key to be set or removed, with the reason and the remedy.
 void require_together(const Choices& choices);
 
-/// The requirements of a key and what excludes it, as sentences: "fastest does not go with balance.preset;
-/// micro_batch.mode: padded." Empty if the key goes with everything.
+/// Returns the requirements of a key and the features that exclude it, as sentences: "fastest
+/// cannot be combined with balance.preset; micro_batch.mode: padded." Empty if the key is compatible with
+/// everything.
 [[nodiscard]] std::string rules_of(std::string_view key);
 
-/// All requirements and exclusions as tables in Markdown, with the reasons.
+/// Returns all requirements and exclusions as Markdown tables, with the reasons.
 [[nodiscard]] std::string requirements_markdown();
 
 }  // namespace evenkeel

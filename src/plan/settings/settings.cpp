@@ -33,7 +33,7 @@ void require_one_a_rank(std::span<const std::int64_t> speeds, int dp) {
   for (const std::int64_t speed : speeds) require_size(speed, "balance.speeds");
 }
 
-/// What Config::plan_settings() sees to.
+/// Checks conditions that Config::plan_settings() ensures, since programs may build settings themselves.
 void require_as_configured(const PlanSettings& settings) {
   if (settings.balance.encoder && settings.balance.measured)
     throw ConfigError("balance.cost", "with an encoder needs a fixed model cost", "Leave one of them out");
@@ -43,33 +43,36 @@ void require_as_configured(const PlanSettings& settings) {
     throw ConfigError("micro_batch.shapes", "needs a limit on samples", "Set micro_batch.max_samples");
 }
 
-/// Cumulative lengths are 32-bit, so that no sequence can be rounded up to more.
-constexpr std::int64_t most_alignment = std::numeric_limits<std::int32_t>::max();
+/// Maximum alignment. Cumulative lengths are 32-bit, so a sequence cannot be rounded up beyond this.
+constexpr std::int64_t max_alignment = std::numeric_limits<std::int32_t>::max();
 
-/// So many micro-batches are made of any step, however few samples it has: each takes time and memory.
+/// Throws ConfigError if the settings force too many micro-batches per step. Each takes time and memory, even
+/// if the step has few samples.
 void require_few_forced(const PlanSettings& settings) {
   constexpr std::int64_t most = std::int64_t{1} << 16;
   const std::int64_t of_mini_batch = agreed_count(1, settings);
   const std::int64_t mini_batches = settings.mini_batches.count;
   if (of_mini_batch <= most / mini_batches) return;
   const bool by_multiple = settings.count_multiple() > settings.micro_batch.min_count;
-  throw ConfigError(
-      mini_batches > of_mini_batch ? "batch.mini_batches"
-      : by_multiple                ? "micro_batch.multiple_of"
-                                   : "micro_batch.min_count",
-      "requires every DP rank to make " + grouped(mini_batches) + " x " + grouped(of_mini_batch) +
-          " micro-batches a step, however few samples it has; at most " + grouped(most) + " are possible",
-      "Lower batch.mini_batches, micro_batch.min_count or micro_batch.multiple_of");
+  throw ConfigError(mini_batches > of_mini_batch ? "batch.mini_batches"
+                    : by_multiple                ? "micro_batch.multiple_of"
+                                                 : "micro_batch.min_count",
+                    "requires every DP rank to make " + grouped(mini_batches) + " x " +
+                        grouped(of_mini_batch) +
+                        " micro-batches per step, no matter how few samples it has; at most " +
+                        grouped(most) + " are possible",
+                    "Lower batch.mini_batches, micro_batch.min_count or micro_batch.multiple_of");
 }
 
-/// Least common multiple of two numbers that are at least 1.
+/// Returns the least common multiple of two numbers >= 1. Throws ConfigError if it is above the maximum
+/// alignment.
 std::int64_t common_multiple(std::int64_t left, std::int64_t right) {
   const std::int64_t factor = left / std::gcd(left, right);
-  if (factor <= most_alignment / right) return factor * right;
+  if (factor <= max_alignment / right) return factor * right;
   throw ConfigError(
       "pack.align_lcm",
       "the least common multiple of " + std::to_string(left) + " and " + std::to_string(right) +
-          ", to which sequences would be aligned, is above " + std::to_string(most_alignment),
+          ", to which sequences would be aligned, is above " + std::to_string(max_alignment),
       "Choose pack.align, pack.align_lcm and, for padded micro-batches, micro_batch.length_round "
       "with more factors in common");
 }

@@ -12,7 +12,7 @@ namespace evenkeel {
 namespace {
 
 PlanSettings as_grid(PlanSettings settings) {
-  settings.strategy = GridSettings{};
+  settings.strategy = GridSettings{std::get<PackedSettings>(settings.strategy).count};
   return settings;
 }
 
@@ -21,25 +21,26 @@ PlanSettings as_packed(PlanSettings settings) {
   return settings;
 }
 
-/// Whether nothing that is set for packed micro-batches would be lost in a grid.
-bool goes_as_grid(const PlanSettings& settings) {
+/// Returns whether a grid can replace these settings: no parameter of packed micro-batches differs from its
+/// default, and a grid is compatible with all other settings.
+bool can_use_grid(const PlanSettings& settings) {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
   return packed != nullptr && packed->algorithm == BalanceAlgorithm::automatic && !packed->equal_count &&
-         !packed->packing && packed->count == CountRule::fewest && go_together(choices_of(as_grid(settings)));
+         !packed->packing && go_together(choices_of(as_grid(settings)));
 }
 
-/// A step that is planned in one way, and when it ends.
-struct PlannedWay {
-  PlannedWay(const StepProblem& problem, const PlanSettings& settings) {
+/// A step planned with one strategy, and its end.
+struct PlannedStrategy {
+  PlannedStrategy(const StepProblem& problem, const PlanSettings& settings) {
     planned = assign_and_plan({problem.table, settings, problem.step, problem.trees});
     const StepPlan& plan = planned.plan;
-    constant = settings.communication_cost().overhead * plan.num_micro_batches();
-    without_bubbles = planned_end(plan, settings);
-    if (const auto step = simulated_step(plan, settings)) simulated = step->end;
+    const Cost overhead = settings.communication_cost().overhead;
+    without_bubbles = planned_end(plan, settings, overhead);
+    if (const auto step = simulated_step(plan, settings))
+      simulated = step->end + overhead * plan.num_micro_batches();
   }
 
   AssignedPlan planned;
-  Cost constant = 0;  // of all its micro-batches
   Cost without_bubbles = 0;
   std::optional<Cost> simulated;
 };
@@ -48,11 +49,11 @@ struct PlannedWay {
 
 bool is_strategy_open(const PlanSettings& settings) noexcept {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
-  return packed != nullptr && packed->or_grid && settings.balance.meet && goes_as_grid(settings);
+  return packed != nullptr && packed->or_grid && settings.balance.meet && can_use_grid(settings);
 }
 
 bool could_be_grid(const PlanSettings& settings) noexcept {
-  return !is_strategy_open(settings) && goes_as_grid(settings);
+  return !is_strategy_open(settings) && can_use_grid(settings);
 }
 
 PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice) {
@@ -60,13 +61,13 @@ PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoi
   return choice->is_grid() ? as_grid(std::move(settings)) : as_packed(std::move(settings));
 }
 
-AssignedPlan plan_in_chosen_way(const StepProblem& problem) {
+AssignedPlan plan_with_chosen_strategy(const StepProblem& problem) {
   EVENKEEL_PRECONDITION(cheap, is_strategy_open(problem.settings));
-  PlannedWay hierarchical(problem, as_packed(problem.settings));
-  PlannedWay grid(problem, as_grid(problem.settings));
+  PlannedStrategy hierarchical(problem, as_packed(problem.settings));
+  PlannedStrategy grid(problem, as_grid(problem.settings));
   const bool simulated = hierarchical.simulated && grid.simulated;
-  const auto end = [&](const PlannedWay& way) {
-    return way.constant + (simulated ? *way.simulated : way.without_bubbles);
+  const auto end = [&](const PlannedStrategy& way) {
+    return simulated ? *way.simulated : way.without_bubbles;
   };
   const StrategyChoice choice{end(hierarchical), end(grid)};
   AssignedPlan chosen = std::move(choice.is_grid() ? grid.planned : hierarchical.planned);
@@ -75,7 +76,7 @@ AssignedPlan plan_in_chosen_way(const StepProblem& problem) {
 }
 
 StrategyChoice choose_strategy(const StepProblem& problem) {
-  return *plan_in_chosen_way(problem).choice;
+  return *plan_with_chosen_strategy(problem).choice;
 }
 
 }  // namespace evenkeel

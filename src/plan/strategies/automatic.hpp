@@ -6,34 +6,35 @@
 
 namespace evenkeel {
 
-/// The times at which a step ends with either strategy, in the units of its cost.
+/// The end times of a step under both strategies, in the units of its cost.
 struct StrategyChoice {
   Cost hierarchical_end = 0;
   Cost grid_end = 0;
 
-  /// Whether the grid is chosen, which must end earlier.
+  /// Returns whether the grid is chosen: it must end earlier.
   [[nodiscard]] bool is_grid() const noexcept { return grid_end < hierarchical_end; }
 };
 
-/// Whether a step's plan decides its strategy: PackedSettings::or_grid is set, the trainer's way to meet is
-/// known, and a grid goes with all other settings.
+/// Returns whether the strategy is chosen by comparing plans: PackedSettings::or_grid is set, it is known how
+/// often the trainer's ranks meet, and a grid is compatible with all other settings.
 [[nodiscard]] bool is_strategy_open(const PlanSettings& settings) noexcept;
 
-/// Whether balance.strategy: grid goes with the other settings of a step that is not planned as a grid and
-/// not decided by its plan.
+/// Returns whether balance.strategy: grid is compatible with the other settings of a step that is neither
+/// planned as a grid nor chosen by comparing plans.
 [[nodiscard]] bool could_be_grid(const PlanSettings& settings) noexcept;
 
 /// Returns the settings with the strategy that `choice` names; unchanged if null.
 [[nodiscard]] PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice);
 
-/// Plans the step in both ways and compares when they end by balance.meet: simulated where there is a
-/// pipeline (simulated_step), with the constant cost of every micro-batch. Precondition: is_strategy_open().
-/// Throws as plan_step does. Pure, deterministic; takes as long as two plans.
+/// Plans the step with both strategies and compares the times at which they end under balance.meet, including
+/// the constant cost of every micro-batch. With a pipeline, ends are simulated (simulated_step).
+/// Precondition: is_strategy_open(). Throws the errors of plan_step(). Pure, deterministic; takes as long as
+/// two plans.
 [[nodiscard]] StrategyChoice choose_strategy(const StepProblem& problem);
 
 struct AssignedPlan;
 
-/// Chooses as choose_strategy does, and returns the plan of that strategy with the choice.
-[[nodiscard]] AssignedPlan plan_in_chosen_way(const StepProblem& problem);
+/// Chooses as choose_strategy() does, and returns the plan of the chosen strategy with the choice.
+[[nodiscard]] AssignedPlan plan_with_chosen_strategy(const StepProblem& problem);
 
 }  // namespace evenkeel

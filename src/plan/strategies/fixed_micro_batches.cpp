@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// What the open micro-batch takes of each limit.
+/// The amounts that the open micro-batch uses of each limit.
 class TakenOfLimits {
  public:
   TakenOfLimits(const PackUnits& units, const BinLimits& limits)

@@ -4,13 +4,13 @@
 
 namespace evenkeel {
 
-/// The plain split of a DP rank's units, in their order or a drawn one: micro_batch.size samples a
-/// micro-batch. The last one holds what remains, and a micro-batch is closed early where its next unit would
-/// pass the size, the cap or max_samples, so that nothing is dropped or torn and the cap holds. Balance is
-/// not looked at. O(n).
+/// Splits a DP rank's units, in their order or a random order, into micro-batches of micro_batch.size
+/// samples. The last micro-batch has the remaining samples. A micro-batch is closed early if its next unit
+/// would exceed the size, the cap or max_samples, so no unit is dropped or split and the cap always holds.
+/// Costs are ignored. O(n).
 ///
-/// Example: lengths {5, 1, 4, 4, 2}, size 2, cap 8: entries {0, 1}, {2, 3}, {4}; with cap 7 {0, 1}, {2},
-/// {3, 4}.
+/// Example: lengths {5, 1, 4, 4, 2}, size 2 and cap 8 give entries {0, 1}, {2, 3}, {4}; with cap 7, they give
+/// {0, 1}, {2}, {3, 4}.
 class FixedMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
@@ -22,14 +22,15 @@ class FixedMicroBatcher final : public MicroBatcher {
   [[nodiscard]] std::vector<UnitId> in_order(MiniBatchShare share) const;
 };
 
-/// Each DP rank cuts its own.
+/// Micro-batches of a fixed number of samples; each DP rank splits its own share.
 class FixedStrategy : public HierarchicalStrategy {
  public:
   void require_valid(const PlanSettings& settings) const override;
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
   [[nodiscard]] bool has_fixed_micro_batches() const noexcept override { return true; }
-  /// Random order is drawn per DP rank, and placement decides which rank has which share.
+  /// True if shuffled: the random order is drawn per DP rank, and placement decides which rank gets which
+  /// share.
   [[nodiscard]] bool depends_on_owners(const PlanSettings& settings) const noexcept override {
     return settings.find<FixedSettings>()->shuffle && settings.balance.placement == PlacementRule::locality;
   }

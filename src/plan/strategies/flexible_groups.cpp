@@ -39,7 +39,8 @@ ContextGroup group_of(const context::Task& task) {
   return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
 }
 
-/// Where each wave runs: the settings' order of one stand-in a wave that takes as long.
+/// Returns the execution position of each wave: the settings' order applied to one placeholder micro-batch
+/// per wave, whose cost is the time of the wave.
 std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const PlanSettings& settings) {
   std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t w = 0; w < schedule.waves; ++w)
@@ -57,10 +58,10 @@ std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const Pl
   return position;
 }
 
-/// The micro-batch of each unit of a step, numbered within its mini-batch.
+/// The micro-batch of each unit of a step, as a number within its mini-batch.
 using MicroBatchOfUnit = std::vector<std::int64_t>;
 
-/// The tasks of a schedule as micro-batches of the same numbers.
+/// Adds the tasks of a schedule as micro-batches: task i becomes micro-batch i.
 void add_tasks(const context::Schedule& schedule, const FlexibleItems& items, JointMicroBatches& joint,
                MicroBatchOfUnit& micro_batch_of_unit) {
   joint.reserve(schedule.tasks.size(), static_cast<std::size_t>(schedule.items.num_items()));
@@ -80,7 +81,7 @@ void add_tasks(const context::Schedule& schedule, const FlexibleItems& items, Jo
   }
 }
 
-/// How many micro-batches a DP rank needs, as it turned out and at least.
+/// Returns the maximum number of micro-batches over the DP ranks, and a lower bound on it.
 GroupCount count_of(const JointMicroBatches& joint, const context::Problem& problem,
                     const PlanSettings& settings) {
   GroupCount count;
@@ -93,7 +94,7 @@ GroupCount count_of(const JointMicroBatches& joint, const context::Problem& prob
   return count;
 }
 
-/// Groups that run something, numbered as they run: larger ones first; then from the first place on.
+/// Numbers the groups that run units: by descending size, then by ascending first place.
 class GroupNumbers {
  public:
   explicit GroupNumbers(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
@@ -103,7 +104,7 @@ class GroupNumbers {
     of_size.resize(ranks_, none);
     of_size[group.first.index()] = named;
   }
-  /// All that were added.
+  /// Numbers the added groups, and returns them in that order.
   [[nodiscard]] std::vector<ContextGroup> number() {
     std::vector<ContextGroup> groups;
     for (auto& [size, of_size] : numbers_) {
@@ -124,16 +125,16 @@ class GroupNumbers {
   static constexpr std::int32_t named = 0;
 
   std::size_t ranks_;
-  std::map<int, std::vector<std::int32_t>, std::greater<>> numbers_;  // by size, then first place
+  std::map<int, std::vector<std::int32_t>, std::greater<>> numbers_;  // by size, then by first place
 };
 
-/// Adds the groups of micro-batches that hold something.
+/// Adds the groups of micro-batches that are not empty.
 void add_groups_of(const JointMicroBatches& joint, GroupNumbers& numbers) {
   for (std::int64_t m = 0; m < joint.size(); ++m)
     if (!joint.units_of(m).empty()) numbers.add(joint.figures_of(m).context);
 }
 
-/// The group of each micro-batch.
+/// Returns the group number of each micro-batch; -1 for empty micro-batches.
 std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupNumbers& numbers) {
   std::vector<std::int32_t> groups;
   groups.reserve(static_cast<std::size_t>(joint.size()));
@@ -153,7 +154,8 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
                    "drop the sample");
 }
 
-/// As many as a DP rank takes part in, each with the group that runs it.
+/// Returns the micro-batches in which a DP rank takes part, each with its group. Does not append empty
+/// micro-batches.
 class TreeMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -163,7 +165,7 @@ class TreeMicroBatcher final : public JointMicroBatcher {
                 std::int64_t /*count*/) const override {}
 };
 
-/// As many on all DP ranks.
+/// Returns the same number of micro-batches on all DP ranks.
 class WavesMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -194,12 +196,12 @@ FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& unit
   problem_.limits = units.limits();
   problem_.communication = settings.communication_cost();
   problem_.speeds = settings.balance.speeds;
-  if (settings.balance.measured) keep_countable(problem_.communication);
+  if (settings.balance.measured) clamp_to_countable(problem_.communication);
 }
 
-// What was measured may be anything. Its sums stay within 64 bits, so that it is no reason to refuse a
-// step.
-void FlexibleItems::keep_countable(CommunicationCost& cost) const {
+// Limits measured communication costs, which may be arbitrarily large, so that their sums stay within 64
+// bits. Otherwise, planning could reject a step because of them.
+void FlexibleItems::clamp_to_countable(CommunicationCost& cost) const {
   Cost most = Cost{1} << 60;
   if (!problem_.speeds.empty()) {
     const auto [slowest, fastest] = std::ranges::minmax(problem_.speeds);
@@ -207,19 +209,19 @@ void FlexibleItems::keep_countable(CommunicationCost& cost) const {
   }
   std::int64_t rows = 1;
   for (const ContextWork& work : work_) rows += work.rows;
-  const Cost most_of_a_hop = most / problem_.max_size / rows;
-  cost.inside_node = std::min(cost.inside_node, most_of_a_hop);
-  cost.between_nodes = std::min(cost.between_nodes, most_of_a_hop);
+  const Cost max_of_a_hop = most / problem_.max_size / rows;
+  cost.inside_node = std::min(cost.inside_node, max_of_a_hop);
+  cost.between_nodes = std::min(cost.between_nodes, max_of_a_hop);
   cost.overhead = std::min(cost.overhead, most / problem_.max_size / (std::ssize(work_) + 1));
 }
 
 void FlexibleItems::add(const PackUnits& units, UnitId at, const BalanceSettings& balance) {
   const std::int64_t rows = units.rows()[at.index()];
   const Cost cost = units.costs()[at.index()];
-  // A field does not say which part of the work is attention.
+  // A cost field does not separate attention from other work.
   work_.push_back({rows, cost, balance.cost_field ? 0 : cost - balance.cost.linear * rows});
   counts_.push_back(units.items().count_of(at.value()));
-  if (!units.shared()) {  // one sequence each, which needs no counts and offsets
+  if (!units.shared()) {  // each item is one sequence, so counts and offsets are not needed
     lengths_.push_back(rows);
     return;
   }
@@ -278,8 +280,8 @@ context::Schedule ContextTreeStrategy::schedule(const context::Problem& problem,
   return context::schedule_tree(problem);
 }
 
-// Ranks run the tasks that they take part in, in the order of these: an empty one of their own where they
-// take part in none, so that each has a last micro-batch, after which it reduces its gradients.
+// Each rank runs the tasks in which it takes part, in the order of the tasks. A rank without tasks gets an
+// empty micro-batch, since each rank needs a last micro-batch after which it reduces its gradients.
 void ContextTreeStrategy::run(const context::Schedule& schedule, const PlanSettings& settings,
                               JointMicroBatches& joint) const {
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
@@ -303,7 +305,7 @@ context::Schedule ContextWavesStrategy::schedule(const context::Problem& problem
   return context::schedule_waves(problem, settings.count_multiple(), settings.micro_batch.min_count);
 }
 
-// Ranks run one micro-batch a wave: an empty one of their own where they take part in none.
+// Each rank runs one micro-batch per wave: its task, or an empty micro-batch if it has none in that wave.
 void ContextWavesStrategy::run(const context::Schedule& schedule, const PlanSettings& settings,
                                JointMicroBatches& joint) const {
   std::vector<std::vector<std::int64_t>> of_ranks;
@@ -328,7 +330,8 @@ std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
 }
 
 Cost end_of(const StepPlan& plan, bool meets) {
-  // Of each mini-batch what each rank takes, or of each wave its longest.
+  // By mini-batch: the longest total time of any rank; if ranks meet at every micro-batch, the longest
+  // micro-batch of each wave.
   std::vector<std::vector<Cost>> longest(plan.counts.size());
   for (const DpRankPlan& rank : plan.ranks) {
     std::vector<std::size_t> next(longest.size());
@@ -348,7 +351,7 @@ Cost end_of(const StepPlan& plan, bool meets) {
 
 Cost flexible_lower_bound(const StepProblem& given) {
   PlanSettings settings = given.settings;
-  settings.micro_batch.max_rows.clear();  // a step without caps on rows never ends later
+  settings.micro_batch.max_rows.clear();  // without caps on rows, a step does not end later
   const StepProblem problem{given.table, settings, given.step, given.trees};
   const PackUnits units = make_units(problem);
   const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);

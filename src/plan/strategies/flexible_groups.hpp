@@ -12,9 +12,9 @@
 
 namespace evenkeel {
 
-/// The units of a mini-batch as items that groups of ranks run, by falling cost: in the order in which a
-/// schedule looks at them, so that these lie in memory one after the other. Local and deterministic.
-/// Precondition: the strategy has groups of their own sizes.
+/// The units of a mini-batch as items of a context::Problem, by descending cost. This is the order in which a
+/// schedule visits them, so their data are contiguous in memory. Local and deterministic. Precondition: the
+/// strategy has groups of different sizes.
 class FlexibleItems {
  public:
   FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen);
@@ -25,7 +25,7 @@ class FlexibleItems {
   [[nodiscard]] UnitId unit(Item item) const noexcept { return order_[static_cast<std::size_t>(item)]; }
 
  private:
-  void keep_countable(CommunicationCost& cost) const;
+  void clamp_to_countable(CommunicationCost& cost) const;
   void add(const PackUnits& units, UnitId at, const BalanceSettings& balance);
 
   std::vector<UnitId> order_;
@@ -37,11 +37,11 @@ class FlexibleItems {
   context::Problem problem_;
 };
 
-/// Gives every unit of a step to a group of its own size and the group a micro-batch of it, mini-batch by
-/// mini-batch: the assignment's groups, falling by size and rising by first place, what they have of each
-/// mini-batch, and the micro-batches of all DP ranks. DP ranks that no group needs get an empty micro-batch
-/// of their own. With speeds a group is as fast as its slowest member, and times are in units of the fastest
-/// rank's work.
+/// Assigns every unit of a step to a group and a micro-batch of that group, mini-batch by mini-batch, with
+/// groups of different sizes. Sets the assignment's groups (by descending size, then ascending first place),
+/// each group's units, and the micro-batches of all DP ranks. DP ranks without a micro-batch get an empty
+/// one. With speeds, a group is as fast as its slowest member, and times are in units of the fastest rank's
+/// work.
 class FlexibleStrategy : public PlanningStrategy {
  public:
   void require_valid(const PlanSettings& settings) const final;
@@ -52,12 +52,14 @@ class FlexibleStrategy : public PlanningStrategy {
  private:
   [[nodiscard]] virtual context::Schedule schedule(const context::Problem& problem,
                                                    const PlanSettings& settings) const = 0;
-  /// Tells DP ranks what they run, in which order: the tasks are micro-batches of the same numbers.
+  /// Sets the micro-batches of each DP rank, in execution order. Micro-batch i of `joint` is task i of the
+  /// schedule.
   virtual void run(const context::Schedule& schedule, const PlanSettings& settings,
                    JointMicroBatches& joint) const = 0;
 };
 
-/// By context::schedule_tree: DP ranks have as many micro-batches as they take part in.
+/// Schedules with context::schedule_tree(). A DP rank has the micro-batches in which it takes part, so the
+/// ranks' numbers of micro-batches differ.
 class ContextTreeStrategy final : public FlexibleStrategy {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
@@ -70,8 +72,8 @@ class ContextTreeStrategy final : public FlexibleStrategy {
            JointMicroBatches& joint) const override;
 };
 
-/// By context::schedule_waves: DP ranks have equally many micro-batches, one a wave. The settings' order is
-/// that of whole waves.
+/// Schedules with context::schedule_waves(). All DP ranks have the same number of micro-batches, one per
+/// wave. The settings' order applies to whole waves.
 class ContextWavesStrategy final : public FlexibleStrategy {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
@@ -85,13 +87,13 @@ class ContextWavesStrategy final : public FlexibleStrategy {
            JointMicroBatches& joint) const override;
 };
 
-/// When the last DP rank is done, where a micro-batch's cost is the time that its ranks take for it: they
-/// wait for each other at the end of each mini-batch or, where they meet, at every micro-batch too.
+/// Returns the time at which the last DP rank finishes if a micro-batch's cost is its execution time. Ranks
+/// wait for each other at the end of each mini-batch and, if `meets`, at every micro-batch.
 [[nodiscard]] Cost end_of(const StepPlan& plan, bool meets);
 
-/// Returns a time before which no plan of the problem ends, whatever its groups: the sum of
-/// context::lower_bound over the mini-batches, in the units of the cost. Precondition: the strategy has such
-/// groups.
+/// Returns a lower bound on the end of any plan of the problem, however its groups are chosen: the sum of
+/// context::lower_bound() over the mini-batches, in the units of the cost. Precondition: the strategy has
+/// groups of different sizes.
 [[nodiscard]] Cost flexible_lower_bound(const StepProblem& problem);
 
 }  // namespace evenkeel

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "balance/grid/grid_partition.hpp"
+#include "balance/quality.hpp"
 #include "base/list_checks.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "pack/prefix/tree_split.hpp"
@@ -22,33 +24,34 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t most_looks = std::int64_t{1} << 24;  // at cells, for a mini-batch
-constexpr Cost least_gain = 512;                            // a move that gains less than a 512th is none
+constexpr std::int64_t max_looks = std::int64_t{1}
+                                   << 24;  // maximum number of candidate cells examined per mini-batch
+constexpr Cost least_gain = 512;           // moves must gain more than 1/512 of a column's cost
 
-/// What some neighboring samples of a unit come to.
+/// The totals of some consecutive samples of a unit.
 struct RunFigures {
   Cost cost = 0;
   std::int64_t rows = 0;  ///< aligned
   std::int64_t samples = 0;
 };
 
-/// Samples of a unit that follow each other depth-first.
+/// Consecutive samples of a unit, in depth-first order.
 struct Run {
   UnitId unit{0};
-  RowRange samples;  ///< places in that order
+  RowRange samples;  ///< positions in depth-first order
   RunFigures figures;
 };
 
-/// A cut of a run: what goes, and what stays.
+/// A cut of a run: the part that moves, and the part that stays.
 struct Cut {
   Run goes;
   std::optional<Run> stays;
 };
 
-/// The samples of a unit depth-first, and what they cost.
+/// The samples of a unit in depth-first order, and their costs.
 class OrderedUnit {
  public:
-  /// `costs_of_entries` are empty where the rows decide.
+  /// Uses the costs of entries, or the cost model on rows if `costs_of_entries` is empty.
   OrderedUnit(const PackUnit& unit, const PlanSettings& settings, std::span<const Cost> costs_of_entries)
       : samples_(ordered_samples(*unit.tree)), alignment_(settings.alignment()) {
     const std::vector<std::int64_t> order = unit.tree->depth_first_samples();
@@ -62,7 +65,7 @@ class OrderedUnit {
     }
   }
 
-  /// Every way to cut a run in two, and to move it as a whole.
+  /// Returns all ways to cut a run in two, and the move of the whole run.
   [[nodiscard]] std::vector<Cut> cuts_of(const Run& run) const {
     std::vector<Cut> cuts{{run, std::nullopt}};
     const auto [front, back] = rows_of_ends(run.samples);
@@ -83,8 +86,9 @@ class OrderedUnit {
     return {unit, samples, {cost, rows, samples.size()}};
   }
 
-  /// Aligned rows of the first i samples of a run, and of those from the ith on. A sample alone may keep its
-  /// prompt and its response apart, which takes up to one alignment more.
+  /// Returns, for each i, the aligned rows of the first i samples of a run, and of the samples from i on. A
+  /// sample that is alone may keep its prompt and its response as separate segments, so up to one additional
+  /// alignment is reserved for it.
   [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> rows_of_ends(
       RowRange samples) const {
     OrderedSamples own{{samples_.lengths.begin() + samples.begin, samples_.lengths.begin() + samples.end},
@@ -109,8 +113,8 @@ class OrderedUnit {
 
   OrderedSamples samples_;
   std::int64_t alignment_;
-  std::vector<Cost> alone_;    // of each sample without the ones before it
-  std::vector<Cost> sums_{0};  // of what samples add to those before them
+  std::vector<Cost> alone_;    // cost of each sample by itself
+  std::vector<Cost> sums_{0};  // prefix sums of the cost that each sample adds to its predecessors
 };
 
 struct Cell {
@@ -132,7 +136,7 @@ struct Cell {
   }
 };
 
-/// A run of a column's costliest cell that goes elsewhere, in part or as a whole.
+/// A move of a run, or a part of it, from the costliest cell of a column to another cell.
 struct Move {
   std::size_t run = 0;
   Cut cut;
@@ -140,7 +144,7 @@ struct Move {
   Cost gain = 0;
 };
 
-/// One grid while samples move.
+/// A grid whose columns are being leveled.
 class Leveling {
  public:
   Leveling(const PlannedGrid& grid, const PackUnits& units, const PlanSettings& settings,
@@ -177,8 +181,8 @@ class Leveling {
     return most;
   }
 
-  /// Of a column without one of its cells.
-  [[nodiscard]] Cost highest_beside(std::size_t cell) const {
+  /// Returns the highest cost in the cell's column, without the cell.
+  [[nodiscard]] Cost highest_other_cost(std::size_t cell) const {
     Cost highest = 0;
     for (std::size_t c = cell % columns_; c < cells_.size(); c += columns_)
       if (c != cell) highest = std::max(highest, cells_[c].figures.cost);
@@ -190,7 +194,7 @@ class Leveling {
            cell.figures.samples + more.samples <= units_.limits().max_items;
   }
 
-  /// Whether a column could be as much less costly as a move must gain.
+  /// Returns whether leveling the column of `top` could gain as much as a move is required to gain.
   [[nodiscard]] bool is_uneven(std::size_t top) const {
     Cost sum = 0;
     for (std::size_t c = top % columns_; c < cells_.size(); c += columns_) sum += cells_[c].figures.cost;
@@ -199,18 +203,18 @@ class Leveling {
     return most - mean > most / least_gain;
   }
 
-  /// Takes the best move out of a column's costliest cell. Returns whether there is one.
+  /// Makes the best move from a column's costliest cell. Returns whether there is one.
   bool move_from(std::size_t column) {
     const std::size_t top = costliest(column);
     if (!is_uneven(top)) return false;
     highest_.clear();
     for (std::size_t j = 0; j < columns_; ++j) highest_.push_back(cells_[costliest(j)].figures.cost);
-    highest_beside_ = highest_beside(top);
+    highest_other_ = highest_other_cost(top);
     Move best;
     for (std::size_t r = 0; r < cells_[top].runs.size(); ++r) {
       const Run& run = cells_[top].runs[r];
       for (const Cut& cut : ordered(run.unit).cuts_of(run)) look_at(top, r, cut, best);
-      if (looks_ > most_looks) return false;
+      if (looks_ > max_looks) return false;
     }
     if (best.gain <= highest_[column] / least_gain) return false;
     cells_[top].remove(best.run);
@@ -219,12 +223,12 @@ class Leveling {
     return true;
   }
 
-  /// Where what goes would be best, if that is better than `best`.
+  /// Finds the best target for the part of the cut that moves. Replaces `best` if the gain is larger.
   void look_at(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
     const RunFigures& whole = cells_[top].runs[run].figures;
     const RunFigures stays = cut.stays ? cut.stays->figures : RunFigures{};
     if (cells_[top].figures.rows + stays.rows - whole.rows > units_.limits().max_size) return;
-    const Cost left = std::max(cells_[top].figures.cost + stays.cost - whole.cost, highest_beside_);
+    const Cost left = std::max(cells_[top].figures.cost + stays.cost - whole.cost, highest_other_);
     const std::size_t column = top % columns_;
     looks_ += std::ssize(cells_);
     for (std::size_t c = 0; c < cells_.size(); ++c) {
@@ -248,13 +252,14 @@ class Leveling {
   std::span<const Cost> costs_of_entries_;
   std::size_t columns_;
   std::vector<Cell> cells_;
-  std::vector<Cost> highest_;  // of each column
-  Cost highest_beside_ = 0;    // the cell that samples are moved from, in its column
+  std::vector<Cost> highest_;  // highest cost of each column
+  Cost highest_other_ =
+      0;  // highest cost in the column of the cell from which samples move, without that cell
   std::map<std::int64_t, OrderedUnit> ordered_;
   std::int64_t looks_ = 0;
 };
 
-/// The runs of all grids as pieces, whose micro-batches are the cells of one grid after the other.
+/// Returns the runs of all grids as pieces. Their micro-batches are the cells, numbered grid by grid.
 std::vector<UnitPiece> pieces_of(std::span<const Leveling> grids) {
   std::vector<UnitPiece> pieces;
   std::size_t number = 0;
@@ -277,8 +282,8 @@ void require_within_limits(const PackUnits& units, const PlannedGrid& grid) {
   }
 }
 
-/// Where each column goes: order_micro_batches on one stand-in a column, as costly as the column's costliest
-/// cell.
+/// Returns the execution order of the columns: order_micro_batches() applied to one placeholder micro-batch
+/// per column, with the cost of the column's costliest cell.
 std::vector<std::int64_t> column_order(const PackUnits& units, const PlannedGrid& grid,
                                        const PlanSettings& settings) {
   const auto [rows, columns] = grid.shape;
@@ -287,13 +292,25 @@ std::vector<std::int64_t> column_order(const PackUnits& units, const PlannedGrid
     MicroBatchPlan& stand_in = stand_ins.emplace_back();
     for (std::int64_t row = 0; row < rows; ++row)
       stand_in.cost = std::max(stand_in.cost, figures_of(units, grid.at(row, j)).cost);
-    stand_in.entries = {EntryId{columns - 1 - j}};  // of equals the first column goes first
+    stand_in.entries = {EntryId{columns - 1 - j}};  // makes the first column win ties
   }
   order_micro_batches(stand_ins, settings, 1);
   std::vector<std::int64_t> order;
   for (const MicroBatchPlan& stand_in : stand_ins)
     order.push_back(columns - 1 - stand_in.entries.front().value());
   return order;
+}
+
+/// Returns the time of a grid if ranks meet at every column.
+Cost time_of_columns(std::span<const Cost> costs, const Partition& cells, GridShape shape,
+                     GroupTiming timing) {
+  const std::vector<Cost> sums = group_sums(cells, costs);
+  std::vector<std::vector<Cost>> rows;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const auto first = sums.begin() + static_cast<std::ptrdiff_t>(row * shape.columns);
+    rows.emplace_back(first, first + static_cast<std::ptrdiff_t>(shape.columns));
+  }
+  return estimated_time(rows, timing);
 }
 
 PlannedGrid plan_grid(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> mini_batch) {
@@ -304,7 +321,28 @@ PlannedGrid plan_grid(const PlanSettings& settings, const PackUnits& units, IdVi
   PlannedGrid grid;
   grid.count = {of_a_rank(cells.lower_bound), of_a_rank(cells.needed)};
   grid.shape = {settings.dp, agreed_count(grid.count.needed, settings)};
-  const Partition cells_of_units = partition_into_grid(own.costs, own.items(), units.limits(), grid.shape);
+  const auto partition = [&] {
+    return partition_into_grid(own.costs, own.items(), units.limits(), grid.shape);
+  };
+  Partition cells_of_units = partition();
+  if (settings.find<GridSettings>()->count == CountRule::fastest) {
+    const GroupTiming timing{settings.communication_cost().overhead, settings.pp};
+    const Cost even = std::accumulate(own.costs.begin(), own.costs.end(), Cost{0}) / settings.dp;
+    GridShape best = grid.shape;
+    Cost earliest = time_of_columns(own.costs, cells_of_units, best, timing);
+    for (int more = 0; more < 7; ++more) {
+      grid.shape.columns += settings.count_multiple();
+      if (even + timing.overhead * grid.shape.columns >= earliest) break;
+      Partition other = partition();
+      const Cost end = time_of_columns(own.costs, other, grid.shape, timing);
+      if (end >= earliest) continue;
+      earliest = end;
+      best = grid.shape;
+      cells_of_units = std::move(other);
+      grid.count.needed = grid.shape.columns;
+    }
+    grid.shape = best;
+  }
   for (std::int64_t c = 0; c < cells_of_units.size(); ++c)
     grid.cells.push_back(picked(mini_batch, cells_of_units[c]));
   return grid;
@@ -342,7 +380,7 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
   for (const PlannedGrid& grid : grids)
     leveled.emplace_back(grid, units, problem.settings, costs_of_entries).level();
   const std::vector<UnitPiece> pieces = pieces_of(leveled);
-  std::vector<std::size_t> cells;  // of each unit
+  std::vector<std::size_t> cells;  // by unit
   if (std::ssize(pieces) > units.size()) {
     RegroupedUnits regrouped = regroup_units(problem, units, pieces);
     units = std::move(regrouped.units);

@@ -9,14 +9,15 @@
 
 namespace evenkeel {
 
-/// What one DP rank has of one mini-batch.
+/// One DP rank's share of one mini-batch.
 struct MiniBatchShare {
   MiniBatchId mini_batch{0};
   DpRank rank{0};
 };
 
-/// How a DP rank's share of a mini-batch becomes micro-batches: one class a mode, in which counting and
-/// packing stand side by side. Local, deterministic. Refers to what it was made from, which must outlive it.
+/// Makes micro-batches from a DP rank's share of a mini-batch. There is one class per strategy, so counting
+/// and packing are in one place. Local, deterministic. Refers to its constructor's arguments, which must
+/// outlive it.
 class MicroBatcher {
  public:
   MicroBatcher(const StepProblem& problem, const StepAssignment& assignment)
@@ -25,17 +26,19 @@ class MicroBatcher {
   MicroBatcher& operator=(const MicroBatcher&) = delete;
   virtual ~MicroBatcher() = default;
 
-  /// How many micro-batches it needs, before the DP ranks agree.
+  /// Returns the number of micro-batches that the share needs, before the DP ranks agree on a count.
   [[nodiscard]] virtual GroupCount count(MiniBatchShare share) const = 0;
-  /// Exactly `count` of them in the order to run them in, empty ones where units run out, unless DP ranks
-  /// have different numbers. Precondition: count >= count(share).needed.
+  /// Returns exactly `count` micro-batches, in execution order; the last ones are empty if units run out. If
+  /// DP ranks may have different numbers of micro-batches, returns as many as the share has. Precondition:
+  /// count >= count(share).needed.
   [[nodiscard]] std::vector<MicroBatchPlan> pack(MiniBatchShare share, std::int64_t count) const;
 
  protected:
-  /// At most `count`.
+  /// Returns at most `count` micro-batches.
   [[nodiscard]] virtual std::vector<MicroBatchPlan> packed(MiniBatchShare share,
                                                            std::int64_t count) const = 0;
-  /// Adds empty ones, and says who runs all of them: the places of the DP rank.
+  /// Appends empty micro-batches up to the count, and sets the group of each micro-batch to the DP rank's
+  /// places.
   virtual void complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare share,
                         std::int64_t count) const;
 
@@ -54,7 +57,7 @@ class MicroBatcher {
   const StepAssignment& assignment_;
 };
 
-/// Hands out what one plan over all DP ranks has made already.
+/// Returns this rank's part of a precomputed joint plan.
 class JointMicroBatcher : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;

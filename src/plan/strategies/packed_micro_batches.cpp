@@ -1,13 +1,18 @@
 #include "plan/strategies/packed_micro_batches.hpp"
 
+#include <algorithm>
+#include <iterator>
+
+#include "balance/bins/binned_groups.hpp"
 #include "balance/bins/capped_partition.hpp"
+#include "cost/sum_limit.hpp"
 #include "plan/micro_batches/micro_batches.hpp"
 #include "plan/units/pack_units.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// Exactly `count` bins, some empty where an algorithm makes fewer.
+/// Returns exactly `count` bins; the rest are empty if the algorithm makes fewer.
 Partition in_bins(BinItems items, const BinLimits& limits, BinPacking packing, std::int64_t count) {
   std::vector<std::vector<Item>> bins = pack_bins(items, limits, packing).with_sorted_items().to_vectors();
   bins.resize(static_cast<std::size_t>(count));
@@ -24,8 +29,11 @@ GroupCount PackedMicroBatcher::count(MiniBatchShare share) const {
           pack_bins(own.items(), units().limits(), *packing).size()};
 }
 
-std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std::int64_t count) const {
-  const std::optional<BinPacking>& packing = settings().find<PackedSettings>()->packing;
+std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std::int64_t agreed) const {
+  const auto& own_settings = *settings().find<PackedSettings>();
+  const std::optional<BinPacking>& packing = own_settings.packing;
+  const std::int64_t count =
+      own_settings.free_counts ? agreed_count(this->count(share).needed, settings()) : agreed;
   const BinLimits& limits = units().limits();
   const PickedUnits own(units(), units_of(share));
   const Partition groups =
@@ -36,6 +44,27 @@ std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std
     micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
   order_micro_batches(micro_batches, settings(), settings().dp);
   return micro_batches;
+}
+
+void PackedMicroBatcher::complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare share,
+                                  std::int64_t count) const {
+  const bool free_counts = settings().find<PackedSettings>()->free_counts;
+  MicroBatcher::complete(micro_batches, share, free_counts ? std::ssize(micro_batches) : count);
+}
+
+Partition PackedStrategy::assign_automatically(const AssignedWork& work, const PlanSettings& settings) const {
+  const auto& own = *settings.find<PackedSettings>();
+  const bool counts_bins = !own.equal_count && own.refine && !own.packing && !settings.balance.encoder &&
+                           settings.balance.speeds.empty() && !work.items.sizes.empty();
+  if (!counts_bins) return HierarchicalStrategy::assign_automatically(work, settings);
+  BinnedGroups groups{.groups = settings.dp,
+                      .limits = work.limits,
+                      .least_bins = settings.micro_batch.min_count,
+                      .multiple_of = settings.count_multiple(),
+                      .equal_bins = !own.free_counts};
+  const Cost most = sum_limit / (std::ssize(work.costs) + agreed_count(1, settings));
+  groups.bin_cost = std::min(settings.communication_cost().overhead, most);
+  return balance_binned_items(work.costs, work.items, groups).with_sorted_items();
 }
 
 std::unique_ptr<const MicroBatcher> PackedStrategy::micro_batcher(const StepProblem& problem,

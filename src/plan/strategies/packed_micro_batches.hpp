@@ -5,8 +5,9 @@
 
 namespace evenkeel {
 
-/// As many units as the limits hold: as few micro-batches as are found and balanced, or what an algorithm
-/// asked for by name packs. Units ascend; micro-batches stand in the settings' order.
+/// Packs units under the limits: into the smallest number of micro-batches found, balanced, or with the
+/// configured packing algorithm. Units are in ascending order within a micro-batch; micro-batches are in the
+/// settings' order. If DP ranks may have different counts, each gets no more micro-batches than it needs.
 class PackedMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
@@ -15,11 +16,16 @@ class PackedMicroBatcher final : public MicroBatcher {
 
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
+  void complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare share,
+                std::int64_t count) const override;
 };
 
-/// Each DP rank packs and orders its own.
+/// Packed micro-batches; each DP rank packs and orders its own. Units are assigned so that no DP rank needs
+/// more micro-batches than are worth their overhead (balance_binned_items).
 class PackedStrategy : public HierarchicalStrategy {
  public:
+  [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
+                                               const PlanSettings& settings) const override;
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
 };

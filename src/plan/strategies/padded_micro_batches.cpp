@@ -27,7 +27,8 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
   return padded;
 }
 
-/// Every sample takes its micro-batch's length, and works as much, unless a field says what it works.
+/// Returns the figures of a padded micro-batch. Each sample counts with the padded length, and with the work
+/// of that length unless a cost field defines the work.
 MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId> samples,
                                  std::int64_t padded_length, const BalanceSettings& balance) {
   MicroBatchFigures figures = figures_of(units, samples);

@@ -7,18 +7,20 @@
 
 namespace evenkeel {
 
-/// Padded micro-batches, whose lengths all DP ranks share (plan_padded_batches), from the units that each DP
-/// rank got. O(n log n). Precondition: units are single samples.
+/// Makes padded micro-batches, whose lengths are the same on all DP ranks (plan_padded_batches), from the
+/// units assigned to each DP rank. O(n log n). Precondition: units are single samples.
 class PaddedStrategy : public HierarchicalStrategy {
  public:
   void require_valid(const PlanSettings& settings) const override;
   [[nodiscard]] std::int64_t length_multiple(const PlanSettings& settings) const noexcept override {
     return std::max<std::int64_t>(1, settings.find<PaddedSettings>()->length_round);
   }
-  /// Padding counts as work, so that the step's can pass what its samples' own lengths add up to.
+  /// Also checks the work including padding, which may exceed the limit even if the work without padding does
+  /// not.
   void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const override;
   void add_joint_micro_batches(const StepProblem& problem, StepAssignment& assignment) const override;
-  /// Least is wasted when the i-th samples of all DP ranks are about equally long.
+  /// Assigns by sorted_stride(): padding is smallest if the i-th samples of all DP ranks have similar
+  /// lengths.
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
                                                const PlanSettings& settings) const override;
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(

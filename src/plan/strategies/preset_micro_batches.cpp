@@ -13,7 +13,7 @@ Preset system_of(const PlanSettings& settings) {
   return std::get<ReferenceSettings>(settings.strategy).system;
 }
 
-/// Calls `use` with the preset's batching.
+/// Calls `use` with the batching settings of the preset's system.
 template <typename Use>
 auto with_batching(const PlanSettings& settings, Use use) {
   const MicroBatchSettings& m = settings.micro_batch;

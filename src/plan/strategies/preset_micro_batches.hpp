@@ -6,8 +6,9 @@
 
 namespace evenkeel {
 
-/// The micro-batches of another system, exactly as it makes them (see plan/reference/micro_batches.hpp). They
-/// do not keep the cap where it does not. The lower bound is that of packing under the cap.
+/// Makes the micro-batches of another system, exactly as that system does (see
+/// plan/reference/micro_batches.hpp). They exceed the cap if that system's micro-batches do. The lower bound
+/// is that of packing under the cap.
 class PresetMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
@@ -18,7 +19,7 @@ class PresetMicroBatcher final : public MicroBatcher {
   [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
 };
 
-/// Name of the system in configurations; empty for Preset::none.
+/// Returns the system's name in configurations; empty for Preset::none.
 [[nodiscard]] std::string_view name_of(Preset preset) noexcept;
 
 /// Keeps the other system's numbering of DP ranks: shares are not placed.
@@ -36,7 +37,7 @@ class NumberedAsReference : public Way {
   void place(const StepProblem& /*problem*/, StepAssignment& /*assignment*/) const final {}
 };
 
-/// What BalanceAlgorithm::automatic does under a preset: what its system does.
+/// Assigns as the preset's system does, for BalanceAlgorithm::automatic.
 [[nodiscard]] Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings);
 
 template <class Way>
@@ -48,8 +49,9 @@ class AssignedAsReference : public NumberedAsReference<Way> {
   }
 };
 
-/// Another system's partition and micro-batches; or its partition alone, with micro-batches of a fixed size.
-/// ROLL's dynamic batching, which pads, assigns as padded micro-batches do anyway.
+/// Strategies that reproduce another system's partition and micro-batches, or only its partition, with
+/// micro-batches of a fixed size. The padded strategy serves ROLL's dynamic batching, whose assignment equals
+/// that of padded micro-batches.
 class PresetPackedStrategy final : public AssignedAsReference<PackedStrategy> {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(

@@ -34,7 +34,8 @@ Partition PlanningStrategy::assign_automatically(const AssignedWork& work,
 
 namespace {
 
-/// The strategy of each alternative. Objects have no state, so one of each class will do.
+/// Visitor that returns the strategy for each alternative. Strategies have no state, so one object per class
+/// is enough.
 struct StrategyFor {
   template <class Class>
   static const PlanningStrategy& one() noexcept {

@@ -12,9 +12,9 @@
 
 namespace evenkeel {
 
-/// Assigns units to DP ranks, makes micro-batches of them, orders these, and says where DP ranks wait for
-/// each other. One class per strategy; strategy-specific code lives there. Objects have no state: all results
-/// are pure functions of input that all ranks have.
+/// Assigns units to DP ranks, makes and orders their micro-batches, and knows where DP ranks wait for each
+/// other. One class per strategy; strategy-specific code lives there. Objects have no state: all results are
+/// pure functions of replicated input.
 class PlanningStrategy {
  public:
   PlanningStrategy() = default;
@@ -25,65 +25,65 @@ class PlanningStrategy {
   /// Throws ConfigError if one of the strategy's own parameters is out of range. Precondition: the settings
   /// meet all requirements (require_together).
   virtual void require_valid(const PlanSettings& /*settings*/) const {}
-  /// Lengths of sequences are rounded up to a multiple of this many tokens, as well as of the alignment.
+  /// Returns the multiple, in tokens, to which sequence lengths are rounded up in addition to the alignment.
   [[nodiscard]] virtual std::int64_t length_multiple(const PlanSettings& /*settings*/) const noexcept {
     return 1;
   }
 
-  /// Throws LimitError where a sample, or what all of them come to, is above a limit.
+  /// Throws LimitError if a sample, or the total of all samples, exceeds a limit.
   virtual void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const;
 
-  /// Gives the units of `assignment` to its groups, mini-batch by mini-batch, and places their shares; makes
-  /// all DP ranks' micro-batches, and other groups than those of DP ranks, where that is done at once.
+  /// Assigns the units of `assignment` to its groups, mini-batch by mini-batch, and places the shares. A
+  /// strategy that plans all DP ranks at once also makes all micro-batches here, and may replace the groups.
   /// Precondition: units are made, and the groups are those of DP ranks.
   virtual void assign(const StepProblem& problem, StepAssignment& assignment) const = 0;
-  /// Whether everything else follows from who gets what.
+  /// Returns whether the assigned units determine the rest of the assignment.
   [[nodiscard]] virtual bool follows_from_units() const noexcept { return false; }
-  /// Adds the micro-batches of all DP ranks where they follow from who got what.
+  /// Adds the micro-batches of all DP ranks if they are planned jointly from the assigned units.
   virtual void add_joint_micro_batches(const StepProblem& /*problem*/, StepAssignment& /*assignment*/) const {
   }
-  /// What BalanceAlgorithm::automatic does where units are given to DP ranks.
+  /// Assigns work to DP ranks for BalanceAlgorithm::automatic.
   [[nodiscard]] virtual Partition assign_automatically(const AssignedWork& work,
                                                        const PlanSettings& settings) const;
 
-  /// Who makes a DP rank's micro-batches. Both must outlive it.
+  /// Returns the object that makes a DP rank's micro-batches. Both arguments must outlive it.
   [[nodiscard]] virtual std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const = 0;
 
-  /// Whether plans count on DP ranks that meet at every micro-batch, so that the longest of each wave stands
-  /// for all; else they meet at the end of each mini-batch.
+  /// Returns whether plans assume that DP ranks meet at every micro-batch, so that the longest micro-batch of
+  /// each wave determines its time. Otherwise, ranks meet at the end of each mini-batch.
   [[nodiscard]] virtual bool ranks_meet() const noexcept { return false; }
 
-  // Descriptions for the report, the page and `evenkeel plan`.
+  // Descriptions for the report, the page and `evenkeel plan`:
 
-  /// Whether each micro-batch is run by a context-parallel group of its own size.
+  /// Returns whether each micro-batch is run by a context-parallel group of its own size.
   [[nodiscard]] virtual bool has_own_groups() const noexcept { return false; }
-  /// Whether the samples of a micro-batch are padded to one length.
+  /// Returns whether the samples of a micro-batch are padded to one length.
   [[nodiscard]] virtual bool pads_micro_batches() const noexcept { return false; }
-  /// Whether micro-batches are cut by their number of samples.
+  /// Returns whether micro-batches are cut by their number of samples.
   [[nodiscard]] virtual bool has_fixed_micro_batches() const noexcept { return false; }
-  /// Name of the system whose plans are reproduced, a value of balance.preset; empty for Evenkeel's own
-  /// plans.
+  /// Returns the name of the system whose plans are reproduced, a value of balance.preset; empty for
+  /// Evenkeel's own plans.
   [[nodiscard]] virtual std::string_view reproduced_system(const PlanSettings& /*settings*/) const noexcept {
     return {};
   }
-  /// Whether micro-batches change with the ranks that read the samples, although the shares do not.
+  /// Returns whether micro-batches depend on which ranks read the samples, although the shares do not.
   [[nodiscard]] virtual bool depends_on_owners(const PlanSettings& /*settings*/) const noexcept {
     return false;
   }
 };
 
-/// Returns the strategy for these settings; the only dispatch point. Lives as long as the program.
+/// Returns the strategy for these settings; the only dispatch point. The object lives as long as the program.
 [[nodiscard]] const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept;
 
-/// Units are assigned to DP ranks first, and each makes micro-batches of its own.
+/// Base of strategies that assign units to DP ranks first; each rank then makes its own micro-batches.
 class HierarchicalStrategy : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;
   [[nodiscard]] bool follows_from_units() const noexcept override { return true; }
 
  private:
-  /// Which DP rank takes which share, where that is free.
+  /// Decides which DP rank gets which share, if the strategy leaves that open.
   virtual void place(const StepProblem& problem, StepAssignment& assignment) const;
 };
 

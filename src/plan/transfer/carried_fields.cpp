@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-/// What tensors are completed with has one form.
+/// Built-in fields, from which other tensors are derived. Their form is fixed.
 constexpr std::array<std::string_view, 6> own_fields{input_ids_field,    labels_field,
                                                      position_ids_field, loss_mask_field,
                                                      loss_weights_field, prediction_rows_field};
@@ -52,7 +52,7 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   return of_stages;
 }
 
-/// Returns whether the settings only say how samples write values of tokens.
+/// Returns whether the settings only describe how samples store values of tokens.
 bool is_about_samples_alone(const FieldSettings& field, std::string_view name) {
   FieldSettings others = field;
   others.read_as.reset();
@@ -79,7 +79,7 @@ CarriedField as_it_is(const FieldSpec& spec, std::size_t source) {
   return {spec, spec.dtype, spec.dtype, source, {}, false, {}, false, {}, {}};
 }
 
-/// The smallest type that holds the range, if it is smaller than what is brought.
+/// Returns the smallest type that holds the range if it is smaller than `brought`, otherwise `brought`.
 DType narrowest(DType brought, const IntegerRange& range) {
   for (const DType dtype :
        {DType::uint8, DType::int8, DType::uint16, DType::int16, DType::uint32, DType::int32}) {
@@ -88,7 +88,7 @@ DType narrowest(DType brought, const IntegerRange& range) {
   return brought;
 }
 
-DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldWays& ways) {
+DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldRouting& ways) {
   if (settings.wire == FieldWidth::as_brought) return spec.dtype;
   if (!is_integer(spec.dtype)) {
     throw InputError(
@@ -96,33 +96,34 @@ DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldW
         "has elements of " + std::string(name_of(spec.dtype)) + ", and only integers can be narrowed",
         "Set fields." + spec.name + ".wire: as-brought");
   }
-  if (!travels_narrow(settings, ways.sends_messages)) return spec.dtype;
+  if (!is_sent_narrow(settings, ways.sends_messages)) return spec.dtype;
   const auto range = ways.ranges.find(spec.name);
   EVENKEEL_PRECONDITION(cheap, range != ways.ranges.end(), spec.name);
   return narrowest(spec.dtype, range->second);
 }
 
-/// Rows that samples count travel as they are brought.
+/// Throws InputError if the settings narrow a counted field or split it by layers.
 void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
   if (!is_counted(spec.kind) || (!settings.layers && settings.wire == FieldWidth::as_brought)) return;
   const std::string key = "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire: as-brought");
   throw InputError(
       "field '" + spec.name + "'",
-      "is of " + std::string(name_of(spec.kind)) +
-          ", of which each sample has its own number of rows: these are neither split by layers nor narrowed",
+      "is of kind " + std::string(name_of(spec.kind)) +
+          ", so each sample has its own number of rows; such fields cannot be split by layers or narrowed",
       "Set " + key);
 }
 
-/// Only such values are compared.
+/// Throws InputError if the field is not counted: only values of counted fields are compared.
 void require_counted(const FieldSpec& spec) {
   if (is_counted(spec.kind)) return;
   throw InputError(
       "field '" + spec.name + "'",
-      "has one row a " + std::string(name_of(spec.kind)) + ", and share: equal is for rows, text and bytes",
+      "has one row per " + std::string(name_of(spec.kind)) + ", and share: equal is for rows, text and bytes",
       "Set fields." + spec.name + ".share: none");
 }
 
-/// Only routes are numbers of experts, as many as a row may choose from.
+/// Throws InputError unless the field can be routes, that is, numbers of `experts` experts: one row per
+/// token, an integer type that can hold every number, and at most `experts` elements in the last dimension.
 void require_routes(const FieldSpec& spec, std::int64_t experts) {
   const std::string hint = "Set fields." + spec.name + ".spread_pads: 0";
   const auto refuse = [&](const std::string& why) {
@@ -130,12 +131,12 @@ void require_routes(const FieldSpec& spec, std::int64_t experts) {
                      why + ", and its pads are to be spread over " + std::to_string(experts) + " experts",
                      hint);
   };
-  if (!spec.rule().is_per_token()) refuse("has one row a " + std::string(name_of(spec.kind)));
+  if (!spec.rule().is_per_token()) refuse("has one row per " + std::string(name_of(spec.kind)));
   if (!is_integer(spec.dtype)) refuse("has elements of " + std::string(name_of(spec.dtype)));
   if (!range_of(spec.dtype).contains({0, experts - 1}))
     refuse("has elements of " + std::string(name_of(spec.dtype)) + ", which cannot number them");
   if (!spec.trailing.empty() && spec.trailing.back() > experts)
-    refuse("has " + std::to_string(spec.trailing.back()) + " different experts a row");
+    refuse("has " + std::to_string(spec.trailing.back()) + " different experts per row");
 }
 
 CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedField& cut,
@@ -146,7 +147,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
       cut.name() + ".cut_by: null";
   if (!cut.spec.rule().is_cut_by_ranges) {
     throw InputError(where,
-                     "has one value a " + std::string(name_of(cut.spec.kind)) + ", and cut_by is for rows",
+                     "has one value per " + std::string(name_of(cut.spec.kind)) + ", and cut_by is for rows",
                      "Set fields." + cut.name() + ".cut_by: null");
   }
   const auto found = std::ranges::find(carried, name, &CarriedField::name);
@@ -169,7 +170,8 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   return *found;
 }
 
-/// What cuts a field is cut by itself, and by nothing else.
+/// Sets `cut_by` of each cut field and of the field that cuts it. Throws InputError if a cutting field is
+/// itself cut by another field.
 void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& settings) {
   for (CarriedField& field : carried) {
     const auto found = settings.find(field.name());
@@ -187,12 +189,12 @@ void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& sett
   }
 }
 
-/// The field once for each pipeline stage.
-void add_layered(CarriedField whole, const LayerMap& map, const FieldWays& ways,
+/// Appends the field once per pipeline stage, each with that stage's layers.
+void add_layered(CarriedField whole, const LayerMap& map, const FieldRouting& ways,
                  std::vector<CarriedField>& carried) {
   const std::string where = "field '" + whole.name() + "'";
   if (whole.spec.trailing.empty()) {
-    throw InputError(where, "has one element a row, and layers need rows of [layers, ...]",
+    throw InputError(where, "has one element per row, and layers need rows of [layers, ...]",
                      "Bring rows of that shape, or set fields." + whole.name() + ".layers: null");
   }
   const auto of_ranks = layers_of_ranks(map, whole.spec.trailing.front(), ways.pp, ways.vpp, where);
@@ -234,11 +236,11 @@ std::vector<std::vector<std::int64_t>> layers_of_ranks(const LayerMap& map, std:
   return ranks;
 }
 
-bool travels_narrow(const FieldSettings& settings, bool sends_messages) noexcept {
+bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept {
   return settings.wire == FieldWidth::narrow && (sends_messages || settings.hand_out == FieldWidth::narrow);
 }
 
-std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, const FieldWays& ways) {
+std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, const FieldRouting& ways) {
   std::vector<CarriedField> carried;
   for (std::size_t f = 0; f < brought.size(); ++f) {
     CarriedField field = as_it_is(brought[f], f);

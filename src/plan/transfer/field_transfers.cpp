@@ -40,7 +40,8 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
     spec.dtype = fields[f].handed_out;
     const FieldKind kind = spec.kind;
     if (!shared) {
-      if (rule_of(kind).is_per_response_token()) spec.kind = FieldKind::token;  // it stands beside its label
+      if (rule_of(kind).is_per_response_token())
+        spec.kind = FieldKind::token;  // the consumer's row is that of the label
       moved.push_back({std::move(spec), f, kind, 0});
       continue;
     }

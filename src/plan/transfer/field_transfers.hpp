@@ -17,28 +17,30 @@ struct PipelineStage {
   [[nodiscard]] constexpr bool last() const noexcept { return rank == size - 1; }
 };
 
-/// The fields, as positions in `fields`, that a pipeline stage is sent: what is for it alone or for all and,
-/// of the rest, the first needs tokens, the last every field (labels and loss mask follow from the
-/// tokens), all need positions where the source supplies them. A middle stage usually gets nothing:
-/// cu_seqlens and positions follow from the plan.
+/// Returns the fields that a pipeline stage gets, as positions in `fields`:
+/// - the fields for this stage alone or for all stages;
+/// - of the other fields, the first stage gets the tokens, the last stage gets every field (labels and loss
+///   mask are derived from the tokens), and all stages get positions if the source supplies them.
+/// A middle stage usually gets no field: cu_seqlens and positions follow from the plan.
 [[nodiscard]] std::vector<std::size_t> fields_for_stage(std::span<const CarriedField> fields,
                                                         PipelineStage stage);
 
 /// A field on its way from owners to consumers.
 struct FieldTransfer {
-  FieldSpec spec;                         ///< of the consumer's column
-  std::size_t source = 0;                 ///< the carried field
-  FieldKind moved_as = FieldKind::token;  ///< token: with segments; the others: with samples
-  /// For what moves with response tokens out of a token field: the sample's row prompt + shift + i is of
-  /// response token i.
+  FieldSpec spec;                         ///< spec of the consumer's column
+  std::size_t source = 0;                 ///< position of the carried field
+  FieldKind moved_as = FieldKind::token;  ///< token: moves with segments; other kinds: move with samples
+  /// Row offset for a token field that moves with response tokens: response token i takes the sample's row
+  /// prompt + shift + i.
   std::int64_t shift = 0;
-  /// Whether labels are derived from it, so that tokens of other CP ranks come with it.
+  /// whether labels are derived from it, which requires tokens held by other CP ranks (the halo)
   bool with_halo = false;
 };
 
-/// The fields that a pipeline stage is sent, in the order in which they travel. With shared prefixes, what a
-/// row says of the token after it (labels, loss mask) moves with response tokens where samples
-/// bring it. Without those of which equal values lie once, which have a way of their own.
+/// Returns the transfers of the fields that a pipeline stage gets, in the order in which they travel. With
+/// shared prefixes, fields whose rows describe the next token (labels, loss mask) move with response tokens
+/// if samples supply them. Fields that store equal values once are not included, since
+/// exchange/samples/value_exchange moves them.
 [[nodiscard]] std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
                                                          PipelineStage stage, bool shared);
 

@@ -9,7 +9,8 @@
 namespace evenkeel {
 namespace {
 
-// What a stage needs, those after it in this order need too.
+// Ranks stages by the fields that they need: a stage with a higher number needs every field that a stage with
+// a lower number needs.
 int needs(const GridPoint& place, const GridPoint& sizes) {
   const PipelineStage stage{place.pp, sizes.pp};
   return stage.last() ? 2 : stage.first() ? 1 : 0;

@@ -9,15 +9,18 @@
 
 namespace evenkeel {
 
-/// For each world rank the rank that owners send to in its stead, itself maybe. The model-parallel ranks of
-/// one node (equal dp and cp) hold the same rows, of which the last pipeline stage needs every field that is
-/// not for one stage alone, so one of them receives and the others copy from it: nothing crosses the network
-/// twice to one node. `nodes[r]` is rank r's node. Pure; O(ranks log ranks).
+/// Returns, for each world rank, the rank to which owners send the data for its place, possibly itself. The
+/// model-parallel ranks of one node (equal dp and cp) hold the same rows. Fields that are needed by more than
+/// one stage go to one of these ranks, preferably of the last pipeline stage, which needs all of them; the
+/// others copy from it. So no row crosses the network to the same node twice. `nodes[r]` is rank r's node.
+/// Pure; O(ranks log ranks).
 [[nodiscard]] std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes);
-/// The same of what is for one pipeline stage alone: one rank of each stage receives it, its lowest.
+/// Does the same as node_receivers() for fields needed by only one pipeline stage: the lowest rank of each
+/// stage on each node receives for that stage.
 [[nodiscard]] std::vector<int> stage_receivers(const Grid& grid, std::span<const int> nodes);
-/// For each rank of the grid that is handed field `f` of `fields` the lowest one of its node that is, which
-/// holds what lies once a node; -1 for the others. Pure; O(ranks).
+/// Returns, for each rank that gets field `f` of `fields`, the lowest such rank on its node, which holds the
+/// values stored once per node; -1 for ranks that do not get the field. Pure; O(ranks * (fields + log
+/// nodes)).
 [[nodiscard]] std::vector<int> node_holders(const Grid& grid, std::span<const int> nodes,
                                             std::span<const CarriedField> fields, std::size_t f);
 

@@ -10,15 +10,15 @@
 
 namespace evenkeel {
 
-/// Where each item stands in an order: inverse_order(order)[order[i]] = i. Throws InputError when `order`
-/// does not hold each of 0..n-1 once. O(n).
+/// Returns the position of each item in `order`: inverse_order(order)[order[i]] = i. Throws InputError if
+/// `order` does not contain each of 0..n-1 once. O(n).
 ///
 /// Example: {2, 0, 1} gives {1, 2, 0}.
 [[nodiscard]] std::vector<std::int64_t> inverse_order(std::span<const Item> order);
 
-/// Results that came out group after group, back in the items' own order: the inverse of handing out
-/// partition.items(). `results` has one entry an item of the partition; throws InputError when it does not,
-/// or when the partition does not hold each item once. O(n).
+/// Returns results, which are listed group after group, in the order of the items: the inverse of listing
+/// partition.items(). Throws InputError if `results` does not have one entry per item, or if the partition
+/// does not contain each item once. O(n).
 ///
 /// Example: groups {2, 0} and {1} with results {"c", "a", "b"} give {"a", "b", "c"}.
 template <typename T>

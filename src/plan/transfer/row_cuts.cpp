@@ -12,7 +12,8 @@ std::string text_of(RowRange tokens) {
   return "[" + std::to_string(tokens.begin) + ", " + std::to_string(tokens.end) + ")";
 }
 
-/// The first row whose tokens are not such; all before it are, and none after it is.
+/// Returns the first row whose tokens do not satisfy `are_such`. Precondition: no row after it satisfies
+/// `are_such`. Binary search.
 template <typename AreSuch>
 std::int64_t first_without(const TokensOfRows& tokens, AreSuch are_such) {
   RowRange left{0, tokens.size()};
@@ -27,7 +28,7 @@ std::int64_t first_without(const TokensOfRows& tokens, AreSuch are_such) {
   return left.begin;
 }
 
-/// An error about a field of one sample.
+/// Returns an error about a field of one sample.
 InputError error_of(const SampleShape& sample, const std::string& field, std::string message,
                     std::string hint) {
   return InputError({ErrorKind::input,

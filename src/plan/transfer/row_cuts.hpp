@@ -13,11 +13,11 @@
 
 namespace evenkeel {
 
-/// Which tokens of its sample each row of a field belongs to: [rows, 2] of int64, the first token and the one
-/// after the last, counted from the sample's start. A view of one sample's.
+/// The token range of each row of a field, in one sample: [rows, 2] of int64 with the first token and the one
+/// after the last, counted from the start of the sample. A view.
 class TokensOfRows {
  public:
-  /// Precondition: two numbers a row.
+  /// Precondition: two numbers per row.
   explicit TokensOfRows(std::span<const std::int64_t> bounds) : bounds_(bounds) {
     EVENKEEL_PRECONDITION(cheap, bounds.size() % 2 == 0, bounds.size());
   }
@@ -29,42 +29,45 @@ class TokensOfRows {
     return {bounds_[at], bounds_[at + 1]};
   }
 
-  /// Throws InputError about the `field` that has them unless every row has one token at least of the
-  /// sample, and neither first nor last tokens fall from row to row. O(rows).
+  /// Throws InputError about `field`, which holds the ranges, unless each row has at least one token of the
+  /// sample and both the first and the last tokens are non-decreasing. O(rows).
   void require_valid(const SampleShape& sample, const std::string& field) const;
 
-  /// The rows that have any token of `runs`, which are in order and apart: each row once, in order,
-  /// neighbours joined. O(runs * log rows). Precondition: require_valid() accepts them.
+  /// Returns the rows that overlap any of `runs`, which are ascending and disjoint: ascending ranges of rows,
+  /// each row once, with adjacent ranges merged. O(runs * log rows). Precondition: require_valid() accepts
+  /// the ranges.
   ///
-  /// Example: of rows of the tokens [0, 4), [4, 8), [8, 12), the runs [0, 2) and [6, 8) need [0, 2): the
-  /// first two.
+  /// Example: if three rows have the tokens [0, 4), [4, 8) and [8, 12), the runs [0, 2) and [6, 8) give [0,
+  /// 2), the first two rows.
   [[nodiscard]] std::vector<RowRange> with_tokens_of(std::span<const RowRange> runs) const;
 
  private:
   std::span<const std::int64_t> bounds_;
 };
 
-/// Whether a field has the form of one that says which tokens each row of another belongs to.
+/// Returns whether a field has the form of token ranges: rows of two int64.
 [[nodiscard]] bool has_form_of_ranges(const FieldSpec& spec);
 
-/// The token ranges of one sample, in a column of such a field, by the sample's number there. Local.
+/// Returns the token ranges of one sample from a column of token ranges. `sample` is its position in the
+/// column. Local.
 [[nodiscard]] TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample);
 
-/// Throws InputError unless field `by` gives valid ranges (TokensOfRows::require_valid) of each of the rows
-/// that this sample has in `field`, which it cuts. O(rows).
+/// Throws InputError unless field `by` has a valid token range (TokensOfRows::require_valid) for each of the
+/// `rows` rows of this sample in `field`, which it cuts. O(rows).
 void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
                             const std::string& field, const std::string& by);
 
-/// How many rows of each sample every member of its group is handed, in fields whose rows one field of token
+/// The number of rows that each member of a sample's group gets, for the fields that one field of token
 /// ranges cuts for context parallelism. Replicated.
 class RowCuts {
  public:
-  /// Of groups of these sizes, by entry of the LengthTable. No rows so far.
+  /// Initializes all counts to zero. `group_sizes` has the size of each sample's group, by entry of the
+  /// LengthTable.
   RowCuts(std::string by, std::span<const int> group_sizes);
 
-  /// The field of token ranges.
+  /// Returns the name of the field of token ranges.
   [[nodiscard]] const std::string& by() const noexcept { return by_; }
-  /// By member of the sample's group.
+  /// Returns the number of rows by member of the sample's group.
   [[nodiscard]] std::span<std::int64_t> rows_of(EntryId entry) noexcept {
     return std::span(rows_).subspan(first_[entry.index()], first_[entry.index() + 1] - first_[entry.index()]);
   }
@@ -74,11 +77,11 @@ class RowCuts {
 
  private:
   std::string by_;
-  std::vector<std::size_t> first_;  // by entry, and the end
+  std::vector<std::size_t> first_;  // by entry: offset in rows_; then the size of rows_
   std::vector<std::int64_t> rows_;
 };
 
-/// Those that this field makes. Precondition: they are there. O(cuts).
+/// Returns the cuts defined by this field. Precondition: they exist. O(cuts).
 [[nodiscard]] const RowCuts& cuts_by(std::span<const RowCuts> cuts, std::string_view field);
 
 }  // namespace evenkeel

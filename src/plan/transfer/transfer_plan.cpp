@@ -7,7 +7,8 @@
 namespace evenkeel {
 namespace {
 
-// The runs of true rows a CP rank holds, with the local row each starts at.
+// Returns the runs of rows, without padding, that a CP rank holds, each with the local row at which it
+// starts.
 RowCopies token_moves(const SequenceCut& cut) {
   RowCopies moves;
   std::int64_t local = 0;

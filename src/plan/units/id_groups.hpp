@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// Items of balancing, seen in place as the ids that they stand for.
+/// View of balancing items as ids: item i becomes the id with value i.
 template <typename I>
 using IdView = std::ranges::transform_view<std::span<const Item>, MakeId<I>>;
 
@@ -23,14 +23,14 @@ template <typename I>
   return list;
 }
 
-/// Groups of ids of one kind, such as what each DP rank gets. The border to `balance`, which knows nothing
-/// but items: where the list that it was handed had id i at position i, its partition becomes groups of ids,
-/// and they a partition, without a copy. A value type.
+/// Groups of ids of one type, such as the units of each DP rank. Converts between ids and the items of
+/// `balance` without copying: if the balanced list has id i at position i, its Partition is the groups of
+/// ids, and vice versa. A value type.
 template <typename I>
 class IdGroups {
  public:
   IdGroups() = default;
-  /// The items of a partition as ids.
+  /// Takes over a partition; its items become ids.
   explicit IdGroups(Partition items) : items_(std::move(items)) {}
   explicit IdGroups(std::span<const std::vector<I>> groups) {
     std::vector<std::int64_t> offsets{0};
@@ -45,11 +45,12 @@ class IdGroups {
   }
 
   [[nodiscard]] std::int64_t size() const noexcept { return items_.size(); }
-  /// The ids of group `g`, in order; valid as long as the groups are. Precondition: 0 <= g < size().
+  /// Returns the ids of group `g` in order. The view is valid as long as the groups are. Precondition: 0 <= g
+  /// < size().
   [[nodiscard]] IdView<I> operator[](std::int64_t g) const noexcept { return {items_[g], {}}; }
-  /// The ids as items, for balancing.
+  /// Returns the groups as a partition of items, for balancing.
   [[nodiscard]] const Partition& items() const noexcept { return items_; }
-  /// All ids, group after group; valid as long as the groups are.
+  /// Returns all ids, ordered by group. The view is valid as long as the groups are.
   [[nodiscard]] IdView<I> ids() const noexcept { return {items_.items(), {}}; }
 
   friend bool operator==(const IdGroups&, const IdGroups&) = default;

@@ -24,7 +24,7 @@ std::int64_t length_of(std::span<const std::int64_t> lengths, std::size_t i, con
 
 LengthTable::LengthTable(std::vector<LengthEntry> entries) : entries_(std::move(entries)) {
   const auto place = [](const LengthEntry& e) { return std::tuple(e.shape.id, e.owner, e.owner_index); };
-  // Owners that read one after the other bring their samples in order already.
+  // The entries are already sorted if owners read consecutive ranges of samples.
   if (!std::ranges::is_sorted(entries_, {}, place)) std::ranges::sort(entries_, {}, place);
 }
 

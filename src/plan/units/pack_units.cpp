@@ -16,9 +16,9 @@
 namespace evenkeel {
 namespace {
 
-constexpr Cost most_work = Cost{1} << 62;
-constexpr std::size_t ahead_reason = 3;       // of repeat_reasons
-constexpr std::size_t equal_work_reason = 4;  // likewise
+constexpr Cost max_work = Cost{1} << 62;
+constexpr std::size_t ahead_reason = 3;       // index of "predict_ahead" in repeat_reasons
+constexpr std::size_t equal_work_reason = 4;  // index of "equal_work" in repeat_reasons
 
 std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   if (problem.settings.sharing == PrefixSharing::prompts)
@@ -27,7 +27,7 @@ std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   return {problem.trees.begin(), problem.trees.end()};
 }
 
-/// Pieces of one group, joined if they are in one micro-batch and repeat tokens.
+/// The pieces of one group. Pieces in one micro-batch are joined if they repeat tokens.
 class GroupOfPieces {
  public:
   struct Part {
@@ -62,7 +62,8 @@ class GroupOfPieces {
     return sub_group(problem_.table, unit, samples, problem_.settings);
   }
 
-  /// Copies the samples of `part` to `to` if they then repeat fewer tokens and take no more rows.
+  /// Adds the samples of `part` to `to` if the union repeats fewer tokens and takes no more aligned rows.
+  /// Returns whether it did.
   [[nodiscard]] bool join(Part& to, const Part& part) {
     std::vector<std::int64_t> samples;
     for (const Part* const each : std::array<const Part*, 2>{&to, &part})
@@ -79,7 +80,7 @@ class GroupOfPieces {
     return true;
   }
 
-  /// The number of an entry in the group.
+  /// Returns the position of an entry in the group.
   [[nodiscard]] std::int64_t number_of(EntryId entry) {
     if (numbers_.empty())
       for (std::size_t i = 0; i < group_.entries.size(); ++i)
@@ -130,14 +131,14 @@ void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
 
 std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_entries,
                                              const char* what) const {
-  if (!shared_) return {of_entries.begin(), of_entries.end()};  // units are numbered as entries
+  if (!shared_) return {of_entries.begin(), of_entries.end()};  // each unit has the same number as its entry
   std::vector<std::int64_t> sums;
   sums.reserve(trees_.size());
   for (const SharedGroup& unit : trees_) {
     std::int64_t sum = 0;
     for (const EntryId entry : unit.entries) {
       const std::int64_t own = of_entries[entry.index()];
-      if (own >= most_work - sum) {
+      if (own >= max_work - sum) {
         throw LimitError("balance.cost",
                          std::string(what) + " for samples that share a prefix is 2^62 or more",
                          "Use a coarser unit");
@@ -249,8 +250,7 @@ RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
   all.repeated_ = units.repeated_;
   const std::int64_t rows = std::reduce(all.rows_.begin(), all.rows_.end());
   std::int64_t more = rows - std::reduce(units.rows_.begin(), units.rows_.end());
-  // Pieces of groups above a limit may repeat less in their micro-batches than the parts that they were cut
-  // from.
+  // Joined pieces of a split group may repeat fewer tokens than the sub-groups from which they were cut.
   for (std::size_t l = 0; more < 0 && l < ahead_reason; ++l) {
     const std::int64_t less = std::min(all.repeated_[l], -more);
     all.repeated_[l] -= less;
@@ -292,7 +292,7 @@ PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
 std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units) {
   const PickedUnits own(all, units);
   if (all.capped_rows().empty()) return min_bins_lower_bound(own.items(), all.limits());
-  // The part of all limits that a unit counts for says nothing of what is possible at least.
+  // The combined limit (parts_) gives no lower bound, so compute a bound for each limit separately.
   std::int64_t fewest = min_bins_lower_bound(own.aligned_rows, {.max_size = all.limits().max_size});
   for (const CappedRows& capped : all.capped_rows()) {
     const std::vector<std::int64_t> rows = picked(capped.of_units, units);

@@ -29,7 +29,7 @@ void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& 
     const EntryId entry{above - cap.rows.begin()};
     throw LimitError(table[entry].shape.id,
                      "has " + number_of(*above, "row") + " of field '" + std::string(cap.field) +
-                         "', above its cap of " + number_of(cap.most, "row") + " a micro-batch",
+                         "', above its cap of " + number_of(cap.most, "row") + " per micro-batch",
                      "Raise micro_batch.max_rows of the field to at least " + std::to_string(*above) +
                          ", or shorten or drop the sample");
   }

@@ -10,14 +10,15 @@
 
 namespace evenkeel {
 
-/// A cap of MicroBatchSettings::max_rows, and how many rows of its field every sample has. A view of both.
+/// A cap of MicroBatchSettings::max_rows with the row counts of its field. A view of the settings and the
+/// table.
 struct RowCap {
   std::string_view field;
-  std::span<const std::int64_t> rows;  ///< by entry
+  std::span<const std::int64_t> rows;  ///< number of rows of each sample, by entry
   std::int64_t most = 0;
 };
 
-/// The rows that every sample, or unit of samples, has in a field with a cap.
+/// The rows of each pack unit in a field with a cap, and that cap.
 struct CappedRows {
   std::vector<std::int64_t> of_units;
   std::int64_t most = 0;
@@ -25,20 +26,20 @@ struct CappedRows {
   friend bool operator==(const CappedRows&, const CappedRows&) = default;
 };
 
-/// All of them, by the fields' names. Throws InputError that names a field of which samples do not have rows.
+/// Returns all row caps, ordered by field name. Throws InputError naming a field that has no row counts.
 /// O(fields).
 [[nodiscard]] std::vector<RowCap> row_caps_of(const LengthTable& table, const MicroBatchSettings& settings);
 
-/// Throws LimitError that names the first sample above a cap on its own, the field, its rows and the cap; and
-/// as row_caps_of. On the replicated table, so that every rank throws the same.
+/// Throws LimitError if a single sample exceeds a cap, naming the first such sample, the field, its rows and
+/// the cap. Throws the errors of row_caps_of(). The table is replicated, so every rank throws the same error.
 void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& settings);
 
-/// How many rows samples have together: fields in the order of the caps.
+/// The total rows of a set of samples in each capped field, in the order of the caps.
 class RowsTogether {
  public:
   explicit RowsTogether(std::span<const RowCap> caps) : caps_(caps), rows_(caps.size()) {}
 
-  /// Whether another sample fits beside them.
+  /// Returns whether all caps still hold if the sample is added.
   [[nodiscard]] bool have_room_for(EntryId entry) const noexcept;
   void add(EntryId entry) noexcept;
 

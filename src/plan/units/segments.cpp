@@ -16,15 +16,16 @@ namespace {
 
 void require_integers_of_tokens(const FieldSpec& field) {
   if (field.rule().is_cut() && is_integer(field.dtype) && field.trailing.empty()) return;
-  throw InputError("field '" + field.name + "'",
-                   "says which tree samples make, with prefix.share: tree, and is not one integer a token or "
-                   "a response token",
-                   "Bring the number of the segment of each token, or rename the field");
+  throw InputError(
+      "field '" + field.name + "'",
+      "specifies the trees of samples, with prefix.share: tree, and is not one integer per token or "
+      "response token",
+      "Bring the number of the segment of each token, or rename the field");
 }
 
-/// Gives pieces with different contexts different keys.
+/// Mixes each piece's context into its keys, so that pieces with different contexts have different keys.
 void separate_contexts(const RaggedBatch& batch, std::span<std::int64_t> keys) {
-  constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // no token is equal to it
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // keys with this bit are negative, unlike token ids
   for (std::size_t i = 0; i < batch.contexts().size(); ++i) {
     const std::uint64_t context = batch.contexts()[i];
     if (context == 0) continue;
@@ -58,27 +59,27 @@ SegmentTable::SegmentTable(std::vector<Segment> segments, const SegmentPaths& pa
 }
 
 std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead) {
-  const Column& told = batch.at(segment_ids_field);
+  const Column& segment_ids = batch.at(segment_ids_field);
   if (ahead > 0)
-    throw InputError("field '" + told.spec().name + "'",
-                     "says which tree samples make, and with pack.predict_ahead they share tokens by those "
-                     "that follow",
+    throw InputError("field '" + segment_ids.spec().name + "'",
+                     "specifies the trees of samples, but with pack.predict_ahead the tokens that samples "
+                     "share also depend on the tokens after them",
                      "Leave it out, or set pack.predict_ahead: 0");
-  require_integers_of_tokens(told.spec());
+  require_integers_of_tokens(segment_ids.spec());
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   std::vector<std::int64_t> keys(tokens.begin(), tokens.end());
-  with_integer_type(told.spec().dtype, [&]<typename T>(T) {
-    const auto numbers = told.values<T>();
+  with_integer_type(segment_ids.spec().dtype, [&]<typename T>(T) {
+    const auto numbers = segment_ids.values<T>();
     for (std::int64_t i = 0; i < batch.size(); ++i) {
-      const RowRange rows = batch.rows_of(told.spec().kind, i);
+      const RowRange rows = batch.rows_of(segment_ids.spec().kind, i);
       std::int64_t row = batch.rows_of(FieldKind::token, i).end - rows.size();
       for (std::int64_t from = rows.begin; from < rows.end; ++from, ++row) {
         const auto number = static_cast<std::int64_t>(numbers[static_cast<std::size_t>(from)]);
         if (number < 0) {
           throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
-                           "its segment_ids have " + std::to_string(number), "Number segments from 0 on");
+                           "its segment_ids contain " + std::to_string(number), "Number segments from 0 on");
         }
-        // No token is equal to it.
+        // Negative keys differ from all token ids.
         keys[static_cast<std::size_t>(row)] = -1 - number;
       }
     }

@@ -12,47 +12,48 @@
 
 namespace evenkeel {
 
-/// Rows of one sample that stand in the tensors as one sequence: aligned, and cut over the CP ranks on their
-/// own. Without shared prefixes that is the whole sample. A segment that several samples share is taken from
-/// one of them.
+/// Rows of one sample that form one sequence in the tensors: they are aligned, and cut over the CP ranks,
+/// separately from other segments. Without shared prefixes, a segment is a whole sample. The rows of a
+/// segment shared by several samples are copied from one of them.
 struct Segment {
-  EntryId entry{0};                 ///< of the length table: the sample whose rows they are
-  RowRange rows;                    ///< of that sample
-  std::int64_t aligned_length = 0;  ///< over its whole group, alignment or padding counted
-  int group_size = 1;               ///< of the group it is cut over
+  EntryId entry{0};                 ///< the sample that supplies the rows
+  RowRange rows;                    ///< range of that sample's rows
+  std::int64_t aligned_length = 0;  ///< rows over the whole CP group, including alignment or padding
+  int group_size = 1;               ///< size of the CP group over which it is cut
 
   friend constexpr bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// What stands where there is no segment.
+/// Placeholder for a missing segment.
 inline constexpr SegmentId no_segment{-1};
 
-/// The path of each sample's segments, from its last one back to its first.
+/// The path of segments of each sample, linked from its last segment back to its first.
 struct SegmentPaths {
-  std::vector<SegmentId> parents;  ///< by segment: the one in front of it, or no_segment
-  std::vector<SegmentId> ends;     ///< by entry: its last segment, or no_segment
+  std::vector<SegmentId> parents;  ///< by segment: the preceding segment, or no_segment
+  std::vector<SegmentId> ends;     ///< by entry: the last segment, or no_segment
 };
 
-/// The segments of a step, and which of them make up each sample. Replicated. A value type.
+/// The segments of a step, and the path of segments that makes up each sample. Replicated. A value type.
 class SegmentTable {
  public:
   SegmentTable() = default;
-  /// One segment a sample, of the same number as its entry. `shares` are the entries of each group.
+  /// Makes one segment per sample, numbered like the sample's entry. `shares` holds the entries of each
+  /// group.
   SegmentTable(std::vector<Segment> whole_samples, const IdGroups<EntryId>& shares);
-  /// Segments that may be shared; `shares` are the segments of each group.
+  /// Makes a table of segments that samples may share. `shares` holds the segments of each group.
   SegmentTable(std::vector<Segment> segments, const SegmentPaths& paths, IdGroups<SegmentId> shares);
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(segments_.size()); }
   [[nodiscard]] const Segment& operator[](SegmentId s) const noexcept { return segments_[s.index()]; }
   [[nodiscard]] std::span<const Segment> segments() const noexcept { return segments_; }
-  /// The segments of an entry, in order.
+  /// Returns the segments of an entry, in order.
   [[nodiscard]] std::span<const SegmentId> path_of(EntryId entry) const noexcept {
     const std::size_t at = entry.index();
     return std::span(path_items_)
         .subspan(static_cast<std::size_t>(path_offsets_[at]),
                  static_cast<std::size_t>(path_offsets_[at + 1] - path_offsets_[at]));
   }
-  /// The segments of each group.
+  /// Returns the segments of each group.
   [[nodiscard]] const IdGroups<SegmentId>& shares() const noexcept { return shares_; }
 
   friend bool operator==(const SegmentTable&, const SegmentTable&) = default;
@@ -64,18 +65,19 @@ class SegmentTable {
   IdGroups<SegmentId> shares_;
 };
 
-/// The field of samples that say which tree they make, with PrefixSharing::trees: the number of the segment
-/// that each token is of. Samples with the same uid share tokens as far as they name the same segments, from
-/// the first token on: what has other numbers stays apart, whatever its tokens.
+/// The field with which samples define their prefix tree under PrefixSharing::trees: the segment number of
+/// each token. Samples with the same uid share the longest prefix on which their segment numbers agree.
+/// Tokens with different numbers are never shared, even if the tokens are equal.
 inline constexpr std::string_view segment_ids_field = "segment_ids";
 
-/// One number for each token of the batch, which are equal where samples of a uid name the same segment.
-/// Where the field has a row a response token, those of a prompt are its tokens, so that prompts share the
-/// beginning that they have in common. Pieces of samples (RaggedBatch::contexts) have equal numbers only if
-/// they follow the same segments, since a segment number may be used again behind others. Throws InputError
-/// for a field that is not one integer of 0 or more a token or a response token, and for one at all if rows
-/// are shared by tokens `ahead` of them, since only those of shared rows are compared. O(tokens).
-/// Precondition: the batch has the field, and input_ids.
+/// Returns one key per token of the batch. Within a uid, tokens of the same segment have equal keys.
+/// - If the field has one row per response token, the keys of prompt tokens are their token ids, so prompts
+///   share their common prefix.
+/// - Pieces of samples (RaggedBatch::contexts) have equal keys only if their contexts are equal, since a
+///   segment number may be reused after other segments.
+/// Throws InputError if the field is not one integer per token or response token, if a segment number is
+/// negative, or if `ahead` > 0, since a row is then shared only if the next `ahead` tokens are also equal,
+/// which the keys do not tell. O(tokens). Precondition: the batch has the field and input_ids.
 [[nodiscard]] std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead);
 
 }  // namespace evenkeel

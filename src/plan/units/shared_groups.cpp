@@ -20,12 +20,13 @@ namespace {
 
 using Entries = std::vector<EntryId>;
 
-/// The part of a sample's prompt that is shared where as many tokens behind each row are.
+/// Returns the length of the prefix of the prompt in which each row is followed by at least `ahead` more
+/// prompt tokens. Only these rows are shared.
 std::int64_t shared_prompt(const SampleShape& sample, std::int64_t ahead) {
   return std::max(sample.prompt - ahead, std::int64_t{0});
 }
 
-/// One prompt and its responses; a prompt and its response stay two segments.
+/// Returns the tree of one prompt and its responses. A prompt with a single response still has two segments.
 PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> entries, std::int64_t ahead) {
   std::vector<TreeNode> nodes{{-1, shared_prompt(table[entries.front()].shape, ahead)}};
   nodes.reserve(entries.size() + 1);
@@ -43,14 +44,14 @@ bool has_one_level(const LengthTable& table, const SharedGroup& group, std::int6
   return group.tree == one_level_tree(table, group.entries, ahead);
 }
 
-/// A sample that fits under the cap only while prompt and response are aligned together.
+/// Makes a group of one sample with a single segment, so that prompt and response are aligned together.
 SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
   const std::vector<TreeNode> node{{-1, table[entry].shape.length()}};
   return {{entry}, PrefixTree(node, {0})};
 }
 
-/// The limits on what samples of a group have together beside their tokens, in the order of
-/// `repeat_reasons`: on samples, then on rows of fields.
+/// Returns the limits on a part of a group, apart from the limit on tokens, in the order of `repeat_reasons`:
+/// the number of samples, then the rows of each capped field.
 std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_t most_samples,
                                    std::span<const RowCap> caps) {
   std::vector<PartLimit> limits{{std::vector<std::int64_t>(entries.size(), 1), most_samples}};
@@ -61,7 +62,7 @@ std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_
   return limits;
 }
 
-/// Whether samples have no more of capped fields together than a micro-batch may.
+/// Returns whether the samples together stay within all row caps of a micro-batch.
 bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
   RowsTogether rows(caps);
   for (const EntryId entry : entries) {
@@ -71,7 +72,8 @@ bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
   return true;
 }
 
-/// One prompt with its responses, or a sample that fits under the cap only while both are aligned together.
+/// Returns a prompt with its responses as a one-level tree. Returns a single sample as one segment if it fits
+/// under `max_rows` only when prompt and response are aligned together.
 SharedGroup part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
                               std::int64_t max_rows, std::int64_t ahead) {
   PrefixTree tree = one_level_tree(table, entries, ahead);
@@ -80,15 +82,15 @@ SharedGroup part_of_responses(const LengthTable& table, Entries entries, std::in
   return {std::move(entries), std::move(tree)};
 }
 
-/// A part of a group above a limit.
+/// A part of a group that exceeds a limit.
 struct GroupPart {
-  std::vector<std::int64_t> samples;  ///< of the group, ascending
+  std::vector<std::int64_t> samples;  ///< positions in the group, ascending
   SharedGroup group;
-  std::int64_t repeated = 0;  ///< tokens that parts before it have, too
-  std::size_t forced_by = 0;  ///< see SubTree
+  std::int64_t repeated = 0;  ///< number of tokens that earlier parts also have
+  std::size_t forced_by = 0;  ///< index of the limit that forced the cut; see SubTree
 };
 
-/// Splits one group above a limit into parts that keep all limits.
+/// Splits a group that exceeds a limit into parts that stay within all limits.
 class GroupSplit {
  public:
   GroupSplit(const LengthTable& table, const SharedGroup& group, const PlanSettings& settings,
@@ -98,17 +100,19 @@ class GroupSplit {
         caps_(caps),
         alignment_(settings.alignment(settings.largest_group())),
         max_rows_(settings.cap(settings.largest_group())),
-        most_samples_(settings.limits().max_items),
+        max_samples_(settings.limits().max_items),
         ahead_(settings.predict_ahead),
         has_prompt_(has_one_level(table, group, ahead_)) {}
 
-  /// Parts of neighboring samples, then joined: a part joins an earlier one that shares tokens with it if
-  /// both keep the limits together. So no micro-batch has room for two parts that repeat tokens.
+  /// Splits the group:
+  /// 1. Cut it into parts of samples that are consecutive in depth-first order.
+  /// 2. Join each part with an earlier part that shares tokens with it if the union stays within all limits.
+  /// Afterwards, no two parts that repeat tokens fit in one micro-batch.
   [[nodiscard]] SplitGroup split() const {
-    const std::vector<PartLimit> limits = part_limits(group_.entries, most_samples_, caps_);
+    const std::vector<PartLimit> limits = part_limits(group_.entries, max_samples_, caps_);
     SplitGroup split;
     for (GroupPart& part : joined(has_prompt_ ? runs_of_responses(limits) : subtrees(limits))) {
-      constexpr std::size_t rows = 2;  // of repeat_reasons
+      constexpr std::size_t rows = 2;  // index of "max_rows" in repeat_reasons
       split.repeated[std::min(part.forced_by, rows)] += part.repeated;
       if (!part.samples.empty()) split.parts.push_back(std::move(part.group));
     }
@@ -124,7 +128,7 @@ class GroupSplit {
     return {std::move(entries), group_.tree.subtree(samples)};
   }
 
-  /// Runs of responses that fit under the caps together with their prompt.
+  /// Cuts the responses into runs that, with their prompt, stay within all limits.
   [[nodiscard]] std::vector<GroupPart> runs_of_responses(std::span<const PartLimit> limits) const {
     OrderedSamples ordered;
     for (const EntryId entry : group_.entries) {
@@ -152,12 +156,12 @@ class GroupSplit {
     return parts;
   }
 
-  /// The parts, in depth-first order. A part that has joined an earlier one has no samples left, and repeats
-  /// what it does not share with that one.
+  /// Joins parts, which are in depth-first order. A part that joined an earlier one has no samples left; its
+  /// `repeated` is reduced by the tokens that it shares with that part.
   [[nodiscard]] std::vector<GroupPart> joined(std::vector<GroupPart> parts) const {
-    std::vector<std::size_t> joins(parts.size());  // the part that the samples of each are in now
-    std::vector<std::int64_t> common;              // tokens that all samples of each have
-    std::vector<std::int64_t> before;              // tokens that the first of each has with the one before it
+    std::vector<std::size_t> joins(parts.size());  // by part: the part that now holds its samples
+    std::vector<std::int64_t> common;              // by part: tokens common to all its samples
+    std::vector<std::int64_t> before;  // by part: tokens its first sample shares with the preceding sample
     for (const GroupPart& part : parts) {
       common.push_back(common_tokens(part.group.tree));
       before.push_back(part.repeated);
@@ -165,7 +169,7 @@ class GroupSplit {
     for (std::size_t p = 0; p < parts.size(); ++p) {
       joins[p] = p;
       std::vector<bool> looked_at(p);
-      std::int64_t shared = before[p];  // with the last sample of part i
+      std::int64_t shared = before[p];  // tokens shared with the last sample of part i
       for (std::size_t i = p; i-- > 0 && shared > 0 && joins[p] == p;) {
         if (!looked_at[joins[i]] && join(parts[joins[i]], parts[p], shared)) joins[p] = joins[i];
         looked_at[joins[i]] = true;
@@ -175,20 +179,20 @@ class GroupSplit {
     return parts;
   }
 
-  /// Tokens that all samples of a tree have in common.
+  /// Returns the number of tokens common to all samples of a tree.
   [[nodiscard]] static std::int64_t common_tokens(const PrefixTree& tree) {
     const OrderedSamples samples = ordered_samples(tree);
     return samples.size() == 1 ? samples.lengths.front()
                                : *std::min_element(samples.shared.begin() + 1, samples.shared.end());
   }
 
-  /// Moves the samples of `part` to `to`, with which it shares so many tokens, if both keep the limits
-  /// together and take no more rows than apart. Returns whether it did.
+  /// Moves the samples of `part` to `to`, which shares `shared` tokens with it, if the union stays within all
+  /// limits and takes no more rows than the two parts. Returns whether it did.
   [[nodiscard]] bool join(GroupPart& to, GroupPart& part, std::int64_t shared) const {
     const PrefixTree& one = to.group.tree;
     const PrefixTree& other = part.group.tree;
     if (one.num_rows() + other.num_rows() - shared > max_rows_) return false;
-    if (std::ssize(to.samples) + std::ssize(part.samples) > most_samples_) return false;
+    if (std::ssize(to.samples) + std::ssize(part.samples) > max_samples_) return false;
     std::vector<std::int64_t> samples;
     std::ranges::merge(to.samples, part.samples, std::back_inserter(samples));
     SharedGroup both = group_of(samples);
@@ -208,7 +212,7 @@ class GroupSplit {
   std::span<const RowCap> caps_;
   std::int64_t alignment_;
   std::int64_t max_rows_;
-  std::int64_t most_samples_;
+  std::int64_t max_samples_;
   std::int64_t ahead_;
   bool has_prompt_;
 };
@@ -265,7 +269,7 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
     for (const EntryId entry : group.entries) {
       if (entry < EntryId{0} || entry >= EntryId{table.size()} || seen[entry.index()]) {
         throw InputError("prefix trees",
-                         "entry " + std::to_string(entry.value()) + " is in two or not in the table");
+                         "entry " + std::to_string(entry.value()) + " is in two trees, or not in the table");
       }
       seen[entry.index()] = true;
       ++count;
@@ -281,7 +285,8 @@ void require_cover(const LengthTable& table, std::span<const SharedGroup> groups
 std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,
                             const PlanSettings& settings) {
   const std::span<const TreeSegment> segments = group.tree.segments();
-  // Between all children of a branch but one. Their samples have no more in common than these tokens.
+  // At a branch with n children, n - 1 children repeat tokens. Samples of different children share no tokens
+  // beyond these.
   std::int64_t branches = 0;
   for (const TreeSegment& segment : segments) branches += segment.parent == -1 ? 0 : 1;
   for (std::size_t s = 0; s < segments.size(); ++s)

@@ -27,7 +27,8 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
     throw ConfigError("exchange.prefetch", std::to_string(depth) + " is below 0", "Use 0 for no steps ahead");
 }
 
-/// Begins every collective call: throws MpiError if MPI is not running.
+/// Returns the steps of a service. Throws MpiError if MPI is not running. Every collective call
+/// starts with this.
 StepsAhead& steps_called(ServiceParts& service) {
   require_ranks_of_one_group(service.maker->mesh().world());
   return *service.ahead;
@@ -49,20 +50,23 @@ StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsWan
   };
   require_equal_on_ranks(maker_.mesh().world(), together(maker_.mesh().world(), given),
                          "Ask for the same number of steps and the same profile on every rank");
-  fail_together(maker_.mesh().world(), try_on_replicated_data([&] {
-                  costs_ = from.costs;
-                  shapes_ = maker_.shapes();
-                  require_not_negative(steps_, depth_);
-                  static_cast<void>(maker_.plan_settings(profile_));  // tells an unknown profile now
-                }));
+  fail_together(
+      maker_.mesh().world(), try_on_replicated_data([&] {
+        costs_ = from.costs;
+        shapes_ = maker_.shapes();
+        require_not_negative(steps_, depth_);
+        static_cast<void>(maker_.plan_settings(profile_));  // Throws here if the profile is unknown.
+      }));
   if (depth_ > 0 && maker_.mesh().world().allows_threads()) start_thread();
 }
 
-// The service has made all its communicators: the thread makes none, which could meet one the trainer makes.
+// The thread must not create communicators, since the trainer may be creating one at the same time. The
+// constructor has created all communicators that the thread needs.
 void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
-  // A thread that stands alone is told to stop, by its destructor, before it has begun.
+  // If any rank failed to start its thread, the destructors of the other ranks stop their threads before
+  // these do anything.
   fail_together(maker_.mesh().world(), error);
   {
     const std::lock_guard lock(ready_->mutex);
@@ -83,7 +87,7 @@ std::optional<Step> StepsAhead::next() {
   Step step = std::get<Step>(std::move(made));
   if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
   shapes_ = step.record->shapes;
-  // What it took beyond making the step was spent on waking up, by no phase of it.
+  // The part of the time that exceeds the step's phases was spent on waking up.
   step.waited = std::min(stopwatch.lap(), step.seconds.total());
   return step;
 }
@@ -105,7 +109,7 @@ void StepsAhead::stop() noexcept {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   thread_ = {};
   ready_->made.clear();
-  read_ = nullptr;  // with what the trainer keeps alive through it
+  read_ = nullptr;  // Releases objects that the reader keeps alive.
 }
 
 StepsAhead::Made StepsAhead::take() {
@@ -144,10 +148,10 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
   std::exception_ptr end;
   try {
     Stopwatch stopwatch;
-    if (stop != nullptr) require_all_go_on(*stop);
+    if (stop != nullptr) agree_to_continue(*stop);
     const double meeting = stopwatch.lap();
     made = make_next();
-    // Ranks meet here first: who waits for others does so as in gathering.
+    // Counts the agreement as gathering, since ranks wait for each other in both.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
   } catch (...) {
     end = std::current_exception();
@@ -160,9 +164,9 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
   ready_->changed.notify_all();
 }
 
-void StepsAhead::require_all_go_on(const std::stop_token& stop) {
-  // A rank that is told to stop meets here those that wait for room until they are told too: all leave having
-  // begun the same steps.
+void StepsAhead::agree_to_continue(const std::stop_token& stop) {
+  // Either all ranks make the next step or none does. A rank that was asked to stop waits here for the other
+  // ranks, which may still be waiting for room in their queues.
   const int goes_on = stop.stop_requested() ? 0 : 1;
   if (maker_.mesh().world().all_reduce(goes_on, Extreme::least) == 0)
     throw std::logic_error("a rank destroyed its Steps at an earlier step");
@@ -171,11 +175,11 @@ void StepsAhead::require_all_go_on(const std::stop_token& stop) {
 StepsAhead::Made StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
-    maker_.go_to(step);  // also past steps that failed
+    maker_.go_to(step);  // also after a step that failed
     const auto read = [&] { return read_(step); };
     return maker_.first_pass(std::ref(read), profile_);
   } catch (const MpiError&) {
-    throw;  // maybe this rank's alone, with the others left inside the step
+    throw;  // The error may exist only on this rank, while other ranks are still inside the step.
   } catch (const EndOfSamples&) {
     no_more_ = true;
     return NoMore{};

@@ -24,41 +24,49 @@
 
 namespace evenkeel {
 
-/// The steps that are to be made ahead, `steps` in all, of what and under which profile.
+/// Request to make steps ahead.
 struct StepsWanted {
-  std::int64_t steps = 0;
-  Steps::Reader read;
+  std::int64_t steps = 0;  // steps below this number are made
+  Steps::Reader read;      // reads this rank's samples of a step
   std::string profile;
 };
 
-/// Makes the steps of a service ahead of the trainer; the header of Steps has the contracts.
+/// Makes the steps of a service ahead of the trainer. See the header of Steps for the contracts.
+///
+/// It has its own StepMaker, separate from the one that makes the trainer's later passes. Its thread and
+/// these passes interleave differently on each rank, so they must not share state on which all ranks agree:
+/// communicators, sequence numbers of passes, chosen shapes, and measured costs.
 class StepsAhead {
  public:
-  /// Collective over `world`; `from` is equal on all ranks, and its job was compared.
+  /// Collective over `world`. `from` must be equal on all ranks, and its job must have been compared.
   StepsAhead(const Communicator& world, const Config& config, StepsWanted wanted, const ServiceState& from);
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
+  /// Returns the state before the next step that the trainer takes, regardless of how many steps were made
+  /// ahead.
   [[nodiscard]] ServiceState state() const;
   [[nodiscard]] const std::string& profile() const noexcept { return profile_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
+  /// Do the same as the functions of Steps with these names.
   [[nodiscard]] std::optional<Step> next();
   bool progress();
-  /// Makes no more steps, and drops those that nobody took. Waits for the other ranks.
+  /// Stops making steps, and discards steps that were not taken. If steps are made in the background, waits
+  /// for the threads of the other ranks, so that all ranks stop after the same step.
   void stop() noexcept;
 
  private:
-  /// Samples have ended before it.
+  /// Indicates the end of the samples.
   struct NoMore {};
-  /// A step, or the error that all ranks throw in its place.
+  /// A step, or the error that all ranks throw in its place, or the end of samples.
   using Made = std::variant<std::exception_ptr, Step, NoMore>;
 
-  /// Steps on their way from the thread that makes them to the trainer.
+  /// Queue of steps between the thread that makes them and the trainer.
   struct Handover {
     std::mutex mutex;
     std::condition_variable_any changed;
     std::deque<Made> made;
-    std::exception_ptr end;  // why no more steps are made before all are
-    bool has_begun = false;  // all ranks have a thread
+    std::exception_ptr end;  // error that ended the thread's work before the last step; otherwise null
+    bool has_begun = false;  // whether all ranks have a thread
   };
 
   void start_thread();
@@ -66,8 +74,9 @@ class StepsAhead {
   void make_all(const std::stop_token& stop);
   void wait_for_room(const std::stop_token& stop);
   void make_or_end(const std::stop_token* stop = nullptr);
-  void require_all_go_on(const std::stop_token& stop);
-  /// Whether next() or progress() makes a step, on the trainer's thread. The same on all ranks.
+  void agree_to_continue(const std::stop_token& stop);
+  /// Returns whether next() has to make a step on the trainer's thread; makes_in_progress() answers this for
+  /// progress(). Equal on all ranks.
   [[nodiscard]] bool makes_in_next() const noexcept {
     return !in_background() && ready_->made.empty() && can_make();
   }
@@ -81,30 +90,30 @@ class StepsAhead {
   StepMaker maker_;
   Steps::Reader read_;
   std::string profile_;
-  std::int64_t steps_;
-  std::int64_t depth_;
-  std::int64_t made_;       // the next step to be begun, by whoever makes them
-  std::int64_t taken_;      // the next one that the trainer takes
-  bool no_more_ = false;    // samples have ended: of whoever makes steps
-  bool has_ended_ = false;  // the trainer was told
-  // As of the last step that the trainer took.
+  std::int64_t steps_;      // end of the steps to make
+  std::int64_t depth_;      // exchange.prefetch: maximum number of steps in `ready_`
+  std::int64_t made_;       // next step to begin, on the thread that makes steps
+  std::int64_t taken_;      // next step that the trainer takes
+  bool no_more_ = false;    // whether samples have ended, for the thread that makes steps
+  bool has_ended_ = false;  // whether samples have ended, for the trainer
+  // Costs as of the last step that the trainer took.
   std::map<std::string, SavedCost> costs_;
   std::shared_ptr<const std::vector<PackedShape>> shapes_;
 
   std::unique_ptr<Handover> ready_ = std::make_unique<Handover>();
-  std::jthread thread_;  // last, so that it has ended before what it uses goes
+  std::jthread thread_;  // declared last, so that it ends before the members that it uses are destroyed
 };
 
 /// State shared by a DataService and its Steps. Allocated on all ranks before any of them communicates about
 /// the service.
 struct ServiceParts {
-  std::optional<StepMaker> maker;         // makes later passes, and steps of samples that the trainer brings
-  std::optional<ServiceState> unchecked;  // the state to resume from, until its sources were compared
-  bool has_made_steps = false;            // from samples that the trainer brought
+  std::optional<StepMaker> maker;         // makes later passes, and steps from the trainer's samples
+  std::optional<ServiceState> unchecked;  // state to resume from, until its sources have been compared
+  bool has_made_steps = false;            // whether steps were made from the trainer's samples
   const RaggedBatch no_fields;
-  std::optional<ServiceState> position;  // where the Steps before `ahead` ended
-  std::optional<StepsAhead> ahead;       // the latest; keeps its position when its Steps end
-  bool makes_ahead = false;              // Steps exist
+  std::optional<ServiceState> position;  // state in which the Steps before `ahead` ended
+  std::optional<StepsAhead> ahead;       // the latest one; keeps its position when its Steps are destroyed
+  bool makes_ahead = false;              // whether Steps exist
 
   [[nodiscard]] ServiceState state() const;
 };

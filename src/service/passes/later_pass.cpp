@@ -39,9 +39,10 @@ std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> pla
   return places;
 }
 
-/// Whether both sides hold the same entries, each as long in either layout.
-bool hold_the_same(std::span<const PackedMicroBatch> from, const std::unordered_map<EntryId, Place>& places,
-                   std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan) {
+/// Returns whether both sides hold the same entries, each with the same aligned length in both layouts.
+bool have_equal_entries(std::span<const PackedMicroBatch> from,
+                        const std::unordered_map<EntryId, Place>& places, std::span<PackedMicroBatch> to,
+                        std::span<const MicroBatchPlan> to_plan) {
   std::size_t entries = 0;
   for (std::size_t m = 0; m < to.size(); ++m) {
     for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i, ++entries) {
@@ -62,20 +63,20 @@ RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std:
   return micro_batch.layout.local_range(sequence);
 }
 
-/// What the samples of a micro-batch have in a counted field of `from`: the trainer may have left other
-/// numbers of rows than samples brought.
-ColumnToCome counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
-                            const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
-                            const MicroBatchPlan& to_plan) {
+/// Describes a counted column of a micro-batch, with the numbers of rows in `from`, since the trainer may
+/// have changed them.
+ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
+                                 const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
+                                 const MicroBatchPlan& to_plan) {
   std::vector<std::int64_t> counts(to.samples.size());
   for (std::size_t i = 0; i < to_plan.entries.size(); ++i) {
     const Place& place = places.at(to_plan.entries[i]);
     counts[i] = from[place.micro_batch].find(spec.name)->samples()[place.sequence].size();
   }
-  return ColumnToCome::counted(spec, SampleRows::of_counts(counts));
+  return ColumnDescription::counted(spec, SampleRows::of_counts(counts));
 }
 
-/// Rows in common, of which the samples of a micro-batch keep theirs.
+/// Returns a column with shared rows, lent by `from`, in which the micro-batch's samples keep their ranges.
 Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
                    const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
                    const MicroBatchPlan& to_plan) {
@@ -94,12 +95,12 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
   return first.lent_to(SampleRows::in_common(std::move(ranges), first.rows()));
 }
 
-/// The columns that a micro-batch will have, of the fields that micro-batches of `from` have: those with rows
-/// in common are borrowed.
-std::vector<ColumnToCome> columns_of(std::span<const PackedMicroBatch> from,
-                                     const std::unordered_map<EntryId, Place>& places,
-                                     const PackedMicroBatch& to, const MicroBatchPlan& plan) {
-  std::vector<ColumnToCome> columns;
+/// Describes the columns that a micro-batch will own, for the fields of `from`. Columns with shared rows are
+/// borrowed, and therefore omitted.
+std::vector<ColumnDescription> columns_of(std::span<const PackedMicroBatch> from,
+                                          const std::unordered_map<EntryId, Place>& places,
+                                          const PackedMicroBatch& to, const MicroBatchPlan& plan) {
+  std::vector<ColumnDescription> columns;
   for (const Column& column : from.front().fields) {
     const FieldSpec& spec = column.spec();
     if (column.samples().are_in_common()) continue;
@@ -114,7 +115,7 @@ std::vector<ColumnToCome> columns_of(std::span<const PackedMicroBatch> from,
 
 void make_room_for_fields(std::span<PackedMicroBatch> from, const std::unordered_map<EntryId, Place>& places,
                           PackedMicroBatch& micro_batch, const MicroBatchPlan& plan) {
-  const std::vector<ColumnToCome> columns = columns_of(from, places, micro_batch, plan);
+  const std::vector<ColumnDescription> columns = columns_of(from, places, micro_batch, plan);
   for (const Column& column : std::as_const(from.front().fields)) {
     const std::string& name = column.spec().name;
     if (column.samples().are_in_common()) {
@@ -136,21 +137,21 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
   }
 }
 
-// Whether every sequence of a pass has the rows on each rank that it has in another pass.
-bool cut_alike(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
-               const PlanSettings& other_settings) {
-  return settings.cp == other_settings.cp && one.groups == other.groups && one.shares == other.shares &&
-         one.segments == other.segments;
+// Returns whether every sequence has the same rows on each rank in both passes.
+bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
+                     const PlanSettings& other_settings) {
+  return settings.cp == other_settings.cp && settings.delivery == other_settings.delivery &&
+         one.groups == other.groups && one.shares == other.shares && one.segments == other.segments;
 }
 
-// Ranks have equal configurations, so all throw or none does.
+// Configurations are equal, so either all ranks throw or no rank does.
 void require_kept(const Step& before) {
   if (before.record->mine) return;
   throw InputError("step " + std::to_string(before.index), "has no samples to assign again",
                    "Use a step of a service with profiles: only these keep their samples");
 }
 
-// What the trainer left of a pass's micro-batches.
+// Takes the tensors that the trainer has left in a pass's micro-batches.
 std::vector<PackedMicroBatch> take_tensors(Step& before) {
   std::vector<PackedMicroBatch> tensors;
   tensors.reserve(before.micro_batches.size());
@@ -167,7 +168,8 @@ bool has_all(std::span<const CarriedField> fields, std::span<const CarriedField>
                              [&](const CarriedField& field) { return has_field(fields, field.name()); });
 }
 
-// Of the fields that a pass was sent, leaves those that the next one is sent, and the trainer's own.
+// Removes the fields that were sent for the previous pass but are not sent for this one. Keeps the trainer's
+// own fields.
 void keep_fields(std::span<PackedMicroBatch> micro_batches, std::span<const CarriedField> sent,
                  std::span<const CarriedField> kept) {
   for (PackedMicroBatch& micro_batch : micro_batches) {
@@ -182,32 +184,33 @@ std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch, const Der
   return std::vector<std::int64_t>(runs * static_cast<std::size_t>(derived.reach()));
 }
 
-// Moves the columns of these fields from `columns` to `micro_batches`, in the place of those of their names.
+// Moves the columns of these fields from `columns` to `micro_batches`, replacing columns with the same names.
 void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedMicroBatch> columns,
                     std::span<const FieldSpec> fields) {
   const auto is_added = [&](const Column& column) {
     return std::ranges::find(fields, column.spec().name, &FieldSpec::name) != fields.end();
   };
   for (std::size_t m = 0; m < columns.size(); ++m) {
-    // Also on pipeline stages that are not sent them: what they have of these names is derived.
+    // Includes pipeline stages that are not sent these fields, since columns with these names are derived
+    // there.
     std::erase_if(micro_batches[m].fields, is_added);
     std::ranges::move(columns[m].fields | std::views::filter(is_added),
                       std::back_inserter(micro_batches[m].fields));
   }
 }
 
-/// Fields that owners add to a pass, as they travel.
+/// Fields that owners add to a pass, as they are transferred.
 struct AddedFields {
   std::span<const CarriedField> fields;
-  std::span<const RowCounts> row_counts;  // of the counted ones
-  std::span<const FieldSums> field_sums;  // of those that costs go by
-  const RaggedBatch& mine;                // this rank's
+  std::span<const RowCounts> row_counts;  // row counts of counted fields
+  std::span<const FieldSums> field_sums;  // sums of fields that define costs
+  const RaggedBatch& mine;                // this rank's samples
 
   [[nodiscard]] bool has(std::string_view name) const { return has_field(fields, name); }
 };
 
-// What cuts rows of other fields is replaced with them, or not at all.
-void require_cut_by_what_is_there(const StepSamples& samples, const AddedFields& added) {
+// Throws InputError if a field that cuts rows of another field is replaced without that field.
+void require_cutting_fields(const StepSamples& samples, const AddedFields& added) {
   for (const CarriedField& field : samples.fields) {
     if (field.cut_by.empty() || added.has(field.name()) || !added.has(field.cut_by)) continue;
     throw InputError("field '" + field.cut_by + "'",
@@ -216,8 +219,8 @@ void require_cut_by_what_is_there(const StepSamples& samples, const AddedFields&
   }
 }
 
-// This rank's kept samples with the fields that it adds; null if none were kept. Columns are lent already:
-// their bytes are not copied.
+// Returns this rank's kept samples with the fields that it adds; null if samples were not kept. Kept columns
+// are lent, so their bytes are not copied.
 std::shared_ptr<const RaggedBatch> with_added(const std::shared_ptr<const RaggedBatch>& kept,
                                               const AddedFields& added) {
   if (!kept || kept->size() == 0) return kept;
@@ -230,8 +233,8 @@ std::shared_ptr<const RaggedBatch> with_added(const std::shared_ptr<const Ragged
   return std::make_shared<const RaggedBatch>(std::move(all));
 }
 
-// A step's samples with added fields, which replace those of the same names: what samples bring when they are
-// sent again.
+// Returns a step's samples with added fields, which replace fields with the same names. Owners send the added
+// fields, too, if samples are sent again.
 std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const AddedFields& added) {
   auto all = std::make_shared<StepSamples>(samples);
   std::erase_if(all->fields, [&](const CarriedField& field) { return added.has(field.name()); });
@@ -251,21 +254,21 @@ std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const 
   return all;
 }
 
-/// What a pass leaves on this rank to the next one.
+/// Tensors that a pass leaves on this rank for the next pass.
 struct Left {
   std::vector<PackedMicroBatch> tensors;
-  bool stays = false;           ///< whether sequences stay on their ranks; equal on all
-  bool stays_together = false;  ///< and in their micro-batches
+  bool stays = false;           ///< whether sequences stay on their ranks; the same on all ranks
+  bool stays_together = false;  ///< whether they also stay in their micro-batches
 };
 
-// Takes what the pass before left on this rank of what this pass is sent.
+// Takes the tensors of the previous pass, with only those fields of samples that are sent for this pass.
 Left take_left(const StepContext& context, Step& before, const Planned& planned,
                std::span<const CarriedField> fields) {
   const DpRankPlan& plan_before = before.record->plan;
   const std::vector<CarriedField> sent_before = fields_under(before.profile, planned.samples().fields);
   Left left;
-  left.stays = cut_alike(before.record->assignment, planned.assignment, context.plan_settings(before.profile),
-                         planned.settings) &&
+  left.stays = have_equal_cuts(before.record->assignment, planned.assignment,
+                               context.plan_settings(before.profile), planned.settings) &&
                context.derived(before.profile) == planned.pass().derived && has_all(sent_before, fields);
   left.stays_together = left.stays && planned.plan == plan_before;
   if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
@@ -282,10 +285,10 @@ Left take_left(const StepContext& context, Step& before, const Planned& planned,
   return left;
 }
 
-// The sequences that this rank has, in the micro-batches of this plan.
-std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<PackedMicroBatch> from,
-                                        std::span<const MicroBatchPlan> from_plan,
-                                        std::span<const CarriedField> fields, const Planned& planned) {
+// Returns this rank's sequences in the micro-batches of the new plan.
+std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span<PackedMicroBatch> from,
+                                           std::span<const MicroBatchPlan> from_plan,
+                                           std::span<const CarriedField> fields, const Planned& planned) {
   const DerivedFieldSettings& derived = planned.pass().derived;
   const RaggedBatch nothing_sent;
   const std::vector<FieldSpec> brought = handed_out_fields(fields);
@@ -300,8 +303,8 @@ std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<Pa
     PackedMicroBatch& m = micro_batches[i];
     const MicroBatchPlan& plan = plans[i];
     add_uncounted_columns(context.mesh, transfer, plan, derived, m);
-    // Only filler and padding have nothing to copy their rows from. They get no fields that others have not:
-    // an earlier pass may have added them, for the last pipeline stage alone.
+    // Filler and padding rows are not copied from `from`, so their fields are completed here. Fields that
+    // `from` lacks are removed, since an earlier pass may have added them only for the last pipeline stage.
     if (plan.tokens > 0 && !plan.shape) continue;
     complete_fields(m, brought, no_halo(m, derived), derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
@@ -310,7 +313,7 @@ std::vector<PackedMicroBatch> regrouped(const StepContext& context, std::span<Pa
   return micro_batches;
 }
 
-// Collective: has the samples sent again by this plan.
+// Collective: sends the samples again, according to this plan.
 ExchangedSamples send_again(const StepContext& context, const Step& before, const Planned& planned,
                             std::span<const CarriedField> fields, GuardedWork& work) {
   const StepSamples& samples = planned.samples();
@@ -320,11 +323,7 @@ ExchangedSamples send_again(const StepContext& context, const Step& before, cons
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
-  ExchangedSamples made;
-  SampleExchange exchange(context.mesh, transfer, planned.pass().derived, context.transport(), work);
-  made = exchange.run();
-  exchange.end();
-  return made;
+  return exchange_samples(context.mesh, transfer, planned.pass().derived, context.transport(), work);
 }
 
 }  // namespace
@@ -339,7 +338,7 @@ void add_arenas(std::span<const PackedMicroBatch> from, std::span<const MicroBat
 void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan) {
   const auto places = places_of(from_plan);
-  EVENKEEL_PRECONDITION(thorough, hold_the_same(from, places, to, to_plan), places.size());
+  EVENKEEL_PRECONDITION(thorough, have_equal_entries(from, places, to, to_plan), places.size());
   for (std::size_t m = 0; m < to.size(); ++m) {
     make_room_for_fields(from, places, to[m], to_plan[m]);
     for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i) {
@@ -349,12 +348,13 @@ void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> f
   }
 }
 
-ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& planned, GuardedWork& work) {
+ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Planned& planned,
+                                 GuardedWork& work) {
   Phase::becomes("exchange");
   const std::vector<CarriedField> fields = sent(planned, planned.samples().fields, work);
   Left left;
   work([&] { left = take_left(context, before, planned, fields); });
-  // All ranks take the same way.
+  // All ranks take the same branch.
   work.agree(context.world());
   const bool shared = planned.assignment.shared();
   if (shared)
@@ -364,7 +364,7 @@ ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& plan
   ExchangedSamples stayed;
   work([&] {
     stayed.micro_batches =
-        regrouped(context, left.tensors, before.record->plan.micro_batches, fields, planned);
+        regroup_pass(context, left.tensors, before.record->plan.micro_batches, fields, planned);
   });
   planned.gathered.pass.seconds.pack = planned.gathered.pass.stopwatch.lap();
   return stayed;
@@ -374,39 +374,41 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
                      Added added, GuardedWork& work) {
   Pass& pass = planned.gathered.pass;
   std::vector<MicroBatch> micro_batches;
-  ExchangedSamples columns;
   std::shared_ptr<const RaggedBatch> mine = before.record->mine;
-  const auto own_work = [&] {
+  const auto own_work = [&](ExchangedSamples& columns) {
     pass.seconds.exchange += pass.stopwatch.lap();
     replace_fields(passed.micro_batches, columns.micro_batches, added.fields);
     micro_batches = with_loss_weights(context, planned, std::move(passed.micro_batches));
     pass.seconds.pack += pass.stopwatch.lap();
   };
   if (added.fields.empty()) {
-    work(own_work);
+    work([&] {
+      ExchangedSamples no_columns;
+      own_work(no_columns);
+    });
     work.agree(context.world());
   } else {
-    const std::vector<CarriedField> travelling = carried(context, added.fields, added.ranges);
-    require_shared_rows(context, planned, have_shared_rows(added.fields), travelling, added.mine, work);
+    const std::vector<CarriedField> traveling = carried(context, added.fields, added.ranges);
+    require_shared_rows(context, planned, have_shared_rows(added.fields), traveling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);
     const std::vector<FieldSums> field_sums = gather_field_sums(
         context.world(), planned.samples().table, added.fields, context.cost_fields, added.mine);
-    const AddedFields all_added{travelling, row_counts, field_sums, added.mine};
-    work.on_replicated_data([&] { require_cut_by_what_is_there(planned.samples(), all_added); });
-    const std::vector<CarriedField> now = sent(planned, travelling, work);
+    const AddedFields all_added{traveling, row_counts, field_sums, added.mine};
+    work.on_replicated_data([&] { require_cutting_fields(planned.samples(), all_added); });
+    const std::vector<CarriedField> now = sent(planned, traveling, work);
     StepTransfer transfer = transfer_of(context, planned, now, added.mine, row_counts);
     const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
     transfer.row_cuts = cuts;
-    SampleExchange exchange(context.mesh, transfer, pass.derived, context.transport(), work);
-    columns = exchange.run();
-    work(own_work);
-    work([&] { mine = with_added(mine, all_added); });  // copies columns
-    exchange.end();
-    passed.moved += columns.moved;
+    const ExchangedSamples added_columns = exchange_samples(
+        context.mesh, transfer, pass.derived, context.transport(), work, [&](ExchangedSamples& columns) {
+          own_work(columns);
+          mine = with_added(mine, all_added);  // copies the added columns
+        });
+    passed.moved += added_columns.moved;
     planned.gathered.samples = with_added(planned.samples(), all_added);
   }
-  pass.seconds.exchange += pass.stopwatch.lap();  // the wait for the last rank
+  pass.seconds.exchange += pass.stopwatch.lap();  // includes the wait for the last rank
   return {std::move(planned), std::move(micro_batches), std::move(passed.moved), std::move(mine)};
 }
 

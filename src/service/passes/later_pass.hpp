@@ -14,30 +14,32 @@
 
 namespace evenkeel {
 
-/// Gives micro-batches `to`, laid out and without columns, arenas with room for what regroup() makes of them.
+/// Allocates the arenas of micro-batches `to` for the columns that regroup() will add. `to` must be laid out,
+/// and must not have columns yet.
 void add_arenas(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
                 std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
 
-/// Puts the sequences that a rank holds together to other micro-batches, without any communication. Every
-/// sequence keeps its rows, padding included, in every field of `from`.
+/// Moves the sequences that a rank holds to other micro-batches, without communication. Every sequence keeps
+/// its rows, including padding, in every field of `from`.
 ///
-/// `to` holds the new micro-batches, laid out; those without samples have all their fields already, filler
-/// rows set, and get zero columns for fields of `from` that they lack. Rows that samples have in common stay
-/// where they lie, lent by `from`; InputError where its micro-batches no longer have one memory for a field,
-/// since somebody has written to it. Preconditions: both plans have the same entries in all, and every
-/// sequence has the same aligned length in both layouts. O(rows).
+/// `to` holds the new micro-batches, laid out. Micro-batches without samples already have all their fields,
+/// with filler rows set, and get columns of zeros for fields of `from` that they lack. A field whose samples
+/// share rows keeps its single column, which `to` borrows from `from`. Throws InputError if the micro-batches
+/// of `from` no longer share that column, because it was written to. Preconditions: both plans have the same
+/// entries in total, and every sequence has the same aligned length in both layouts. O(rows).
 void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
 
-// The third stage of a later pass over a step, in two parts.
+// The third stage of a later pass over a step consists of two functions. Errors of this rank go to `work`, or
+// all ranks throw them.
 
-/// Collective over everyone: the tensors that the pass before left on this rank, regrouped if micro-batches
-/// differ. If samples go to other ranks, they are sent again. Takes the tensors out of `before`. Errors go to
-/// `work`, or are thrown on all ranks; so below.
-[[nodiscard]] ExchangedSamples pass_on(const StepContext& context, Step& before, Planned& planned,
-                                       GuardedWork& work);
+/// Collective over all ranks: returns the tensors that the previous pass left on this rank, regrouped if the
+/// micro-batches differ. If samples move to other ranks, sends them again instead. Takes the tensors out of
+/// `before`.
+[[nodiscard]] ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Planned& planned,
+                                               GuardedWork& work);
 
-/// Collective over everyone: sends the added fields, and computes the weights of micro-batches in the loss.
+/// Collective over all ranks: sends the added fields, and computes the micro-batches' weights in the loss.
 [[nodiscard]] Exchanged add_fields(const StepContext& context, const Step& before, Planned planned,
                                    ExchangedSamples passed, Added added, GuardedWork& work);
 

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-/// Each text with its length, so that none runs into the next.
+/// Adds a text with its length, to separate adjacent texts.
 void add(Fnv1a& hash, std::string_view text) {
   hash.add(static_cast<std::int64_t>(text.size()));
   hash.add(text);
@@ -24,7 +24,7 @@ void add(Fnv1a& hash, double number) {
   hash.add(std::bit_cast<std::int64_t>(number));
 }
 
-// Without JSON, whose library ends the process where memory runs out.
+// Does not use JSON, since the library ends the process if memory runs out.
 std::uint64_t hash_of(const ServiceState& state) {
   Fnv1a hash;
   hash.add(state.next_step);

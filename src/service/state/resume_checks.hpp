@@ -8,16 +8,17 @@
 
 namespace evenkeel {
 
-/// The name, in errors, of the state that a service resumes from.
+/// Name, used in errors, for the state that a service resumes from.
 inline constexpr std::string_view state_to_resume_from = "the state to resume from";
 
-/// Collective over `comm`: throws ConfigError on every rank unless all bring the same state, and a service of
-/// this configuration may resume from it (see require_same_job), or changes are accepted. Does not compare
-/// sources.
+/// Collective over `comm`: throws ConfigError on every rank if ranks pass different states or, unless
+/// `changed` accepts changes, if a service of this configuration may not resume from the state (see
+/// require_same_job). The table `consequences` in service_state.cpp lists which keys may change, such as the
+/// mesh. Does not compare sources.
 void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
                        ChangedJob changed);
 
-/// Throws ConfigError for a state with sources that nobody has compared.
+/// Throws ConfigError for a state with sources when there is no stream to compare them with.
 [[noreturn]] void throw_unknown_sources(const ServiceState& saved);
 
 }  // namespace evenkeel

@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-/// What becomes of steps when a key of these sections changes; nothing where they stay as they are.
+/// The effect on steps if a key of this section changes; empty if steps remain the same.
 struct Consequence {
   std::string_view prefix;
   std::string_view text;
@@ -32,18 +32,21 @@ constexpr std::array consequences{
     Consequence{"field.", ""},
     Consequence{"fields.", ""},
     Consequence{"watchdog.", ""},
-    Consequence{"stream.", ""},  // a step that was formed is written down
+    Consequence{"stream.", ""},  // formed steps are recorded in the buffer
     Consequence{"source.path", ""},
     Consequence{"source.", other_samples},
     Consequence{"batch.", other_samples},
     Consequence{"balance.", other_cuts},
     Consequence{"micro_batch.", other_cuts},
+    Consequence{"pack.deliver", ""},  // the plan stays the same
     Consequence{"pack.", other_cuts},
     Consequence{"prefix.", other_cuts},
     Consequence{"loss.", other_weights},
 };
 
-/// "micro_batch.max_tokens" of "profiles.update.micro_batch.max_tokens"; other paths as they are.
+/// Removes the name of the profile or source from a path: "profiles.update.micro_batch.max_tokens" gives
+/// "micro_batch.max_tokens", "sources.chat.path" gives "source.path", and any other key of a source gives
+/// "source.". Returns all other paths unchanged.
 std::string_view without_name(std::string_view path) {
   for (const std::string_view section : {"profiles.", "sources."}) {
     if (!path.starts_with(section)) continue;
@@ -57,20 +60,20 @@ std::string_view without_name(std::string_view path) {
 
 using Values = std::map<std::string_view, std::string_view>;
 
-/// Whether outliers wait for others, which follows from how a step would be planned.
+/// Returns whether outliers are delayed. If they are, the samples of a step depend on how it would be
+/// planned.
 bool delays_outliers(const Values& settings) {
   const auto found = settings.find("batch.delay_outliers");
   return found != settings.end() && found->second != "0";
 }
 
 std::string_view consequence_of(std::string_view path, bool delays_outliers) {
-  if (delays_outliers &&
-      (path.starts_with("balance.") || path.starts_with("micro_batch.") || path.starts_with("pack.")))
-    return other_samples;
   const std::string_view key = without_name(path);
   const auto* const found =
       std::ranges::find_if(consequences, [&](const Consequence& c) { return key.starts_with(c.prefix); });
-  return found == consequences.end() ? other_cuts : found->text;
+  if (found == consequences.end()) return other_cuts;
+  // Profiles plan later passes, so they do not affect which samples are delayed.
+  return delays_outliers && found->text == other_cuts && key == path ? other_samples : found->text;
 }
 
 Values values_of(const std::vector<ConfigSetting>& settings) {
@@ -104,7 +107,7 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
   }
 }
 
-/// What of a source differs, or nothing.
+/// Describes how a source differs; nullopt if it does not.
 std::optional<std::string> change_of(const SourceFingerprint& was, const SourceFingerprint& is) {
   if (was.samples != is.samples) return fmt::format("had {} samples and has {}", was.samples, is.samples);
   if (was.bytes != is.bytes) return fmt::format("had {} bytes and has {}", was.bytes, is.bytes);
@@ -139,11 +142,11 @@ void compare_sources(const ServiceState& saved, const ServiceState& now, std::ve
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t version = 1;
-// The checksum is of all that follows it.
+// The checksum covers all text after it.
 constexpr std::string_view before_checksum = "{\n \"checksum\": \"";
 constexpr std::string_view after_checksum = "\",\n";
 constexpr std::size_t digits_of_checksum = 16;
-constexpr std::int64_t most_steps = std::int64_t{1} << 62;
+constexpr std::int64_t max_steps = std::int64_t{1} << 62;
 constexpr int largest_axis = 1 << 20;
 
 std::string hexadecimal(std::uint64_t number) {
@@ -159,7 +162,7 @@ Json json_of(const SourceFingerprint& source) {
   return json;
 }
 
-// Leaves out what was not measured. States of older versions have none of it.
+// Omits communication costs unless they were measured. States of older versions do not have them.
 Json json_of(const SavedCost& cost) {
   Json json = {{"overhead", cost.overhead},
                {"linear", cost.linear},
@@ -197,11 +200,11 @@ Json json_of(const ServiceState& state) {
   return json;
 }
 
-/// Reads members of one object of a state, none of which is trusted.
+/// Reads and validates members of one object of a state, which may have been modified.
 class Reader {
  public:
   explicit Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {
-    if (!object_.is_object()) refuse("is no object");
+    if (!object_.is_object()) refuse("is not an object");
   }
 
   [[nodiscard]] const Json& at(const char* key) const {
@@ -236,7 +239,8 @@ class Reader {
       refuse(fmt::format("has a {} that is not an integer from {} to {}", key, least, most));
     return value.get<std::int64_t>();
   }
-  /// 0, or what a measurement may give: integers are made of them.
+  /// Returns 0 or a positive number within the range of measurements, since costs are later converted to
+  /// integers.
   [[nodiscard]] double seconds(const char* key) const {
     constexpr double least = 1e-30;
     constexpr double most = 1e9;
@@ -247,7 +251,7 @@ class Reader {
     return number;
   }
 
-  /// The same, where it is there.
+  /// Returns seconds(), or nullopt if the key is missing.
   [[nodiscard]] std::optional<double> optional_seconds(const char* key) const {
     if (!object_.contains(key)) return std::nullopt;
     return seconds(key);
@@ -304,7 +308,7 @@ ServiceState state_of(const Json& json) {
   if (of_text != version)
     reader.refuse(fmt::format("is of version {}; this program knows version {}", of_text, version));
   ServiceState state;
-  state.next_step = reader.integer("next_step", 0, most_steps);
+  state.next_step = reader.integer("next_step", 0, max_steps);
   state.job = job_of(reader.text("job"));
   const Reader mesh = reader.object("mesh");
   const auto axis = [&](const char* name) { return static_cast<int>(mesh.integer(name, 1, largest_axis)); };
@@ -318,7 +322,7 @@ ServiceState state_of(const Json& json) {
   }
   for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())
     state.costs.emplace(profile, cost_of(cost));
-  // Absent if shapes are unlimited, and in states of older versions.
+  // Missing if shapes are unlimited, and in states of older versions.
   if (reader.has("shapes")) {
     for (const Json& shape : reader.items("shapes", Json::value_t::array))
       state.shapes.push_back(shape_of(shape));
@@ -327,9 +331,9 @@ ServiceState state_of(const Json& json) {
 }
 
 void require_whole(std::string_view text) {
-  if (text.size() > ServiceState::most_bytes) {
+  if (text.size() > ServiceState::max_bytes) {
     throw InputError(
-        "", fmt::format("has {} bytes; a state has at most {}", text.size(), ServiceState::most_bytes));
+        "", fmt::format("has {} bytes; a state has at most {}", text.size(), ServiceState::max_bytes));
   }
   const std::size_t rest = before_checksum.size() + digits_of_checksum + after_checksum.size();
   if (!text.starts_with(before_checksum) || text.size() < rest)
@@ -368,22 +372,22 @@ std::string to_text(const ServiceState& state) {
   const std::string rest = json.substr(json.find('\n') + 1);
   const std::string text =
       std::string(before_checksum) + hexadecimal(fnv1a_64(rest)) + std::string(after_checksum) + rest;
-  if (text.size() <= ServiceState::most_bytes) return text;
+  if (text.size() <= ServiceState::max_bytes) return text;
   throw LimitError(
       "state of the job",
-      fmt::format("takes {} bytes; at most {} are possible", text.size(), ServiceState::most_bytes),
+      fmt::format("takes {} bytes; at most {} are possible", text.size(), ServiceState::max_bytes),
       "Use fewer profiles or sources, or merge a source's files");
 }
 
 ServiceState parse_state(std::string_view text, std::string_view name) {
   const char* const hint =
-      "Give a state as `evenkeel run --state` or to_text() wrote it; rollouts are JSON Lines, one object a "
+      "Give a state as `evenkeel run --state` or to_text() wrote it; rollouts are JSON Lines, one object per "
       "line";
   try {
     require_whole(text);
     return state_of(Json::parse(text));
   } catch (const Json::exception& error) {
-    throw InputError(std::string(name), std::string("is no state: ") + error.what(), hint);
+    throw InputError(std::string(name), std::string("is not a state: ") + error.what(), hint);
   } catch (const InputError& error) {
     throw InputError(std::string(name), error.report().message, hint);
   }

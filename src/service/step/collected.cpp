@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-// Throws for a result that this rank has only a part of.
+// Throws InputError for a result of which this rank has only a part.
 void require_whole_results(const Config& config, const StepResults& results) {
   for (const MicroBatchResults& of_micro_batch : results.micro_batches()) {
     for (const Column& column : of_micro_batch.fields) {
@@ -33,9 +33,10 @@ void require_whole_results(const Config& config, const StepResults& results) {
   }
 }
 
-// `where` tells apart calls that go on differently.
-RaggedBatch bring_home(const StepContext& context, const Step& step, const StepResults& results,
-                       std::string_view where, const GuardedWork& error) {
+// Returns a step's results to their owners. `where` ends the call's description in errors and in its key, so
+// that collect() and collect_on() are different calls, as are calls of collect_on() for different roots.
+RaggedBatch return_to_owners(const StepContext& context, const Step& step, const StepResults& results,
+                             std::string_view where, const GuardedWork& error) {
   const Phase phase("collect results", step.index);
   PlanSettings settings;
   CallKey call;
@@ -48,7 +49,8 @@ RaggedBatch bring_home(const StepContext& context, const Step& step, const StepR
     work.add(results.error());
     work([&] { require_whole_results(context.config, results); });
   }
-  // A rank whose step was moved from takes part until all ranks agree on the error.
+  // If this rank's step was moved from, an empty record lets the rank take part until all ranks agree on the
+  // error.
   StepRecord none;
   none.samples = std::make_shared<const StepSamples>();
   const StepRecord& record = step.record ? *step.record : none;
@@ -61,7 +63,7 @@ RaggedBatch bring_home(const StepContext& context, const Step& step, const StepR
 
 RaggedBatch collect(const StepContext& context, const Step& step, const StepResults& results,
                     const GuardedWork& error) {
-  return bring_home(context, step, results, {}, error);
+  return return_to_owners(context, step, results, {}, error);
 }
 
 RaggedBatch collect_on(const StepContext& context, const Step& step, const StepResults& results, int root,
@@ -76,7 +78,7 @@ RaggedBatch collect_on(const StepContext& context, const Step& step, const StepR
   });
   std::string where;
   work([&] { where = " on rank " + std::to_string(root); });
-  const RaggedBatch mine = bring_home(context, step, results, where, work);
+  const RaggedBatch mine = return_to_owners(context, step, results, where, work);
   return gather_samples(context.world(), mine, root, context.transport());
 }
 

@@ -8,12 +8,12 @@
 
 namespace evenkeel {
 
-/// Collective over everyone: the results of a step's samples, each on the rank that brought the sample.
-/// `error` is what this rank brings instead of its part; so below. All ranks throw, or nobody does.
+/// Collective over all ranks: returns the results of a step's samples, each on the rank that owns the sample.
+/// `error` is an error that has already occurred on this rank. Either all ranks throw or no rank does.
 [[nodiscard]] RaggedBatch collect(const StepContext& context, const Step& step, const StepResults& results,
                                   const GuardedWork& error);
 
-/// The same, with all results on rank `root` of the grid.
+/// Does the same as collect(), and gathers all results on rank `root` of the grid.
 [[nodiscard]] RaggedBatch collect_on(const StepContext& context, const Step& step, const StepResults& results,
                                      int root, const GuardedWork& error);
 

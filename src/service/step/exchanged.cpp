@@ -20,30 +20,31 @@
 namespace evenkeel {
 namespace {
 
-// The rows of a sample's loss mask.
-RowRange weighed_rows(const PackedMicroBatch& micro_batch, const Column& mask, std::size_t sample) {
+// Returns the rows of a sample's loss mask.
+RowRange mask_rows(const PackedMicroBatch& micro_batch, const Column& mask, std::size_t sample) {
   if (is_counted(mask.spec().kind)) return mask.samples()[static_cast<std::int64_t>(sample)];
   if (!micro_batch.shared) return micro_batch.layout.local_range(static_cast<std::int64_t>(sample));
   return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
 }
 
-// That of an earlier pass is written over, unless others may still read it.
-Column column_for_weights(Column* before, const ColumnToCome& weights, MicroBatchArena& arena) {
+// Returns the column of an earlier pass, to be overwritten; a new column if its form differs or other ranks
+// may still be reading it.
+Column column_for_weights(Column* before, const ColumnDescription& weights, MicroBatchArena& arena) {
   const bool is_as_it_was = before != nullptr && !before->is_borrowed() && before->spec() == weights.spec &&
                             before->rows() == weights.rows && before->samples() == weights.samples;
   return is_as_it_was ? std::move(*before) : weights.made_in(arena);
 }
 
-// Samples have rows one after the other; fillers, which have no loss, those behind them.
+// Rows of samples are consecutive, followed by those of fillers, which do not carry loss.
 void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string name,
                  std::span<const double> token_weights) {
   Column* const before = micro_batch.find(name);
-  Column weights =
-      column_for_weights(before, weights_of(ColumnToCome::like(mask), std::move(name)), micro_batch.arena);
+  Column weights = column_for_weights(before, weights_of(ColumnDescription::like(mask), std::move(name)),
+                                      micro_batch.arena);
   const std::span<float> values = weights.values<float>();
   std::int64_t written = 0;
   for (std::size_t i = 0; i < token_weights.size(); ++i) {
-    const RowRange rows = weighed_rows(micro_batch, mask, i);
+    const RowRange rows = mask_rows(micro_batch, mask, i);
     EVENKEEL_INVARIANT(cheap, rows.begin == written, rows.begin, written);
     write_where_set(
         mask, rows, static_cast<float>(token_weights[i]),
@@ -56,15 +57,16 @@ void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string 
   micro_batch.fields.push_back(std::move(weights));
 }
 
-// With profiles: takes this rank's samples, which later passes assign again; those that add fields share
-// these columns. Null without profiles.
+// With profiles, takes this rank's samples for later passes, which may assign them again, and lends their
+// columns so that passes with added fields can share them. Without profiles, returns null.
 std::shared_ptr<const RaggedBatch> keep_samples(const Config& config, RaggedBatch& mine) {
   if (config.profiles.empty()) return nullptr;
   for (Column& column : mine.fields()) static_cast<void>(column.lend());
   return std::make_shared<const RaggedBatch>(std::move(mine));
 }
 
-// Tokens ahead, and how many have loss, follow from lengths alone.
+// Throws InputError if samples have labels or masks. With pack.predict_ahead, the tokens ahead and the number
+// of tokens with loss must follow from lengths alone.
 void require_derived_labels(std::span<const CarriedField> fields) {
   for (const CarriedField& field : fields) {
     const std::string& name = field.name();
@@ -73,16 +75,16 @@ void require_derived_labels(std::span<const CarriedField> fields) {
         [&](std::string_view derived) { return name.starts_with(std::string(derived) + "@"); });
     if (name != labels_field && name != loss_mask_field && !is_ahead) continue;
     throw InputError("field '" + name + "'",
-                     "is brought by samples, and pack.predict_ahead derives labels and masks from tokens",
+                     "is a field of the samples, but pack.predict_ahead derives labels and masks from tokens",
                      "Leave it out, or set pack.predict_ahead: 0");
   }
 }
 
-// Samples do not know which rows are pads.
+// Throws InputError if samples have a padding mask, since only the layout determines which rows are pads.
 void require_derived_padding_mask(std::span<const CarriedField> fields) {
   if (std::ranges::find(fields, padding_mask_field, &CarriedField::name) == fields.end()) return;
   throw InputError("field '" + std::string(padding_mask_field) + "'",
-                   "is brought by samples, and pack.padding_mask derives it from where pads are",
+                   "is a field of the samples, but pack.padding_mask derives it from the pad rows",
                    "Leave it out, or set pack.padding_mask: false");
 }
 
@@ -110,7 +112,7 @@ std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedFi
   return sent;
 }
 
-// Agrees on errors first: the comparison needs identical plans.
+// Agrees on errors first, since the comparison needs identical plans.
 void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          const GuardedWork& work) {
@@ -154,6 +156,7 @@ std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Plan
     micro_batches[m].loss = std::move(losses[m]);
     micro_batches[m].mini_batch = plans[m].mini_batch;
     micro_batches[m].context = plans[m].context;
+    micro_batches[m].context_rank = plans[m].context.rank_of(context.mesh.data_place());
   }
   return micro_batches;
 }
@@ -167,19 +170,17 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
-  ExchangedSamples made;
   std::vector<MicroBatch> micro_batches;
   std::shared_ptr<const RaggedBatch> kept;
-  SampleExchange exchange(context.mesh, transfer, pass.derived, context.transport(), work);
-  made = exchange.run();
-  work([&] {
+  const auto own_work = [&](ExchangedSamples& exchanged) {
     pass.seconds.exchange = pass.stopwatch.lap();
-    micro_batches = with_loss_weights(context, planned, std::move(made.micro_batches));
+    micro_batches = with_loss_weights(context, planned, std::move(exchanged.micro_batches));
     kept = keep_samples(context.config, mine);
     pass.seconds.pack = pass.stopwatch.lap();
-  });
-  exchange.end();
-  pass.seconds.exchange += pass.stopwatch.lap();  // the wait for the last rank
+  };
+  ExchangedSamples made =
+      exchange_samples(context.mesh, transfer, pass.derived, context.transport(), work, own_work);
+  pass.seconds.exchange += pass.stopwatch.lap();  // includes the wait for the last rank
   return {std::move(planned), std::move(micro_batches), std::move(made.moved), std::move(kept)};
 }
 

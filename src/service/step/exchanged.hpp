@@ -15,8 +15,9 @@
 
 namespace evenkeel {
 
-/// Makes a micro-batch's loss weights a tensor beside its loss mask, in place of any that it has: omega where
-/// the mask is set, 0 elsewhere. Without effect where it has no mask, as on most pipeline stages.
+/// Adds a tensor of loss weights next to a micro-batch's loss mask, replacing earlier weights: omega if a row
+/// of the mask is set, otherwise 0. Does nothing if the micro-batch does not have a mask, as on most pipeline
+/// stages.
 void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss);
 
 /// The third stage of every pass: this rank's micro-batches with their weights in the loss.
@@ -24,36 +25,39 @@ struct Exchanged {
   Planned planned;
   std::vector<MicroBatch> micro_batches;
   ExchangeFigures moved;
-  std::shared_ptr<const RaggedBatch> mine;  // this rank's own samples, for passes that assign them again
+  std::shared_ptr<const RaggedBatch> mine;  // this rank's samples, for passes that assign them again
 };
 
-/// Collective over everyone: sends the samples of a first pass, `mine` on this rank, to the ranks that they
-/// are planned for. All ranks throw the error of any of them, or nobody throws.
+/// Collective over all ranks: sends the samples of a first pass (`mine` on this rank) to the ranks to which
+/// the plan assigns them. Either all ranks throw the error of any rank, or no rank throws.
 [[nodiscard]] Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch mine,
                                       GuardedWork& work);
 
-/// The last stage: makes the step, with the record that later passes, results and reports need. Local.
+/// The last stage: makes the step, with the record needed by later passes, results and reports. Local.
 [[nodiscard]] Step finish(Exchanged exchanged);
 
-// Parts of an exchange that later passes use, too.
+// The functions below are parts of an exchange that later passes also use.
 
-/// Local: those of the fields that this pass is sent; equal on all ranks.
+/// Local: selects the fields that are transferred under the profile of this pass, with the same result on all
+/// ranks. If samples have fields that pack.predict_ahead or pack.padding_mask derives, passes an InputError
+/// to `work`.
 [[nodiscard]] std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedField> fields,
                                              GuardedWork& work);
-/// Collective if samples share prefixes and `are_shared`, which is equal on all ranks: throws on all ranks if
-/// rows that should be shared differ.
+/// Throws InputError on all ranks if rows that samples should share differ. Collective if samples share
+/// prefixes and `are_shared`, which must be equal on all ranks.
 void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          const GuardedWork& work);
-/// Local: the transfer that this plan asks for. It refers to the arguments, which must outlive it.
+/// Local: returns the transfer for this plan. It refers to the arguments, which must outlive it.
 [[nodiscard]] StepTransfer transfer_of(const StepContext& context, const Planned& planned,
                                        std::span<const CarriedField> fields, const RaggedBatch& mine,
                                        std::span<const RowCounts> row_counts);
-/// Collective over everyone: the cuts of rows that are cut with their samples' tokens; empty if no field has
-/// such rows. Throws the error of any rank first, since the cuts need a plan on all of them.
+/// Collective over all ranks: returns the cuts of fields whose rows are cut along with their samples' tokens;
+/// empty if there are no such fields. If any rank has failed, all ranks throw its error before the gather,
+/// which needs a plan on every rank.
 [[nodiscard]] std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& transfer,
                                             const GuardedWork& work);
-/// Local: the micro-batches of this plan with their weights in the loss.
+/// Local: returns the micro-batches of this plan with their weights in the loss.
 [[nodiscard]] std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Planned& planned,
                                                         std::vector<PackedMicroBatch> tensors);
 

@@ -7,6 +7,7 @@
 
 #include "base/activity.hpp"
 #include "base/hash.hpp"
+#include "base/naming_samples.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/prefix_trees.hpp"
@@ -27,7 +28,7 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
   return specs;
 }
 
-// Collective where the profile's costs are measured.
+// Collective if the profile's costs are measured.
 void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWork& work) {
   context.times->begin_step(context.world(), gathered.pass.profile);
   work.on_replicated_data([&] {
@@ -36,7 +37,7 @@ void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWo
   });
 }
 
-// On replicated data.
+// Returns a new pass. The input is replicated.
 Pass begin_pass(const StepContext& context, std::string_view profile) {
   PlanSettings settings = context.plan_settings(profile);
   const std::uint64_t cut = context.cut_hash(settings);
@@ -46,16 +47,16 @@ Pass begin_pass(const StepContext& context, std::string_view profile) {
 }  // namespace
 
 std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                  OwnRanges& ranges) {
+                                  const OwnRanges& ranges) {
   const Config& config = context.config;
   return carried_fields(fields, {config.fields, ranges.agree(context.world(), fields), config.mesh.pp,
                                  config.mesh.vpp, context.sends_messages});
 }
 
-std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
-                                                const std::function<RaggedBatch()>& read,
-                                                std::string_view profile, std::int64_t index,
-                                                GuardedWork& work) {
+std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
+                                                   const std::function<RaggedBatch()>& read,
+                                                   std::string_view profile, std::int64_t index,
+                                                   GuardedWork& work) {
   const Config& config = context.config;
   const bool shares_prefixes = config.prefix != PrefixSharing::none;
   Stopwatch stopwatch;
@@ -64,8 +65,11 @@ std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
   work([&] {
     mine = read();
     samples.names_in_errors = mine.names_in_errors();
-    prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
-    samples.left_out = apply_filter(config.filter, shares_prefixes, mine);
+    // Adds names before ranks agree on errors, since a rank that failed to read does not have names.
+    naming_samples(samples.names_in_errors, [&] {
+      prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
+      samples.left_out = apply_filter(config.filter, shares_prefixes, mine);
+    });
   });
   const double read_seconds = stopwatch.lap();
   Phase::becomes("gather lengths");
@@ -82,8 +86,9 @@ std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
     call.text = "makes step " + std::to_string(index) + under_profile(profile);
     call.words.front() = fnv1a_64(call.text);
   });
+  // Ranks agree here: if one of them could not read its samples, all throw its error.
   GatheredLengths lengths = gather_lengths(context.world(), summaries, std::move(fields), work.error(), call);
-  // Nobody has failed so far.
+  // All ranks have succeeded so far.
   samples.table = std::move(lengths.table);
   samples.table.set_row_counts(
       gather_row_counts(context.world(), samples.table, lengths.fields, mine, config.fields));
@@ -102,9 +107,9 @@ std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
   return {std::move(gathered), std::move(mine)};
 }
 
-std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& before,
-                                        std::string_view profile, const RaggedBatch& mine,
-                                        GuardedWork& work) {
+std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const Step& before,
+                                             std::string_view profile, const RaggedBatch& mine,
+                                             GuardedWork& work) {
   Gathered gathered;
   FieldsBrought brought;
   OwnRanges ranges;
@@ -120,7 +125,7 @@ std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& 
     ranges = OwnRanges(mine, context.config.fields, context.sends_messages);
   });
   std::vector<FieldSpec> fields = agree_on_fields(context.world(), std::move(brought), work.error());
-  // Nobody has failed so far.
+  // All ranks have succeeded so far.
   gathered.index = before.index;
   gathered.samples = before.record->samples;
   use_measured_cost(context, gathered, work);

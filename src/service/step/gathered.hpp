@@ -19,49 +19,50 @@
 
 namespace evenkeel {
 
-/// The settings of a pass, and the seconds that its stages took so far.
+/// Settings of a pass, and durations of its stages so far.
 struct Pass {
   std::string profile;
-  PlanSettings settings;  // the strategy may still be open
+  PlanSettings settings;  // the strategy may still be undecided
   DerivedFieldSettings derived;
   std::uint64_t cut = 0;  // hash of how samples are cut
   PhaseSeconds seconds;
   Stopwatch stopwatch;
 };
 
-/// The first stage of every pass: what all ranks know of its samples before it is planned. Replicated.
+/// The first stage of every pass: what all ranks know about its samples before planning. Replicated.
 struct Gathered {
   Pass pass;
-  std::int64_t index = 0;  // of the step
+  std::int64_t index = 0;  // index of the step
   StepOrigin origin;
-  CostInUse cost;  // used for balancing
+  CostInUse cost;  // costs used for balancing
   std::shared_ptr<const StepSamples> samples;
 };
 
-/// Collective over everyone: reads this rank's samples of step `index` with `read`, and gathers what all
-/// ranks must know of everyone's. Returns this rank's samples, too. All ranks throw, or nobody does. Later
-/// errors of this rank go to `work`; so below.
-[[nodiscard]] std::pair<Gathered, RaggedBatch> gather_brought(const StepContext& context,
-                                                              const std::function<RaggedBatch()>& read,
-                                                              std::string_view profile, std::int64_t index,
-                                                              GuardedWork& work);
+/// Collective over all ranks: reads this rank's samples of step `index` with `read`, and gathers the data
+/// about all samples that every rank needs. Also returns this rank's samples. Either all ranks throw or no
+/// rank does. Later errors of this rank go to `work`.
+[[nodiscard]] std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
+                                                                 const std::function<RaggedBatch()>& read,
+                                                                 std::string_view profile, std::int64_t index,
+                                                                 GuardedWork& work);
 
 /// Fields that a later pass adds to the samples of a step.
 struct Added {
-  std::vector<FieldSpec> fields;  // agreed on
+  std::vector<FieldSpec> fields;  // agreed on by all ranks
   OwnRanges ranges;
-  const RaggedBatch& mine;  // of this rank's samples; the caller's
+  const RaggedBatch& mine;  // fields of this rank's samples; belongs to the caller
 };
 
-/// Collective over everyone: the same for another pass over the samples of `before`. The fields of `mine` are
-/// added to them.
-[[nodiscard]] std::pair<Gathered, Added> gather_added(const StepContext& context, const Step& before,
-                                                      std::string_view profile, const RaggedBatch& mine,
-                                                      GuardedWork& work);
+/// Collective over all ranks: does the same for another pass over the samples of `before`, to which the
+/// fields of `mine` are added. Throws the errors of gather_first_pass(); later errors of this rank go to
+/// `work`.
+[[nodiscard]] std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const Step& before,
+                                                           std::string_view profile, const RaggedBatch& mine,
+                                                           GuardedWork& work);
 
-/// Collective if integers are narrowed: how agreed fields travel. The input is replicated, so all ranks throw
-/// the same error, or nobody throws.
+/// Returns how agreed fields are transferred. Collective if integers are narrowed. The input is replicated,
+/// so either all ranks throw the same error or none does.
 [[nodiscard]] std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                                OwnRanges& ranges);
+                                                const OwnRanges& ranges);
 
 }  // namespace evenkeel

@@ -5,13 +5,14 @@
 
 #include "base/activity.hpp"
 #include "evenkeel/base/assertions.hpp"
-#include "exchange/gather/told_assignment.hpp"
+#include "exchange/gather/broadcast_assignment.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 
 namespace evenkeel {
 namespace {
 
-// Collective. Whether all ranks bring the same plan, or one has failed: every rank plans from equal input.
+// Collective: returns whether all ranks have the same plan, which they should, since they plan from equal
+// input. Also returns true if any rank has failed.
 bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed) {
   const auto word = static_cast<std::int64_t>(hash);
   std::array<std::int64_t, 3> most{failed ? 1 : 0, word, ~word};
@@ -19,7 +20,7 @@ bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed)
   return most[0] != 0 || most[1] == ~most[2];
 }
 
-// Collective.
+// Plans the share of this rank's DP rank. Collective.
 void plan_own(const StepContext& context, const StepProblem& problem, Planned& planned, GuardedWork& work) {
   const Mesh& mesh = context.mesh;
   const std::array own{DpRank{mesh.here().dp}};
@@ -34,7 +35,7 @@ void plan_own(const StepContext& context, const StepProblem& problem, Planned& p
   planned.gathered.pass.seconds.agree = peers.seconds();
 }
 
-// One rank of each node computes what all ranks would compute alike, and shares it with the others of the
+// One rank of each node computes results that would be the same on all ranks, and broadcasts them on its
 // node.
 constexpr int planner_of_node = 0;
 

@@ -11,36 +11,38 @@
 
 namespace evenkeel {
 
-/// The second stage of every pass: who gets what, and how that is cut into micro-batches.
+/// The second stage of every pass: assigns samples to ranks and cuts the shares into micro-batches.
 struct Planned {
   Gathered gathered;
-  PlanSettings settings;                   // with the strategy decided
-  std::optional<StrategyChoice> strategy;  // where the step's samples decided it
+  PlanSettings settings;                   // settings with the strategy decided
+  std::optional<StrategyChoice> strategy;  // set if the strategy was decided by the step's samples
   StepAssignment assignment;               // replicated
-  DpRankPlan plan;                         // of this rank's DP rank
-  ChosenShapes shapes;                     // of the step; its plan has one each
+  DpRankPlan plan;                         // plan of this rank's DP rank
+  ChosenShapes shapes;                     // shapes of the step; each micro-batch of the plan has one
 
   [[nodiscard]] const Pass& pass() const noexcept { return gathered.pass; }
   [[nodiscard]] const StepSamples& samples() const noexcept { return *gathered.samples; }
 };
 
-/// Collective over everyone. Errors of this rank go to `work`; so below.
+/// Collective over all ranks: decides the strategy, assigns samples to ranks, and plans the micro-batches of
+/// this rank's DP rank. Errors of this rank go to `work`, here and below.
 [[nodiscard]] Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& work);
 
-/// Collective if shapes may be added to those that were chosen `so_far`: the plan of a first pass with the
-/// shapes that its micro-batches are padded to.
+/// Returns the plan of a first pass with the shapes that its micro-batches are padded to. Collective if
+/// shapes may be added to the shapes chosen `so_far`.
 [[nodiscard]] Planned choose_shapes(const StepContext& context, Planned planned, const ChosenShapes& so_far,
                                     GuardedWork& work);
-/// Local: the same for a later pass, with the shapes of the step, if it has any, else those so far.
+/// Local: returns the plan of a later pass, with each micro-batch padded to the smallest fitting shape of the
+/// step (`of_step`) or, if the step does not have shapes, of the shapes chosen `so_far`.
 [[nodiscard]] Planned with_shapes(Planned planned, const ChosenShapes& of_step, const ChosenShapes& so_far,
                                   GuardedWork& work);
 
-/// Collective: chooses the strategy whose plan finishes first. Null if the settings already name one, or if
-/// no plan can be made.
+/// Collective: chooses the strategy whose plan ends first. Returns nullopt if the settings already name a
+/// strategy, or if planning fails.
 [[nodiscard]] std::optional<StrategyChoice> decide_strategy(const StepContext& context,
                                                             const StepProblem& problem, GuardedWork& work);
 
-/// Collective: who gets which samples.
+/// Collective: assigns samples to ranks.
 [[nodiscard]] StepAssignment assign(const StepContext& context, const StepProblem& problem,
                                     GuardedWork& work);
 

@@ -35,10 +35,10 @@ std::string name_of(const SampleShape& sample) {
   return "sample " + std::to_string(sample.id.value());
 }
 
-/// Rows are counted in 31 bits at most and their bytes too, so that sizes of columns fit into 64.
+/// Maximum size of a row. With at most 2^31 - 1 rows, the size of a column fits in 64 bits.
 constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
 
-/// A field of text or bytes, which each sample has one value of.
+/// Throws InputError unless the field, which contains text or bytes, has one valid value per sample.
 void require_bytes(const RaggedBatch& batch, const Column& column) {
   const FieldSpec& spec = column.spec();
   const std::string kind(name_of(spec.kind));
@@ -73,7 +73,8 @@ void require_valid_field(const RaggedBatch& batch, const Column& column) {
   batch.require_rows_of_samples(column);
 }
 
-/// A column that a trainer may have put into a micro-batch.
+/// Throws InputError unless the column, which the trainer may have added to the micro-batch, has the right
+/// number of rows.
 void require_rows(const Column& column, const PackedMicroBatch& micro_batch,
                   const std::string& of_micro_batch) {
   const FieldSpec& spec = column.spec();
@@ -124,7 +125,7 @@ std::string lengths_of(const SampleShape& sample) {
          std::to_string(sample.response);
 }
 
-/// Throws InputError unless fields are added to the sample that was brought in this place.
+/// Throws InputError unless `added` matches the original sample at this position.
 void require_sample_as_brought(const SampleShape& brought, const SampleShape& added) {
   if (added.id != brought.id) {
     throw InputError("added fields", "are not in the order in which the samples were brought: " +
@@ -137,8 +138,9 @@ void require_sample_as_brought(const SampleShape& brought, const SampleShape& ad
   if (added.group != brought.group) {
     const bool is_missing = is_own_group(added.group);
     throw InputError("added fields",
-                     (is_missing ? "name no group for " : "name another group for ") + name_of(brought) +
-                         (is_missing ? ", which was brought with one" : " than it was brought with"),
+                     (is_missing ? "do not name a group for " : "name a different group for ") +
+                         name_of(brought) +
+                         (is_missing ? ", which was brought with one" : " than the one it was brought with"),
                      "Pass the groups with which the samples were brought");
   }
 }
@@ -151,7 +153,7 @@ void require_length(const SampleShape& sample, std::int64_t longest) {
       "Raise it, or set batch.too_long to drop, truncate or split");
 }
 
-/// A column of the same field for the samples at these positions.
+/// Returns the part of a column that belongs to the samples at these positions.
 Column picked(const RaggedBatch& from, const Column& column, std::span<const std::int64_t> positions) {
   std::vector<std::int64_t> counts;
   std::int64_t rows = 0;
@@ -185,8 +187,8 @@ RaggedBatch picked(const RaggedBatch& from, std::span<const std::int64_t> positi
   return batch;
 }
 
-/// The positions of samples in which a token carries loss.
-std::vector<std::int64_t> with_loss(const RaggedBatch& batch, bool shared) {
+/// Returns the positions of samples with at least one token that carries loss.
+std::vector<std::int64_t> samples_with_loss(const RaggedBatch& batch, bool shared) {
   const std::vector<SampleSummary> summaries = shared ? summaries_for_sharing(batch) : summaries_of(batch);
   std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < summaries.size(); ++i) {
@@ -198,7 +200,8 @@ std::vector<std::int64_t> with_loss(const RaggedBatch& batch, bool shared) {
   return positions;
 }
 
-/// The first sample that is not at one of these positions, which leave one out.
+/// Returns the first sample that is not at one of these positions. Precondition: `positions` are in ascending
+/// order and omit a sample.
 const SampleShape& first_other(const RaggedBatch& batch, std::span<const std::int64_t> positions) {
   std::size_t i = 0;
   while (i < positions.size() && positions[i] == static_cast<std::int64_t>(i)) ++i;
@@ -277,7 +280,7 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
     for (const SampleShape& sample : batch.samples()) require_length(sample, *filter.max_length);
   }
   if (filter.without_loss == WithoutLoss::keep) return 0;
-  const std::vector<std::int64_t> positions = with_loss(batch, shared);
+  const std::vector<std::int64_t> positions = samples_with_loss(batch, shared);
   const std::int64_t left_out = batch.size() - std::ssize(positions);
   if (left_out == 0) return 0;
   if (filter.without_loss == WithoutLoss::error) {

@@ -14,30 +14,33 @@
 
 namespace evenkeel {
 
-/// What a step checks of data that comes from outside, each on the rank that brings it. All throw InputError,
-/// LimitError for a row that is too long.
+/// Checks of external data, each on the rank that supplies the data. All throw InputError, or LimitError if a
+/// row is too long.
 
-/// Returns the settings of fields as the job's sources have the samples of `batch`: those of dumps, or the
-/// configuration's.
+/// Returns the field settings that describe `batch` as it was read: those for dumps (fields_of_dumps) if all
+/// of the job's sources are dumps, otherwise the configured ones.
 [[nodiscard]] NamedFields fields_as_read(const Config& config, const RaggedBatch& batch);
 
-/// require_valid_samples(), and then place_values(), which makes a batch ready for a step.
+/// Prepares a batch for a step: checks it like require_valid_samples(), then calls place_values().
 void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
-/// Whether `added` are fields of the samples that `rank` brought to the step, `owned` of them, and such as
-/// can be added to it: their values are at the rows that predict their tokens (require_rows_in_place).
+/// Throws InputError unless the fields of `added` can be added to the step: their samples are those that
+/// `rank` owns (`owned` samples, in their original order), the step was not planned with these fields, and
+/// their values are at the rows that predict their tokens (require_rows_in_place).
 void require_addable(const LengthTable& table, const NamedFields& fields, WorldRank rank, std::int64_t owned,
                      const RaggedBatch& added);
 
-/// Whether a step's micro-batches, which a trainer may have changed, can be passed over again: those
-/// `brought` by samples are there, every column has its rows, and all micro-batches have the same columns.
+/// Throws InputError unless a step's micro-batches, which a trainer may have changed, can be used for another
+/// pass: they have the fields `brought` by samples, every column has the right number of rows, and all
+/// micro-batches have the same columns.
 void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const CarriedField> brought,
                    PipelineStage stage);
 
-/// Applies the rules of `filter` that hold for all samples, wherever they come from, to those that a rank
-/// brings to a step: batch.too_long: error with a max_length, and batch.without_loss. Returns the number of
-/// samples that it left out. Throws InputError that names the first sample that is to be an error.
-/// `shared`: only response tokens are predicted. Precondition: prepare_samples(batch, shared).
+/// Applies two rules of `filter` to the samples that a rank adds to a step: batch.max_length if
+/// batch.too_long is error, and batch.without_loss. (The other rules apply only to samples from sources.)
+/// Returns the number of dropped samples. Throws InputError with the first sample that violates a rule. If
+/// `shared`, samples share prefixes, and only response tokens carry loss. Precondition: prepare_samples() was
+/// called with the same `shared`.
 [[nodiscard]] std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch& batch);
 
 }  // namespace evenkeel

@@ -1,10 +1,10 @@
-// What planning does with micro_batch.shapes.
+// Planning with micro_batch.shapes.
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "evenkeel/base/error.hpp"
-#include "exchange/gather/told_assignment.hpp"
+#include "exchange/gather/broadcast_assignment.hpp"
 #include "plan/assign/dp_rank_plans.hpp"
 #include "plan/micro_batches/shape_choice.hpp"
 #include "plan/settings/field_costs.hpp"
@@ -18,20 +18,20 @@ namespace {
 
 using Shapes = std::vector<PackedShape>;
 
-/// What a micro-batch of one of the passes needs, as it travels.
+/// Shape that a micro-batch of a pass needs, as sent to other ranks.
 struct Need {
   std::int64_t pass = 0;
   PackedShape shape;
 };
 
-/// A pass over the step's samples that is planned to see what it needs.
+/// A pass over the step's samples, planned to find out which shapes it needs.
 struct PlannedPass {
   PlanSettings settings;
   StepAssignment assignment;
-  std::vector<PackedShape> needed;  // of this rank's DP rank
+  std::vector<PackedShape> needed;  // needs of this rank's DP rank
 };
 
-// Of the micro-batches of a DP rank that no DP rank before it has.
+// Returns the needs of the micro-batches that this DP rank leads, so that each is counted once.
 std::vector<PackedShape> needs_of(const LengthTable& table, DpRank rank,
                                   std::span<const MicroBatchPlan> plans, const PlanSettings& settings) {
   std::vector<PackedShape> needed;
@@ -47,8 +47,9 @@ std::vector<PassNeeds> by_pass(std::span<const PlannedPass> passes, std::span<co
   return of_passes;
 }
 
-// A pass with a sample above a cap is refused when it is asked for, so the step has none of it. So is one
-// that goes by a field that samples do not bring, unless an earlier pass adds it.
+// Returns whether a pass with these settings is possible. A pass with a sample above a cap would be refused
+// when it is requested. So would a pass that is balanced by a field that samples do not have, unless an
+// earlier pass adds the field.
 bool holds_all(const LengthTable& table, const PlanSettings& settings) {
   try {
     strategy_of(settings).require_samples_fit(table, settings);
@@ -62,7 +63,7 @@ bool holds_all(const LengthTable& table, const PlanSettings& settings) {
   }
 }
 
-// The passes whose needs shapes are chosen from: this one, and those that later passes of the step may be.
+// Returns the passes whose needs determine the shapes: this pass and possible later passes of the step.
 std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& planned) {
   std::vector<PlannedPass> passes;
   passes.push_back({planned.settings, {}, {}});
@@ -74,8 +75,8 @@ std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& pl
   return passes;
 }
 
-// Collective. Later passes of the step have their shapes from it, so that they are planned here, too: all
-// ranks choose from what they all need.
+// Collective: adds shapes to the step. Later passes of the step must use its shapes, so they are planned
+// here, too, and all ranks choose based on the needs of all ranks.
 void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work) {
   const Mesh& mesh = context.mesh;
   const LengthTable& table = planned.samples().table;

@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-// Configurations are compared before anything that depends on them communicates.
+// Compares the configurations of all ranks before any communication that depends on them.
 Grid grid_over(const Communicator& world, const Config& config) {
   require_ranks_of_one_group(world);
   require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
@@ -30,7 +30,7 @@ Mesh mesh_over(const Communicator& world, const Config& config) {
   return {world, grid_over(world, config), config.mesh.flexible_cp};
 }
 
-// A number that no other service has.
+// Collective: draws a number that identifies this service.
 std::uint64_t draw_number(const Communicator& world) {
   std::uint64_t number = 0;
   GuardedWork work;
@@ -91,7 +91,8 @@ void StepContext::find_cost_fields() {
     if (profile.balance.cost_field) cost_fields.insert(*profile.balance.cost_field);
 }
 
-// On replicated data. A state of another number of shapes, or other caps, has nothing to go on with.
+// Continues with the shapes of `from` if there are at most micro_batch.shapes of them and they include the
+// first shapes of these settings; otherwise, starts with the first shapes. The input is replicated.
 void StepContext::prepare_shapes(const ServiceState& from) {
   std::vector<PlanSettings> passes{plan_settings({})};
   for (const auto& entry : config.profiles) {
@@ -140,10 +141,11 @@ std::uint64_t StepContext::cut_hash(const PlanSettings& settings) const {
   hash.add(mesh.grid().order().text());
   hash.add(settings.alignment());
   hash.add(static_cast<std::int64_t>(settings.cp.layout));
+  hash.add(static_cast<std::int64_t>(settings.delivery));
   return hash.value();
 }
 
-// What a step was made for is what decides where its samples' rows are.
+// The cut hash covers the settings that determine where the rows of samples are.
 CallKey StepContext::key_of(std::string_view action, const Step& step, std::string_view how) const {
   const StepOrigin& origin = step.record->origin;
   if (origin.cut != cut_hash(plan_settings(step.profile))) {

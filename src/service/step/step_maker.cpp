@@ -43,13 +43,13 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
     throw InputError(where, std::to_string(seconds) + " seconds are not a time", "Report seconds above 0");
   const MicroBatchPlan& plan = plans[micro_batch];
   if (plan.empty() || !context_.times->wanted(step.profile)) return;
-  // Not plan_settings(): another thread may be measuring.
+  // Does not call StepContext::plan_settings(), since another thread may be fitting costs.
   const PlanSettings settings = context_.config.plan_settings(mesh().grid().sizes(), step.profile);
   context_.times->add(step.profile, observe(step.record->table(), step.record->assignment, plan, settings,
                                             DpRank{mesh().here().dp}, seconds));
 }
 
-// Nobody has failed so far: passes have equal numbers on all ranks.
+// All ranks have succeeded so far, so passes get the same numbers on all ranks.
 void StepMaker::number(Gathered& gathered) {
   gathered.origin = {context_.number, ++passes_, gathered.pass.cut};
 }
@@ -64,7 +64,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   const auto make = [&] {
     const Phase phase("read samples", next_step_);
     GuardedWork work;
-    auto [gathered, mine] = gather_brought(context_, read_with_names, profile, next_step_, work);
+    auto [gathered, mine] = gather_first_pass(context_, read_with_names, profile, next_step_, work);
     number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = choose_shapes(context_, std::move(planned), shapes_, work);
@@ -82,11 +82,11 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
   const auto make = [&] {
     const Phase phase("agree on fields", before.index);
     GuardedWork work(error);
-    auto [gathered, fields] = gather_added(context_, before, profile, added, work);
+    auto [gathered, fields] = gather_later_pass(context_, before, profile, added, work);
     number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = with_shapes(std::move(planned), before.record->shapes, shapes_, work);
-    ExchangedSamples passed = pass_on(context_, before, planned, work);
+    ExchangedSamples passed = reuse_or_resend(context_, before, planned, work);
     return finish(
         add_fields(context_, before, std::move(planned), std::move(passed), std::move(fields), work));
   };

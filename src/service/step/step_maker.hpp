@@ -18,14 +18,14 @@ namespace evenkeel {
 
 struct Gathered;
 
-/// What a DataService does, whose header has the contracts: it takes samples through the stages of a step,
-/// each of which is a function of what the one before has made.
+/// Implements DataService; see its header for the contracts. Takes samples through the stages of a step; each
+/// stage is a function of the previous stage's result.
 ///
-///   first pass   gather_brought -> plan_pass, choose_shapes -> exchange_pass       -> finish
-///   later pass   gather_added   -> plan_pass, with_shapes   -> pass_on, add_fields -> finish
+///   first pass   gather_first_pass -> plan_pass, choose_shapes -> exchange_pass       -> finish
+///   later pass   gather_later_pass   -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> finish
 class StepMaker {
  public:
-  /// `from` is equal on all ranks; its job was compared.
+  /// `from` must be equal on all ranks, and its job must already have been compared.
   StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return context_.mesh; }
@@ -33,9 +33,9 @@ class StepMaker {
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const {
     return context_.plan_settings(profile);
   }
-  /// A step of what `read` brings, which runs as this rank's own work.
+  /// Makes a step from the samples that `read` returns. `read` may throw on one rank alone.
   [[nodiscard]] Step first_pass(const std::function<RaggedBatch()>& read, std::string_view profile);
-  /// `error` is what this rank brings instead of its part; so below.
+  /// Makes a later pass. Here and below, `error` is an error that has already occurred on this rank.
   [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added,
                                 const GuardedWork& error = {});
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results,
@@ -44,18 +44,19 @@ class StepMaker {
                                        const GuardedWork& error = {}) const;
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
   [[nodiscard]] ServiceState state() const;
-  /// What does not change while steps are made; without costs. Any thread.
+  /// Returns a state whose next step is `step`, without the costs and shapes that change while steps are
+  /// made. Thread-safe.
   [[nodiscard]] ServiceState state_at(std::int64_t step) const;
-  /// With micro_batch.shapes: those chosen so far; nothing without.
+  /// Returns the shapes chosen so far; null without micro_batch.shapes.
   [[nodiscard]] const ChosenShapes& shapes() const noexcept { return shapes_; }
-  /// Lets the next step be this one.
+  /// Sets the number of the next step.
   void go_to(std::int64_t step) noexcept { next_step_ = step; }
 
  private:
   void number(Gathered& gathered);
 
   StepContext context_;
-  ChosenShapes shapes_;  // in the steps made so far
+  ChosenShapes shapes_;  // shapes of the steps made so far
   std::uint64_t passes_ = 0;
   std::int64_t next_step_ = 0;
 };

@@ -13,7 +13,7 @@ namespace evenkeel {
 
 namespace {
 
-/// Configured communication costs of groups, if micro-batches have groups of their own sizes.
+/// Returns the configured communication costs of groups; nullopt unless groups have different sizes.
 std::optional<CommunicationSettings> groups_of(const PlanSettings& settings) {
   if (!strategy_of(settings).has_own_groups()) return std::nullopt;
   CommunicationSettings groups = settings.balance.communication;
@@ -65,7 +65,7 @@ void TimeReports::begin_step(const Communicator& comm, std::string_view profile)
   });
   const auto all = all_gather_lists<CostObservation>(comm, mine, work.error(), "times of micro-batches");
   if (all.values.empty()) return;
-  // No rank learns what another one could not.
+  // Replaces the model only after all ranks were able to compute the new one.
   std::optional<MeasuredCostModel> learnt;
   work([&] { learnt.emplace(measured.model).learn(all.values); });
   work.agree(comm);

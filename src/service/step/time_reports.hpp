@@ -17,45 +17,45 @@
 
 namespace evenkeel {
 
-/// The times that a trainer reports, and the costs that all ranks measure from them together; for each
-/// profile its own.
+/// Times reported by the trainer, and the costs that all ranks fit to them together, per profile.
 class TimeReports {
  public:
-  /// Costs begin as the configuration has them, or as `from` does, whose next step is the first one here.
-  /// `mesh` has the sizes of the mesh. Throws ConfigError as Config::plan_settings() does.
+  /// Starts with the configured costs or with those of `from`, whose next step is the first one here. `mesh`
+  /// contains the sizes of the mesh. Throws the errors of Config::plan_settings().
   TimeReports(const Config& config, const GridPoint& mesh, const ServiceState& from);
 
-  /// Whether the profile's cost is measured. Any thread; so is add().
+  /// Returns whether the profile's cost is measured. Thread-safe.
   [[nodiscard]] bool wanted(std::string_view profile) const { return profiles_.contains(profile); }
-  /// Keeps an observation until the next fit, at most as many as the profile's window holds. Precondition:
-  /// wanted().
+  /// Keeps an observation until the next fit. The number of kept observations is limited by the profile's
+  /// window. Thread-safe. Precondition: wanted().
   void add(std::string_view profile, const CostObservation& observation);
 
-  /// Collective over `comm`, at the beginning of every step of the profile: where it is due, gathers what all
-  /// ranks reported, and fits the same costs on each. Without effect on profiles that are not measured.
+  /// Call this at the beginning of every step of the profile. Collective over `comm`. If a fit is due,
+  /// gathers the observations of all ranks and fits the same costs on each rank. Does nothing if the
+  /// profile's cost is not measured.
   void begin_step(const Communicator& comm, std::string_view profile);
 
-  /// What was measured. Precondition: wanted().
+  /// Returns the measured cost. Precondition: wanted().
   [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;
-  /// All that was measured so far, by profile.
+  /// Returns all costs measured so far, by profile.
   [[nodiscard]] std::map<std::string, SavedCost> saved() const;
 
  private:
   struct Measured {
     MeasuredCost settings;
     MeasuredCostModel model;
-    std::int64_t steps = 0;  // begun
+    std::int64_t steps = 0;  // number of steps begun so far
     std::deque<CostObservation> reported = {};
   };
 
-  std::mutex mutex_;  // of `reported`
+  std::mutex mutex_;  // guards `reported`
   std::map<std::string, Measured, std::less<>> profiles_;
 };
 
-/// What a state keeps of measured costs; nothing where nothing was measured.
+/// Converts a measured cost for a ServiceState; nullopt if it was not measured.
 [[nodiscard]] std::optional<SavedCost> saved_cost(const CostInUse& cost);
 
-/// Seconds since the last lap.
+/// Measures the seconds since the previous lap.
 class Stopwatch {
  public:
   double lap() {

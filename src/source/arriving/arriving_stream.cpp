@@ -10,7 +10,7 @@
 
 #include "base/hash.hpp"
 #include "base/naming_samples.hpp"
-#include "buffer/door.hpp"
+#include "buffer/server.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "mesh/fail_together.hpp"
@@ -24,8 +24,8 @@
 #include "source/arriving/step_names.hpp"
 #include "source/arriving/steps_of_buffer.hpp"
 #include "source/cut_samples.hpp"
+#include "source/declared_formats.hpp"
 #include "source/length_limits.hpp"
-#include "source/told_formats.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace boost::serialization {
@@ -44,7 +44,7 @@ namespace {
 
 constexpr std::int64_t typical_length = 4096;
 
-/// Throws ConfigError where the job says another rule than the buffer has.
+/// Throws ConfigError if the job's configuration sets this rule and the buffer has a different one.
 template <typename Value, typename Words>
 void require_same_rule(const std::string& key, const std::optional<Value>& wanted,
                        const std::optional<Value>& has, const std::string& url, Words&& words) {
@@ -52,7 +52,7 @@ void require_same_rule(const std::string& key, const std::optional<Value>& wante
   throw ConfigError("stream." + key,
                     "is " + words(*wanted) + ", and the buffer at " + url + " has " +
                         (has ? words(*has) : std::string("none")),
-                    "Leave it out, or start the buffer with the same");
+                    "Leave it out, or start the buffer with the same value");
 }
 
 void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSettings& has,
@@ -69,8 +69,8 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
 }
 
-/// Logs if the job names another deadline of tickets than the buffer has, which is used: it is the buffer's
-/// rule for producers, and no step depends on it.
+/// Logs if the job sets a ticket deadline that differs from the buffer's, which is the one in effect. It is a
+/// rule of the buffer for producers, and steps do not depend on it.
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
@@ -80,8 +80,8 @@ void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::Str
                   *wanted.ticket_deadline, url, has.ticket_deadline));
 }
 
-/// Throws ConfigError where the job says that fields are written otherwise than the buffer reads them.
-void require_same_formats(const ToldFormats& wanted, const ToldFormats& has, const std::string& url) {
+/// Throws ConfigError if the job declares a field's format that differs from the buffer's.
+void require_same_formats(const DeclaredFormats& wanted, const DeclaredFormats& has, const std::string& url) {
   for (const auto& [name, format] : wanted) {
     const auto known = has.find(name);
     if (known != has.end() && known->second == format) continue;
@@ -98,7 +98,7 @@ PlanSettings costliest(const std::vector<PlanSettings>& passes) {
                           [](const PlanSettings& pass) { return pass.balance.cost(typical_length); });
 }
 
-/// What the job's passes accept of a sample.
+/// Returns the limits that the job's passes set on samples.
 Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> passes) {
   Acceptance accepts;
   const auto limit_tokens = [&](std::int64_t most) {
@@ -125,7 +125,8 @@ Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> pas
   return accepts;
 }
 
-/// One value a sample: 1, or 0 for those that are masked.
+/// Sets the loss mask of masked samples to 0. Adds a mask of ones, one value per response token, if there is
+/// none.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
   if (find_loss_mask(batch) == nullptr) {
@@ -144,7 +145,7 @@ void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
 }  // namespace
 
 struct ArrivingStream::Parts {
-  /// What the first rank that reads tells the others.
+  /// Data that the first reader broadcasts to the others.
   struct OpenedBuffer {
     std::string url;
     std::string token;
@@ -152,7 +153,7 @@ struct ArrivingStream::Parts {
     std::string identity;
     std::int64_t group_size = 1;
     bool masks_stale = false;
-    ToldFormats formats;
+    DeclaredFormats formats;
 
     template <class Archive>
     void serialize(Archive& archive, unsigned /*version*/) {
@@ -173,21 +174,22 @@ struct ArrivingStream::Parts {
   int reader = 0;
   int num_readers = 1;
   std::vector<StreamSource> told;
-  std::unique_ptr<OwnBuffer> own;  // on the first rank that reads, where the job has one
+  std::unique_ptr<OwnBuffer> own;  // on the first reader, if the job has its own buffer
   OpenedBuffer opened;
-  std::optional<stream::StreamSettings> rules_of_buffer;  // on the first rank that reads
-  std::optional<FormingRules> rules;                      // likewise
-  std::optional<Heartbeats> heartbeats;                   // likewise
+  std::optional<stream::StreamSettings> rules_of_buffer;  // on the first reader
+  std::optional<FormingRules> rules;                      // on the first reader
+  std::optional<Heartbeats> heartbeats;                   // on the first reader
   std::vector<PlanSettings> passes;
-  std::int64_t longest = 0;  // that the filter lets through
+  std::int64_t longest = 0;  // longest sample that the filter keeps, in tokens
   std::atomic<bool> must_stop{false};
-  std::atomic<bool> has_ended{false};    // no further step will be formed
-  std::optional<StepsOfBuffer> steps;    // of whoever reads
-  std::optional<StepsOfBuffer> telling;  // of the trainer's thread
-  std::int64_t trained = 0;              // steps, of which the buffer has been told
+  std::atomic<bool> has_ended{false};    // no more steps will be formed
+  std::optional<StepsOfBuffer> steps;    // used by the reading thread
+  std::optional<StepsOfBuffer> telling;  // used by the trainer's thread; first reader only
+  std::int64_t trained = 0;              // number of steps reported to the buffer as trained
 };
 
-/// On the first rank that reads: opens its own buffer or the one that source.path names, and begins.
+/// On the first reader: opens the job's own buffer, or connects to the one in source.path, and begins the job
+/// there.
 void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork& work) {
   const std::vector<int> nodes = nodes_of_ranks(readers);
   work([&] {
@@ -208,20 +210,21 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
       }
     }
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
-    // The job's own buffer was of a job that is gone: two cannot have the store.
+    // If no other server shares the store of the job's own buffer, any earlier job must be gone, since two
+    // processes cannot have the store open.
     const bool takes_over = settings.take_over || (own && own->is_alone());
-    const JobBegun begun =
+    const JobStartReply reply =
         steps->begin(config.batch.global_batch, {takes_over, acceptance_of(config, passes)});
-    opened.pass = begun.pass;
+    opened.pass = reply.pass;
     heartbeats.emplace(JobClient(opened.url, opened.token, settings.ca_file, opened.pass));
-    require_same_rules(settings, begun.settings, opened.url);
-    note_other_ticket_deadline(settings, begun.settings, opened.url);
-    require_same_formats(told_formats(config.fields), begun.formats, opened.url);
-    opened.identity = begun.identity;
-    opened.formats = begun.formats;
-    opened.group_size = begun.settings.group_size;
-    opened.masks_stale = begun.settings.on_stale == OnStale::mask;
-    rules_of_buffer = begun.settings;
+    require_same_rules(settings, reply.settings, opened.url);
+    note_other_ticket_deadline(settings, reply.settings, opened.url);
+    require_same_formats(declared_formats(config.fields), reply.formats, opened.url);
+    opened.identity = reply.identity;
+    opened.formats = reply.formats;
+    opened.group_size = reply.settings.group_size;
+    opened.masks_stale = reply.settings.on_stale == OnStale::mask;
+    rules_of_buffer = reply.settings;
   });
 }
 
@@ -253,8 +256,9 @@ stream::FormedStep ArrivingStream::Parts::formed(std::int64_t step) {
   }
 }
 
-/// An equal, contiguous share of its samples, and the first ones larger, as those of files are: whoever
-/// reads, a step is placed alike.
+/// Returns this rank's contiguous share of the step's samples. Shares are equal, except that the first ones
+/// may have one sample more. Files are divided in the same way, so a step is distributed alike for every kind
+/// of source.
 std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedStep& step) const {
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingGroup& group : step.groups) {
@@ -267,7 +271,8 @@ std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedSt
   return {end_of(reader), end_of(reader + 1)};
 }
 
-/// What the filter makes of samples that it does not drop.
+/// Truncates or splits samples as the filter requires. Samples that the filter drops have already been
+/// dropped when the step was formed.
 RaggedBatch ArrivingStream::Parts::cut(RaggedBatch batch) const {
   if (config.filter.too_long != TooLong::truncate && config.filter.too_long != TooLong::split) return batch;
   const std::span<const SampleShape> samples = batch.samples();
@@ -349,7 +354,7 @@ void ArrivingStream::publish(std::int64_t version) {
                          "Publish the same version on every rank");
   together(readers(), [&] {
     if (!parts_->config.stream.versions_by_trainer)
-      throw ConfigError("stream.version", "is step, so that a version is the number of a step",
+      throw ConfigError("stream.version", "is step, so versions are step numbers",
                         "Set it to trainer, or publish nothing");
     if (parts_->telling) parts_->telling->publish(version);
   });
@@ -371,9 +376,10 @@ ArrivalFigures ArrivingStream::arrived() {
 void ArrivingStream::trained(std::int64_t next_step) {
   together(readers(), [&] {
     if (!parts_->telling || next_step <= parts_->trained) return;
-    // No trainer is to wait for this: what is not told now is told with the next step. The last one has none.
+    // Best effort, since no trainer should wait for this: a failed report is repeated with the next step.
+    // After the last step, there is no next one, so its report must wait.
     if (parts_->has_ended)
-      parts_->telling->wait_until_told_that_trained(next_step - 1);
+      parts_->telling->report_trained_until_reached(next_step - 1);
     else if (!parts_->telling->trained(next_step - 1))
       return;
     parts_->trained = next_step;

@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-/// A stream of samples that arrive in a buffer while the job trains. The first rank that reads forms steps;
-/// each is written down in the buffer, where the others wait for it, and every rank fetches its own share.
+/// A stream of samples that arrive in a buffer while the job trains. The first reader forms each step and
+/// records it in the buffer, where the other readers wait for it. Every rank then fetches its own share.
 class ArrivingStream final : public ReadingStream {
  public:
   ArrivingStream(const Communicator& readers, const Config& config);

@@ -9,7 +9,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::chrono::seconds between_beats{2};
-constexpr std::chrono::seconds longest_answer{2};  // the end of the job waits for two calls at most
+constexpr std::chrono::seconds longest_answer{2};  // so the end of the job waits for at most two calls
 
 }  // namespace
 
@@ -28,11 +28,11 @@ Heartbeats::~Heartbeats() {
   try {
     client_.leave();
   } catch (const std::exception&) {
-    // The job was fenced, or the buffer is gone: then the job lapses there.
+    // Either another job has fenced this one, or the buffer cannot be reached and the job lapses there.
   }
 }
 
-// The calls that the job waits for report what is wrong with the buffer.
+// Ignores errors: if the buffer cannot be reached, the calls that form or read steps will report it.
 void Heartbeats::beat() {
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, between_beats, [&] { return has_ended_; })) {

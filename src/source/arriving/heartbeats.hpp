@@ -8,8 +8,8 @@
 
 namespace evenkeel {
 
-/// Shows a buffer every two seconds that its job is alive, so that no other job begins there. The job leaves
-/// the buffer when this is destroyed; a job that is killed lapses.
+/// Reports to a buffer every two seconds that the job is alive, so that no other job can begin there. On
+/// destruction, the job leaves the buffer. If the job is killed, it lapses.
 class Heartbeats {
  public:
   explicit Heartbeats(JobClient client);

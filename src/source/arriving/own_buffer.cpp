@@ -9,15 +9,15 @@
 
 #include "base/text/host_port.hpp"
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
 #include "buffer/job_client.hpp"
 #include "buffer/redis/redis_address.hpp"
-#include "buffer/shared/shared_door.hpp"
+#include "buffer/server.hpp"
+#include "buffer/shared/shared_server.hpp"
 #include "buffer/spool/spool.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "source/arriving/patience.hpp"
-#include "source/told_formats.hpp"
+#include "source/declared_formats.hpp"
 
 namespace evenkeel {
 namespace {
@@ -34,14 +34,14 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
   return rules;
 }
 
-/// The key has been looked at when it was read.
-DoorSettings door_of(const ArrivalSettings& settings, const std::string& token) {
-  DoorSettings door;
+/// Precondition: stream.listen was validated when it was read.
+ServerSettings server_settings_of(const ArrivalSettings& settings, const std::string& token) {
+  ServerSettings server;
   const HostPort listen = host_and_port(settings.listen).value();
-  door.address = listen.host;
-  door.port = listen.port;
-  door.token = token;
-  return door;
+  server.address = listen.host;
+  server.port = listen.port;
+  server.token = token;
+  return server;
 }
 
 bool is_any_address(const std::string& address) {
@@ -56,7 +56,7 @@ std::string url_of_machine(int port) {
 
 }  // namespace
 
-/// A buffer and its door, which answers from here on.
+/// A buffer and its server, which answers as soon as it is constructed.
 class OwnBuffer::Parts {
  public:
   explicit Parts(std::string listens) : address(std::move(listens)) {}
@@ -70,34 +70,34 @@ class OwnBuffer::Parts {
 
 namespace {
 
-/// Whose store no other process has.
+/// A buffer whose store no other process can use.
 class AloneParts final : public OwnBuffer::Parts {
  public:
-  AloneParts(const ArrivalSettings& settings, const ToldFormats& formats, const std::string& token)
-      : Parts(door_of(settings, token).address),
+  AloneParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)
+      : Parts(server_settings_of(settings, token).address),
         buffer_(settings.store == "memory" ? make_memory_store(settings.capacity)
                                            : open_lmdb_store(settings.dir, settings.capacity),
                 rules_of(settings), formats),
-        door_(buffer_, door_of(settings, token)),
-        thread_([this] { door_.serve(); }) {}
+        server_(buffer_, server_settings_of(settings, token)),
+        thread_([this] { server_.serve(); }) {}
   ~AloneParts() override {
     buffer_.stop();
-    door_.stop();
+    server_.stop();
     thread_.join();
   }
   [[nodiscard]] std::string url() const override {
-    if (!is_any_address(address)) return door_.url();
-    return url_of_machine(door_.port());
+    if (!is_any_address(address)) return server_.url();
+    return url_of_machine(server_.port());
   }
 
  private:
   Buffer buffer_;
-  Door door_;
+  BufferServer server_;
   std::thread thread_;
 };
 
-SharedDoorSettings shared_door_of(const ArrivalSettings& settings, const ToldFormats& formats,
-                                  const std::string& token) {
+SharedServerSettings shared_server_of(const ArrivalSettings& settings, const DeclaredFormats& formats,
+                                      const std::string& token) {
   RedisSettings store;
   store.address = redis_address_of(settings.store, "stream.store");
   if (!store.address.password.empty()) {
@@ -109,37 +109,38 @@ SharedDoorSettings shared_door_of(const ArrivalSettings& settings, const ToldFor
   store.name = settings.name;
   store.capacity = settings.capacity;
   store.say = [](const std::string& line) { note_waiting("the job's own buffer: " + line); };
-  const DoorSettings door = door_of(settings, token);
-  if (is_any_address(door.address) && door.port == 0) {
-    throw ConfigError("stream.listen",
-                      "is any port of all addresses, and other doors over a Redis need to know which",
-                      "Set it to an address or a port");
+  const ServerSettings server = server_settings_of(settings, token);
+  if (is_any_address(server.address) && server.port == 0) {
+    throw ConfigError(
+        "stream.listen",
+        "names neither an address nor a port, but other servers on the same Redis need one to connect to",
+        "Set it to an address or a port");
   }
   return {.store = std::move(store),
           .stream = rules_of(settings),
-          .door = door,
-          .advertised = is_any_address(door.address) ? url_of_machine(door.port) : "",
+          .server = server,
+          .advertised = is_any_address(server.address) ? url_of_machine(server.port) : "",
           .formats = formats};
 }
 
-/// A door to a Redis, which others may have, too.
+/// A server for a buffer in Redis, which may have other servers, too.
 class SharedParts final : public OwnBuffer::Parts {
  public:
-  SharedParts(const ArrivalSettings& settings, const ToldFormats& formats, const std::string& token)
-      : Parts(door_of(settings, token).address),
-        door_(shared_door_of(settings, formats, token)),
-        port_(door_of(settings, token).port),
-        thread_([this] { door_.serve(); }) {}
+  SharedParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)
+      : Parts(server_settings_of(settings, token).address),
+        server_(shared_server_of(settings, formats, token)),
+        port_(server_settings_of(settings, token).port),
+        thread_([this] { server_.serve(); }) {}
   ~SharedParts() override {
-    door_.stop();
+    server_.stop();
     thread_.join();
   }
   [[nodiscard]] std::string url() const override {
-    return is_any_address(address) ? url_of_machine(port_) : door_.url();
+    return is_any_address(address) ? url_of_machine(port_) : server_.url();
   }
 
  private:
-  SharedDoor door_;
+  SharedServer server_;
   int port_;
   std::thread thread_;
 };
@@ -151,7 +152,7 @@ OwnBuffer::OwnBuffer(const Config& config, const std::string& token) {
     spool_ = std::make_unique<Spool>(config.source.path,
                                      [](const std::string& line) { note_waiting("spool: " + line); });
   }
-  const ToldFormats formats = told_formats(config.fields);
+  const DeclaredFormats formats = declared_formats(config.fields);
   if (is_redis_url(config.stream.store)) {
     parts_ = std::make_unique<SharedParts>(config.stream, formats, token);
   } else {

@@ -9,30 +9,30 @@ namespace evenkeel {
 
 class Spool;
 
-/// A buffer in this process, with its door, for a job that has none elsewhere. Producers find it from here
-/// on.
+/// A buffer and its server in this process, for a job that does not use another buffer. Producers can reach
+/// it as soon as it is constructed.
 class OwnBuffer {
  public:
-  /// `token`: empty if everybody may come in. source.path is the folder of a Spool, if there is
-  /// one, and `fields` say how lines write fields. Throws as the buffer, its store, its door and its spool
-  /// do: ConfigError, IoError for a folder that another buffer has or an address that another program has.
+  /// `token` is empty if clients need none. source.path, if set, is the folder of a Spool, and `fields`
+  /// declare the formats of lines. Throws the errors of the buffer, its store, its server and its spool:
+  /// ConfigError, and IoError if another buffer uses the folder or another program uses the address.
   OwnBuffer(const Config& config, const std::string& token);
   ~OwnBuffer();
   OwnBuffer(const OwnBuffer&) = delete;
   OwnBuffer& operator=(const OwnBuffer&) = delete;
 
-  /// For ranks of this machine, or of others where the door is open to them.
+  /// Returns a URL for ranks on this machine and, if is_open_to_others(), on other machines.
   [[nodiscard]] std::string url() const;
-  /// Whether no other server shares its store.
+  /// Returns whether no other server shares the store.
   [[nodiscard]] bool is_alone() const;
-  /// Whether ranks of other machines can reach it.
+  /// Returns whether ranks on other machines can reach the buffer.
   [[nodiscard]] bool is_open_to_others() const;
 
   class Parts;
 
  private:
   std::unique_ptr<Parts> parts_;
-  std::unique_ptr<Spool> spool_;  // ends before the door that it sends to
+  std::unique_ptr<Spool> spool_;  // destroyed before the server that it sends to
 };
 
 }  // namespace evenkeel

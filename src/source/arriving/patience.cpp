@@ -18,8 +18,7 @@ WaitingNotes& notes() {
 }
 
 constexpr std::chrono::seconds next_note{30};
-constexpr std::chrono::seconds first_note_without_buffer{
-    1};  // longer than a restart takes that nobody notices
+constexpr std::chrono::seconds first_note_without_buffer{1};  // longer than a short restart
 constexpr std::chrono::milliseconds shortest_pause{50};
 constexpr std::chrono::milliseconds longest_pause{2000};
 
@@ -32,13 +31,23 @@ std::string words_of(const TicketsOut& tickets) {
                      std::max(tickets.expires_in, 0.0));
 }
 
+std::string words_of(const std::map<std::string, std::int64_t>& lacking) {
+  std::string words;
+  for (const auto& [field, samples] : lacking)
+    if (samples > 0)
+      words +=
+          fmt::format("{} {} '{}'; ", counted(samples, "sample"), samples == 1 ? "lacks" : "lack", field);
+  return words;
+}
+
 std::string words_of(const Lack& lack) {
   const std::string last = lack.since_last_sample
                                ? fmt::format("the last sample came {:.0f} s ago", *lack.since_last_sample)
                                : "no sample has come since the buffer was started";
-  return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}{}", lack.step,
+  return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}{}{}", lack.step,
                      counted(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are", lack.open,
-                     lack.open == 1 ? "waits" : "wait", words_of(lack.tickets), last) +
+                     lack.open == 1 ? "waits" : "wait", words_of(lack.lacking), words_of(lack.tickets),
+                     last) +
          (lack.full.empty() ? "" : "; the buffer " + lack.full);
 }
 
@@ -64,7 +73,7 @@ void Patience::waits_for(const Lack& lack) {
   tell([&] { return fmt::format("waiting for samples for {:.0f} s: {}", waited, words_of(lack)); });
 }
 
-void Patience::lacks_buffer(const Error& error) {
+void Patience::on_unreachable(const Error& error) {
   if (!lost_) {
     lost_ = Clock::now();
     pause_ = shortest_pause;

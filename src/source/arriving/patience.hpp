@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -11,41 +12,45 @@
 
 namespace evenkeel {
 
-/// Takes a line that says what a stream waits for. From any thread.
+/// Receives a line of text about what a stream waits for, or about another event of a buffer. Called from any
+/// thread.
 using WaitingNotes = std::function<void(const std::string& line)>;
 
-/// Where such lines go from now on in this process: to its log, for example. Before that they go to standard
-/// error. Call it before the first stream is made.
+/// Sets the destination of waiting notes in this process, for example its log. The default is standard error.
+/// Call this before the first stream is made.
 void send_waiting_notes_to(WaitingNotes notes);
 
-/// Sends a line there.
+/// Sends a line to the destination of waiting notes.
 void note_waiting(const std::string& line);
 
-/// What a step lacks.
+/// Data about a step that cannot be formed yet, for messages.
 struct Lack {
   std::int64_t step = 0;
-  std::int64_t needed = 0;  ///< groups
-  std::int64_t ready = 0;
-  std::int64_t open = 0;
-  std::optional<double> since_last_sample;
+  std::int64_t needed = 0;                  ///< number of groups
+  std::int64_t ready = 0;                   ///< number of ready groups
+  std::int64_t open = 0;                    ///< number of groups that still wait for samples or fields
+  std::optional<double> since_last_sample;  ///< seconds; null if no sample has arrived
   TicketsOut tickets;
-  std::string full{};  ///< why the buffer refuses samples for now; empty if it does not
+  std::string full{};  ///< why the buffer refuses samples now; empty if it does not
+  std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
 };
 
-/// How long a rank has waited, and what for: it begins now.
+/// Limits one wait of a rank, which begins at construction, and logs what the rank waits for. Does not wait
+/// for samples itself: the caller polls the buffer and calls these functions between polls.
 class Patience {
  public:
-  /// `most`: seconds, none is forever. `where`: the addresses of the buffers. Whether it `tells` what it
-  /// waits for, as waiting notes.
+  /// `most` is in seconds; the wait is unlimited if it is unset. `where` is the address of the buffer. If it
+  /// `tells`, sends waiting notes.
   Patience(std::optional<double> most, std::string where, bool tells)
       : most_(most), where_(std::move(where)), tells_(tells) {}
 
-  /// Throws IoError if there has been no sample for too long.
+  /// Call this after a poll without success. Throws IoError if no sample has arrived for longer than `most`
+  /// during this wait.
   void waits_for(const Lack& lack);
-  /// Pauses before a buffer is tried again. In a handler of this error, which is thrown on instead if the
-  /// buffer was tried for long enough.
-  void lacks_buffer(const Error& error);
-  void has_buffer() noexcept { lost_.reset(); }
+  /// Call this after a poll that did not reach the buffer, in the handler of `error`. Sleeps before the next
+  /// attempt, or rethrows the error if the buffer has been unreachable for longer than `most`.
+  void on_unreachable(const Error& error);
+  void on_reached() noexcept { lost_.reset(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -59,8 +64,7 @@ class Patience {
   std::optional<Clock::time_point> lost_;
   std::chrono::milliseconds pause_{};
 
-  static constexpr std::chrono::seconds first_note{
-      8};  // with the longest look at a buffer: within 10 seconds
+  static constexpr std::chrono::seconds first_note{8};  // at most 10 seconds together with one wait of a call
 };
 
 }  // namespace evenkeel

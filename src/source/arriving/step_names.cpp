@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-/// The sample of that number as its producer knows it; null if the step does not have it.
+/// Returns the sample's index and group, or nullopt if the step does not have the sample.
 std::optional<std::string> name_in(const stream::FormedStep& step, SampleId sample) {
   for (const stream::WaitingGroup& group : step.groups) {
     for (const stream::WaitingSample& of : group.samples) {

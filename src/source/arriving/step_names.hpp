@@ -5,8 +5,9 @@
 
 namespace evenkeel {
 
-/// What adds step, group and index to errors about samples of this step, which have the numbers of their
-/// arrivals alone, and says how the step can do without them. Errors about other samples stay as they are.
+/// Returns a function that completes error reports about samples of this step, which identify samples only by
+/// arrival number: it adds the step, the group, the index, and a hint on how to make the step without the
+/// samples. It does not change reports about other samples.
 [[nodiscard]] NamesInErrors names_of_samples(stream::FormedStep step);
 
 }  // namespace evenkeel

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/activity.hpp"
-#include "buffer/intake/sent_samples.hpp"
+#include "buffer/intake/sample_bodies.hpp"
 #include "evenkeel/base/error.hpp"
 #include "source/arriving/patience.hpp"
 #include "stream/former.hpp"
@@ -18,30 +18,30 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds one_wait{2};  // after which this rank looks whether it is to stop
+constexpr std::chrono::seconds one_wait{2};  // after which must_stop_ is checked
 constexpr std::chrono::seconds no_wait{0};
 constexpr std::chrono::milliseconds first_pause{50};
-constexpr int most_tries = 3;                      // of what may be said later
-constexpr std::chrono::seconds longest_moment{2};  // for the answer to one of these
-constexpr int most_changes = 100;                  // of groups, while a step is being formed of them
+constexpr int max_tries = 3;                       // for reports that can be repeated later
+constexpr std::chrono::seconds longest_moment{2};  // time limit of the answers to these reports
+constexpr int max_changes = 100;                   // see changes_
 
-/// Lets calls of a client wait for their answers for a moment only.
-class Hurry {
+/// Shortens a client's time limit for answers during the lifetime of this object.
+class ShortTimeout {
  public:
-  explicit Hurry(JobClient& client) : client_(client) { client_.answer_within(longest_moment); }
-  ~Hurry() { client_.answer_within(JobClient::longest_answer); }
-  Hurry(const Hurry&) = delete;
-  Hurry& operator=(const Hurry&) = delete;
+  explicit ShortTimeout(JobClient& client) : client_(client) { client_.answer_within(longest_moment); }
+  ~ShortTimeout() { client_.answer_within(JobClient::longest_answer); }
+  ShortTimeout(const ShortTimeout&) = delete;
+  ShortTimeout& operator=(const ShortTimeout&) = delete;
 
  private:
   JobClient& client_;
 };
 
-/// Returns whether the buffer was reached.
+/// Makes a few quick attempts. Returns whether the buffer was reached.
 template <typename Call>
-bool tried_for_a_moment(JobClient& client, Call&& call) {
-  const Hurry hurry(client);
-  for (int tries = 0; tries < most_tries; ++tries) {
+bool try_briefly(JobClient& client, Call&& call) {
+  const ShortTimeout hurry(client);
+  for (int tries = 0; tries < max_tries; ++tries) {
     try {
       call();
       return true;
@@ -56,7 +56,7 @@ bool tried_for_a_moment(JobClient& client, Call&& call) {
   throw EndOfSamples("samples", "have ended: no more will come, and all are in earlier steps");
 }
 
-/// That the step is formed already, or the next one to be.
+/// Throws InputError unless the step has been formed or is the next one to form.
 void require_in_turn(std::int64_t number, const JobStep& known) {
   if (known.step) return;
   const std::string step = "step " + std::to_string(number);
@@ -107,19 +107,19 @@ auto StepsOfBuffer::until_reached(Patience& patience, Call&& call) {
     try {
       if constexpr (std::is_void_v<decltype(call())>) {
         call();
-        return patience.has_buffer();
+        return patience.on_reached();
       } else {
         auto answer = call();
-        patience.has_buffer();
+        patience.on_reached();
         return answer;
       }
     } catch (const IoError& error) {
-      patience.lacks_buffer(error);
+      patience.on_unreachable(error);
     }
   }
 }
 
-JobBegun StepsOfBuffer::begin(std::int64_t samples_per_step, const JobStart& start) {
+JobStartReply StepsOfBuffer::begin(std::int64_t samples_per_step, const JobStart& start) {
   Patience patience = this->patience(true);
   return until_reached(patience, [&] { return client_.begin(samples_per_step, start); });
 }
@@ -147,10 +147,10 @@ void StepsOfBuffer::note(const stream::FormedStep& step, double waited) {
   }
 }
 
-// Whoever waits has its own patience if this does not arrive.
+// Best effort: if this report is lost, the time limits of the waiting ranks still apply.
 void StepsOfBuffer::give_up(std::int64_t number, const std::string& why) noexcept {
   try {
-    const Hurry hurry(client_);
+    const ShortTimeout hurry(client_);
     client_.give_up(number, why);
   } catch (...) {
     return;
@@ -179,9 +179,9 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   Patience patience = this->patience(true);
   JobStep come = look_for(number, no_wait, patience);
   if (come.step) return *std::move(come.step);
-  if (!come.failure.empty()) give_up(number, "");  // not any more
+  if (!come.failure.empty()) give_up(number, "");  // clears an earlier failure
   if (rules.publishes_steps) publish(number);
-  // Urgent groups may be anywhere in the queue; otherwise the window is at its front.
+  // Urgent groups may be anywhere in the queue; otherwise only the window at its front is needed.
   const std::int64_t most = rules.stream.max_staleness ? std::numeric_limits<std::int32_t>::max()
                                                        : (1 + rules.stream.look_ahead) * rules.groups;
   while (true) {
@@ -192,7 +192,7 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
       return *std::move(formed);
     if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end();
     patience.waits_for({number, rules.groups, waiting.ready_groups, waiting.open_groups,
-                        waiting.since_last_sample, waiting.tickets, waiting.full});
+                        waiting.since_last_sample, waiting.tickets, waiting.full, waiting.lacking});
   }
 }
 
@@ -210,8 +210,8 @@ bool StepsOfBuffer::drop_filtered(const FormingRules& rules, const JobWaiting& w
   return true;
 }
 
-// If a producer aborts a group or the trainer publishes a version in the meantime, the buffer refuses the
-// step, and the caller looks at the waiting groups again.
+// If, in the meantime, a producer aborts a group or the trainer publishes a version, the buffer refuses the
+// step, and the caller gets the waiting groups again.
 std::optional<stream::FormedStep> StepsOfBuffer::try_to_form(std::int64_t number, const FormingRules& rules,
                                                              const JobWaiting& waiting, Patience& patience) {
   const std::optional<stream::StepFormed> formed =
@@ -219,8 +219,9 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_to_form(std::int64_t number
                          waiting.has_ended, rules.stream, rules.plan});
   if (!formed) return std::nullopt;
   const bool is_formed = until_reached(patience, [&] { return client_.form(*formed); });
-  if (!is_formed && ++changes_ > most_changes) {
-    throw InputError("step " + std::to_string(number), "cannot be written down: what waits changes each time",
+  if (!is_formed && ++changes_ > max_changes) {
+    throw InputError("step " + std::to_string(number),
+                     "cannot be recorded: the waiting samples changed at every attempt",
                      "Do producers close or abort groups all the time?");
   }
   JobStep come = look_for(number, no_wait, patience);
@@ -233,16 +234,17 @@ RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
   Patience patience = this->patience(false);
   if (!schema_) schema_ = until_reached(patience, [&] { return client_.schema(); });
   const std::string lines = until_reached(patience, [&] { return client_.lines(arrivals); });
-  return sent_samples(lines, arrivals, *schema_, formats_);
+  return parse_samples(lines, arrivals, *schema_, formats_);
 }
 
-// A trainer asks between two steps, and must not wait for a buffer that the next one does not need.
+// The trainer calls this between two steps. If the buffer cannot be reached, later calls return at once,
+// since the next step may not need the buffer.
 ArrivalFigures StepsOfBuffer::figures() {
   const auto ask = [&] { figures_ = figures_of(nlohmann::json::parse(client_.status())); };
   if (!figures_) {
     Patience patience = this->patience(true);
     until_reached(patience, ask);
-  } else if (const bool is_current = tried_for_a_moment(client_, ask); is_current != are_figures_current_) {
+  } else if (const bool is_current = try_briefly(client_, ask); is_current != are_figures_current_) {
     are_figures_current_ = is_current;
     if (!is_current)
       note_waiting("the buffer at " + access_.url +
@@ -263,10 +265,10 @@ void StepsOfBuffer::publish(std::int64_t version) {
 }
 
 bool StepsOfBuffer::trained(std::int64_t step) {
-  return tried_for_a_moment(client_, [&] { client_.trained(step); });
+  return try_briefly(client_, [&] { client_.trained(step); });
 }
 
-void StepsOfBuffer::wait_until_told_that_trained(std::int64_t step) {
+void StepsOfBuffer::report_trained_until_reached(std::int64_t step) {
   Patience patience = this->patience(true);
   until_reached(patience, [&] { client_.trained(step); });
 }

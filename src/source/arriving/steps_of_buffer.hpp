@@ -22,62 +22,65 @@
 
 namespace evenkeel {
 
-/// How to reach a buffer, and for how long to try again.
+/// The address of a buffer, and how long to retry.
 struct BufferAccess {
   std::string url;
   std::string token{};
   std::filesystem::path ca{};
-  std::optional<double> patience{};  ///< seconds; unset: forever
-  JobPass pass{};                    ///< of a job that has begun
+  std::optional<double> patience{};  ///< seconds; unlimited if unset
+  JobPass pass{};                    ///< the pass of a job that has begun
 };
 
-/// How a job's steps are formed.
+/// Rules by which a job forms steps.
 struct FormingRules {
-  stream::StreamSettings stream;              ///< the buffer's, and the job's look-ahead
-  std::int64_t groups = 1;                    ///< of a step
-  PlanSettings plan{};                        ///< of the job's costliest pass
-  bool publishes_steps = true;                ///< a version is the number of the step that is being formed
-  bool drops_empty = false;                   ///< samples without tokens
-  std::optional<std::int64_t> drops_above{};  ///< tokens: longer samples are dropped
+  stream::StreamSettings stream;              ///< the buffer's settings, with the job's look_ahead
+  std::int64_t groups = 1;                    ///< number of groups per step
+  PlanSettings plan{};                        ///< settings of the job's costliest pass
+  bool publishes_steps = true;                ///< publish each step's number as the version before forming it
+  bool drops_empty = false;                   ///< drop samples without tokens
+  std::optional<std::int64_t> drops_above{};  ///< drop samples with more tokens
 };
 
-/// The steps of a job, as one of its ranks gets them from the buffer. One of the ranks that read forms steps;
-/// the others wait in the buffer until a step is written down there.
+/// The steps of a job, as one of its readers gets them from the buffer. One reader forms steps; the others
+/// wait until a step is recorded in the buffer.
 ///
-/// Local, for one thread. A buffer that cannot be reached is tried again until patience is over. The rank
-/// that forms steps sends a waiting note about each wait of 10 seconds.
+/// Local; not thread-safe. If the buffer cannot be reached, calls retry for the configured time
+/// (BufferAccess::patience). The reader that forms steps sends waiting notes after 10 seconds.
 class StepsOfBuffer {
  public:
-  /// `must_stop`, which has to outlive it, ends waiting from another thread.
+  /// `must_stop` ends waiting from another thread; it must outlive this object.
   StepsOfBuffer(BufferAccess access, const std::atomic<bool>& must_stop);
 
-  /// Sets how lines write fields, as the buffer has told the rank that began.
-  void read_as(ToldFormats formats) { formats_ = std::move(formats); }
-  /// As JobClient::begin.
-  [[nodiscard]] JobBegun begin(std::int64_t samples_per_step, const JobStart& start = {});
+  /// Sets the formats of lines, which the buffer has reported to the first reader.
+  void read_as(DeclaredFormats formats) { formats_ = std::move(formats); }
+  /// Calls JobClient::begin().
+  [[nodiscard]] JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
 
-  /// The step, once it is formed: by this rank if it has rules for that, unless it was formed before.
-  /// Throws EndOfSamples if it never will be, IoError when patience is over, and InputError for a step that
-  /// is not the next one or whose samples are freed, with the error of the rank that forms steps, or once
-  /// another job has begun; and ConfigError if the buffer has other rules than when the job began.
+  /// Returns the step. If it is not formed yet, waits for enough samples and forms it if `rules` is not null;
+  /// otherwise waits until another reader has formed it. Throws EndOfSamples if it will never be formed;
+  /// IoError if retrying takes too long; InputError if it is not the next step, its samples were freed, the
+  /// rank that forms steps failed (with that rank's error), or another job has begun; and ConfigError if the
+  /// buffer's rules have changed since the job began.
   [[nodiscard]] stream::FormedStep step(std::int64_t number, const FormingRules* rules);
 
-  /// Samples of steps that came from here, in this order. Their ids are their arrival numbers. Throws
-  /// InputError if one is damaged.
+  /// Returns samples of steps that step() returned, in this order. Their ids are their arrival numbers.
+  /// Throws InputError if one is damaged.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> arrivals);
 
-  /// The buffer's figures, or the latest known ones if it cannot be reached now; without those of
-  /// add_steps_to().
+  /// Returns the buffer's figures, except those that add_steps_to() fills in. If the buffer cannot be reached
+  /// now, returns the latest known figures; only the first call retries for the configured time.
   [[nodiscard]] ArrivalFigures figures();
-  /// Adds the staleness of samples in steps that came from here, and the seconds until these were formed.
-  /// From any thread.
+  /// Sets the figures about the steps that step() returned: the staleness of their samples, and the seconds
+  /// spent waiting for them.
+  /// Thread-safe.
   void add_steps_to(ArrivalFigures& figures) const;
 
+  /// Sets the policy version, see Buffer::publish().
   void publish(std::int64_t version);
-  /// Tries for a moment. Returns whether the buffer was reached.
+  /// Reports a trained step with a few quick attempts. Returns whether the buffer was reached.
   [[nodiscard]] bool trained(std::int64_t step);
-  /// Throws IoError when patience is over, and EndOfSamples if it must stop.
-  void wait_until_told_that_trained(std::int64_t step);
+  /// Reports a trained step. Throws IoError if retrying takes too long, and EndOfSamples if it must stop.
+  void report_trained_until_reached(std::int64_t step);
 
  private:
   [[nodiscard]] Patience patience(bool tells) const { return {access_.patience, access_.url, tells}; }
@@ -95,15 +98,15 @@ class StepsOfBuffer {
   BufferAccess access_;
   const std::atomic<bool>& must_stop_;
   JobClient client_;
-  ToldFormats formats_;
-  std::optional<JsonlSchema> schema_;      // once a step had samples
-  std::optional<ArrivalFigures> figures_;  // the latest known ones
+  DeclaredFormats formats_;
+  std::optional<JsonlSchema> schema_;      // set when the first samples are read
+  std::optional<ArrivalFigures> figures_;  // latest known figures
   bool are_figures_current_ = true;
-  mutable std::mutex steps_mutex_;  // guards the next two
+  mutable std::mutex steps_mutex_;  // guards the next two members
   std::map<std::int64_t, std::int64_t> staleness_;
   double waited_ = 0;
 
-  int changes_ = 0;  // of waiting groups, while a step was being formed of them
+  int changes_ = 0;  // number of consecutive steps that were refused because waiting groups had changed
 };
 
 }  // namespace evenkeel

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* marker_name = "evenkeel-run.json";
 constexpr std::int64_t longest_marker = std::int64_t{1} << 20;
 
-/// The folders of a place along dp and cp, in which those of tensor-parallel ranks are.
+/// Returns the folder of a place along dp and cp, which contains the folders of its tensor-parallel ranks.
 fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
   const int cp = std::max(1, part.cp);
   return dumped_place(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
@@ -37,8 +37,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, unknown);
 }
 
-/// What the marker tells of a run, as far as its dump depends on it. (Not with the library that writes it,
-/// which ends the process where memory runs out.)
+/// Entries of the run's marker file that concern its dump.
 struct Marker {
   bool has_dump = false;
   bool is_complete = false;
@@ -54,7 +53,7 @@ Marker read_marker(const fs::path& path) {
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text, 0);
   const JsonText json(text);
-  if (!json.object()) throw InputError(path.string(), "does not describe a run: it is no JSON object");
+  if (!json.object()) throw InputError(path.string(), "does not describe a run: it is not a JSON object");
   const simdjson::dom::object& object = *json.object();
   Marker marker;
   simdjson::dom::element ignored;
@@ -85,7 +84,7 @@ DumpedPart first_part(std::int64_t step, bool flexible, std::int32_t place) {
   return part;
 }
 
-/// The parts of the micro-batches of one step, by the groups that run them.
+/// Lists the parts of a step's micro-batches, ordered by the groups that run them.
 class StepLister {
  public:
   StepLister(const fs::path& folder, std::int64_t step)
@@ -116,7 +115,7 @@ class StepLister {
     part.stages = schema_.mesh.pp;
     const fs::path first = file_of(folder_, part, 0, 0);
     if (!is_there(first)) {
-      // In a tree of groups a rank may take part in no micro-batch: then its folder is empty.
+      // With a tree of groups, a rank may not have any micro-batch; its folder is empty then.
       if (!schema_.flexible || !is_there(place_folder(folder_, part))) refuse_missing(first);
       return;
     }
@@ -136,7 +135,8 @@ class StepLister {
     groups_[group].emplace(rank, part);
   }
 
-  /// With a fixed cp the place says it.
+  /// Returns the group that runs a part, and the part's rank in the group. With a fixed cp, they follow from
+  /// the place.
   [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
     if (!schema_.flexible)
       return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};
@@ -154,14 +154,14 @@ class StepLister {
     throw InputError(place_folder(folder_, part).string(),
                      "has no file of a micro-batch that it shares with others of the " +
                          std::to_string(group.size) + " ranks from data-" + std::to_string(group.first) +
-                         " on, and the run wrote one",
+                         " on, although the run wrote one",
                      "evenkeel inspect FOLDER says what else is missing");
   }
 
   const fs::path& folder_;
   std::int64_t step_;
   DumpSchema schema_;
-  std::map<DumpedContext, std::map<std::int64_t, DumpedPart>> groups_;  // of rank 0; by the member's rank
+  std::map<DumpedContext, std::map<std::int64_t, DumpedPart>> groups_;  // by group, then by rank in it
 };
 
 }  // namespace

@@ -10,56 +10,59 @@
 
 namespace evenkeel {
 
-/// One rank's part of a micro-batch of a dump: its files, one a pipeline stage.
+/// Part of a micro-batch in a dump: the file of one CP rank on each pipeline stage.
 struct DumpedPart {
   std::int64_t step = 0;
-  std::int64_t samples = 0;  ///< of the step, over all ranks
-  std::int64_t number = 0;   ///< of the file in its folder
-  std::int32_t place = 0;    ///< along dp and cp
-  std::int32_t cp = 0;       ///< of the mesh; 0 where groups have sizes of their own
+  std::int64_t samples = 0;  ///< number of samples in the step, over all ranks
+  std::int64_t number = 0;   ///< number of the rank's micro-batch in the step, and therefore of the file
+  std::int32_t place = 0;    ///< position along dp and cp (DataPlace)
+  std::int32_t cp = 0;       ///< cp of the mesh; 0 if groups have different sizes
   std::int32_t stages = 1;
-  std::int32_t size = 1;  ///< the parts of the micro-batch, which follow each other
+  std::int32_t size = 1;  ///< number of parts of the micro-batch: the size of its context group
 };
 
-/// The steps of a dump: those from `first` on, up to `end`.
+/// Half-open range of the steps of a dump.
 struct DumpedSteps {
   std::int64_t first = 0;
   std::int64_t end = 0;
 };
 
-/// The file of one part, as the first tensor-parallel rank wrote it.
+/// Returns the file of a part, as written by the first tensor-parallel rank.
 [[nodiscard]] std::filesystem::path dumped_file(const std::filesystem::path& folder, const DumpedPart& part,
                                                 std::int64_t stage);
 
-/// The file that tells whose the folder is and whether its run has ended; with several profiles it lies in
-/// the folder above theirs.
+/// Returns the marker file, which identifies the run that owns the folder and states whether it has ended.
+/// With several profiles, it is in the parent folder. Throws IoError if the folder does not exist, and
+/// InputError if there is no marker.
 [[nodiscard]] std::filesystem::path dump_marker(const std::filesystem::path& folder);
 
-/// Throws InputError where no run wrote a dump there, the run has not ended, it wrote no step, or the folder
-/// has one for each profile and this is not one of them.
+/// Returns the steps of a dump. Throws the errors of dump_marker(), and InputError if the folder does not
+/// contain a dump, if its run has failed, has not ended or has not written any step, or if the folder
+/// contains one dump per profile instead of a dump.
 [[nodiscard]] DumpedSteps steps_of_dump(const std::filesystem::path& folder);
 
-/// What the first file of a step that there is says. Throws InputError that names a file that is missing.
+/// Returns the schema in the first existing file of a step. Throws InputError naming a missing file.
 [[nodiscard]] DumpSchema schema_of_step(const std::filesystem::path& folder, std::int64_t step);
 
-/// All micro-batches of a step, part by part. Looks for every file that the ranks of the step wrote, and
-/// reads the headers of one a part. Throws InputError that names the first that is missing.
+/// Returns the parts of all micro-batches of a step; the parts of one micro-batch are consecutive, in the
+/// order of its CP ranks. Checks that every file written by the step's ranks exists, and reads at most one
+/// header per part. Throws InputError naming the first missing file.
 [[nodiscard]] std::vector<DumpedPart> list_dumped_step(const std::filesystem::path& folder,
                                                        std::int64_t step);
 
-/// Throws InputError unless the file says that it is this one, which a file that was moved does not.
+/// Throws InputError if the file's schema does not match its place, which happens if a file was moved.
 void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
                 const std::string& path);
 
-/// `prefix` and `number` with at least `digits` digits, such as step-000012.
+/// Returns `prefix` and `number` with at least `digits` digits, such as step-000012.
 [[nodiscard]] inline std::string numbered_name(const char* prefix, std::int64_t number, std::size_t digits) {
   std::string text = std::to_string(number);
   if (text.size() < digits) text.insert(0, digits - text.size(), '0');
   return prefix + text;
 }
 
-/// The folder of a place along dp and cp: DIR/step-000000/dp-000/cp-000, or DIR/step-000000/data-000 where
-/// micro-batches have groups of their own.
+/// Returns the folder of a place along dp and cp: DIR/step-000000/dp-000/cp-000, or DIR/step-000000/data-000
+/// if groups have different sizes.
 [[nodiscard]] inline std::filesystem::path dumped_place(const std::filesystem::path& dir, std::int64_t step,
                                                         const GridPoint& place, bool flexible) {
   const std::filesystem::path of_step = dir / numbered_name("step-", step, 6);
@@ -67,7 +70,7 @@ void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t s
   return of_step / numbered_name("dp-", place.dp, 3) / numbered_name("cp-", place.cp, 3);
 }
 
-/// The folder of one rank's micro-batches, inside that of its place: tp-000/pp-000.
+/// Returns the folder of one rank's micro-batches inside the folder of its place: tp-000/pp-000.
 [[nodiscard]] inline std::filesystem::path dumped_copy(std::int64_t tp, std::int64_t pp) {
   return std::filesystem::path(numbered_name("tp-", tp, 3)) / numbered_name("pp-", pp, 3);
 }

@@ -36,7 +36,7 @@ Json json_of_field(const DumpedField& field) {
   return json;
 }
 
-/// Reads text_of() back. (Not with the library that writes it, which ends the process where memory runs out.)
+/// Inverse of text_of().
 class SchemaReader {
  public:
   using Element = simdjson::dom::element;

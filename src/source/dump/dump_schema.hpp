@@ -14,52 +14,54 @@
 
 namespace evenkeel {
 
-/// A field that the samples of a dump bring.
+/// A field of the samples in a dump.
 struct DumpedField {
-  FieldSpec spec;  ///< of whole rows, with all layers, of the type that was delivered
-  /// The layers that the file's pipeline stage has, in this order; none where rows are not split by layers.
+  FieldSpec spec;  ///< spec of whole rows: with all layers, in the delivered type
+  /// Layers in this file's pipeline stage, in its order; unset if rows are not split by layers.
   std::optional<std::vector<std::int64_t>> layers{};
-  /// The field of token ranges that says which rows each context-parallel rank has; empty: all have all.
+  /// Field with the token ranges that determine each CP rank's rows; empty if all CP ranks have all rows.
   std::string cut_by{};
 
   friend bool operator==(const DumpedField&, const DumpedField&) = default;
 };
 
-/// Which ranks run a micro-batch together, and which of the micro-batches of that group it is.
+/// The group of ranks that run a micro-batch, and the micro-batch's number in that group.
 struct DumpedContext {
-  std::int64_t first = 0;  ///< the place along dp and cp (DataPlace) of its first rank
+  std::int64_t first = 0;  ///< place along dp and cp (DataPlace) of the group's first rank
   std::int64_t size = 1;
   std::int64_t rank = 0;
-  std::int64_t number = 0;  ///< counts those that the same group runs in the step
+  std::int64_t number = 0;  ///< number among the group's micro-batches in the step
 
   friend auto operator<=>(const DumpedContext&, const DumpedContext&) = default;
 };
 
-/// What every file of a dump says of itself and of the job that wrote it, in its metadata, so that whoever
-/// reads it back has nothing to infer. docs/formats.md describes it.
+/// Description of a dump's file and of the job that wrote it, stored in the file's metadata, so that readers
+/// need not infer anything. docs/formats.md documents it.
 struct DumpSchema {
   static constexpr std::string_view metadata_name = "evenkeel_dump";
   static constexpr std::int64_t current_format = 1;
 
   std::int64_t step = 0;
-  std::int64_t samples = 0;  ///< of the step, over all ranks
-  std::string profile;       ///< of the pass
-  bool flexible = false;     ///< mesh.cp: flexible, where each micro-batch has a group of its own
+  std::int64_t samples = 0;  ///< number of samples in the step, over all ranks
+  std::string profile;       ///< profile of the pass
+  bool flexible = false;     ///< whether mesh.cp is flexible: each micro-batch has its own group
   GridPoint mesh{1, 1, 1, 1};
-  GridPoint place;                 ///< of the rank that wrote the file
-  std::int64_t writers = 1;        ///< the ranks that write to the same folder; nodes may have one each
-  std::int64_t micro_batches = 1;  ///< of this rank in this step, and so its files
-  std::int64_t micro_batch = 0;    ///< which of them this is
+  GridPoint place;  ///< place of the rank that wrote the file
+  /// Number of ranks that write to the same folder; nodes may have separate folders.
+  std::int64_t writers = 1;
+  std::int64_t micro_batches = 1;  ///< files of this rank in this step
+  std::int64_t micro_batch = 0;    ///< number of this file
   DumpedContext context;
   CpLayout cut = CpLayout::zigzag;
-  std::vector<DumpedField> fields;                   ///< by name, without input_ids
-  std::vector<std::int64_t> prompts;                 ///< prompt tokens of each sample in the file
-  std::vector<std::optional<std::uint64_t>> groups;  ///< of each sample; none: a group of its own
+  std::vector<DumpedField> fields;    ///< sorted by name, without input_ids
+  std::vector<std::int64_t> prompts;  ///< prompt tokens of each sample in the file
+  /// Group of each sample; unset if the sample forms its own group.
+  std::vector<std::optional<std::uint64_t>> groups;
 };
 
 [[nodiscard]] std::string text_of(const DumpSchema& schema);
 
-/// Throws InputError that names the file where it has no such metadata, or none that text_of() makes.
+/// Throws InputError naming the file if its metadata has no valid dump schema.
 [[nodiscard]] DumpSchema schema_of(const TensorFile& file);
 
 }  // namespace evenkeel

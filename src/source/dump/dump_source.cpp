@@ -23,12 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// This rank's share of so many things.
+/// Returns this rank's share of the numbers [0, things).
 ByteRange share_of(std::int64_t things, const Communicator& comm) {
   return split_bytes(things, comm.size())[static_cast<std::size_t>(comm.rank())];
 }
 
-/// The name of a field that one has and the other has not, or has otherwise; empty when there is none.
+/// Returns the name of the first field that differs between the lists; empty if the lists are equal.
 std::string differing(std::span<const DumpedField> a, std::span<const DumpedField> b) {
   const auto is_same = [](const DumpedField& one, const DumpedField& other) {
     return one.spec == other.spec;
@@ -52,7 +52,7 @@ std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs:
   return source;
 }
 
-// All must see the same run's folder.
+// Throws if ranks see different folders.
 void DumpSource::find_micro_batches(const Communicator& comm) {
   const auto marker = together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
   require_same_content(comm, *marker);
@@ -97,8 +97,8 @@ void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const 
   const std::string name = differing(fields_, micro_batch.schema().fields);
   if (name.empty()) return;
   throw InputError(micro_batch.path(),
-                   "has a tensor '" + name + "' that is missing, or of another type or shape, in " +
-                       fields_from_ + ", or the other way round",
+                   "differs from " + fields_from_ + ": tensor '" + name +
+                       "' is in only one of them, or has another type or shape",
                    "With hand_out: narrow types may change from step to step; dump without it");
 }
 
@@ -128,7 +128,7 @@ void DumpSource::find_samples(const Communicator& comm) {
   sorting.agree(comm);
 }
 
-// Files say how many samples their step has.
+// Throws unless each step has as many samples as its files state.
 void DumpSource::require_all_samples(std::span<const DumpedSample> samples) const {
   std::map<std::int64_t, std::int64_t> found;
   for (const DumpedSample& sample : samples) ++found[step_of(sample)];
@@ -230,7 +230,8 @@ RaggedBatch DumpSource::read(std::span<const std::int64_t> positions) const {
   const auto sample_at = [&](std::size_t i) -> const DumpedSample& {
     return samples_[static_cast<std::size_t>(positions[i])];
   };
-  std::vector<std::size_t> order(positions.size());  // by micro-batch, each of which is opened once
+  std::vector<std::size_t> order(
+      positions.size());  // sorted by micro-batch, so that each is opened only once
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return sample_at(i).micro_batch; });
   std::optional<DumpedMicroBatch> micro_batch;
@@ -268,7 +269,7 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
   if (!is_same) throw IoError(now.path(), "has changed while in use", "Do not modify a dump that is in use");
 }
 
-// They follow from tokens and prompts, unless samples bring them.
+// Labels, masks and positions are derived again from tokens and prompts, unless the samples supply them.
 std::string DumpSource::left_out() const {
   std::string text = "'loss_weights' (derived again)";
   for (const std::string_view name : {labels_field, loss_mask_field, position_ids_field}) {

@@ -13,15 +13,16 @@
 
 namespace evenkeel {
 
-/// What a job delivered and dumped: each sample with the fields that it brought, by step and then by its
-/// index in the source of that job. Every file says what it holds (DumpSchema); files of all ranks and
-/// pipeline stages are put together. Opening reads headers and what is small, each rank a share of the
-/// micro-batches; after that a rank reads its own share of each step. Keeps 72 bytes a sample on every rank,
-/// and 8 for each field whose rows samples count.
+/// Samples from the dump of a job, with all fields that its sources had, ordered by step and then by
+/// sample_index, the position of the sample in the job's source. Every file describes itself (DumpSchema);
+/// the files of all ranks and pipeline stages are merged. Opening reads headers and small tensors, each rank
+/// for a share of the micro-batches. Afterwards, each rank reads its own share of each step. Keeps 72 bytes
+/// per sample on every rank, and 8 bytes per sample and field with its own row counts.
 class DumpSource : public SampleSource {
  public:
-  /// Collective over `comm`. Throws the same error on every rank: as steps_of_dump(), list_dumped_step() and
-  /// DumpedMicroBatch do, or where fields differ from file to file or samples are missing.
+  /// Collective over `comm`. Throws the same error on every rank: the errors of steps_of_dump(),
+  /// list_dumped_step() and DumpedMicroBatch, and InputError if fields differ between files or samples are
+  /// missing.
   [[nodiscard]] static std::unique_ptr<DumpSource> open(const Communicator& comm,
                                                         const std::filesystem::path& folder);
 
@@ -36,10 +37,10 @@ class DumpSource : public SampleSource {
     for (const DumpedField& field : fields_) fields.push_back({field.spec});
     return fields;
   }
-  /// The size of each file that is read, and 64 places of it.
+  /// Hashes the size of each file that is read, and its content at 64 places.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
-  /// Numbers of groups: a dump has no texts of uids.
+  /// Returns the numbers of the groups, since a dump does not store the texts of uids.
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string left_out() const override;
 
@@ -67,12 +68,12 @@ class DumpSource : public SampleSource {
   std::filesystem::path folder_;
   DumpedSteps steps_;
   std::vector<DumpedPart> parts_;         // of all micro-batches
-  std::vector<std::size_t> first_parts_;  // of each micro-batch, and the end
-  std::vector<DumpedField> fields_;       // their layers are of one stage
-  std::string fields_from_;               // the file that they are of
-  std::vector<std::size_t> counted_;      // of fields_, those whose rows samples count
+  std::vector<std::size_t> first_parts_;  // index of each micro-batch's first part, and the end
+  std::vector<DumpedField> fields_;       // with the layers of one stage
+  std::string fields_from_;               // file from which fields_ were read
+  std::vector<std::size_t> counted_;      // indexes in fields_ of fields with their own row counts
   std::vector<DumpedSample> samples_;
-  std::vector<std::int64_t> counts_;  // rows of each sample in each of counted_
+  std::vector<std::int64_t> counts_;  // rows of each sample in each field of counted_
 };
 
 }  // namespace evenkeel

@@ -23,12 +23,12 @@ const std::string& name_of_field(const DumpedField& field) {
   return field.spec.name;
 }
 
-/// But for the layers, which are others on each stage.
+/// Compares fields except for their layers, which differ between stages.
 bool is_same_field(const DumpedField& a, const DumpedField& b) {
   return a.spec == b.spec && a.cut_by == b.cut_by && a.layers.has_value() == b.layers.has_value();
 }
 
-/// What one stage has of a field's rows.
+/// Returns the part of a field's rows on one stage.
 FieldSpec spec_on_stage(const DumpedField& field) {
   FieldSpec spec = field.spec;
   if (field.layers) spec.trailing.front() = std::ssize(*field.layers);
@@ -66,8 +66,8 @@ void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span
     DumpSchema schema = schema_of(opened);
     require_is(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
     if (std::cmp_not_equal(schema.context.size, parts.size()))
-      fail(opened, "is of a group of " + std::to_string(schema.context.size) + " ranks, and is one of " +
-                       std::to_string(parts.size()));
+      fail(opened, "belongs to a group of " + std::to_string(schema.context.size) + " ranks, but " +
+                       std::to_string(parts.size()) + " files of the group were found");
     if (rank == 0) fields_[stage] = schema.fields;
     const bool is_same = schema.fields == fields_[stage];
     if (rank == 0 && stage + 1 == fields_.size()) schema_ = std::move(schema);
@@ -199,7 +199,7 @@ void DumpedMicroBatch::find_ranges(std::size_t field) {
 std::vector<DumpedSample> DumpedMicroBatch::samples() const {
   std::vector<DumpedSample> samples;
   for (std::size_t i = 0; i < indices_.size(); ++i) {
-    if (indices_[i] < 0) continue;  // filler, or padding
+    if (indices_[i] < 0) continue;  // filler or padding
     DumpedSample& sample = samples.emplace_back();
     sample.micro_batch = number_;
     sample.place = static_cast<std::int64_t>(i);
@@ -220,7 +220,8 @@ std::int64_t DumpedMicroBatch::counted_rows(std::size_t field, const DumpedSampl
   return std::ssize(cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
 }
 
-// Rows are in the order of their tokens, and of equal tokens every rank that has one has all.
+// Returns the rows in the order of their tokens. Every rank that has a token range has all of its rows, so
+// the copies on other ranks are dropped.
 std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::cut_rows(std::size_t ranges,
                                                                  std::int64_t place) const {
   const std::string& name = schema_.fields[ranges].spec.name;
@@ -276,8 +277,8 @@ void DumpedMicroBatch::read_stage(const FieldSpec& spec, const Source& source, c
                                   const DumpedSample& sample, std::span<std::byte> out) const {
   if (spec.rule().is_per_token()) return read_token_rows(spec.name, stage, sample, out);
   if (spec.rule().is_per_response_token()) {
-    // Response token t stands in row t - 1 of the sample, where it is predicted; the first one of a sample
-    // without a prompt stands nowhere.
+    // The value of response token t is in row t - 1 of the sample, where the token is predicted. The first
+    // token of a sample without a prompt does not have such a row.
     std::vector<std::byte> rows(static_cast<std::size_t>(sample.tokens) * stage.row_bytes);
     read_token_rows(spec.name, stage, sample, rows);
     const std::size_t missing = sample.prompt > 0 || out.empty() ? 0 : stage.row_bytes;

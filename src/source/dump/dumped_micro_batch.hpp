@@ -16,43 +16,46 @@
 
 namespace evenkeel {
 
-/// A sample of a micro-batch of a dump.
+/// A sample in a micro-batch of a dump.
 struct DumpedSample {
-  std::int64_t micro_batch = 0;  ///< counts those of the dump
-  std::int64_t place = 0;        ///< in the micro-batch
+  std::int64_t micro_batch = 0;  ///< number of the micro-batch in the dump
+  std::int64_t place = 0;        ///< position in the micro-batch
   std::int64_t index = 0;        ///< sample_index
-  std::int64_t begin = 0;        ///< in rows over the whole group
-  std::int64_t padded = 0;       ///< rows, with those for alignment
+  std::int64_t begin = 0;        ///< first row, over the whole group of ranks
+  std::int64_t padded = 0;       ///< number of rows with alignment
   std::int64_t tokens = 0;
   std::int64_t prompt = 0;
   std::uint64_t group = 0;
-  bool has_group = false;  ///< else it is a group of its own
+  bool has_group = false;  ///< if false, the sample forms its own group
 };
 
-/// One micro-batch of a dump, open: the files of its ranks, one of each pipeline stage that is needed. Local.
+/// One micro-batch of a dump, opened: one file per rank of its group and required pipeline stage. Local.
 class DumpedMicroBatch {
  public:
-  /// Throws InputError that names the file where it is not what its schema says, or is of shared prefixes.
+  /// Throws InputError naming the file if it contradicts its schema or has shared prefixes.
   DumpedMicroBatch(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
                    std::int64_t number);
 
-  /// The first file's.
+  /// Returns the schema of the first file.
   [[nodiscard]] const DumpSchema& schema() const noexcept { return schema_; }
-  /// Fillers are left out.
+  /// Returns the samples, without fillers.
   [[nodiscard]] std::vector<DumpedSample> samples() const;
-  /// The rows of a counted field that a sample has, by the field's place in schema().fields.
+  /// Returns a sample's number of rows of a field that counts its own rows. `field` is an index in
+  /// schema().fields.
   [[nodiscard]] std::int64_t counted_rows(std::size_t field, const DumpedSample& sample) const;
-  /// A sample's rows of a field, put together from those of all ranks and stages. `out` has room for them.
+  /// Reads a sample's rows of a field, merged from all ranks and stages. A dump does not contain the value of
+  /// a sample's first token in fields with one row per response token. If the sample has no prompt, this
+  /// value is therefore 0. Precondition: `out` has the size of the rows.
   void read(std::size_t field, const DumpedSample& sample, std::span<std::byte> out) const;
-  /// A sample's tokens.
+  /// Reads a sample's tokens.
   void read_tokens(const DumpedSample& sample, std::span<std::byte> out) const;
 
-  /// All that are open.
+  /// Returns all open files.
   [[nodiscard]] std::vector<const TensorFile*> files() const;
   [[nodiscard]] const std::string& path() const noexcept { return last(0).path(); }
 
  private:
-  /// Where a field is: the stages that have it, each with its layers; one alone where rows are whole.
+  /// Location of a field: the stages that have it, each with its layers; a single stage if rows are whole.
   struct Source {
     struct Stage {
       std::size_t stage = 0;
@@ -60,16 +63,16 @@ class DumpedMicroBatch {
       std::size_t row_bytes = 0;
     };
     std::vector<Stage> stages{};
-    std::vector<SampleRows> rows{};  // of each rank, of a counted field
-    std::ptrdiff_t ranges = -1;      // the field that cuts it, where it is cut over ranks
+    std::vector<SampleRows> rows{};  // per rank, for a field that counts its rows
+    std::ptrdiff_t ranges = -1;      // index of the field that cuts this one over ranks, or -1
   };
-  /// One of a sample's rows that are cut over ranks, and a rank that has it.
+  /// A row of a sample that is cut over ranks, and a rank that has it.
   struct CutRow {
-    std::int64_t begin = 0;  // in tokens
+    std::int64_t begin = 0;  // token range
     std::int64_t end = 0;
-    std::int64_t copy = 0;  // counts rows of the same tokens
+    std::int64_t copy = 0;  // number among rows with the same token range
     std::size_t rank = 0;
-    std::int64_t row = 0;  // among those of the sample on the rank
+    std::int64_t row = 0;  // among the sample's rows on the rank
 
     friend auto operator<=>(const CutRow&, const CutRow&) = default;
   };
@@ -100,16 +103,16 @@ class DumpedMicroBatch {
 
   std::int64_t number_;
   DumpSchema schema_;
-  // Of each rank of the group its stages, the last of them always; none where it is not needed.
+  // By rank of the group and by stage. The last stage is always open; stages that are not needed are null.
   std::vector<std::vector<std::unique_ptr<const TensorFile>>> ranks_;
-  std::vector<std::vector<DumpedField>> fields_;  // as each stage's files say
+  std::vector<std::vector<DumpedField>> fields_;  // per stage, from its files
   std::vector<std::int64_t> lengths_;             // cu_seqlens
   std::vector<std::int64_t> padded_;              // cu_seqlens_padded
   std::vector<std::int64_t> indices_;             // sample_index
-  std::int64_t rows_ = 0;                         // of one rank
+  std::int64_t rows_ = 0;                         // per rank
   bool is_padded_ = false;                        // token fields are [sequences, rows, ...]
   Source tokens_;
-  std::vector<Source> sources_;  // of schema().fields
+  std::vector<Source> sources_;  // per field of schema().fields
 };
 
 }  // namespace evenkeel

@@ -11,8 +11,9 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t most_bytes_of_request = 4 << 20;
-// A request takes at most this part of a buffer, so that one with some room takes the next request.
+constexpr std::int64_t max_bytes_of_request = 4 << 20;
+// Limits a request to a fraction of the buffer's capacity, so that the buffer can accept it as soon as it has
+// some room.
 constexpr std::int64_t requests_in_buffer = 16;
 
 std::string name_of_sample(std::int64_t number) {
@@ -27,7 +28,7 @@ std::span<std::int64_t> add_integers(RaggedBatch& samples, const char* name) {
 
 }  // namespace
 
-// A buffer that is full or restarting answers later; whatever else it refuses is an error.
+// Retries while the buffer is full or restarting. If it refuses for another reason, throws an error.
 template <typename Call>
 auto Feeder::until_answered(Call&& call) {
   Patience patience(settings_.patience, settings_.url, true);
@@ -35,7 +36,7 @@ auto Feeder::until_answered(Call&& call) {
     try {
       return call();
     } catch (const IoError& error) {
-      patience.lacks_buffer(error);
+      patience.on_unreachable(error);
     }
   }
 }
@@ -44,7 +45,7 @@ Feeder::Feeder(const FeedSettings& settings)
     : settings_(settings), client_(settings.url, settings.token, settings.ca) {
   const BufferRules rules = until_answered([&] { return client_.rules(); });
   group_size_ = rules.group_size;
-  bytes_of_request_ = std::min(most_bytes_of_request, rules.capacity / requests_in_buffer);
+  bytes_of_request_ = std::min(max_bytes_of_request, rules.capacity / requests_in_buffer);
   version_ = rules.version;
 }
 
@@ -100,7 +101,7 @@ std::int64_t Feeder::count_in_group(const SampleShape& sample) {
         "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");
   const std::int64_t index = in_group_[sample.group]++;
   if (index < group_size_) return index;
-  throw InputError(name_of_sample(next_), "is one more of its group, and " + limit,
+  throw InputError(name_of_sample(next_), "exceeds the size of its group: " + limit + " samples",
                    "Start the buffer with a larger --group-size, or read the source once (epochs: 1)");
 }
 
@@ -120,7 +121,8 @@ void Feeder::send_body(const std::string& body) {
 
 namespace {
 
-/// A dump has values at the rows that predict their tokens, and a job moves what comes from its buffer.
+/// Throws ConfigError if a dump is read and fields have FieldSettings::at = token: the values in a dump are
+/// already in the rows that predict their tokens, and the job would move them again.
 void require_conventions_of_dumps(const Config& job) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   if (job.source.kind != SourceKind::dump && std::ranges::none_of(job.sources, is_dump)) return;
@@ -128,8 +130,8 @@ void require_conventions_of_dumps(const Config& job) {
     if (field.at != RowConvention::token) continue;
     throw ConfigError(
         "fields." + name + ".at",
-        "is token, and a dump has values at the rows that predict their tokens: the job would move "
-        "them once more",
+        "is token, and a dump has values at the rows that predict their tokens: the job would shift "
+        "them a second time",
         "Set it to next, for the feeder and the job");
   }
 }

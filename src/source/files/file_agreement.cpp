@@ -16,10 +16,10 @@
 namespace evenkeel {
 namespace {
 
-/// What a rank tells the others of the file that it has open.
+/// What a rank sees of the file that it has open.
 struct Sight {
   FileVersion version;
-  std::uint64_t digest = 0;  ///< of samples
+  std::uint64_t digest = 0;  ///< digest of 64 places
 
   [[nodiscard]] bool same_copy(const Sight& other) const {
     return std::tuple(version.inode, version.modified) ==
@@ -56,7 +56,8 @@ void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights
                    std::to_string(file.size()) + ")");
 }
 
-/// The digest of part `part` of `parts` of a file's blocks; those of all parts add up.
+/// Returns the digest of part `part` of `parts` of a file's blocks. The digests of all parts add up to that
+/// of the file.
 std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int64_t parts) {
   const std::int64_t blocks = (file.size() + InputFile::digest_block - 1) / InputFile::digest_block;
   const auto begin_of = [&](std::int64_t p) {
@@ -65,7 +66,8 @@ std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int6
   return file.digest({begin_of(part), begin_of(part + 1)});
 }
 
-/// This rank's part of the digest of the whole: the ranks that have one copy open share its blocks.
+/// Returns this rank's part of the digest of the whole file. The ranks that have the same copy open divide
+/// its blocks among themselves.
 std::uint64_t share_of_digest(const InputFile& file, const std::vector<Sight>& sights, std::size_t rank) {
   std::int64_t sharers = 0;
   std::int64_t before = 0;
@@ -88,7 +90,7 @@ std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector
 
 }  // namespace
 
-// What was gathered is the same on all ranks, so that all refuse it, each by the name of its own copy.
+// The gathered values are equal on all ranks, so all ranks throw, each with the name of its own copy.
 void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   Sight mine;

@@ -16,8 +16,8 @@
 namespace evenkeel {
 namespace {
 
-// More of them would be widened when they have left the processor's caches.
-constexpr std::int64_t tokens_at_once = 1 << 14;
+// Larger runs would no longer be in the processor's caches when they are widened.
+constexpr std::int64_t tokens_per_batch = 1 << 14;
 
 void require_tokens(const IndexedDataset& dataset) {
   if (dataset.has_tokens()) return;
@@ -43,7 +43,7 @@ SourceFingerprint IndexedSource::fingerprint(const Communicator& comm) const {
   const auto [index, tokens] = dataset_.files();
   const std::uint64_t of_index = content_digest(comm, *index);
   std::optional<std::uint64_t> of_tokens;
-  if (tokens->size() <= most_bytes_compared_whole) of_tokens = content_digest(comm, *tokens);
+  if (tokens->size() <= max_bytes_compared_whole) of_tokens = content_digest(comm, *tokens);
   return together(comm, [&] {
     const std::filesystem::path path = std::filesystem::path(index->path()).replace_extension();
     return SourceFingerprint{path.string(), num_samples(), tokens->size() + index->size(),
@@ -58,7 +58,7 @@ std::vector<RowRange> runs_of_documents(const IndexedDataset& dataset,
   for (const std::int64_t position : positions) {
     const RowRange document = dataset.document(position);
     if (!runs.empty() && runs.back().end == document.begin &&
-        dataset.tokens_in(runs.back()) < tokens_at_once) {
+        dataset.tokens_in(runs.back()) < tokens_per_batch) {
       runs.back().end = document.end;
     } else {
       runs.push_back(document);

@@ -11,14 +11,14 @@
 
 namespace evenkeel {
 
-/// The documents of a Megatron-Core indexed dataset: each is a sample without a prompt, of the tokens of all
-/// its sequences, and a group of its own; its id is its number. Opening makes sure that all ranks have the
-/// same files open, and reads the index on each; after that a rank reads only the tokens of its own share of
-/// each step.
+/// The documents of a Megatron-Core indexed dataset. Each document is a sample without a prompt, with the
+/// tokens of all its sequences; it forms its own group, and its id is its number. Opening checks that all
+/// ranks have the same files open, and reads the index on every rank. Afterwards, a rank reads only the
+/// tokens of its own share of each step.
 class IndexedSource : public SampleSource {
  public:
-  /// Collective over `comm`. `prefix` is the files' name without ".bin" and ".idx", or with either. Throws
-  /// the same error on every rank: as IndexedDataset does, or when ranks have other bytes open.
+  /// Collective over `comm`. `prefix` is the files' name with or without ".bin" or ".idx". Throws the same
+  /// error on every rank: the errors of IndexedDataset, and IoError if ranks have different bytes open.
   [[nodiscard]] static std::unique_ptr<IndexedSource> open(const Communicator& comm,
                                                            const std::filesystem::path& prefix);
 
@@ -27,8 +27,8 @@ class IndexedSource : public SampleSource {
     return dataset_.tokens_in(dataset_.document(position));
   }
   [[nodiscard]] std::int64_t file_bytes() const override { return dataset_.files()[1]->size(); }
-  /// The index as a whole, and the tokens unless there are more than most_bytes_compared_whole: 64 places
-  /// then.
+  /// Covers the whole index and 64 places of the tokens. A second digest covers all tokens, unless they have
+  /// more than max_bytes_compared_whole bytes.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
@@ -40,7 +40,7 @@ class IndexedSource : public SampleSource {
   IndexedDataset dataset_;
 };
 
-/// The sequences of these documents of a dataset. Neighbors in the file are one run.
+/// Returns the ranges of sequences of these documents of a dataset. Adjacent documents are joined.
 [[nodiscard]] std::vector<RowRange> runs_of_documents(const IndexedDataset& dataset,
                                                       std::span<const std::int64_t> positions);
 

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What glob(3) found, freed with this object.
+/// Results of glob(3), freed with this object.
 class Matches {
  public:
   explicit Matches(const std::string& pattern)
@@ -51,9 +51,9 @@ class Matches {
   int status_;
 };
 
-/// The files that match, sorted by bytes, whatever the locale. Empty for a name without a pattern.
+/// Returns the files that match, sorted by bytes in every locale; empty if the name is not a pattern.
 std::vector<std::string> expand(const std::string& pattern) {
-  std::error_code unknown;  // a name that cannot be looked at is told when it is opened
+  std::error_code unknown;  // errors are reported when the file is opened
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, unknown)) return {};
   std::vector<std::string> names = Matches(pattern).names();
   std::erase_if(names, [&](const std::string& name) { return fs::is_directory(name, unknown); });
@@ -68,7 +68,7 @@ std::vector<std::string> expand(const std::string& pattern) {
 constexpr const char* needs_room =
     "Set TMPDIR to a folder with enough space, which every rank of a node can open";
 
-/// An open file, closed with this object unless it is taken.
+/// An open file descriptor, closed with this object unless it is taken.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) noexcept : number_(number) {}
@@ -88,7 +88,8 @@ class Descriptor {
   int number_;
 };
 
-/// A new file for what one packed file holds. It has a name until all ranks of the node have it open.
+/// A temporary file for the content of one compressed file. It has a name until all ranks of the node have
+/// opened it.
 class Room {
  public:
   explicit Room(const std::string& packed) {
@@ -131,13 +132,13 @@ class Room {
   Descriptor file_;
 };
 
-/// A packed file's place among all files, and which rank of the node unpacks it.
+/// A compressed file, and the rank on this node that decompresses it.
 struct Task {
   std::size_t file = 0;
   int rank = 0;
 };
 
-/// The largest first, each to the rank that has the least so far.
+/// Assigns compressed files to ranks in descending order of size, each to the rank with the smallest load.
 std::vector<Task> share_out(const InputFiles& files, int ranks) {
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -201,7 +202,7 @@ std::vector<fs::path> files_of_source(const Communicator& comm, const SourceSett
       for (const fs::path& file : files) {
         if (std::ranges::find(all, file) != all.end()) {
           throw InputError(file.string(), "is named twice by the paths of one source",
-                           "Name each file once; a pattern may have it, too");
+                           "Name each file once; a pattern may match it as well");
         }
         all.push_back(file);
       }
@@ -227,7 +228,7 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
     for (const InputFile* file : files) {
       const std::uint64_t of_file =
           of_all ? content_digest(comm, *file) : together(comm, [&] { return file->sampled_digest(); });
-      // One file is known by its content alone; of several, their order counts, too.
+      // With several files, their order matters; the digest of a single file depends only on its content.
       sum = files.size() == 1 ? of_file : mix_64(sum + of_file) + 1;
     }
     return sum;
@@ -236,7 +237,7 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
   for (const InputFile* file : files) bytes += file->size();
   const std::uint64_t told = digest(whole);
   std::optional<std::uint64_t> beside;
-  if (!whole && bytes <= most_bytes_compared_whole) beside = digest(true);
+  if (!whole && bytes <= max_bytes_compared_whole) beside = digest(true);
   return together(comm, [&] { return SourceFingerprint{name, samples, bytes, told, beside}; });
 }
 
@@ -251,11 +252,11 @@ std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file)
 
 void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   const bool any = together(comm, [&] { return !share_out(files, 1).empty(); });
-  if (!any) return;  // the same everywhere, as the files are
+  if (!any) return;  // equal on all ranks, like the files
   const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
   std::vector<Room> rooms;
-  std::vector<std::string> names;  // of this rank's rooms, in the order of its tasks
+  std::vector<std::string> names;  // names of the files that this rank writes, in the order of its tasks
   together(comm, [&] {
     tasks = share_out(files, node.size());
     for (const Task& task : tasks) {

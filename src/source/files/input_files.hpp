@@ -17,39 +17,44 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 
 [[nodiscard]] std::vector<const InputFile*> pointers_to(const InputFiles& files);
 
-/// Local: the files that a path or a pattern names, as files_of_pattern() finds them on rank 0.
+/// Local: returns the files that match a path or pattern on this rank. files_of_pattern() uses this on rank
+/// 0.
 [[nodiscard]] std::vector<std::filesystem::path> files_matching(const std::filesystem::path& pattern);
 
-/// Collective over `comm`: the files that a path or a pattern names. A name that is there is taken as it
-/// stands, and each rank takes its own, since nodes may have copies that are called otherwise. A pattern of
-/// glob(7) (`*`, `?`, `[...]`) is expanded by rank 0 for all, sorted by bytes. Throws the same IoError on
-/// every rank where a pattern matches nothing, or only folders.
+/// Collective over `comm`: returns the files that a path or pattern names. If a rank's name exists, that rank
+/// uses it unchanged, since nodes may have copies with different names. Rank 0 expands a pattern of glob(7)
+/// (`*`, `?`, `[...]`) for all ranks, sorted by bytes. Throws the same IoError on every rank if a pattern
+/// matches no file.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_pattern(const Communicator& comm,
                                                                   const std::filesystem::path& pattern);
-/// The files of all paths of a source, in order. Also throws an InputError if two paths name the same file.
+/// Collective over `comm`: calls files_of_pattern() for all paths of a source, in order. Also throws
+/// InputError if a file occurs twice.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_source(const Communicator& comm,
                                                                  const SourceSettings& settings);
 
-/// Collective over `comm`: opens these files on every rank, and makes sure that all have the same bytes open.
-/// Throws the same error on every rank.
+/// Collective over `comm`: opens these files on every rank, and checks that all ranks have the same bytes
+/// open. Throws the same error on every rank.
 [[nodiscard]] InputFiles open_files(const Communicator& comm,
                                     const std::vector<std::filesystem::path>& paths);
 
-/// Collective over `comm`: puts in place of each packed file (gzip, zstd) what it holds, in a nameless file
-/// in the folder for temporary files ($TMPDIR), under the name of the packed one. A node unpacks each file
-/// once: its ranks share the files, and all of them read what comes out. Throws the same error on every rank.
+/// Collective over `comm`: replaces each compressed file (gzip, zstd) by its decompressed content, an
+/// unlinked file in the folder for temporary files ($TMPDIR) that keeps the compressed file's name in errors.
+/// A node decompresses each file once: its ranks share the work, and all of them read the results. Throws the
+/// same error on every rank.
 void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 
-/// Local: what a packed file holds, unpacked likewise, and the file itself where it is not packed.
+/// Local: returns a compressed file's content, decompressed in the same way, or the file itself if it is not
+/// compressed.
 [[nodiscard]] std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file);
 
-/// Files of so many bytes in all are read whole for a fingerprint, which takes a core some seconds at most;
-/// ranks share that.
-inline constexpr std::int64_t most_bytes_compared_whole = std::int64_t{8} << 30;
+/// Maximum total size of files that are read completely for a fingerprint. This takes a core at most a few
+/// seconds; ranks share the work.
+inline constexpr std::int64_t max_bytes_compared_whole = std::int64_t{8} << 30;
 
-/// Collective over `comm`, all of whose ranks have the same files open: the fingerprint of a source of these
-/// files. `whole`: its digest is of all of each. Else it is of 64 places of each, and beside it stands one of
-/// all, unless they have more than most_bytes_compared_whole.
+/// Collective over `comm`, whose ranks must have the same files open: returns the fingerprint of a source of
+/// these files, with its name and number of samples. If `whole`, the digest covers the files completely.
+/// Otherwise it covers 64 places of each file, and there is a second digest of their complete content, unless
+/// they have more than max_bytes_compared_whole bytes in total.
 [[nodiscard]] SourceFingerprint fingerprint_of(const Communicator& comm,
                                                std::span<const InputFile* const> files,
                                                const std::string& name, std::int64_t samples, bool whole);

@@ -9,24 +9,24 @@
 #include "io/files/input_file.hpp"
 #include "io/jsonl/jsonl.hpp"
 #include "mesh/fail_together.hpp"
+#include "source/declared_formats.hpp"
 #include "source/files/schema_agreement.hpp"
-#include "source/told_formats.hpp"
 #include "transport/gather_lists.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// One part of a file that a rank has scanned.
+/// A part of a file that a rank has scanned.
 struct ScannedPart {
   std::int64_t file = 0;
   std::int64_t newlines = 0;
 };
 
-/// What a rank has found in its share.
+/// The lines that a rank has found in its share of the files' bytes.
 struct Scan {
   std::vector<ScannedPart> parts;
   std::vector<LineRef> lines;          // numbered from the start of their part
-  std::vector<std::size_t> part_ends;  // of each part in `lines`
+  std::vector<std::size_t> part_ends;  // end of each part in `lines`
 };
 
 Scan scan_share(const InputFiles& files, int rank, int ranks) {
@@ -43,7 +43,8 @@ Scan scan_share(const InputFiles& files, int rank, int ranks) {
   return scan;
 }
 
-/// Numbers this rank's lines by the lines of all files, and returns the number of each file's first line.
+/// Changes the numbers of this rank's lines to numbers over all files. Returns the number of each file's
+/// first line.
 std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num_files, Scan& scan) {
   const auto all =
       all_gather_lists<ScannedPart>(comm, scan.parts, std::nullopt, "parts of the source's files");
@@ -53,7 +54,7 @@ std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num
       of_files[static_cast<std::size_t>(part.file) + 1] += part.newlines;
     std::partial_sum(of_files.begin(), of_files.end(), of_files.begin());
     of_files.pop_back();
-    // Parts of all ranks follow each other as the files do.
+    // Parts are in the order of ranks, and therefore in the order of the files.
     std::int64_t before = 0;
     for (int part = 0; part < all.offsets[static_cast<std::size_t>(comm.rank())]; ++part)
       before += all.values[static_cast<std::size_t>(part)].newlines;
@@ -85,11 +86,11 @@ void JsonlSource::scan(const Communicator& comm, const NamedFields& fields) {
   const JsonlSchema mine = together(comm, [&] {
     lines_of_.emplace(pointers_to(files_), std::move(first_lines));
     tokens.resize(scan.lines.size());
-    told_ = told_formats(fields);
+    told_ = declared_formats(fields);
     return infer_schema(*lines_of_, scan.lines, tokens, told_);
   });
   schema_ = merge_over_ranks(comm, mine, lines_of_->names());
-  fail_together(comm, try_on_replicated_data([&] { require_told_fields(schema_, told_, name_); }));
+  fail_together(comm, try_on_replicated_data([&] { require_declared_fields(schema_, told_, name_); }));
   lines_ = all_gather_lists<LineRef>(comm, scan.lines, std::nullopt, "lines of the source").values;
   tokens_ = all_gather_lists<std::int64_t>(comm, tokens, std::nullopt, "lengths of the source").values;
 }
@@ -100,7 +101,8 @@ std::int64_t JsonlSource::file_bytes() const {
   return bytes;
 }
 
-// Of what was unpacked, too: the same rollouts are the same source, however they are packed.
+// Covers the decompressed content, so the same rollouts are the same source even if they are compressed
+// differently.
 SourceFingerprint JsonlSource::fingerprint(const Communicator& comm) const {
   return fingerprint_of(comm, together(comm, [&] { return pointers_to(files_); }), name_, num_samples(),
                         true);

@@ -15,11 +15,13 @@
 
 namespace evenkeel {
 
-/// Rollouts as JSON lines, of one file or of all that a pattern names, packed or not. Opening makes sure that
-/// all ranks have the same bytes open, unpacks what is packed once a node, then scans and checks the files
-/// once, each rank a range of all their bytes; after that a rank reads only the lines of its own share of
-/// each step, from the files that it opened, whatever has their names by then. Keeps 32 bytes a line on every
-/// rank. Lines, and with them samples, are numbered on from file to file.
+/// Rollouts as JSON Lines, from one file or all files of a pattern, compressed or not. Opening
+/// 1. checks that all ranks have the same bytes open,
+/// 2. decompresses compressed files once per node,
+/// 3. scans and checks the files once, each rank a range of the bytes.
+/// Afterwards, a rank reads only the lines of its own share of each step, from the files that it opened, even
+/// if other files have taken their names. Keeps 32 bytes per line on every rank. Lines, and thus samples, are
+/// numbered consecutively over all files.
 class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.
@@ -45,13 +47,13 @@ class JsonlSource : public SampleSource {
   void scan(const Communicator& comm, const NamedFields& fields);
   [[nodiscard]] std::vector<LineRef> lines_at(std::span<const std::int64_t> positions) const;
 
-  std::string name_;  // as it was asked for
+  std::string name_;  // as configured
   InputFiles files_;
   std::optional<LineFiles> lines_of_;
-  ToldFormats told_;
+  DeclaredFormats told_;
   JsonlSchema schema_;
   std::vector<LineRef> lines_;
-  std::vector<std::int64_t> tokens_;  // of each line
+  std::vector<std::int64_t> tokens_;  // per line
 };
 
 }  // namespace evenkeel

@@ -44,7 +44,7 @@ void serialize(Archive& archive, evenkeel::JsonlSchema& schema, unsigned /*versi
 namespace evenkeel {
 namespace {
 
-/// Throws unless a step takes a sample with this field.
+/// Throws unless steps accept samples with this field.
 void require_valid_field(const FieldSpec& spec) {
   RaggedBatch probe({SampleShape{}});
   probe.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
@@ -77,7 +77,7 @@ void require_valid_fields(const JsonlSchema& schema, const LineNames& names) {
 JsonlSchema merge_over_ranks(const Communicator& comm, const JsonlSchema& mine, const LineNames& names) {
   GuardedWork work;
   const auto of_ranks = all_gather_values(comm, mine, work, "bytes of all ranks' fields");
-  JsonlSchema merged;  // the identity
+  JsonlSchema merged;  // neutral element of merge()
   work([&] {
     for (const JsonlSchema& schema : of_ranks) merged = merge(merged, schema, names);
     require_valid_fields(merged, names);

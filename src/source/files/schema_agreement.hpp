@@ -7,16 +7,17 @@
 
 namespace evenkeel {
 
-/// Collective over `comm`: the schema of all lines, which are called so, from those of the ranks' parts.
-/// Throws the same error on every rank: whatever merge() and require_valid_fields() refuse.
+/// Collective over `comm`: returns the schema of all lines, merged from the schemas of the ranks' parts.
+/// `names` are the lines' names in errors. Throws the same error on every rank: those of merge() and
+/// require_valid_fields().
 [[nodiscard]] JsonlSchema merge_over_ranks(const Communicator& comm, const JsonlSchema& mine,
                                            const LineNames& names);
 
-/// Refuses a field that no step would take (require_valid_samples), at `where`. Local.
+/// Throws at `where` if steps would not accept the field (require_valid_samples). Local.
 void require_valid_field(const FieldSpec& spec, const std::string& where);
 
-/// Refuses fields that no step would take (require_valid_samples), at "PATH:LINE" of the line that made the
-/// field what it is. Local.
+/// Throws if steps would not accept one of the fields (require_valid_samples), at the "PATH:LINE" of the line
+/// that determined the field. Local.
 void require_valid_fields(const JsonlSchema& schema, const LineNames& names);
 
 }  // namespace evenkeel

@@ -29,7 +29,7 @@ fs::path part_of(const fs::path& prefix, std::string_view part) {
   return fs::path(prefix.string() + std::string(part));
 }
 
-/// The path without the name of a part.
+/// Returns the path without the part's name.
 fs::path without_part(const fs::path& path) {
   const std::string name = dataset_prefix(path).string();
   for (const std::string_view part : part_names) {
@@ -38,16 +38,16 @@ fs::path without_part(const fs::path& path) {
   return name;
 }
 
-/// Whether a path names such a dataset: by the name of a part, or since the parts exist.
+/// Returns whether a path names such a dataset: it ends with the name of a part, or the parts exist.
 bool names_parts(const fs::path& path) {
   const fs::path name = dataset_prefix(path);
   if (without_part(path) != name) return true;
-  std::error_code unknown;  // a file that cannot be examined is an error when it is opened
+  std::error_code unknown;  // a file that cannot be examined causes an error when it is opened
   return !fs::exists(name.string() + ".idx", unknown) &&
          fs::exists(part_of(name, part_names[0]).string() + ".idx", unknown);
 }
 
-/// Tokens, masks or labels of some documents, one after the other.
+/// Returns the tokens, mask values or labels of these documents, concatenated.
 std::vector<std::int64_t> elements_of(const IndexedDataset& part, std::span<const std::int64_t> positions) {
   std::int64_t size = 0;
   for (const std::int64_t position : positions) size += part.tokens_in(part.document(position));
@@ -56,7 +56,7 @@ std::vector<std::int64_t> elements_of(const IndexedDataset& part, std::span<cons
   return elements;
 }
 
-/// A document's elements in each part.
+/// Elements of a document in each part.
 struct SftDocument {
   std::int64_t number = 0;
   std::span<const std::int64_t> tokens;
@@ -92,7 +92,8 @@ void require_valid(std::span<const IndexedDataset> parts, const SftDocument& doc
   }
 }
 
-/// Tokens before the first one with loss: at least the first, which nothing predicts.
+/// Returns the number of tokens before the first token with loss; at least 1, since the first token is not
+/// predicted.
 std::int64_t prompt_of(const SftDocument& document) {
   const auto first = std::ranges::find_if(document.labels, [](std::int64_t l) { return l != ignored_label; });
   if (first == document.labels.end()) return std::ssize(document.labels);

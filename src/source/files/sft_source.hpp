@@ -15,19 +15,20 @@
 
 namespace evenkeel {
 
-/// The SFT datasets of MindSpeed-RL and MindSpeed-LLM, which are three indexed datasets with a document for
-/// each sample: PREFIX_packed_input_ids_document, PREFIX_packed_attention_mask_document and
-/// PREFIX_packed_labels_document. Labels are at their own tokens, -100 where a token carries no loss: the
-/// prompt ends before the first token with loss, and has one token at least. The others become `loss_mask`,
-/// one value a response token. Each sample is a group of its own; its id is its number.
+/// The SFT datasets of MindSpeed-RL and MindSpeed-LLM: three indexed datasets with one document per sample,
+/// PREFIX_packed_input_ids_document, PREFIX_packed_attention_mask_document and PREFIX_packed_labels_document.
+/// Labels are aligned with their own tokens and are -100 for tokens without loss. The prompt ends before the
+/// first token with loss, and has at least one token; without such a token, the whole document is prompt. The
+/// labels after the prompt become the field `loss_mask`, one value per response token. Each sample forms its
+/// own group, and its id is its number.
 class SftSource : public SampleSource {
  public:
-  /// The PREFIX if the path names such a dataset: by its prefix, or by one of the three. Collective over
-  /// `comm`: rank 0 looks, for all.
+  /// Returns PREFIX if the path names such a dataset, by its prefix or by one of the three names; otherwise
+  /// nullopt. Collective over `comm`: rank 0 examines the files for all ranks.
   [[nodiscard]] static std::optional<std::filesystem::path> prefix_of(const Communicator& comm,
                                                                       const std::filesystem::path& path);
-  /// Collective over `comm`. Throws the same error on every rank: as IndexedDataset does, or when the three
-  /// have different documents or ranks have other bytes open.
+  /// Collective over `comm`. Throws the same error on every rank: the errors of IndexedDataset, InputError if
+  /// the three datasets have different documents, and IoError if ranks have different bytes open.
   [[nodiscard]] static std::unique_ptr<SftSource> open(const Communicator& comm,
                                                        const std::filesystem::path& prefix);
 
@@ -37,7 +38,7 @@ class SftSource : public SampleSource {
   }
   [[nodiscard]] std::int64_t file_bytes() const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
-  /// Throws InputError for a mask other than 1, and for a label that is neither its token nor -100.
+  /// Throws InputError for a mask value other than 1, and for a label that is neither its token nor -100.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   void expect(std::span<const std::int64_t> positions) const override;
 

@@ -13,14 +13,14 @@
 
 namespace evenkeel {
 
-/// Samples in tensors of safetensors files, one or all that a pattern names, ragged or padded.
-/// Opening makes sure that all ranks have the same bytes open and reads offsets or masks, each rank those of
-/// a share of the samples; after that a rank reads only its own share of each step. Keeps 16 bytes a sample
-/// on every rank. A sample's id is its number over all files.
+/// Samples in tensors of safetensors files (one file or all files of a pattern), ragged or padded. Opening
+/// checks that all ranks have the same bytes open, and reads offsets or masks, each rank for a share of the
+/// samples. Afterwards, a rank reads only its own share of each step. Keeps 16 bytes per sample on every
+/// rank. A sample's id is its number over all files.
 class TensorSource : public SampleSource {
  public:
-  /// Collective over `comm`. Throws the same error on every rank: as SampleTensors does, or when files have
-  /// different fields or ranks other bytes open.
+  /// Collective over `comm`. Throws the same error on every rank: the errors of SampleTensors, InputError if
+  /// files have different fields, and IoError if ranks have different bytes open.
   [[nodiscard]] static std::unique_ptr<TensorSource> open(const Communicator& comm,
                                                           const SourceSettings& settings);
 
@@ -32,7 +32,7 @@ class TensorSource : public SampleSource {
     return tokens_[at + 1] - tokens_[at];
   }
   [[nodiscard]] std::int64_t file_bytes() const override;
-  /// As fingerprint_of() makes it where not all need be read.
+  /// Calls fingerprint_of() with `whole` = false.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::vector<SourceField> fields() const override { return fields_; }
@@ -53,11 +53,11 @@ class TensorSource : public SampleSource {
   [[nodiscard]] TensorSample lengths_of(std::int64_t position) const;
   [[nodiscard]] TensorPlace place_of(std::int64_t position, std::size_t file) const;
 
-  std::string name_;  // as it was asked for
+  std::string name_;  // as configured
   std::vector<std::unique_ptr<const SampleTensors>> files_;
-  std::vector<SourceField> fields_;          // of all files, in the order that each has them in
-  std::vector<std::int64_t> first_samples_;  // of each file
-  std::vector<std::int64_t> tokens_{0};      // ahead of each sample, and of the end
+  std::vector<SourceField> fields_;          // common fields, in the order of the fields of each file
+  std::vector<std::int64_t> first_samples_;  // per file
+  std::vector<std::int64_t> tokens_{0};      // before each sample, and the total
   std::vector<std::int64_t> responses_{0};
 };
 

@@ -15,8 +15,8 @@
 
 namespace evenkeel {
 
-/// MPI counts are 32-bit, and one huge message stalls all others: longer ones go out in chunks of this many
-/// bytes.
+/// Default maximum number of bytes per message; longer messages are sent in chunks. MPI counts are 32-bit,
+/// and one huge message would stall all others.
 inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
 
 struct TransportSettings {
@@ -26,37 +26,44 @@ struct TransportSettings {
   NodeAggregation aggregate = NodeAggregation::automatic;
 };
 
-/// How one rank's part of an exchange went from node to node.
+/// Traffic of one rank in one exchange.
 struct MessageTraffic {
-  std::int64_t between_nodes = 0;  ///< messages that this rank sent to ranks of other nodes
-  std::int64_t passed_on = 0;      ///< bytes that it got from others of its node only to pass them on, or
-                                   ///< from those who had got them so
+  std::int64_t between_nodes = 0;  ///< number of messages that this rank sent to ranks of other nodes
+  std::int64_t passed_on = 0;      ///< bytes received from its own node in the rounds through leaders
 };
 
-/// Collective over `comm`: finds out whether the ranks of each node can read each other's memory, as the
-/// first exchange over `comm` does otherwise. Columns made after this lie in the process's shared heap, on
-/// every path, unless the program has supplied memory of its own (set_column_memory): neighbours can read
-/// them there, and their pages are used again step after step, where the system would map and clear new ones.
-/// Older columns cost the path through shared memory one more copy. Throws the same error on every rank when
-/// `options` asks for shared memory and some rank cannot use it, or for leaders of ranks that MPI does not
-/// connect.
+/// Collective over `comm`: determines whether the ranks of each node can read each other's memory; without
+/// this call, the first exchange over `comm` does so.
+///
+/// Columns allocated afterwards are in the process's shared heap, on every exchange path, unless the program
+/// has set its own memory (set_column_memory). Neighbors can read them there, and their pages are reused in
+/// every step, whereas the system would have to map and clear new ones. Exchanges through shared memory copy
+/// older columns one additional time.
+///
+/// Throws the same error on every rank: the obstacle if `options` requires shared memory that some rank
+/// cannot use, and ConfigError if `options` requires leaders and MPI does not connect the ranks.
 void prepare_exchange(const Communicator& comm, const TransportSettings& options);
 
-/// Collective over `comm` the first time: whether exchanges under `options` send no bytes in messages, since
-/// every rank reads what it gets where its owner has it. The same on every rank. Throws as prepare_exchange
-/// does.
+/// Returns whether exchanges under `options` do not send bytes in messages, because every rank reads its
+/// bytes from the owner's memory. Equal on every rank. The first call is collective over `comm`. Throws the
+/// errors of prepare_exchange().
 [[nodiscard]] bool moves_without_messages(const Communicator& comm, const TransportSettings& options);
 
-/// Collective over `comm`: `sends[r]` goes to rank r and fills `receives[r]` there; both have comm.size()
-/// lists. What a rank sends itself is copied. Lists must match in bytes pairwise, which the transfer plan
-/// guarantees. Before any byte travels, the ranks agree that all are ready: one all-reduce. Throws as
-/// prepare_exchange does; also, on every rank, the `error` that a rank brings instead of its lists, and
-/// LimitError when a rank runs out of memory or of files. Only MpiError may come from one rank alone.
+/// Sends `sends[r]` to rank r, where it fills `receives[r]`. Collective over `comm`; both vectors have
+/// comm.size() lists. Bytes that a rank sends itself are copied. The sizes of the lists must match pairwise,
+/// which the transfer plan guarantees. Before any byte is transferred, one all-reduce confirms that all ranks
+/// are ready.
 ///
-/// Small messages between nodes go through leaders unless `options` has it otherwise (node_aggregation.hpp
-/// says which and how). Leaders keep 2 * leader_staging_bytes for that from the first such exchange on; that
-/// is all the memory it takes. With nodes of several ranks, each exchange then also compares sizes inside
-/// each node: one MPI_Allgather of 16 bytes a rank of `comm`.
+/// Throws the errors of prepare_exchange(). On every rank, also throws the `error` that a rank passes instead
+/// of its lists, and LimitError if a rank runs out of memory or open files. Only MpiError may be thrown by
+/// one rank alone.
+///
+/// Small messages between nodes go through leaders unless `options` disables that (node_aggregation.hpp
+/// defines which messages and how). The first call for which leaders are allowed, of this function or of
+/// prepare_exchange(), allocates 2 * leader_staging_bytes on each leader, which keeps this memory and does
+/// not need more. If leaders are allowed, and there are several nodes at least one of which has several
+/// ranks, each exchange also gathers the sizes of its lists inside each node: one MPI_Allgather of 16 bytes
+/// per rank of `comm`.
 MessageTraffic exchange_messages(const Communicator& comm, const std::vector<BlockList>& sends,
                                  const std::vector<BlockList>& receives, const TransportSettings& options,
                                  const std::optional<ErrorReport>& error = {});
@@ -64,23 +71,24 @@ MessageTraffic exchange_messages(const Communicator& comm, const std::vector<Blo
 using Chunks = std::vector<MpiDatatype>;
 using WantedRanks = std::function<bool(int rank)>;
 
-/// Chunks of the lists between this rank and those that are wanted.
+/// Splits the lists of the `wanted` ranks into chunks of at most `max_bytes`; other ranks get no chunks.
 [[nodiscard]] std::vector<Chunks> chunks_of(const std::vector<BlockList>& lists, std::int64_t max_bytes,
                                             const WantedRanks& wanted);
 
-/// One round of messages. Made ready first, which takes memory and is local; then it is begun and waited for,
-/// which throws only when MPI fails.
+/// One round of point-to-point messages. The constructor is local and allocates all memory; begin() and
+/// wait() throw only if MPI fails.
 class Messages {
  public:
-  /// For `sends[r]` to those ranks that `to` wants and `receives[r]` from those that `from` wants.
+  /// Prepares to send `sends[r]` to each rank r that `to` accepts, and to receive `receives[r]` from each
+  /// rank r that `from` accepts.
   Messages(const std::vector<BlockList>& sends, const WantedRanks& to, const std::vector<BlockList>& receives,
            const WantedRanks& from, std::int64_t max_bytes);
 
-  /// What is sent must stand as it is from here to the end of wait(), or of this object.
+  /// Starts all messages. The sent bytes must not change until wait() returns or this object is destroyed.
   void begin(MPI_Comm comm);
   void wait();
 
-  /// Messages that this rank sends.
+  /// Returns the number of messages that this rank sends.
   [[nodiscard]] std::int64_t num_sent() const noexcept { return num_sent_; }
 
  private:

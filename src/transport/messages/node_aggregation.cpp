@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-/// One rank's plan in the making.
+/// Builds the leader plan of one rank.
 class Planner {
  public:
   Planner(const NodeLeaders& leaders, int rank, const NodeSizes& sizes)
@@ -28,9 +28,9 @@ class Planner {
   }
 
   void add(int other, NodeAggregation mode) {
-    if (go_through_leaders(mode, messages(sizes_.to, other), leaders_.most_bytes(node_, other)))
+    if (go_through_leaders(mode, messages(sizes_.to, other), leaders_.max_bytes(node_, other)))
       add_sends(other);
-    if (go_through_leaders(mode, messages(sizes_.from, other), leaders_.most_bytes(other, node_)))
+    if (go_through_leaders(mode, messages(sizes_.from, other), leaders_.max_bytes(other, node_)))
       add_receives(other);
   }
 
@@ -95,7 +95,8 @@ void append(const BlockList& from, BlockList& to) {
   for (const BlockList::Block& block : from.blocks()) to.add(block, from.views());
 }
 
-// Members' rows one after the other, each what it sends every rank and then what it receives.
+// Splits the gathered rows of all members. Each row has the bytes that a member sends to each rank, followed
+// by the bytes that it receives from each rank.
 NodeSizes split_rows(const std::vector<std::int64_t>& rows, std::size_t ranks) {
   NodeSizes sizes;
   const auto width = static_cast<std::ptrdiff_t>(ranks);
@@ -125,13 +126,13 @@ int NodeLeaders::leader(int node, int other) const noexcept {
   return ranks[turn % ranks.size()];
 }
 
-std::int64_t NodeLeaders::most_led(int node) const noexcept {
+std::int64_t NodeLeaders::max_led(int node) const noexcept {
   const auto ranks = std::ssize(ranks_of(node));
   return (num_nodes() - 1 + ranks - 1) / ranks;
 }
 
-std::int64_t NodeLeaders::most_bytes(int node, int other) const noexcept {
-  return leader_staging_bytes / std::max(most_led(node), most_led(other));
+std::int64_t NodeLeaders::max_bytes(int node, int other) const noexcept {
+  return leader_staging_bytes / std::max(max_led(node), max_led(other));
 }
 
 bool NodeLeaders::any_pair_shares_messages() const noexcept {
@@ -144,14 +145,14 @@ bool LeaderPlan::any() const noexcept {
 }
 
 bool go_through_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
-                        std::int64_t most_bytes) noexcept {
+                        std::int64_t max_bytes) noexcept {
   std::int64_t count = 0;
   std::int64_t bytes = 0;
   for (const std::int64_t message : messages) {
     if (message > 0) ++count;
     bytes += message;
   }
-  if (mode == NodeAggregation::never || count < 2 || bytes > most_bytes) return false;
+  if (mode == NodeAggregation::never || count < 2 || bytes > max_bytes) return false;
   return mode == NodeAggregation::always || bytes <= count * small_message_bytes;
 }
 
@@ -221,7 +222,8 @@ LeaderRounds::LeaderRounds(const LeaderPlan& plan, const NodeGroup& group,
     for (const StagedPart& part : parts)
       lists[at(part.rank)].add(staging + part.offset, static_cast<std::size_t>(part.bytes));
   };
-  // Node by node, as leaders stage them: ranks of a node need not follow each other.
+  // Iterates node by node, because leaders stage bytes in that order and a node's ranks need not be
+  // consecutive.
   for (int node = 0; node < group.leaders().num_nodes(); ++node) {
     for (const int rank : group.leaders().ranks_of(node)) {
       if (const int leader = plan.send_by[at(rank)]; leader != LeaderPlan::direct)

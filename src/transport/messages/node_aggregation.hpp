@@ -12,12 +12,12 @@
 
 namespace evenkeel {
 
-/// Most memory that a rank stages for other nodes, once for what leaves its node and once for what comes in.
+/// Maximum memory that a rank stages for other nodes, in each direction.
 inline constexpr std::int64_t leader_staging_bytes = std::int64_t{8} << 20;
 
-/// The nodes of a communicator's ranks, numbered in the order of their lowest ranks, and who leads: for each
-/// other node one rank collects what its node sends there, and receives what comes from there. A node's ranks
-/// take turns over the other nodes.
+/// Nodes of a communicator's ranks, numbered in the order of their lowest ranks, and their leaders. For each
+/// other node, one rank of a node is the leader: it collects the bytes that its node sends there and receives
+/// the bytes that come from there. A node's ranks are the leaders for the other nodes in turn.
 class NodeLeaders {
  public:
   /// `nodes[r]` is the lowest rank on rank r's node.
@@ -26,33 +26,34 @@ class NodeLeaders {
   [[nodiscard]] int num_ranks() const noexcept { return static_cast<int>(node_of_rank_.size()); }
   [[nodiscard]] int num_nodes() const noexcept { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] int node_of(int rank) const noexcept { return node_of_rank_[static_cast<std::size_t>(rank)]; }
-  /// In rising order.
+  /// Returns the ranks of a node in ascending order.
   [[nodiscard]] std::span<const int> ranks_of(int node) const noexcept {
     return ranks_[static_cast<std::size_t>(node)];
   }
 
-  /// The rank of `node` that leads its traffic with `other`, which is another node.
+  /// Returns the rank of `node` that leads its traffic with `other`, which must be another node.
   [[nodiscard]] int leader(int node, int other) const noexcept;
-  /// Most bytes from `node` to `other` that fit the memory of both their leaders, whatever else these lead.
-  [[nodiscard]] std::int64_t most_bytes(int node, int other) const noexcept;
-  /// Whether any node has several ranks, and another node to send to.
+  /// Returns the maximum number of bytes from `node` to `other` that fit in the memory of both leaders,
+  /// regardless of the other traffic that they lead.
+  [[nodiscard]] std::int64_t max_bytes(int node, int other) const noexcept;
+  /// Returns whether there is another node and any node has several ranks.
   [[nodiscard]] bool any_pair_shares_messages() const noexcept;
 
  private:
-  [[nodiscard]] std::int64_t most_led(int node) const noexcept;  // other nodes, by one rank
+  [[nodiscard]] std::int64_t max_led(int node) const noexcept;  // maximum number of other nodes per rank
 
   std::vector<int> node_of_rank_;
   std::vector<std::vector<int>> ranks_;  // by node
 };
 
-/// Bytes that the ranks of one node, its members, send and receive in one exchange: of member m (a place in
-/// ranks_of) and world rank r at m * num_ranks + r.
+/// Number of bytes that the ranks of one node (its members) send and receive in one exchange. The entry of
+/// member m (an index in ranks_of) and world rank r is at m * num_ranks + r.
 struct NodeSizes {
   std::vector<std::int64_t> to;
   std::vector<std::int64_t> from;
 };
 
-/// Part of a leader's staging memory, and the rank that fills it or gets it.
+/// Part of a leader's staging memory, and the rank that fills or receives it.
 struct StagedPart {
   int rank = 0;
   std::int64_t offset = 0;
@@ -61,39 +62,42 @@ struct StagedPart {
   friend bool operator==(const StagedPart&, const StagedPart&) = default;
 };
 
-/// How one rank takes part in an exchange between nodes. Bytes of one list keep their order on each leg.
+/// One rank's part in an exchange between nodes. Bytes of one list keep their order in every round.
 struct LeaderPlan {
   static constexpr int direct = -1;
-  std::vector<int> send_by;     ///< by rank: the leader of this rank's node that takes its bytes, or direct
-  std::vector<int> receive_by;  ///< by rank: the leader of this rank's node that hands them on, or direct
-  /// Of a leader, `outgoing` in one staging memory and `incoming` in another. A message holds what each rank
-  /// of the receiving node gets in one piece, in it senders in rising order.
-  std::vector<StagedPart> collected;  ///< outgoing, from the members, each in the order of its receivers
-  std::vector<StagedPart> outgoing;   ///< to other nodes' leaders
-  std::vector<StagedPart> incoming;   ///< from other nodes' leaders
-  std::vector<StagedPart> handed_on;  ///< incoming, to the members
+  std::vector<int> send_by;     ///< by rank: leader on this node that collects bytes for it, or direct
+  std::vector<int> receive_by;  ///< by rank: leader on this node that passes on bytes from it, or direct
+  /// Staged parts of a leader. `collected` and `outgoing` share one staging memory; `incoming` and
+  /// `handed_on` share the other. In a message, the bytes for each rank of the receiving node are contiguous,
+  /// in ascending order of sender.
+  std::vector<StagedPart> collected;  ///< from members of this node, ordered by final receiver
+  std::vector<StagedPart> outgoing;   ///< to leaders of other nodes
+  std::vector<StagedPart> incoming;   ///< from leaders of other nodes
+  std::vector<StagedPart> handed_on;  ///< to members of this node
 
-  /// Whether any bytes of this rank or of those it leads for go through leaders.
+  /// Returns whether any bytes of this rank, or of ranks that it leads for, go through leaders.
   [[nodiscard]] bool any() const noexcept;
 };
 
-/// Whether one node's messages to another, `messages[i]` bytes between the ranks of pair i, go through their
-/// leaders: they fit `most_bytes`, at least two have any bytes, and those are small in the mean unless `mode`
-/// is always. Both nodes find the same, since they see the same bytes.
+/// Returns whether one node's messages to another go through their leaders; `messages[i]` is the number of
+/// bytes of the i-th pair of ranks. They do if all fit in `max_bytes`, at least two messages are not empty,
+/// and these are small on average or `mode` is `always`. Both nodes get the same result, since they pass the
+/// same numbers.
 [[nodiscard]] bool go_through_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
-                                      std::int64_t most_bytes) noexcept;
+                                      std::int64_t max_bytes) noexcept;
 
-/// The plan of `rank` from the sizes of its node, which are not looked at when `mode` is never. Pure, the
-/// same on both sides of every message if the ranks' sizes match pairwise. O(ranks of the node x ranks).
+/// Returns the plan of `rank`, given the sizes of its node, which are ignored if `mode` is `never`. Pure.
+/// Both sides of every message agree if the ranks' sizes match pairwise. O(ranks of the node x ranks).
 [[nodiscard]] LeaderPlan plan_leaders(const NodeLeaders& leaders, int rank, const NodeSizes& sizes,
                                       NodeAggregation mode);
 
-/// The nodes of a communicator, its leaders, and the memory in which this rank stages what it leads.
+/// The nodes of a communicator, their leaders, and the staging memory of this rank.
 class NodeGroup {
  public:
-  /// Collective over `comm` the first time; kept with the communicator.
+  /// Returns the NodeGroup of `comm`, which is stored with the communicator. The first call is collective
+  /// over `comm`.
   [[nodiscard]] static NodeGroup& of(const Communicator& comm);
-  /// `nodes[r]` is the lowest rank on rank r's node, `node` are the ranks of this one's. Local.
+  /// `nodes[r]` is the lowest rank on rank r's node; `node` contains the ranks of this rank's node. Local.
   NodeGroup(int rank, Communicator node, std::span<const int> nodes);
 
   [[nodiscard]] const NodeLeaders& leaders() const noexcept { return leaders_; }
@@ -101,18 +105,19 @@ class NodeGroup {
     return leaders_.node_of(rank) == leaders_.node_of(rank_);
   }
 
-  /// Collective over `comm` the first time: gets the memory of leaders, where there are any. Throws the same
-  /// error on every rank when one has too little.
+  /// Allocates the memory of leaders, if there are any. The first call is collective over `comm`. Throws the
+  /// same error on every rank if a rank runs out of memory.
   void reserve(const Communicator& comm);
 
-  /// Collective over the node: tells its ranks how many bytes each sends and receives. Takes no memory, and
-  /// takes lists that a rank could not make for empty ones. Precondition: reserve() was called.
+  /// Collective over the node: gathers the number of bytes that each of its ranks sends and receives. If a
+  /// rank could not make its lists, they count as empty. Precondition: reserve() was called.
   void compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                      NodeAggregation mode);
-  /// The plan for the lists of compare_sizes(). Local.
+  /// Returns the plan for the lists of compare_sizes(). Local.
   [[nodiscard]] LeaderPlan plan(NodeAggregation mode) const;
 
-  /// leader_staging_bytes each, on leaders. In the shared heap, so that members copy straight out of it.
+  /// Staging memory, each of leader_staging_bytes bytes; null unless this rank is a leader. It is in the
+  /// shared heap, so members can copy directly from it.
   [[nodiscard]] std::byte* outgoing() const noexcept { return outgoing_.get(); }
   [[nodiscard]] std::byte* incoming() const noexcept { return incoming_.get(); }
 
@@ -127,14 +132,14 @@ class NodeGroup {
   NodeLeaders leaders_;
   HeapBytes outgoing_;
   HeapBytes incoming_;
-  std::vector<std::int64_t> row_;   // what this rank sends every rank, then what it receives
-  std::vector<std::int64_t> rows_;  // of all members
+  std::vector<std::int64_t> row_;   // bytes that this rank sends to each rank, then bytes that it receives
+  std::vector<std::int64_t> rows_;  // the rows of all members
   bool reserved_ = false;
 };
 
-/// The lists of the three rounds in which bytes go through leaders, by rank of the communicator: inside the
-/// sending node, from leader to leader, and inside the receiving node. They point into the lists they are
-/// made from and into the group's memory.
+/// Lists of the three rounds in which bytes go through leaders, by rank of the communicator: inside the
+/// sending node, between leaders, and inside the receiving node. They refer to the memory of the original
+/// lists and of the group.
 struct LeaderRounds {
   struct Lists {
     explicit Lists(std::size_t ranks) : sends(ranks), receives(ranks) {}

@@ -78,13 +78,13 @@ NodeMemory& NodeMemory::of(const Communicator& comm) {
 }
 
 void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
-  any_neighbours_ = comm.all_reduce(node.size(), Extreme::largest) > 1;
+  any_neighbors_ = comm.all_reduce(node.size(), Extreme::largest) > 1;
   GuardedWork work;
   Introduction own;
   if (node.size() > 1) work([&] { own = introduce(comm.rank()); });
   node.all_gather<Introduction>(own, introductions_);
   for (const Introduction& other : introductions_) {
-    if (other.place.file >= 0 && other.rank != comm.rank()) work([&] { meet_neighbour(other); });
+    if (other.place.file >= 0 && other.rank != comm.rank()) work([&] { open_neighbor_memory(other); });
   }
   try {
     work.agree(comm);
@@ -95,8 +95,8 @@ void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
 
 namespace {
 
-/// Never given back: a lender may look whether its columns are returned when the service that borrowed them,
-/// and its communicator, have gone, and must not find what stands there next.
+/// Allocates words that are never freed. A lender may read a borrower's words after the borrower's service
+/// and communicator are gone, and must not find unrelated data there.
 std::shared_ptr<SharedBuffer> kept_words(std::size_t bytes) {
   static std::mutex mutex;
   static std::vector<std::shared_ptr<SharedBuffer>>& kept = *new std::vector<std::shared_ptr<SharedBuffer>>;
@@ -115,10 +115,10 @@ NodeMemory::Introduction NodeMemory::introduce(int rank) {
   return mine;
 }
 
-void NodeMemory::meet_neighbour(const Introduction& other) {
+void NodeMemory::open_neighbor_memory(const Introduction& other) {
   const auto rank = static_cast<int>(other.rank);
   processes_[static_cast<std::size_t>(rank)] = static_cast<pid_t>(other.process);
-  words_of_neighbours_[rank] = other.place;
+  words_of_neighbors_[rank] = other.place;
   const auto seen = view(rank, other.place, sizeof other.secret);
   if (std::memcmp(seen.data(), &other.secret, seen.size()) != 0)
     throw_unreadable(process_of(rank), "found unexpected bytes in the memory");
@@ -146,7 +146,7 @@ std::shared_ptr<std::uint64_t> NodeMemory::my_words() const {
 }
 
 std::shared_ptr<const std::uint64_t> NodeMemory::words_of(int rank) {
-  const auto words = hold(rank, words_of_neighbours_.at(rank), num_words * sizeof(std::uint64_t));
+  const auto words = hold(rank, words_of_neighbors_.at(rank), num_words * sizeof(std::uint64_t));
   return {words, reinterpret_cast<const std::uint64_t*>(words.get())};
 }
 

@@ -16,10 +16,10 @@
 
 namespace evenkeel {
 
-/// A memory file of another process, mapped for reading.
+/// A read-only mapping of another process's memory file.
 class MappedFile {
  public:
-  /// Throws IoError when the file cannot be opened or mapped.
+  /// Throws IoError if the file cannot be opened or mapped.
   MappedFile(pid_t process, std::int64_t file);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -31,7 +31,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Gives a block back to the process's shared heap.
+/// Deleter that returns a block to the process's shared heap.
 struct ReleaseToHeap {
   std::size_t bytes = 0;
   void operator()(std::byte* data) const noexcept { SharedHeap::of_process().deallocate(data, bytes); }
@@ -39,14 +39,15 @@ struct ReleaseToHeap {
 
 using HeapBytes = std::unique_ptr<std::byte, ReleaseToHeap>;
 
-/// Uninitialised memory of the process's shared heap, which others can read if the system lets them.
+/// Allocates uninitialized memory from the process's shared heap. Other processes can read it only if the
+/// system provides memory files (see SharedHeap).
 [[nodiscard]] HeapBytes heap_bytes(std::size_t bytes);
 
-/// Uninitialised memory of the process's shared heap that others can read.
+/// Uninitialized memory of the process's shared heap that other processes can read.
 class SharedBuffer {
  public:
   SharedBuffer() = default;
-  /// Throws LimitError when there is no memory that others can read.
+  /// Throws LimitError if the heap cannot provide memory that other processes can read.
   explicit SharedBuffer(std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
@@ -57,38 +58,44 @@ class SharedBuffer {
   SharedHeap::Place place_;
 };
 
-/// Which ranks of a communicator share this rank's node, and their shared heaps, mapped as they are needed
-/// and kept.
+/// The ranks of a communicator that are on this rank's node (its neighbors), and mappings of their shared
+/// heaps. Each heap file is mapped on first use and remains mapped.
 class NodeMemory {
  public:
-  /// Collective over `comm` the first time; kept with the communicator.
+  /// Returns the NodeMemory of `comm`, which is stored with the communicator. The first call is collective
+  /// over `comm`.
   [[nodiscard]] static NodeMemory& of(const Communicator& comm);
 
-  /// Why shared memory cannot be used: the first rank's reason that has one. The same on every rank.
+  /// Returns why shared memory cannot be used: the error of the lowest rank that has one. Equal on every
+  /// rank.
   [[nodiscard]] const std::optional<ErrorReport>& obstacle() const noexcept { return obstacle_; }
-  /// Whether any node has several ranks. The same on every rank.
-  [[nodiscard]] bool any_neighbours() const noexcept { return any_neighbours_; }
-  /// Whether `rank` is another rank of this node.
-  [[nodiscard]] bool is_neighbour(int rank) const noexcept { return process_of(rank) != 0; }
+  /// Returns whether any node has several ranks. Equal on every rank.
+  [[nodiscard]] bool any_neighbors() const noexcept { return any_neighbors_; }
+  [[nodiscard]] bool is_neighbor(int rank) const noexcept { return process_of(rank) != 0; }
 
-  /// Bytes in the heap of neighbour `rank`, to be read. Throws IoError when they cannot be mapped.
+  /// Returns `bytes` readable bytes at `place` in the heap of neighbor `rank`, valid as long as this object.
+  /// Throws IoError if the file cannot be mapped or is too short.
   [[nodiscard]] std::span<const std::byte> view(int rank, const SharedHeap::Place& place, std::size_t bytes);
-  /// The same, mapped for as long as the pointer or a copy of it stands.
+  /// Returns the same bytes as view(), valid as long as the pointer or a copy of it exists, even after this
+  /// object is destroyed.
   [[nodiscard]] std::shared_ptr<const std::byte> hold(int rank, const SharedHeap::Place& place,
                                                       std::size_t bytes);
 
-  /// Words that this rank writes and its neighbours read, 0 at first; the first is taken (see
-  /// exchange/samples/shared_columns.hpp for the others).
+  /// Returns the `num_words` words that this rank writes and its neighbors read with words_of(). All are
+  /// initially 0 except for the first, which is reserved for verifying the mapping. shared_columns.cpp
+  /// (exchange) uses the others to return loans.
   [[nodiscard]] std::shared_ptr<std::uint64_t> my_words() const;
   [[nodiscard]] std::shared_ptr<const std::uint64_t> words_of(int rank);
   static constexpr std::size_t num_words = SharedHeap::smallest_block / sizeof(std::uint64_t);
 
-  /// Loans over this communicator so far, counted alike by all its ranks, and one more.
+  /// Returns the number of the next loan of columns over this communicator, counted from 0 and equal on all
+  /// its ranks.
   [[nodiscard]] std::uint64_t count_loan() noexcept { return num_loans_++; }
 
  private:
-  /// What a rank tells its neighbours: where in its heap they find a number that they cannot know otherwise.
-  /// Process numbers alone prove nothing: in another container the same number is another process.
+  /// Message from a rank to its neighbors: the place of a random number in its heap. Reading that number
+  /// verifies the mapping. A process number is not sufficient, since another process in another container may
+  /// have the same number.
   struct Introduction {
     std::int64_t rank = 0;
     std::int64_t process = 0;
@@ -100,19 +107,19 @@ class NodeMemory {
       : processes_(ranks, 0), introductions_(ranks_of_node) {}
   void meet(const Communicator& comm, const Communicator& node);
   [[nodiscard]] Introduction introduce(int rank);
-  void meet_neighbour(const Introduction& other);
+  void open_neighbor_memory(const Introduction& other);
   [[nodiscard]] pid_t process_of(int rank) const noexcept {
     return processes_[static_cast<std::size_t>(rank)];
   }
 
-  std::vector<pid_t> processes_;  // by rank; 0 for this rank and those of other nodes
+  std::vector<pid_t> processes_;  // by rank; 0 for this rank and for ranks of other nodes
   std::vector<Introduction> introductions_;
   std::map<std::pair<int, std::int64_t>, std::shared_ptr<MappedFile>> files_;  // by rank and file
   std::shared_ptr<SharedBuffer> words_;
-  std::map<int, SharedHeap::Place> words_of_neighbours_;
+  std::map<int, SharedHeap::Place> words_of_neighbors_;
   std::uint64_t num_loans_ = 0;
   std::optional<ErrorReport> obstacle_;
-  bool any_neighbours_ = false;
+  bool any_neighbors_ = false;
 };
 
 }  // namespace evenkeel

@@ -27,22 +27,22 @@ constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
-// What only Linux has stands here, and what is done without it.
+// Functions that only Linux has, and their replacements.
 #ifdef __linux__
-/// A file in memory, or -1.
+/// Returns the descriptor of a new file in memory, or -1.
 int memory_file() {
   return memfd_create("evenkeel", MFD_CLOEXEC);
 }
 
 void* map_whole(int file, std::size_t bytes) {
   void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-  // Refused where the system has none for shared memory.
+  // Fails harmlessly if the system does not support huge pages for shared memory.
   if (begin != MAP_FAILED) madvise(begin, bytes, MADV_HUGEPAGE);
   return begin;
 }
 
-/// Makes the system find the pages now, where it can still say no. One that cannot do that finds them when
-/// they are written.
+/// Makes the system allocate the pages now, while it can still report a lack of memory. Systems without this
+/// function allocate pages when they are written.
 void allocate_pages(int file, std::size_t offset, std::size_t bytes) {
   while (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     if (errno == EOPNOTSUPP || errno == ENOSYS) return;
@@ -55,8 +55,8 @@ void give_pages_back(int file, std::size_t offset, std::size_t bytes) noexcept {
             static_cast<off_t>(bytes));
 }
 #else
-// No other process could open such a file: there is no /proc/PID/fd. So there is none, all blocks come from
-// the standard heap, and ranks of a node send messages.
+// Without /proc/PID/fd, other processes could not open a memory file. Therefore, memory files are not used
+// here: all blocks come from the standard heap, and ranks of a node send messages.
 int memory_file() {
   return -1;
 }
@@ -116,12 +116,13 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
   if (segment_of(begin) == nullptr) {
     standard_heap().deallocate(address, bytes, alignment);
   } else {
-    give_back(used_.extract(begin));
+    give_back(begin, whole_pages(bytes));
     usage_.in_use -= static_cast<std::int64_t>(whole_pages(bytes));
   }
 }
 
-// Blocks are taken from the front of a hole, so that what was never handed out is the end of a segment.
+// Allocates the pages of a segment up to `end`, in advance where possible. Blocks are taken from the front of
+// a hole, so the bytes that were never handed out are at the end of the segment.
 void SharedHeap::back(Segment& segment, const std::byte* end) {
   const auto wanted = static_cast<std::size_t>(end - segment.begin);
   if (wanted <= segment.backed) return;
@@ -130,7 +131,7 @@ void SharedHeap::back(Segment& segment, const std::byte* end) {
   require_memory(target - before);
   try {
     while (segment.backed < target) {
-      // In small pieces, since other processes of the node ask for memory at the same time.
+      // Allocates in small pieces, since other processes of the node request memory at the same time.
       const std::size_t bytes = std::min(target - segment.backed, backed_at_once);
       require_memory(bytes);
       allocate_pages(segment.file, segment.backed, bytes);
@@ -161,17 +162,12 @@ SharedHeap::Free::iterator SharedHeap::smallest_that_fits(std::size_t bytes) {
   return best;
 }
 
-// Each segment is as large as all before it, so that there are few; memory is taken only for what is handed
-// out.
+// Each segment is as large as all previous ones together, which limits their number. Memory is allocated only
+// for blocks that are handed out.
 bool SharedHeap::add_segment(std::size_t bytes) {
   require_memory(bytes);
   const std::size_t growth =
       std::clamp(static_cast<std::size_t>(usage_.reserved), first_segment, largest_growth);
-  // What takes memory of the standard heap comes first.
-  segments_.reserve(segments_.size() + 1);
-  Free spare;
-  spare.emplace(nullptr, 0);
-  Free::node_type block = spare.extract(spare.begin());
   Segment segment{nullptr, std::max(bytes, growth), 0, memory_file()};
   if (segment.file < 0) return false;
   void* begin = MAP_FAILED;
@@ -182,41 +178,32 @@ bool SharedHeap::add_segment(std::size_t bytes) {
     return false;
   }
   segment.begin = static_cast<std::byte*>(begin);
-  segments_.push_back(segment);  // reserved
+  segments_.push_back(segment);
   usage_.reserved += static_cast<std::int64_t>(segment.bytes);
-  block.key() = segment.begin;
-  block.mapped() = segment.bytes;
-  give_back(std::move(block));
+  give_back(segment.begin, segment.bytes);
   return true;
 }
 
-// Takes the first bytes of a hole. The hole's node becomes the block's, or that of what is left.
+// Takes the first bytes of a hole.
 void SharedHeap::take(Free::iterator hole, std::size_t bytes) {
-  if (hole->second == bytes) {
-    used_.insert(free_.extract(hole));
-    return;
-  }
-  used_.emplace(hole->first, bytes);
-  Free::node_type rest = free_.extract(hole);
-  rest.key() += bytes;
-  rest.mapped() -= bytes;
-  free_.insert(std::move(rest));
+  if (hole->second > bytes) free_.emplace(hole->first + bytes, hole->second - bytes);
+  free_.erase(hole);
 }
 
-void SharedHeap::give_back(Free::node_type block) noexcept {
-  ASAN_POISON_MEMORY_REGION(block.key(), block.mapped());
-  const Segment* segment = segment_of(block.key());
-  const auto after = free_.lower_bound(block.key());
+// Joins the block with adjacent holes in its segment.
+void SharedHeap::give_back(std::byte* begin, std::size_t bytes) {
+  ASAN_POISON_MEMORY_REGION(begin, bytes);
+  const Segment* segment = segment_of(begin);
+  const auto after = free_.lower_bound(begin);
   const auto before = after == free_.begin() ? free_.end() : std::prev(after);
-  if (after != free_.end() && after->first == block.key() + block.mapped() && segment->holds(after->first)) {
-    block.mapped() += after->second;
+  if (after != free_.end() && after->first == begin + bytes && segment->holds(after->first)) {
+    bytes += after->second;
     free_.erase(after);
   }
-  if (before != free_.end() && before->first + before->second == block.key() &&
-      segment->holds(before->first)) {
-    before->second += block.mapped();
+  if (before != free_.end() && before->first + before->second == begin && segment->holds(before->first)) {
+    before->second += bytes;
   } else {
-    free_.insert(std::move(block));
+    free_.emplace(begin, bytes);
   }
 }
 

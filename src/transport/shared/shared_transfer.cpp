@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-// Between ranks of one node no other messages of an exchange travel, so any tag does.
+// The ranks of a node exchange no other messages over this communicator during this time, so any tag works.
 constexpr int notice_tag = 0;
 constexpr std::int64_t notice_bytes = sizeof(OfferNotice);
 
@@ -28,7 +28,7 @@ std::size_t count(const std::vector<bool>& ranks) {
   return static_cast<std::size_t>(std::ranges::count(ranks, true));
 }
 
-/// A view as it stands in memory that others read: these numbers, then its pieces.
+/// Header of a view in memory that other ranks read. The view's pieces follow it.
 struct OfferedView {
   std::int64_t row_bytes = 0;
   DType in_memory = DType::uint8;
@@ -36,12 +36,12 @@ struct OfferedView {
   std::int64_t num_pieces = 0;
 };
 
-/// What is told of all lists: extents, and the views that they are looked at through.
+/// Builds the announcement of all lists: their extents, followed by the views used by the extents.
 class Announced {
  public:
   std::vector<Extent> extents;
 
-  /// Where the view stands among all of them.
+  /// Appends the view and returns its byte offset among the views.
   std::int64_t add(const RowView& view) {
     const auto at = static_cast<std::int64_t>(views_.size());
     const OfferedView offered{static_cast<std::int64_t>(view.row_bytes), view.in_memory, view.on_the_way,
@@ -67,19 +67,19 @@ class Announced {
   std::vector<std::byte> views_;
 };
 
-/// Of the views of one list, where each stands.
+/// Adds all views of a list and returns the offset of each.
 std::vector<std::int64_t> add_views(const BlockList& list, Announced& announced) {
   std::vector<std::int64_t> places;
   for (const RowView& view : list.views()) places.push_back(announced.add(view));
   return places;
 }
 
-/// Where all rows of a block are in the heap, if they are there.
+/// Returns the place of a block's rows in the shared heap; nullopt unless all of them are there.
 std::optional<SharedHeap::Place> find(const BlockList& list, const BlockList::Block& block) {
   const SharedHeap& heap = SharedHeap::of_process();
   if (block.view == BlockList::plain) return heap.find(block.address, block.bytes);
   const RowView& view = list.views()[block.view];
-  return heap.find(block.address, block.bytes / view.travelling_bytes() * view.row_bytes);
+  return heap.find(block.address, block.bytes / view.wire_bytes() * view.row_bytes);
 }
 
 RowView read_view(NodeMemory& memory, int rank, const SharedHeap::Place& place) {
@@ -94,17 +94,17 @@ RowView read_view(NodeMemory& memory, int rank, const SharedHeap::Place& place) 
   return view;
 }
 
-// By rank: whether there is anything between this one and that neighbour.
-std::vector<bool> between_neighbours(const NodeMemory& memory, const std::vector<BlockList>& lists) {
+// Returns, by rank, whether that rank is a neighbor with a non-empty list.
+std::vector<bool> between_neighbors(const NodeMemory& memory, const std::vector<BlockList>& lists) {
   std::vector<bool> any(lists.size());
   for (std::size_t rank = 0; rank < lists.size(); ++rank)
-    any[rank] = memory.is_neighbour(static_cast<int>(rank)) && !lists[rank].empty();
+    any[rank] = memory.is_neighbor(static_cast<int>(rank)) && !lists[rank].empty();
   return any;
 }
 
-SharedOffer offer_to_neighbours(const NodeMemory& memory, const std::vector<BlockList>& sends) {
+SharedOffer offer_to_neighbors(const NodeMemory& memory, const std::vector<BlockList>& sends) {
   static const BlockList nothing;
-  const std::vector<bool> offered = between_neighbours(memory, sends);
+  const std::vector<bool> offered = between_neighbors(memory, sends);
   std::vector<const BlockList*> lists;
   for (std::size_t rank = 0; rank < sends.size(); ++rank)
     lists.push_back(offered[rank] ? &sends[rank] : &nothing);
@@ -175,7 +175,7 @@ void Notices::end() {
 SharedOffer::SharedOffer(std::span<const BlockList* const> lists) {
   Announced announced;
   std::vector<Extent>& extents = announced.extents;
-  std::size_t staged = 0;  // bytes of the blocks elsewhere
+  std::size_t staged = 0;  // bytes of the blocks outside the shared heap
   for (const BlockList* list : lists) {
     const std::size_t first = extents.size();
     const std::vector<std::int64_t> views = add_views(*list, announced);
@@ -225,7 +225,7 @@ std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice
 
 BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& told) {
   BlockList blocks;
-  std::map<std::int64_t, RowView> views;  // by where they stand
+  std::map<std::int64_t, RowView> views;  // by offset in the announced file
   for (const Extent& extent : read_extents(memory, rank, told)) {
     const auto bytes = static_cast<std::size_t>(extent.bytes);
     if (extent.view < 0) {
@@ -235,7 +235,7 @@ BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& told) {
     if (!views.contains(extent.view))
       views[extent.view] = read_view(memory, rank, {told.place.file, extent.view});
     const RowView& view = views[extent.view];
-    const std::size_t rows = bytes / view.travelling_bytes();
+    const std::size_t rows = bytes / view.wire_bytes();
     blocks.add(memory.view(rank, extent.place, rows * view.row_bytes).data(), static_cast<std::int64_t>(rows),
                view.row_bytes, view);
   }
@@ -247,8 +247,8 @@ SharedTransfer::SharedTransfer(NodeMemory& memory, const std::vector<BlockList>&
     : memory_(memory),
       sends_(sends),
       receives_(receives),
-      offer_(offer_to_neighbours(memory, sends)),
-      notices_(between_neighbours(memory, sends), between_neighbours(memory, receives)) {}
+      offer_(offer_to_neighbors(memory, sends)),
+      notices_(between_neighbors(memory, sends), between_neighbors(memory, receives)) {}
 
 void SharedTransfer::run(const Communicator& comm) {
   offer_.fill();
@@ -259,7 +259,7 @@ void SharedTransfer::run(const Communicator& comm) {
   while (const std::optional<int> rank = notices_.next()) {
     if (error_) continue;
     const BlockList& into = receives_[static_cast<std::size_t>(*rank)];
-    error_ = try_locally([&] { fetch(*rank, notices_.told_by(*rank), into, total); });
+    error_ = try_locally([&] { fetch(*rank, notices_.notice_from(*rank), into, total); });
   }
   notices_.end();
 }

@@ -12,59 +12,66 @@
 
 namespace evenkeel {
 
-/// Contiguous bytes in a rank's shared heap, or rows there that are looked at through a view.
+/// A run of bytes in a rank's shared heap: contiguous bytes, or rows that are read through a view.
 struct Extent {
   SharedHeap::Place place;
-  std::int64_t bytes = 0;  ///< as they travel
-  std::int64_t view = -1;  ///< where the view stands, as an offset in the announced file; -1: nowhere
+  std::int64_t bytes = 0;  ///< number of transferred bytes, that is, after the view is applied
+  std::int64_t view = -1;  ///< offset of the view in the announced file; -1 if the bytes are read as they are
 };
 
-/// Where the extents of one list stand, in its owner's heap; a negative number when making them failed. What
-/// an owner tells its neighbours.
+/// Message from an owner to a neighbor: the place, in the owner's heap, of the extents of one list, and their
+/// number. The number is negative if the owner failed to make the extents.
 struct OfferNotice {
   SharedHeap::Place place;
   std::int64_t num_extents = -1;
 };
 
-/// Lists of bytes that neighbours may read, with the views that they are to look through. Bytes that do not
-/// lie in the shared heap are copied there, as they travel. Stands until it is destroyed.
+/// Lists of bytes that neighbors may read, together with their views. Bytes outside the shared heap are
+/// copied there, in the form in which they are transferred. Neighbors may read until the object is destroyed.
 class SharedOffer {
  public:
   SharedOffer() = default;
-  /// Takes the memory that it needs. Throws LimitError when there is none that others can read.
+  /// Allocates all memory that the offer needs. Throws LimitError if the heap cannot provide memory that
+  /// neighbors can read.
   explicit SharedOffer(std::span<const BlockList* const> lists);
 
-  /// Makes it ready for neighbours, once the lists' bytes are what they shall read.
+  /// Copies the bytes outside the shared heap into it. Call this when the lists' bytes have their final
+  /// values; neighbors may read only after that.
   void fill() noexcept;
 
-  /// By list.
+  /// Returns one notice per list.
   [[nodiscard]] std::span<const OfferNotice> announcements() const noexcept { return announcements_; }
 
  private:
   std::vector<OfferNotice> announcements_;
-  BlockList elsewhere_;  // bytes outside the shared heap
-  BlockList copies_;     // where they go
-  SharedBuffer outbox_;  // the extents, then views, then the bytes from elsewhere
+  BlockList elsewhere_;  // blocks outside the shared heap
+  BlockList copies_;     // destination of `elsewhere_` in `outbox_`
+  SharedBuffer outbox_;  // the extents, then the views, then the copied bytes
 };
 
-/// The extents that rank `rank` announced. Throws IoError when its memory cannot be mapped.
+/// Returns the extents that rank `rank` announced. Throws IoError if its memory cannot be mapped.
 [[nodiscard]] std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& told);
-/// The bytes that rank `rank` announced, where they lie in its memory. Throws likewise.
+/// Returns the bytes that rank `rank` announced, as blocks in its mapped memory. Throws IoError if its memory
+/// cannot be mapped.
 [[nodiscard]] BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& told);
 
-/// What the ranks of a node tell each other in one exchange: where the bytes are that each has for the
-/// others. Its memory is taken when it is made; nothing is thrown afterwards but for what connects ranks.
+/// Exchanges one OfferNotice between each pair of neighbors that transfer bytes in one exchange. The
+/// constructor allocates all memory; afterwards only a failure of the communication itself throws.
 class Notices {
  public:
-  /// Local. `to[r]` says whether rank r is told anything, `from[r]` whether it tells. Throws LimitError.
+  /// Sends a notice to each rank r with `to[r]` and expects one from each rank r with `from[r]`. Local.
+  /// Throws LimitError if MPI could not count the notices.
   Notices(std::vector<bool> to, std::vector<bool> from);
 
-  /// Collective over the ranks that tell each other. `mine[r]` is for rank r, and must stand until end(), or
-  /// the end of this object.
+  /// Starts the exchange. Collective over the ranks that exchange notices. `mine[r]` goes to rank r, and must
+  /// remain valid and unchanged until end() returns or this object is destroyed.
   void begin(const Communicator& comm, std::span<const OfferNotice> mine);
-  /// A rank whose notice has come, each once; nothing when all have.
+  /// Returns a rank whose notice has arrived, each rank once; nullopt after the last one. Waits if necessary.
   [[nodiscard]] std::optional<int> next();
-  [[nodiscard]] const OfferNotice& told_by(int rank) const { return told_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const OfferNotice& notice_from(int rank) const {
+    return told_[static_cast<std::size_t>(rank)];
+  }
+  /// Waits until this rank's notices have been sent.
   void end();
 
  private:
@@ -73,11 +80,11 @@ class Notices {
 
   std::vector<bool> to_;
   std::vector<bool> from_;
-  std::vector<OfferNotice> told_;  // by rank
-  // Of MPI.
+  std::vector<OfferNotice> told_;  // by sending rank
+  // Used if ranks exchange notices over MPI.
   OpenRequests sending_{OpenRequests::Kind::others};
   OpenRequests receiving_{OpenRequests::Kind::receives};
-  // Of others, which are told all at once.
+  // Used with ForeignRanks, which send all notices in one call.
   std::vector<OfferNotice> outgoing_;
   std::vector<OfferNotice> incoming_;
   std::vector<std::int64_t> outgoing_bytes_;
@@ -85,22 +92,25 @@ class Notices {
   std::optional<std::size_t> next_;
 };
 
-/// The part of one exchange that stays inside nodes. Owners tell each neighbour where in their shared heap
-/// its bytes lie, and through which views to look at them; the neighbour copies them straight to where they
-/// belong. Bytes that lie elsewhere (small columns, columns from before the heap was in use) are copied to
-/// the heap first.
+/// The part of one exchange that stays inside a node, through shared memory:
 ///
-/// What takes memory is done when it is made, and may throw there. Nothing is thrown afterwards but for
-/// failed MPI calls: what goes wrong is kept in error(). Owners may change or free their bytes after all
-/// ranks have compared their errors (fail_together).
+/// 1. Each owner copies bytes that are outside its shared heap (small columns, columns allocated before the
+///    heap was in use) into the heap.
+/// 2. The owner tells each neighbor the places of the bytes for that neighbor, and their views.
+/// 3. The neighbor copies the bytes from the owner's heap directly to their destinations.
+///
+/// The constructor allocates all memory and may throw. Afterwards only failed communication throws; other
+/// errors are stored in error(). Owners may change or free their bytes only after all ranks have compared
+/// these errors (fail_together).
 class SharedTransfer {
  public:
-  /// Local. Both lists must stand until it is over. Throws LimitError where neighbours could not read.
+  /// Local. Both lists must outlive the transfer. Throws LimitError if the heap cannot provide memory that
+  /// neighbors can read.
   SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends,
                  const std::vector<BlockList>& receives);
 
-  /// Collective over the ranks of the node: tells neighbours what is there for them, copies what this rank
-  /// has for itself, and fetches what neighbours have.
+  /// Collective over the ranks of the node: announces this rank's bytes to its neighbors, copies the bytes
+  /// that this rank sends itself, and copies the bytes that neighbors announced.
   void run(const Communicator& comm);
 
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }

@@ -15,26 +15,27 @@
 
 namespace evenkeel {
 
-/// An exchange over ranks that MPI does not connect, in one call of ForeignRanks::all_to_all: bytes are
-/// copied together before it and apart after it. Those between ranks of a node go through shared memory where
-/// there is any, with a second call that tells where they are.
+/// An exchange over ranks that MPI does not connect. All bytes are packed into one buffer, sent in one call
+/// of ForeignRanks::all_to_all, and unpacked. If shared memory is used, bytes inside a node are not sent;
+/// instead, a second all_to_all exchanges the notices that announce them.
 class StagedExchange {
  public:
-  /// Local; takes all memory that it needs. The lists must stand until it is over.
+  /// Local; allocates all memory that the exchange needs. The lists must outlive the exchange.
   StagedExchange(const NodeGroup& group, int rank, NodeMemory* memory, const std::vector<BlockList>& sends,
                  const std::vector<BlockList>& receives);
 
-  /// Collective over `comm`; throws only when what connects its ranks fails.
+  /// Collective over `comm`. Throws only if the communication between its ranks fails.
   MessageTraffic run(const Communicator& comm);
-  /// What went wrong on this rank while it ran.
+  /// Returns the error of this rank during run(), or nullopt.
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
 
  private:
-  /// One direction: the lists that are sent, by rank, contiguous.
+  /// Staging buffer of one direction: the bytes of all ranks in `is_sent`, contiguous, in ascending rank
+  /// order.
   struct Staging {
     Staging(const std::vector<BlockList>& lists, const std::vector<bool>& is_sent);
     [[nodiscard]] std::span<std::byte> all() const noexcept { return {bytes.get(), size}; }
-    /// Each rank's place in it.
+    /// Returns each rank's part of the buffer.
     [[nodiscard]] std::vector<BlockList> places() const;
     std::vector<std::int64_t> bytes_of;
     HeapBytes bytes;
@@ -43,7 +44,7 @@ class StagedExchange {
 
   const std::vector<BlockList>& sends_;
   const std::vector<BlockList>& receives_;
-  std::vector<bool> is_sent_;  // by rank
+  std::vector<bool> is_sent_;  // by rank: whether its bytes go through all_to_all
   Staging out_;
   Staging in_;
   std::vector<BlockList> out_places_;
@@ -52,23 +53,23 @@ class StagedExchange {
   MessageTraffic traffic_;
 };
 
-/// One side of an exchange in messages, which take bytes from where they lie as they travel: rows that are
-/// looked at through a view are copied together for them before, or apart after. Other bytes stay where they
-/// are.
+/// One side of an exchange in MPI messages, whose datatypes can only describe plain bytes. Rows with a view
+/// are staged: gather() copies them into plain memory before sending, and scatter() copies them out after
+/// receiving. Other bytes are used in place.
 class StagedViews {
  public:
-  /// Local; takes all memory that it needs. Of the lists between this rank and those that are `wanted`; they
-  /// must stand as long as this does.
+  /// Local; allocates all memory that staging needs. Stages the lists of the ranks that `wanted` accepts.
+  /// `lists` must outlive this object.
   StagedViews(const std::vector<BlockList>& lists, const WantedRanks& wanted);
   StagedViews(const StagedViews&) = delete;
   StagedViews& operator=(const StagedViews&) = delete;
 
-  /// The lists, those that are wanted plain.
+  /// Returns the lists to use in messages: those of the `wanted` ranks are plain.
   [[nodiscard]] const std::vector<BlockList>& lists() const noexcept { return any() ? plain_ : lists_; }
 
-  /// Copies what is sent to where messages take it.
+  /// Copies rows with a view into the staging memory, before sending.
   void gather() const noexcept { viewed_.copy_to(staged_, viewed_.bytes()); }
-  /// Copies what has been received to where it belongs.
+  /// Copies staged bytes to their rows, after receiving.
   void scatter() const noexcept { staged_.copy_to(viewed_, viewed_.bytes()); }
 
  private:
@@ -76,10 +77,10 @@ class StagedViews {
   void make_plain(BlockList& list, const std::byte*& staging) const;
 
   const std::vector<BlockList>& lists_;
-  BlockList viewed_;  // of all lists that are wanted, what is looked at through a view
+  BlockList viewed_;  // blocks with a view in the lists of all `wanted` ranks
   HeapBytes bytes_;
-  BlockList staged_;              // the same, as it travels
-  std::vector<BlockList> plain_;  // where there is any
+  BlockList staged_;              // staging memory of `viewed_`, in the transfer format
+  std::vector<BlockList> plain_;  // copy of `lists_` for messages; empty if nothing is staged
 };
 
 }  // namespace evenkeel

@@ -13,32 +13,32 @@
 namespace evenkeel {
 
 /// Prefix groups in one packed micro-batch, `[prefix | suffix 1 | ... | suffix G]` group after group. Each
-/// prefix and each suffix is a segment: aligned and cut over the CP ranks on its own, like a sequence, so
-/// that every rank has an equal share of every prefix and every suffix. Tokens are packed, cut and merged
-/// with segments(), whose ragged rows are the segments' tokens back to back. A value type.
+/// prefix and each suffix is a segment: aligned and cut over the CP ranks separately, like a sequence, so
+/// every rank has an equal share of every prefix and every suffix. Tokens are packed, cut and merged with
+/// segments(), whose ragged rows are the segments' tokens back to back. A value type.
 ///
 /// Example: groups {{3, 2, 1}, {2, 4}} are segments of 3, 2, 1, 2 and 4 tokens in groups 0, 0, 0, 1, 1; with
-/// alignment 4 and cp 2 each takes 4 rows, 2 of them on each rank.
+/// alignment 4 and cp 2, each takes 4 rows, 2 of them on each rank.
 class PackedPrefixLayout {
  public:
-  /// `samples` has the source line of every suffix. Throws InputError if their number is wrong, and as
-  /// PackedLayout does. O(b + n).
+  /// `samples` contains the source line of every suffix. Throws InputError if their number is wrong, and the
+  /// errors of PackedLayout. O(b + n).
   PackedPrefixLayout(PrefixGroups groups, std::span<const SampleId> samples, std::int64_t alignment,
                      CpGroup cp);
 
   [[nodiscard]] const PrefixGroups& groups() const noexcept { return groups_; }
-  /// The segments as b + n packed sequences.
+  /// Returns the segments as b + n packed sequences.
   [[nodiscard]] const PackedLayout& segments() const noexcept { return segments_; }
-  /// Source line of each segment; -1 for a prefix, which all samples of its group share.
+  /// Returns the source line of each segment; -1 for a prefix, which is shared by all samples of its group.
   [[nodiscard]] std::span<const SampleId> segment_sample() const noexcept { return segment_sample_; }
-  /// 0-based group of each segment within the micro-batch.
+  /// Returns the 0-based group of each segment within the micro-batch.
   [[nodiscard]] std::span<const std::int64_t> segment_group() const noexcept { return segment_group_; }
-  /// The segment of group g's prefix; its suffixes follow.
+  /// Returns the segment of group g's prefix; the segments of its suffixes follow.
   [[nodiscard]] std::int64_t prefix_segment(std::int64_t g) const noexcept {
     return g + groups_.suffixes_of(g).begin;
   }
-  /// Tokens before the segment in its samples, which is also its first position id: 0 for a prefix, its
-  /// prefix's length for a suffix.
+  /// Returns the number of tokens before the segment in its samples, which is also its first position id: 0
+  /// for a prefix, its prefix's length for a suffix.
   [[nodiscard]] std::int64_t tokens_before(std::int64_t segment) const noexcept;
 
   friend bool operator==(const PackedPrefixLayout&, const PackedPrefixLayout&) = default;
@@ -50,84 +50,84 @@ class PackedPrefixLayout {
   std::vector<std::int64_t> segment_group_;
 };
 
-/// Position ids of one CP rank's rows: a prefix counts from 0, every suffix from its prefix's length; pad
-/// rows continue counting, as in a packed layout without prefixes. `out` has segments().local_rows()
-/// elements.
+/// Writes the position ids of one CP rank's rows: a prefix counts from 0, every suffix from its prefix's
+/// length; pad rows continue counting, as in a packed layout without prefixes. `out` has
+/// segments().local_rows() elements.
 void derive_position_ids(const PackedPrefixLayout& layout, CpRank rank, std::span<std::int64_t> out);
 
-/// What a varlen attention kernel needs on one CP rank: queries are the rank's local rows in place, keys and
-/// values are gathered from all rows of the micro-batch. Entry e is one run of rows of one segment (see
-/// cp_runs): its queries attend, causally and aligned at the last query and key (as in Flash Attention), to
-/// the segment's prefix and to the segment up to the run's end.
+/// The arguments of a varlen attention kernel on one CP rank: queries are the rank's local rows in place;
+/// keys and values are gathered from all rows of the micro-batch. Entry e is one run of rows of one segment
+/// (see cp_runs): its queries attend, causally and aligned at the last query and key (as in Flash Attention),
+/// to the segment's prefix and to the segment up to the run's end.
 ///
 /// The padded pair has no gaps on either side, so it works with kernels that support only one pair: a true
 /// query never reaches a pad row. Kernels that support both pairs skip the pad rows.
 struct PrefixAttentionPlan {
-  std::vector<std::int32_t> cu_seqlens_q{0};         ///< true queries, entries + 1
-  std::vector<std::int32_t> cu_seqlens_q_padded{0};  ///< local rows, entries + 1
-  std::vector<std::int32_t> cu_seqlens_k{0};         ///< true keys
-  std::vector<std::int32_t> cu_seqlens_k_padded{0};  ///< gathered rows
-  std::int32_t max_seqlen_q = 0;                     ///< most local rows of an entry
-  std::int32_t max_seqlen_k = 0;                     ///< most gathered rows of an entry
-  std::vector<std::int64_t> segment;                 ///< of each entry
-  std::vector<RowRange> key_rows;  ///< the rows of the whole micro-batch to gather, in order
+  std::vector<std::int32_t> cu_seqlens_q{0};         ///< of true queries, entries + 1
+  std::vector<std::int32_t> cu_seqlens_q_padded{0};  ///< of local rows, entries + 1
+  std::vector<std::int32_t> cu_seqlens_k{0};         ///< of true keys
+  std::vector<std::int32_t> cu_seqlens_k_padded{0};  ///< of gathered rows
+  std::int32_t max_seqlen_q = 0;                     ///< maximum number of local rows of an entry
+  std::int32_t max_seqlen_k = 0;                     ///< maximum number of gathered rows of an entry
+  std::vector<std::int64_t> segment;                 ///< segment of each entry
+  std::vector<RowRange> key_rows;                    ///< rows of the whole micro-batch to gather, in order
 };
 /// Throws LimitError if the gathered keys exceed 2^31-1 rows. O(b + n).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedPrefixLayout& layout, CpRank rank);
 
-/// Query-key pairs that causal attention over a pair of cumulative lengths scores: the work of attention.
-/// With zigzag, the padded pairs give every CP rank exactly the same number. The true pairs give at most
-/// that: they leave out pad rows, which are on the ranks with a segment's last chunks. Throws InputError if
-/// the lists have different sizes or an entry has fewer keys than queries.
+/// Returns the number of query-key pairs that causal attention scores for a pair of cumulative lengths, which
+/// is the work of attention. With zigzag, the padded pair gives every CP rank exactly the same number. The
+/// true pair gives at most that number, since it omits pad rows, which are on the ranks with a segment's last
+/// chunks. Throws InputError if the lists have different sizes or an entry has fewer keys than queries.
 [[nodiscard]] std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,
                                          std::span<const std::int32_t> cu_seqlens_k);
 
-/// The rows that every row of a tree sees, as two numbers a row: query row q sees key row k if and only if
+/// The rows that every row of a tree sees, as two numbers per row: query row q sees key row k if and only if
 ///
 ///     tin[k] <= tin[q] && tin[q] < tout[k]
 ///
-/// which holds exactly if k's token is q's own or before it in all of q's samples. Nothing else is needed:
-/// tin numbers the rows depth-first, which includes the order inside a segment, and tout is the number
-/// after the last row of the subtree. Two comparisons make the mask for any attention function that takes
-/// one.
+/// that is, if and only if k's token is q's own or before it in all of q's samples. This is sufficient since
+/// tin numbers the rows depth-first, including their order inside a segment, and tout is the number after the
+/// last row of the subtree. Two comparisons give the mask for any attention function that takes one.
 ///
-/// Example: for segments `1 2 | 3 | 4 | 5 6 | 7` tin is 0 to 6 and tout is 7 7 6 4 6 6 7.
+/// Example: for segments `1 2 | 3 | 4 | 5 6 | 7`, tin is 0 to 6 and tout is 7 7 6 4 6 6 7.
 struct AncestorIntervals {
   std::vector<std::int64_t> tin;
   std::vector<std::int64_t> tout;
 
   friend bool operator==(const AncestorIntervals&, const AncestorIntervals&) = default;
 };
-/// For the rows of a tree. O(rows).
+/// Returns the intervals of the rows of a tree. O(rows).
 [[nodiscard]] AncestorIntervals ancestor_intervals(const PrefixTree& tree);
 
-/// Position ids of the rows of a tree: every token's position in its own samples. O(rows).
+/// Returns the position ids of the rows of a tree: every token's position in its own samples. O(rows).
 [[nodiscard]] std::vector<std::int64_t> position_ids(const PrefixTree& tree);
 
-/// Whose state each segment of a tree begins with, in layers that carry one from token to token (linear
-/// attention, state spaces, convolutions), and for how long a state is kept if segments are computed in their
-/// order. Segments without tokens are passed over: those below them begin with the state of the last token
-/// before. On CP ranks, sequence_runs() says where that token is.
+/// The state with which each segment of a tree begins, in layers that carry a state from token to token
+/// (linear attention, state spaces, convolutions), and how long a state is kept if segments are computed in
+/// their order. Segments without tokens are skipped: those below them begin with the state of the last token
+/// before. On CP ranks, sequence_runs() returns where that token is.
 ///
-/// Example: in the tree `1 2 | 3 | 4 | 5 6 | 7` segments begin with the states of segments -1 0 1 1 0, the
+/// Example: in the tree `1 2 | 3 | 4 | 5 6 | 7`, segments begin with the states of segments -1 0 1 1 0, the
 /// state of segment 0 is needed twice, last by segment 4, and at most two states are kept.
 struct BranchStates {
-  std::vector<std::int64_t> from;      ///< the segment with whose last state it begins; -1: at zero
-  std::vector<std::int64_t> uses;      ///< how many segments begin with its last state
-  std::vector<std::int64_t> last_use;  ///< the last of them, after which its state may be freed; -1: none
-  std::int64_t most_kept = 0;          ///< states that must be there at once
+  std::vector<std::int64_t> from;  ///< the segment with whose last state it begins; -1 if it begins with zero
+  std::vector<std::int64_t> uses;  ///< number of segments that begin with its last state
+  /// The last of these, after which its state may be freed; -1 if there is none.
+  std::vector<std::int64_t> last_use;
+  std::int64_t most_kept = 0;  ///< maximum number of states needed at once
 
   friend bool operator==(const BranchStates&, const BranchStates&) = default;
 };
 /// O(segments).
 [[nodiscard]] BranchStates branch_states(const PrefixTree& tree);
 
-/// What sharing saves. Score entries are the query-key pairs of causal attention, counted exactly.
+/// The savings of sharing. Score entries are the query-key pairs of causal attention, counted exactly.
 struct SharingSavings {
-  std::int64_t tokens = 0;                  ///< with every shared token once
-  std::int64_t repeated_tokens = 0;         ///< with every sample on its own
+  std::int64_t tokens = 0;                  ///< counting every shared token once
+  std::int64_t repeated_tokens = 0;         ///< if every sample was separate
   std::int64_t score_entries = 0;           ///< with sharing
-  std::int64_t repeated_score_entries = 0;  ///< with every sample on its own
+  std::int64_t repeated_score_entries = 0;  ///< if every sample was separate
 
   SharingSavings& operator+=(const SharingSavings& other) noexcept;
   friend bool operator==(const SharingSavings&, const SharingSavings&) = default;
@@ -136,18 +136,19 @@ struct SharingSavings {
 [[nodiscard]] SharingSavings sharing_savings(const PrefixTree& tree);
 
 /// A tree in one packed micro-batch: its segments back to back, depth-first, each aligned and cut over the CP
-/// ranks on its own, as in PackedPrefixLayout for trees with one level. Tokens are packed, cut and merged
+/// ranks separately, as in PackedPrefixLayout for trees with one level. Tokens are packed, cut and merged
 /// with segments(), whose ragged rows are the rows of tree(). A value type.
 ///
-/// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` with alignment 4 and cp 2 takes 4 rows a segment, 2 of them on
+/// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` with alignment 4 and cp 2 takes 4 rows per segment, 2 of them on
 /// each rank.
 class PackedTreeLayout {
  public:
-  /// Throws as PackedLayout does. O(segments).
+  /// Throws the errors of PackedLayout. O(segments).
   PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGroup cp);
-  /// The rows of prefix groups as a tree with one level.
+  /// Makes the layout of prefix groups as a tree with one level.
   explicit PackedTreeLayout(const PackedPrefixLayout& groups);
-  /// Sequences that share nothing: a root for each, so that what is made of trees is made of them, too.
+  /// Makes the layout of sequences that share nothing, with one root each, so that functions for trees can be
+  /// used for them.
   explicit PackedTreeLayout(PackedLayout sequences);
 
   [[nodiscard]] const PrefixTree& tree() const noexcept { return tree_; }
@@ -160,27 +161,28 @@ class PackedTreeLayout {
   PackedLayout segments_;
 };
 
-/// Position ids of one CP rank's rows: every segment counts from its depth; pad rows continue counting. `out`
-/// has segments().local_rows() elements.
+/// Writes the position ids of one CP rank's rows: every segment counts from its depth; pad rows continue
+/// counting. `out` has segments().local_rows() elements.
 void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<std::int64_t> out);
 
-/// Ancestor intervals of one CP rank's rows, including pad rows. The numbers are the same on all ranks, so
-/// queries of one rank can be compared with keys of any: concatenate the ranks' lists in the order in which
-/// an all-gather puts their keys. No query sees a pad row. A pad row sees its own segment and those before
-/// it, so that no row's softmax is empty. O(local rows).
+/// Returns the ancestor intervals of one CP rank's rows, including pad rows. The numbers are the same on all
+/// ranks, so queries of one rank can be compared with keys of any rank: concatenate the ranks' lists in the
+/// order in which an all-gather arranges their keys. Queries do not see pad rows. A pad row sees its own
+/// segment and those before it, so a row's softmax is never empty. O(local rows).
 [[nodiscard]] AncestorIntervals ancestor_intervals(const PackedTreeLayout& layout, CpRank rank);
 
-/// What a varlen attention kernel needs on one CP rank; see PrefixAttentionPlan. The keys of a run are the
-/// rows of all segments before it, then those of its own segment. O(sum of the segments' path lengths).
+/// Returns the arguments of a varlen attention kernel on one CP rank; see PrefixAttentionPlan. The keys of a
+/// run are the rows of all segments before it, then those of its own segment. O(sum of the segments' path
+/// lengths).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedTreeLayout& layout, CpRank rank);
 
-/// What is done with a piece of a tree, a run of rows of one segment, while those before it on its path are
-/// open.
+/// What to do with a piece of a tree (a run of rows of one segment) while the pieces before it on its path
+/// are open.
 struct TreeStep {
   enum class Kind : std::uint8_t {
-    push,   ///< it opens: forward for its keys and values alone; nothing else is kept
-    visit,  ///< forward with all that the backward pass needs; it opens if it was not pushed
-    pop,    ///< backward, of its own losses and of the gradients of its keys and values; it closes
+    push,   ///< it opens: forward only for its keys and values; nothing else is kept
+    visit,  ///< forward, keeping everything that the backward pass needs; it opens if it was not pushed
+    pop,    ///< backward, for its own losses and the gradients of its keys and values; it closes
   };
 
   Kind kind = Kind::visit;
@@ -190,55 +192,59 @@ struct TreeStep {
 };
 
 /// How a trainer runs a packed tree depth first, with one path in memory at a time. Pieces are numbered in
-/// the order of their rows, which they cover without gaps. Every piece is visited and popped once. Those with
-/// descendants are pushed first where a cap leaves no room to keep what their visit would: their rows are
-/// computed again. In each step open pieces are the path to the step's piece, so their keys and values are a
-/// stack: rows attend to the keys_before[piece] first ones of it, and to those of their own piece. Every pop
-/// adds gradients to keys and values of the pieces before it, which are complete when these are popped.
+/// the order of their rows, which they cover without gaps. Every piece is visited and popped once. A piece
+/// with descendants is pushed first if the cap leaves no room to keep the data of its visit; its rows are
+/// computed twice. In each step, the open pieces are the path to the step's piece, so their keys and values
+/// form a stack: rows attend to its first keys_before[piece] entries, and to those of their own piece. Every
+/// pop adds gradients to the keys and values of the pieces before it; these gradients are complete when those
+/// pieces are popped.
 ///
-/// All numbers are local rows of a CP rank, pad rows included, and the same on all ranks of the group.
+/// All numbers are local rows of a CP rank, including pad rows, and the same on all ranks of the group.
 ///
 /// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` with at most 2 rows kept has pieces [0,2) [2,3) [3,4) [4,6)
 /// [6,7), keys_before 0 2 3 3 2, and steps push 0, push 1, visit 2, pop 2, visit 3, pop 3, visit 1, pop 1,
-/// visit 4, pop 4, visit 0, pop 0: at most 5 keys, 2 rows kept, and 3 computed again.
+/// visit 4, pop 4, visit 0, pop 0: at most 5 keys, 2 rows kept, and 3 rows computed twice.
 struct DepthFirstSchedule {
-  std::vector<RowRange> rows;             ///< of each piece
-  std::vector<std::int64_t> parents;      ///< the piece before it; -1: none
+  std::vector<RowRange> rows;             ///< rows of each piece
+  std::vector<std::int64_t> parents;      ///< the piece before it; -1 if there is none
   std::vector<std::int64_t> keys_before;  ///< rows of all pieces before it on its path
-  std::vector<TreeStep> steps;            ///< two or three a piece
-  std::int64_t most_keys = 0;             ///< rows whose keys and values are there at once: the longest path
-  std::int64_t most_kept = 0;             ///< rows that were visited and not yet popped, at most
-  std::int64_t computed_again = 0;        ///< rows of the pieces that are pushed
+  std::vector<TreeStep> steps;            ///< two or three per piece
+  /// Maximum number of rows whose keys and values exist at once: the longest path.
+  std::int64_t most_keys = 0;
+  std::int64_t most_kept = 0;  ///< maximum number of rows that were visited but not yet popped
+  /// Number of rows of pieces that are pushed, and therefore computed twice.
+  std::int64_t computed_again = 0;
 
   friend bool operator==(const DepthFirstSchedule&, const DepthFirstSchedule&) = default;
 };
 
-/// The schedule with at most `max_kept` rows kept between visit and pop; unset: with no limit, and then
-/// nothing is computed again. Segments above the cap are cut, at multiples of the alignment. Optimal: the
-/// last row of a path sees all of it, so no order of the segments holds fewer keys; and with one row as
-/// alignment, no choice of the rows to keep, in any order, computes fewer again. Throws InputError if
-/// max_kept is below the alignment, or set with several CP ranks, each of which would have other rows of a
-/// piece. Local and deterministic. O(segments + pieces).
+/// Returns the schedule that keeps at most `max_kept` rows between visit and pop. If `max_kept` is unset,
+/// there is no limit, and nothing is computed twice. Segments above the cap are cut, at multiples of the
+/// alignment. The schedule is optimal in two ways. It holds no more keys at once than the longest path has,
+/// and every order needs these for the last row of that path. If the alignment is one row, it also computes
+/// as few rows twice as any schedule under the same cap. Throws InputError if max_kept is below the
+/// alignment, or if it is set with several CP ranks, each of which would have different rows of a piece.
+/// Local and deterministic. O(segments + pieces).
 [[nodiscard]] DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,
                                                       std::optional<std::int64_t> max_kept = std::nullopt);
 
-/// In which order the keys and values of all CP ranks stand when one rank's queries attend to them.
+/// The order of the keys and values of all CP ranks when one rank's queries attend to them.
 enum class KeyOrder : std::uint8_t {
-  packed,    ///< as in the whole micro-batch: one segment after the other (merge_cp_rows)
-  gathered,  ///< as an all-gather puts them: all rows of CP rank 0, then all of rank 1, and so on
+  packed,    ///< as in the whole micro-batch: one segment after another (merge_cp_rows)
+  gathered,  ///< as arranged by an all-gather: all rows of CP rank 0, then all of rank 1, and so on
 };
 
-/// The same mask in the forms that attention kernels take. Queries are the local rows of one CP rank, q of
-/// them, and keys all rows of the micro-batch, k of them, both with pad rows. What a query sees is what
-/// ancestor_intervals() says, for every kind. All are local, deterministic, and made of the layout alone;
-/// all throw InputError as cp_runs does.
+/// The same mask in the forms used by attention kernels. The q queries are the local rows of one CP rank, and
+/// the k keys are all rows of the micro-batch, both including pad rows. In all forms, a query sees the keys
+/// defined by ancestor_intervals(). All functions are local, deterministic, and depend only on the layout;
+/// all throw the errors of cp_runs().
 
 /// Which queries see each key: query row r sees key i if and only if begin[i] <= r < end[i]. One interval is
-/// enough, since rows are depth-first on every CP rank. FlashMask without `causal` takes (end, begin) as the
-/// two columns of `startend_row_indices`: the first row below that is masked, and the end of those above. A
-/// pad row's interval is empty: {0, 0}.
+/// enough, since rows are in depth-first order on every CP rank. FlashMask without `causal` takes (end,
+/// begin) as the two columns of `startend_row_indices`: the first masked row below, and the end of the masked
+/// rows above. A pad row's interval is empty: {0, 0}.
 struct ColumnIntervals {
-  std::vector<std::int32_t> begin;  ///< k of them
+  std::vector<std::int32_t> begin;  ///< k elements
   std::vector<std::int32_t> end;
 
   friend bool operator==(const ColumnIntervals&, const ColumnIntervals&) = default;
@@ -246,7 +252,7 @@ struct ColumnIntervals {
 /// O(k).
 [[nodiscard]] ColumnIntervals column_intervals(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys);
 
-/// The tiles into which a kernel cuts the mask.
+/// The size of the tiles into which a kernel cuts the mask.
 struct TileSize {
   std::int64_t queries = 128;
   std::int64_t keys = 128;
@@ -254,11 +260,11 @@ struct TileSize {
   friend constexpr bool operator==(TileSize, TileSize) = default;
 };
 
-/// Which tiles of the mask a kernel must compute, for FlexAttention: the eight tensors of torch's BlockMask,
-/// for one batch and one head, with m = ceil(q / tile.queries) and n = ceil(k / tile.keys). A tile is full if
-/// every query in it sees every key in it, partial if only some do, and is left out if none does. Tiles that
-/// reach beyond the last query or key are never full. Indices ascend; behind the counted ones there are
-/// zeros.
+/// The tiles of the mask that a kernel must compute, for FlexAttention: the eight tensors of torch's
+/// BlockMask, for one batch and one head, with m = ceil(q / tile.queries) and n = ceil(k / tile.keys). A tile
+/// is full if every query in it sees every key in it, partial if only some do, and is omitted if none does.
+/// Tiles that extend beyond the last query or key are never full. Indices are in ascending order, followed by
+/// zeros after the counted ones.
 struct BlockMask {
   std::int64_t query_tiles = 0;                  ///< m
   std::int64_t key_tiles = 0;                    ///< n
@@ -266,26 +272,26 @@ struct BlockMask {
   std::vector<std::int32_t> kv_indices;          ///< [m, n]
   std::vector<std::int32_t> full_kv_num_blocks;  ///< [m]
   std::vector<std::int32_t> full_kv_indices;     ///< [m, n]
-  std::vector<std::int32_t> q_num_blocks;        ///< [n]: the same by columns, for the backward pass
+  std::vector<std::int32_t> q_num_blocks;        ///< [n]: the same per column, for the backward pass
   std::vector<std::int32_t> q_indices;           ///< [n, m]
   std::vector<std::int32_t> full_q_num_blocks;   ///< [n]
   std::vector<std::int32_t> full_q_indices;      ///< [n, m]
 
-  /// Tiles that are computed, partial and full ones.
+  /// Returns the number of computed tiles, both partial and full.
   [[nodiscard]] std::int64_t computed() const noexcept;
   friend bool operator==(const BlockMask&, const BlockMask&) = default;
 };
-/// Throws InputError if a tile has no row. Allocates nothing if `reuse`, a
-/// mask that is not needed any more, had room for as many tiles: fresh memory takes longer than the rest. O(k
-/// + m * n).
+/// Throws InputError if tiles do not have rows. Allocates nothing if `reuse`, a mask that is no longer
+/// needed, had room for the same number of tiles, since allocating memory takes longer than everything else.
+/// O(k + m * n).
 [[nodiscard]] BlockMask block_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys,
                                    TileSize tile = {}, BlockMask reuse = {});
 
-/// A rectangle of the mask, as MagiAttention's `q_ranges`, `k_ranges` and `attn_type_map` take them.
+/// A rectangle of the mask, in the form of MagiAttention's `q_ranges`, `k_ranges` and `attn_type_map`.
 struct AttentionSlice {
   enum class Kind : std::uint8_t {
     full = 0,    ///< every query sees every key
-    causal = 1,  ///< the last query sees all keys, the one before it all but the last, and so on
+    causal = 1,  ///< the last query sees all keys, the previous one all but the last, and so on
   };
 
   RowRange queries;
@@ -294,16 +300,16 @@ struct AttentionSlice {
 
   friend constexpr bool operator==(const AttentionSlice&, const AttentionSlice&) = default;
 };
-/// Slices that do not overlap and together are the mask; none is empty. O(segments * cp).
+/// Returns non-empty slices that do not overlap and together form the mask. O(segments * cp).
 ///
-/// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` without padding has a slice for each segment, causal if it has
-/// several rows, and two more full ones: queries [2, 7) with keys [0, 2), and queries [3, 6) with keys [2,
-/// 3).
+/// Example: the tree `1 2 | 3 | 4 | 5 6 | 7` without padding has one slice per segment (causal if the segment
+/// has several rows) and two more full slices: queries [2, 7) with keys [0, 2), and queries [3, 6) with keys
+/// [2, 3).
 [[nodiscard]] std::vector<AttentionSlice> attention_slices(const PackedTreeLayout& layout, CpRank rank,
                                                            KeyOrder keys);
 
-/// [q, k]: 0 where a query sees a key, minus infinity elsewhere, to be added to scores. For tests and small
-/// models: O(q * k).
+/// Returns [q, k], to be added to scores: 0 where a query sees a key, minus infinity elsewhere. For tests and
+/// small models, since it takes O(q * k).
 [[nodiscard]] std::vector<float> additive_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys);
 
 }  // namespace evenkeel

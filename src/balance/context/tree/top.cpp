@@ -13,10 +13,10 @@
 namespace evenkeel::context {
 namespace {
 
-/// Looking for room stops after so many micro-batches of a block.
+/// Maximum number of a block's micro-batches that are searched for room.
 constexpr int tasks_looked_at = 16;
 
-/// The blocks of one level, and the micro-batches that each has there.
+/// The blocks of one level, and the micro-batches of each.
 class LevelBlocks {
  public:
   LevelBlocks(const Levels& levels, int level, const std::vector<Cost>& starts, std::vector<OpenTask>& tasks)
@@ -40,13 +40,13 @@ class LevelBlocks {
     task.add(item, tokens, samples, *levels_);
     heights[block] += task.time - before;
   }
-  /// After items were placed on certain blocks.
+  /// Starts over from these heights after items were placed on given blocks.
   void start(const std::vector<Cost>& heights) { first_ = FirstToEnd(*levels_, level_, heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
 
-  /// The fullest one with room; a new one where there is none.
+  /// Returns the fullest micro-batch with room, or a new one if there is none.
   std::size_t task_for(std::int64_t tokens, std::int64_t samples, std::size_t block) {
     std::size_t fullest = none;
     std::size_t at = newest_[block];
@@ -67,12 +67,12 @@ class LevelBlocks {
   int level_;
   std::vector<OpenTask>* tasks_;
   FirstToEnd first_;
-  std::vector<std::size_t> newest_;    ///< of a block
-  std::vector<std::size_t> previous_;  ///< of a task of this level: the next older one of its block
-  std::size_t offset_ = 0;             ///< the first task of this level
+  std::vector<std::size_t> newest_;    ///< by block: its newest task
+  std::vector<std::size_t> previous_;  ///< by task of this level: the next older task of its block
+  std::size_t offset_ = 0;             ///< number of the first task of this level
 };
 
-/// Of every block of a level, whose ranks are busy alike: what its first one is.
+/// Returns the height of each block of a level. Precondition: the ranks of a block have equal heights.
 std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const Levels& levels, int level) {
   std::vector<Cost> blocks(static_cast<std::size_t>(levels.blocks(level)));
   for (std::size_t b = 0; b < blocks.size(); ++b)
@@ -85,7 +85,7 @@ void set_heights(const std::vector<Cost>& blocks, const Levels& levels, int leve
   for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
 }
 
-/// An item on its level.
+/// An item to be placed on its level. `anywhere` is set if the item has no given block.
 struct TopItem {
   bool anywhere;
   Cost time;
@@ -108,10 +108,10 @@ std::vector<std::vector<TopItem>> by_level(const Levels& levels, std::span<const
   return of_levels;
 }
 
-/// The micro-batches of one rank that have room, by rising room.
+/// The micro-batches of one rank that have room, by ascending room.
 class RankTasks {
  public:
-  /// The one with least room that suffices, or -1.
+  /// Returns the position of the micro-batch with the least sufficient room, or -1.
   [[nodiscard]] std::int64_t find(std::int64_t size, std::int64_t count, const std::vector<OpenTask>& tasks,
                                   std::int64_t max_items) const {
     constexpr int looked_at = 16;
@@ -142,7 +142,7 @@ class RankTasks {
   std::vector<Open> open_;
 };
 
-/// A micro-batch with less room than any of the items takes has none.
+/// Returns the smallest size of the items. A micro-batch with less room than this cannot take any of them.
 std::int64_t least_size(const Levels& levels, std::span<const Item> items) {
   std::int64_t least = levels.cap(0);
   for (const Item item : items) least = std::min(least, levels.aligned(item, 0));
@@ -158,7 +158,7 @@ void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, T
   for (int level = levels.count() - 1; level > 0; --level) {
     std::vector<TopItem>& here = of_levels[static_cast<std::size_t>(level)];
     if (here.empty()) continue;
-    // Items mostly come so.
+    // Skips sorting if the items are sorted already, which is usually the case.
     if (!std::ranges::is_sorted(here, goes_first)) std::ranges::sort(here, goes_first);
     std::vector<Cost> heights = heights_of_blocks(top.heights, levels, level);
     LevelBlocks blocks(levels, level, heights, top.tasks);
@@ -173,7 +173,7 @@ void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, T
 
 namespace {
 
-/// Where an item fits best.
+/// A possible place of an item, with its area and end.
 struct Fit {
   Cost area = -1;
   Cost end = 0;
@@ -191,7 +191,7 @@ Fit best_fit(const Levels& levels, const BlockHeights& heights, Item item, Cost 
     const std::span<const Cost> ends = heights.of(level);
     for (std::size_t block = 0; block < ends.size(); ++block) {
       const Cost time = levels.speeds().on_block(fastest, level, block);
-      // Where ranks wait for slower ones, what they would do meanwhile counts, too.
+      // Ranks that wait for slower ranks could do other work in that time, so it also counts as area.
       const Cost area = levels.speeds().differ() ? levels.speeds().work_of(time, level, block) : least_area;
       const Fit here{area, ends[block] + time, level, block};
       if (first.area < 0 || here.end < first.end) first = here;

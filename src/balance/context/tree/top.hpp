@@ -7,32 +7,35 @@
 
 namespace evenkeel::context {
 
-/// An item and where it shall run.
+/// An item, and the level and block on which it is to run.
 struct LevelledItem {
   Item item = 0;
   int level = 0;
-  std::int64_t block = -1;  ///< of its level, counted from rank 0; -1: the one that ends it first
+  /// Number of the block on its level; -1 for the block on which the item ends first.
+  std::int64_t block = -1;
 };
 
-/// The micro-batches of a tree above its leaves, and how long each rank is busy with them.
+/// The micro-batches of a tree above its leaves, and the busy time of each rank.
 struct TreeTop {
-  std::vector<OpenTask> tasks;  ///< by falling level
-  std::vector<Cost> heights;    ///< one a rank
+  std::vector<OpenTask> tasks;  ///< by descending level
+  std::vector<Cost> heights;    ///< busy time of each rank
 };
 
-/// Levels from the highest, on each the longest item first onto its block, or that which ends it first, there
-/// into the fullest micro-batch with room, or a new one. Those with a block go first. What was in `top` is
-/// replaced; its memory is used again. Preconditions: levels are 1 or more. O(items log + ranks).
+/// Places items level by level, from the highest level down. On each level, items with a block come first,
+/// then the others, each by descending time. An item goes to its block, or to the block on which it ends
+/// first. There, it goes into the fullest micro-batch with room, or into a new one. Replaces the contents of
+/// `top`, and reuses its memory. Precondition: levels are at least 1. O(items log + ranks).
 void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, TreeTop& top);
 
-/// Blocks for `items`, which come by falling work, such that none ends after `limit`: of those blocks and
-/// levels on which it does not, an item takes the least area, and there the block that ends last. Where there
-/// is none, it takes that which ends first. Micro-batches are not shared here. O(items * ranks).
+/// Chooses levels and blocks for `items`, which are in descending order of work, so that they end within
+/// `limit`. For each item, among the blocks on which it ends within `limit`, chooses the one with the least
+/// area, and on a tie the one on which it ends last. If there is none, chooses the block on which it ends
+/// first. Assumes that items do not share micro-batches. O(items * ranks).
 void fit_into_blocks(const Levels& levels, std::span<LevelledItem> items, Cost limit);
 
-/// Adds micro-batches of single ranks for `items`, which come longest first, to `tasks`: each item onto the
-/// rank that ends it first, there into the fullest of these micro-batches with room, or a new one. Ranks
-/// start at `heights`, which are what they end at afterwards. O(n log(n)).
+/// Adds micro-batches of single ranks to `tasks` for `items`, which are in descending order of time. Each
+/// item goes to the rank on which it ends first, into the fullest of these micro-batches with room, or into a
+/// new one. `heights` contains the start time of each rank on entry, and its end time on return. O(n log(n)).
 void place_tree_leaves(const Levels& levels, std::span<const Item> items, std::vector<Cost>& heights,
                        std::vector<OpenTask>& tasks);
 

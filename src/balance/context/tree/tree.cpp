@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -10,20 +11,22 @@
 #include "balance/context/levels.hpp"
 #include "balance/context/task.hpp"
 #include "balance/context/tree/top.hpp"
+#include "balance/context/waves/waves.hpp"
 #include "base/hash.hpp"
 
 namespace evenkeel::context {
 namespace {
 
-/// Items that are placed in all, over all trials with leaves. Trials without leaves have as many.
-constexpr std::int64_t most_placed = 1 << 17;
-constexpr std::int64_t most_trials = 64;
-/// Places that are looked at for items, when all is improved.
+/// Maximum number of items placed in all trials with leaves together. The same limit applies to all trials
+/// without leaves.
+constexpr std::int64_t max_placed = 1 << 17;
+constexpr std::int64_t max_trials = 64;
+/// Number of places examined per item when the whole tree is improved.
 constexpr std::int64_t looks_per_item = 1 << 12;
-/// An end so near to the bound, as 1 over this, is not improved any more.
+/// An end that is within 1 / near_enough of the bound is not improved further.
 constexpr Cost near_enough = 4096;
 
-/// All micro-batches of a schedule, and how long each rank is busy.
+/// The micro-batches of a schedule, and the busy time of each rank.
 struct Tree {
   std::vector<OpenTask> tasks;
   std::vector<Cost> heights;
@@ -40,10 +43,10 @@ struct Tree {
   }
 };
 
-/// Where each long item runs.
+/// Where a long item is placed.
 struct Place {
   int level = 0;
-  std::int64_t block = -1;  ///< -1: any; leaves have none
+  std::int64_t block = -1;  ///< -1 for any block; leaves have no block
 
   friend bool operator==(const Place&, const Place&) = default;
 };
@@ -79,11 +82,12 @@ class TreeSearch {
     }
     improve_levels();
     improve_places();
+    try_waves();
     return std::move(best_);
   }
 
  private:
-  /// Of one token's share in the overhead of full micro-batches, too.
+  /// Returns the work of an item as a leaf, including its share of the overhead of full micro-batches.
   [[nodiscard]] Cost leaf_work(Item item) const {
     const std::int64_t cap = std::max<std::int64_t>(levels_.cap(0), 1);
     const Cost overhead = levels_.problem().communication.overhead;
@@ -96,10 +100,11 @@ class TreeSearch {
            (placements_left_ >= levels_.num_items() && best_.end() - bound_ > bound_ / near_enough);
   }
 
-  /// Long items take the least area within a trial length: one choice a length, the most promising first.
+  /// Returns one choice per trial length, most promising first, in which long items take the least area
+  /// within that length.
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
     const auto longs = static_cast<std::int64_t>(longs_.size());
-    const std::int64_t trials = std::clamp<std::int64_t>(most_placed / 2 / (longs + 1), 4, most_trials);
+    const std::int64_t trials = std::clamp<std::int64_t>(max_placed / 2 / (longs + 1), 4, max_trials);
     const bool are_many = trials >= 16;
     std::vector<std::pair<Cost, Choice>> choices;
     Cost trial = are_many ? 4 * bound_ : bound_;
@@ -115,11 +120,12 @@ class TreeSearch {
     return choices;
   }
 
-  /// Blocks that hold long items up to some ends, where these are not too many.
+  /// Adds choices of blocks in which long items end within several limits, unless there are too many long
+  /// items.
   void add_fits(std::vector<std::pair<Cost, Choice>>& choices) {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t fits =
-        std::min<std::int64_t>(16, most_placed * 32 / (1 + longs * levels_.problem().ranks));
+        std::min<std::int64_t>(16, max_placed * 32 / (1 + longs * levels_.problem().ranks));
     std::vector<LevelledItem> items;
     for (const Item item : longs_) items.push_back({.item = item});
     Cost limit = bound_;
@@ -134,7 +140,7 @@ class TreeSearch {
     }
   }
 
-  /// As that of Levels, of a long item.
+  /// Does the same as Levels::cheapest_within() for a long item.
   [[nodiscard]] int cheapest_within(std::size_t i, Cost limit) const {
     const auto count = static_cast<std::size_t>(levels_.count());
     const auto times = std::span(times_).subspan(i * count, count);
@@ -157,7 +163,7 @@ class TreeSearch {
     return items;
   }
 
-  /// When the last rank ends, if leaves were water.
+  /// Returns the time at which the last rank ends if leaves are treated as divisible.
   [[nodiscard]] Cost end_of_top(const Choice& choice) {
     const std::vector<LevelledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
@@ -166,10 +172,9 @@ class TreeSearch {
     return levels_.speeds().even_end(trial_top_.heights, leaves);
   }
 
-  /// Whether it is the best so far.
+  /// Builds the tree of a choice. Returns whether it is the best so far.
   bool try_choice(const Choice& choice) {
     TreeTop top;
-    // Room for a micro-batch an item, of which only what is used takes memory.
     top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
     place_tree_top(levels_, top_items(choice), top);
     std::vector<Item> leaves;
@@ -186,7 +191,8 @@ class TreeSearch {
     return true;
   }
 
-  /// Long items may have less work than short ones, so both are merged.
+  /// Merges the short items into the leaves in order of work, since long items may have less work than short
+  /// ones.
   void merge_shorts(std::vector<Item>& leaves) const {
     const auto middle = static_cast<std::ptrdiff_t>(leaves.size());
     leaves.insert(leaves.end(), shorts_.begin(), shorts_.end());
@@ -195,7 +201,7 @@ class TreeSearch {
     });
   }
 
-  /// One item a level up or down, as long as that makes the end earlier.
+  /// Moves one item at a time to a larger or smaller group, as long as that makes the end earlier.
   void improve_levels() {
     bool improved = true;
     while (improved && may_try()) {
@@ -215,32 +221,55 @@ class TreeSearch {
 
   void improve_places() {
     const std::int64_t n = levels_.num_items();
-    const std::int64_t most_looks = looks_per_item * std::min<std::int64_t>(n, 1024);
-    std::int64_t looks_left = most_looks / (1 + n / 4096);
-    if (levels_.problem().ranks + std::ssize(best_.tasks) > looks_left / 1024) return;
-    improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, looks_left);
+    const std::int64_t max_looks = looks_per_item * std::min<std::int64_t>(n, 1024);
+    std::int64_t evaluations_left = max_looks / (1 + n / 4096);
+    if (levels_.problem().ranks + std::ssize(best_.tasks) > evaluations_left / 1024) return;
+    improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, evaluations_left);
     best_.find_heights(levels_);
+  }
+
+  [[nodiscard]] bool is_within(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
+
+  /// Tries groups of one size, and the groups of waves. Blocks are nested, so micro-batches on any blocks
+  /// form a tree, which does not end later than the waves.
+  void try_waves() {
+    constexpr std::int64_t most_items = 1 << 14;
+    constexpr Cost max_behind = 512;  // improving waves takes long, so small gaps are tolerated
+    if (levels_.num_items() > most_items) return;
+    for (int level = 0; level < levels_.count() && !is_within(near_enough); ++level) {
+      if (std::optional<Waves> waves = uniform_waves(levels_, level)) try_tasks(std::move(waves->tasks));
+    }
+    if (!is_within(max_behind)) try_tasks(best_waves(levels_).tasks);
+  }
+
+  void try_tasks(std::vector<OpenTask> tasks) {
+    for (OpenTask& task : tasks) task.wave = -1;
+    Tree tree{.tasks = std::move(tasks), .heights = std::vector<Cost>(best_.heights.size())};
+    tree.find_heights(levels_);
+    if (tree.end() >= best_.end()) return;
+    best_ = std::move(tree);
+    improve_places();
   }
 
   const Levels& levels_;
   Cost bound_;
-  std::vector<Item> longs_;   ///< by falling work; these may run above the leaves
-  std::vector<Item> shorts_;  ///< by falling work
-  Cost leaf_work_ = 0;        ///< of all items, as leaves
-  std::vector<Cost> times_;   ///< of each long item on all levels; -1 where it does not fit
+  std::vector<Item> longs_;   ///< in descending order of work; may run above the leaves
+  std::vector<Item> shorts_;  ///< in descending order of work
+  Cost leaf_work_ = 0;        ///< work of all items as leaves
+  std::vector<Cost> times_;   ///< time of each long item on each level; -1 if it does not fit
   std::vector<Cost> areas_;
-  std::int64_t placements_left_ = most_placed;
+  std::int64_t placements_left_ = max_placed;
   TreeTop trial_top_;
   Tree best_;
   Choice best_choice_;
 };
 
-/// Where an item can go.
+/// A possible place of an item.
 struct Spot {
-  Cost area = -1;  ///< more than before: what the ranks together would do in the time that it takes
+  Cost area = -1;  ///< additional area: ranks times the additional time
   Cost end = 0;
   std::size_t task = 0;
-  int level = 0;  ///< of a new micro-batch, where `task` is none of the others
+  int level = 0;  ///< level of a new micro-batch, if `task` is not an existing one
   std::size_t block = 0;
 };
 
@@ -251,9 +280,9 @@ class TreeMoves {
     for (const OpenTask& task : tasks) heights_.add(task.level, block_of(task), task.time);
   }
 
-  void improve(Cost enough, std::int64_t& looks_left) {
+  void improve(Cost enough, std::int64_t& evaluations_left) {
     const auto ranks = heights_.of(0);
-    while (looks_left > 0) {
+    while (evaluations_left > 0) {
       const auto last = std::ranges::max_element(ranks);
       if (*last <= enough) return;
       limit_ = *last - 1;
@@ -261,7 +290,7 @@ class TreeMoves {
       if (!take_apart(static_cast<std::size_t>(last - ranks.begin())) || !put_all()) undo();
       journal_.clear();
       drop_empty();
-      looks_left -= looks_ + static_cast<std::int64_t>(tasks_->size() + ranks.size()) / 4 + 16;
+      evaluations_left -= looks_ + static_cast<std::int64_t>(tasks_->size() + ranks.size()) / 4 + 16;
     }
   }
 
@@ -270,7 +299,7 @@ class TreeMoves {
     return static_cast<std::size_t>(task.first / levels_->size(task.level));
   }
 
-  /// Those micro-batches of some ranks whose groups are not too large.
+  /// Removes the micro-batches of some ranks whose groups are not too large. Returns whether there are any.
   bool take_apart(std::size_t last) {
     items_.clear();
     const auto ranks = heights_.of(0).size();
@@ -326,7 +355,7 @@ class TreeMoves {
     return true;
   }
 
-  /// By falling work; in half of the cases only roughly.
+  /// Sorts items in descending order of work; in half of the cases only roughly.
   void sort_items() {
     std::vector<std::pair<Cost, Item>> order;
     const int spread = random_.below(2) == 0 ? 1 : 512;
@@ -399,11 +428,11 @@ class TreeMoves {
   const Levels* levels_;
   BlockHeights heights_;
   SearchMoves random_;
-  Cost limit_ = 0;  ///< no rank may end later
+  Cost limit_ = 0;  ///< maximum end of any rank
   std::int64_t looks_ = 0;
   std::vector<std::size_t> chosen_;
   std::vector<Item> items_;
-  std::vector<std::pair<std::size_t, OpenTask>> journal_;  ///< what tasks were before
+  std::vector<std::pair<std::size_t, OpenTask>> journal_;  ///< previous states of tasks, to undo a trial
 };
 
 }  // namespace
@@ -419,8 +448,9 @@ Schedule schedule_tree(const Problem& problem) {
   return schedule;
 }
 
-void improve_tree(std::vector<OpenTask>& tasks, const Levels& levels, Cost enough, std::int64_t& looks_left) {
-  TreeMoves(tasks, levels).improve(enough, looks_left);
+void improve_tree(std::vector<OpenTask>& tasks, const Levels& levels, Cost enough,
+                  std::int64_t& evaluations_left) {
+  TreeMoves(tasks, levels).improve(enough, evaluations_left);
 }
 
 }  // namespace evenkeel::context

@@ -8,24 +8,30 @@
 
 namespace evenkeel::context {
 
-/// A schedule for ranks that wait for each other at its end only. Every rank runs its micro-batches by
-/// falling size of their groups, so that the members of a group have run the same larger groups'
-/// micro-batches before: groups form a tree, nobody waits inside one, and no order can deadlock.
+/// Returns a schedule for ranks that wait for each other only at its end. Every rank runs its micro-batches
+/// in descending order of group size, so the members of a group have previously run the same micro-batches of
+/// larger groups. Groups therefore form a tree, in which no rank waits and no deadlock is possible.
 ///
-/// Sizes of groups by dual approximation for tasks that may be split (Turek, Wolf and Yu, 1992): for some
-/// trial lengths, each item takes the group on which it takes least of all ranks within that length, and the
-/// longest goes first onto the group that ends first. Or items are fitted below some ends, largest first,
-/// each on the least of groups. The best is improved by sizes that double or halve, and by ruin and recreate.
-/// Micro-batches are filled best-fit.
+/// 1. Choose group sizes by dual approximation for malleable tasks (Turek, Wolf and Yu, 1992): for several
+///    trial lengths, each item gets the group size that has the least area within that length, and items are
+///    placed, longest first, on the group that is free first.
+/// 2. Also fit items within several time limits, largest first, each on the smallest possible group.
+/// 3. Improve the best choice by doubling or halving group sizes, then by ruin and recreate. Micro-batches
+///    are filled by best fit.
+/// 4. If the end is still above the bound, try all items on groups of one size. If it is more than 1/512
+///    above the bound, try the groups of schedule_waves(), which also form a tree. So for up to 16384 items,
+///    a tree never ends more than 1/512 later than the waves.
 ///
-/// Throws as require_fits does. Deterministic, local, integers only; how much is tried is bounded by
-/// counts, which fall with the number of items, never by a clock. O(n log n) for many items.
+/// Throws the errors of require_fits(). Deterministic, local, integers only. The search is bounded by counts,
+/// which decrease with the number of items, not by a clock. O(n log n) for many items.
 [[nodiscard]] Schedule schedule_tree(const Problem& problem);
 
-/// Makes the end of a tree earlier: takes micro-batches of a rank that ends last, and of some other ranks,
-/// apart and puts their items, roughly by falling work, where all ends are earlier than that. (Ruin and
-/// recreate; Schrimpf et al., 2000.) Until the end is `enough`, or so many places were looked at, which are
-/// subtracted. Never worse. What is random has a fixed seed.
-void improve_tree(std::vector<OpenTask>& tasks, const Levels& levels, Cost enough, std::int64_t& looks_left);
+/// Makes a tree end earlier by ruin and recreate (Schrimpf et al., 2000): takes apart micro-batches of a rank
+/// that ends last and of some other ranks, and places their items, roughly in descending order of work, so
+/// that all these ranks end earlier. Stops when the end is at most `enough`, or when the given number of
+/// places have been examined; subtracts the examined places from that number. Never makes the end later.
+/// Random draws have a fixed seed.
+void improve_tree(std::vector<OpenTask>& tasks, const Levels& levels, Cost enough,
+                  std::int64_t& evaluations_left);
 
 }  // namespace evenkeel::context

@@ -20,16 +20,16 @@ Cost longest_of(std::span<const OpenTask> tasks) {
   return time;
 }
 
-/// So many beginnings with as many waves are kept.
+/// Maximum number of partial schedules kept per number of waves.
 constexpr std::int64_t most_kept = 24;
 constexpr Cost any_height = sum_limit >> 20;
-/// Waves are as high as their first item takes, and by 1 / one of these more; 0: no more.
+/// Candidate heights of a wave: the time of its first item, plus 1 / extra of that time if extra is not 0.
 constexpr Cost extras[] = {0, 8, 3};
 
 class WaveBeam {
  public:
-  WaveBeam(const Levels& levels, WaveBuilder& builder, const Sand& sand, std::int64_t placements)
-      : levels_(levels), builder_(builder), sand_(sand), placements_(placements), reserve_(placements / 2) {
+  WaveBeam(const Levels& levels, WaveBuilder& builder, const SmallItems& small, std::int64_t placements)
+      : levels_(levels), builder_(builder), small_(small), placements_(placements), reserve_(placements / 2) {
     for (const Item item : builder.order()) area_ += least_area(item);
   }
 
@@ -51,11 +51,11 @@ class WaveBeam {
   }
 
  private:
-  /// The first waves.
+  /// A partial schedule.
   struct State {
     Waves waves;
-    Cost left = 0;   ///< least area of items in no wave
-    Cost score = 0;  ///< when it may end
+    Cost left = 0;   ///< sum of the minimum areas of the remaining items
+    Cost score = 0;  ///< estimated end
   };
 
   [[nodiscard]] Cost least_area(Item item) const {
@@ -66,7 +66,7 @@ class WaveBeam {
     return least;
   }
 
-  /// By one more wave, for each height that is tried.
+  /// Extends a partial schedule by one more wave, for each candidate height.
   void extend(const State& state, std::vector<State>& next) {
     const Item item = builder_.first_left(state.waves);
     Cost last = -1;
@@ -86,9 +86,9 @@ class WaveBeam {
     placements_ -= std::ssize(builder_.order());
     for (std::size_t t = before; t < longer.waves.tasks.size(); ++t)
       for (const Item item : longer.waves.tasks[t].items) longer.left -= least_area(item);
-    std::int64_t no_looks = 0;  // just when they end, with the sand
-    improve_waves(longer.waves, levels_, sand_, no_looks);
-    // Some ranks will be idle in further waves, too.
+    std::int64_t no_looks = 0;  // examine no places; only recompute the end, including the small items
+    improve_waves(longer.waves, levels_, small_, no_looks);
+    // The factor accounts for idle ranks in later waves.
     longer.score = longer.waves.end + levels_.speeds().mean_time(longer.left) * 9 / 8;
     if (builder_.holds_all(longer.waves)) {
       done_.push_back(std::move(longer.waves));
@@ -97,7 +97,7 @@ class WaveBeam {
     }
   }
 
-  /// As many as may be extended, one at least.
+  /// Returns the best distinct states, at most `most` of them but at least one.
   [[nodiscard]] static std::vector<State> most_promising(std::vector<State> states, std::int64_t most) {
     std::ranges::stable_sort(states, {}, &State::score);
     const auto same = std::ranges::unique(states, {}, &State::score);
@@ -109,9 +109,9 @@ class WaveBeam {
 
   const Levels& levels_;
   WaveBuilder& builder_;
-  Sand sand_;
+  SmallItems small_;
   std::int64_t placements_;
-  std::int64_t reserve_;  ///< of them for the most promising alone
+  std::int64_t reserve_;  ///< number of placements reserved for completing the most promising state
   Cost area_ = 0;
   std::vector<Waves> done_;
 };
@@ -161,7 +161,7 @@ std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Co
   const CommunicationCost& cost = levels_->problem().communication;
   const std::int64_t size = levels_->size(task.level);
   const Cost fast_height = levels_->fastest_time_within(height, task.level, task.first);
-  // What pooling saves of communication comes on top of this, and is left out.
+  // Ignores the communication that pooling would save in addition.
   const Cost spare =
       (fast_height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
   if (spare < 0) return order_.size();
@@ -264,9 +264,9 @@ Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
   return waves;
 }
 
-std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder, const Sand& sand,
+std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder, const SmallItems& small,
                               std::int64_t placements) {
-  return WaveBeam(levels, builder, sand, placements).search();
+  return WaveBeam(levels, builder, small, placements).search();
 }
 
 }  // namespace evenkeel::context

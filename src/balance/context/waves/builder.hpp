@@ -9,48 +9,52 @@
 
 namespace evenkeel::context {
 
-/// How waves are built in one trial.
+/// The parameters of building waves in one trial.
 struct WaveTrial {
-  Cost first_limit = 0;  ///< the first item of a wave takes the least area within this time
-  Cost height = 0;       ///< waves are filled up to this, or as high as their first item is
-  /// Waves that have items already are filled up to as high as they are, and 1 / slack of it; 0: no more.
+  /// Time limit of a wave's first item, which gets the group with the least area within it.
+  Cost first_limit = 0;
+  Cost height = 0;  ///< time up to which waves are filled; the time of their first item if that is longer
+  /// If not 0, waves that already have items may become longer by 1 / slack of their time when they are
+  /// filled.
   Cost slack = 0;
 };
 
-/// Micro-batches with the number of their wave, by wave, and without ranks unless speeds differ. And the sum
-/// of what waves take.
+/// Micro-batches in the order of their waves, with the number of their wave, and the sum of the waves' times.
+/// Micro-batches are assigned to ranks only if speeds differ; otherwise, settle_waves() assigns them.
 struct Waves {
   std::vector<OpenTask> tasks;
   Cost end = 0;
 };
 
-/// Fills wave after wave. The largest item left begins a wave, and says how high it is. Then, as long as
-/// ranks are free, the largest items left that fit below this height each begin a micro-batch, on the group
-/// on which they take least area, and it is filled up with the largest items that fit. Every item is looked
-/// for by bisection, so that a trial is O(n log n) and more only where lengths do not rise with work.
+/// Builds waves one by one:
+/// 1. The largest remaining item starts a wave, and determines its height, that is, its time.
+/// 2. While ranks are free, the largest remaining item that fits within this height starts a micro-batch, on
+///    the group on which it takes the least area.
+/// 3. That micro-batch is filled up with the largest items that fit.
+/// Items are found by bisection, so a trial takes O(n log n), or more if lengths do not increase with work.
 class WaveBuilder {
  public:
-  /// For `items`, which come by falling work.
+  /// `items` are sorted by descending work.
   WaveBuilder(const Levels& levels, std::vector<Item> items);
 
-  /// `start` has micro-batches by wave that are kept; more items are added to them, and more waves.
+  /// Returns waves of all items. The waves of `start` are kept; items are added to them, then more waves.
   [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
-  /// Adds items to the waves of `start` only.
+  /// Adds items to the waves of `start`, without adding waves.
   [[nodiscard]] Waves fill_up(const WaveTrial& trial, Waves start);
-  /// Those that the last waves that were built leave.
+  /// Returns the items that are not in the waves built last.
   [[nodiscard]] std::vector<Item> left();
-  /// Adds one wave of items that are in none yet, of which there are some.
+  /// Adds one wave of remaining items. Precondition: there are remaining items.
   void add_wave(const WaveTrial& trial, Waves& waves);
-  /// The largest item that is in no wave. Precondition: there is one.
+  /// Returns the largest item that is not in any wave. Precondition: there is one.
   [[nodiscard]] Item first_left(const Waves& waves);
   [[nodiscard]] bool holds_all(const Waves& waves) const;
-  /// Items by falling work.
+  /// Returns the items by descending work.
   [[nodiscard]] std::span<const Item> order() const noexcept { return order_; }
 
  private:
   void start_with(const Waves& waves);
   void raise(std::span<OpenTask> started, Cost height, Waves& waves);
-  /// The first place from `at` on whose item is left; the number of items where there is none.
+  /// Returns the first position >= `at` whose item remains; the number of items if there is none.
   std::size_t next_left(std::size_t at);
   void take(std::size_t at) { next_[at] = at + 1; }
   [[nodiscard]] std::size_t first_place_within(std::size_t from, Cost work, std::int64_t tokens) const;
@@ -60,24 +64,26 @@ class WaveBuilder {
 
   const Levels* levels_;
   std::vector<Item> order_;
-  std::vector<Cost> works_;           ///< in order
-  std::vector<std::int64_t> tokens_;  ///< aligned for one rank, in order
-  bool tokens_fall_ = true;           ///< with work
-  std::vector<std::size_t> places_;   ///< of items in the order
-  std::vector<std::size_t> next_;     ///< a place itself where its item is left, else some place behind it
+  std::vector<Cost> works_;           ///< in the order of the items
+  std::vector<std::int64_t> tokens_;  ///< aligned for one rank, in the order of the items
+  bool tokens_fall_ = true;           ///< whether tokens decrease with work
+  std::vector<std::size_t> places_;   ///< position of each item in the order
+  std::vector<std::size_t> next_;     ///< by position: itself if its item remains, otherwise a later position
 };
 
-/// Small items that will be put where waves have room, as if they were sand.
-struct Sand {
-  Cost work = 0;  ///< with their share in overheads
+/// The total of the small items, which are treated as divisible, since they will fill the remaining room of
+/// waves.
+struct SmallItems {
+  Cost work = 0;  ///< including their share of overheads
   Cost per_token = 0;
 };
 
-/// Waves of all items of `builder`, wave after wave: as high as the largest item left takes on one of its
-/// groups, or somewhat more. All heights are tried; of the beginnings with as many waves the most promising
-/// are kept, which are those that end first with the least area of what is left. (Beam search.) Once so many
-/// items were placed, the most promising one is filled up as it comes. Those that end first come first.
-[[nodiscard]] std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder, const Sand& sand,
-                                            std::int64_t placements);
+/// Returns schedules of waves of all items of `builder`, found by beam search; those that end first come
+/// first. The height of a wave is the time of the largest remaining item on one of its groups, or slightly
+/// more; all these heights are tried. Among partial schedules with the same number of waves, those with the
+/// earliest estimated end are kept. The estimate uses the waves' times and the minimum area of the remaining
+/// items. After `placements` placed items, the most promising partial schedule is completed greedily.
+[[nodiscard]] std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder,
+                                            const SmallItems& small, std::int64_t placements);
 
 }  // namespace evenkeel::context

@@ -13,15 +13,15 @@ namespace evenkeel::context {
 
 namespace {
 
-/// Two waves are taken apart together where there are no more than so many.
-constexpr std::size_t most_waves_in_pairs = 12;
+/// Maximum number of waves for which ruin and recreate is applied to pairs of waves.
+constexpr std::size_t max_waves_in_pairs = 12;
 
-/// One wave: its micro-batches, and what they leave.
+/// A wave: its micro-batches, and the free ranks.
 struct OpenWave {
   std::vector<OpenTask> tasks{};
   FreeRanks free{};
   Cost time = 0;
-  std::int64_t kept_for = 0;  ///< the last trial that keeps it as it was before
+  std::int64_t kept_for = 0;  ///< number of the last trial that saved the wave's previous state
 
   void find_time() {
     time = 0;
@@ -29,14 +29,14 @@ struct OpenWave {
   }
 };
 
-/// Where an item can go.
+/// A possible place of an item.
 struct WaveSpot {
-  Cost longer = std::numeric_limits<Cost>::max();  ///< by how much the wave gets longer
-  Cost idle = 0;                                   ///< what the group then waits for others
+  Cost longer = std::numeric_limits<Cost>::max();  ///< increase of the wave's time
+  Cost idle = 0;                                   ///< work that the group could do while it waits for others
   std::size_t wave = 0;
-  std::size_t task = 0;    ///< as many as the wave has: a new one
-  int level = 0;           ///< of a new one
-  std::int64_t first = 0;  ///< rank of a new one
+  std::size_t task = 0;    ///< number of the task in the wave; the number of tasks for a new task
+  int level = 0;           ///< level of the task
+  std::int64_t first = 0;  ///< first rank of the task
 
   [[nodiscard]] bool is_better_than(const WaveSpot& other) const {
     return std::tie(longer, idle) < std::tie(other.longer, other.idle);
@@ -45,8 +45,8 @@ struct WaveSpot {
 
 class WaveMoves {
  public:
-  WaveMoves(Waves& waves, const Levels& levels, const Sand& sand, std::int64_t& looks_left)
-      : result_(&waves), levels_(&levels), sand_(sand), looks_left_(looks_left), all_ranks_(levels) {
+  WaveMoves(Waves& waves, const Levels& levels, const SmallItems& small, std::int64_t& evaluations_left)
+      : result_(&waves), levels_(&levels), small_(small), looks_left_(evaluations_left), all_ranks_(levels) {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
       if (w >= waves_.size()) waves_.resize(w + 1, {.free = all_ranks_});
@@ -63,7 +63,7 @@ class WaveMoves {
       improved = false;
       for (const std::size_t w : by_idle_ranks())
         for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels({w, w, share});
-      if (!improved && waves_.size() <= most_waves_in_pairs) improved = try_pairs();
+      if (!improved && waves_.size() <= max_waves_in_pairs) improved = try_pairs();
     }
   }
 
@@ -79,7 +79,7 @@ class WaveMoves {
   }
 
  private:
-  /// Waves in which most time is idle first.
+  /// Returns the waves in descending order of idle time.
   [[nodiscard]] std::vector<std::size_t> by_idle_ranks() const {
     std::vector<std::pair<Cost, std::size_t>> idle;
     for (std::size_t w = 0; w < waves_.size(); ++w) {
@@ -94,48 +94,48 @@ class WaveMoves {
     return order;
   }
 
-  /// What a group could do in `time`.
+  /// Returns the work that a group could do in `time`.
   [[nodiscard]] Cost area_within(Cost time, int level, std::int64_t first) const {
     return levels_->fastest_time_within(time, level, first) * levels_->size(level);
   }
 
-  /// What waves take, and then what is left of the sand.
+  /// Returns the sum of the waves' times, plus the time for the small items that do not fit in them.
   [[nodiscard]] Cost end() const {
     Cost sum = 0;
-    Cost sand = sand_.work;
+    Cost left = small_.work;
     for (const OpenWave& wave : waves_) {
       sum += wave.time;
-      if (sand > 0) sand -= sand_within(wave);
+      if (left > 0) left -= small_work_within(wave);
     }
-    return sum + levels_->speeds().mean_time(std::max<Cost>(0, sand));
+    return sum + levels_->speeds().mean_time(std::max<Cost>(0, left));
   }
 
-  [[nodiscard]] Cost sand_within(const OpenWave& wave) const {
-    Cost sum = wave.free.work_in(std::min(wave.time, sand_.per_token * levels_->cap(0)));
+  [[nodiscard]] Cost small_work_within(const OpenWave& wave) const {
+    Cost sum = wave.free.work_in(std::min(wave.time, small_.per_token * levels_->cap(0)));
     for (const OpenTask& task : wave.tasks) {
       const std::int64_t room = levels_->cap(task.level) - task.used;
-      sum += std::min(room, sand_beside(task, wave.time)) * sand_.per_token;
+      sum += std::min(room, small_tokens_beside(task, wave.time)) * small_.per_token;
     }
     return sum;
   }
 
-  /// Tokens of sand that a group has time for. What it communicates for them takes time, too, but for what
-  /// the attention of its items hides.
-  [[nodiscard]] std::int64_t sand_beside(const OpenTask& task, Cost wave_time) const {
+  /// Returns the number of tokens of small items for which a group has time. Their communication also takes
+  /// time, except for the part hidden by the attention of the group's items.
+  [[nodiscard]] std::int64_t small_tokens_beside(const OpenTask& task, Cost wave_time) const {
     const CommunicationCost& cost = levels_->problem().communication;
     const std::int64_t size = levels_->size(task.level);
     const Cost area = area_within(wave_time - task.time, task.level, task.first);
     const Cost hidden = task.work.attention / 1000 * cost.overlap;
     const Cost spare = std::max<Cost>(0, hidden - communication_of(task.work.rows, size, cost));
-    return std::min(area / sand_.per_token,
-                    (area + spare) / (sand_.per_token + communication_of(1, size, cost)));
+    return std::min(area / small_.per_token,
+                    (area + spare) / (small_.per_token + communication_of(1, size, cost)));
   }
 
-  /// Of which waves micro-batches are taken out: of two, or one twice. Those that end within the last 1 /
-  /// share of the wave's time; 0: all.
+  /// The micro-batches to remove from one wave (first == second) or two waves: those that end within the last
+  /// 1 / share of the wave's time, or all if `share` is 0.
   struct Ruin {
     std::size_t first = 0;
-    std::size_t second = 0;  ///< not before the first
+    std::size_t second = 0;  ///< at least `first`
     Cost share = 0;
   };
 
@@ -147,7 +147,7 @@ class WaveMoves {
     return false;
   }
 
-  /// With new groups of all sizes, and with smaller ones only.
+  /// Tries new groups of all sizes, then only smaller ones.
   bool try_on_all_levels(const Ruin& ruin) {
     bool improved = false;
     for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
@@ -178,7 +178,7 @@ class WaveMoves {
     return false;
   }
 
-  /// What a trial did to a wave.
+  /// A change of a wave by a trial.
   struct Change {
     enum class Kind { changed, erased, added };
     Kind kind = Kind::added;
@@ -186,7 +186,7 @@ class WaveMoves {
     OpenWave before{};
   };
 
-  /// Keeps a wave as it is before it is changed.
+  /// Saves a wave before its first change in a trial.
   void keep(std::size_t w) {
     if (waves_[w].kept_for == trial_) return;
     changes_.push_back({.kind = Change::Kind::changed, .wave = w, .before = waves_[w]});
@@ -235,12 +235,12 @@ class WaveMoves {
     if (wave.tasks.empty()) erase(w);
   }
 
-  /// Whether all is done earlier than `before`.
+  /// Places all items. Returns whether the end is earlier than `before` afterwards.
   bool put_all(std::vector<Item> items, Cost before) {
     std::ranges::sort(items, [&](Item left, Item right) {
       return std::pair(-levels_->work(left).work, left) < std::pair(-levels_->work(right).work, right);
     });
-    Cost sum = 0;  // without sand
+    Cost sum = 0;  // sum of the waves' times, without small items
     for (const OpenWave& wave : waves_) sum += wave.time;
     for (const Item item : items) {
       if (sum >= before) return false;
@@ -306,28 +306,29 @@ class WaveMoves {
 
   Waves* result_;
   const Levels* levels_;
-  Sand sand_;
+  SmallItems small_;
   std::int64_t& looks_left_;
   FreeRanks all_ranks_;
   std::int64_t num_tasks_ = 0;
-  int highest_ = 0;  ///< level of new groups, but for items that fit none so low
+  int highest_ = 0;  ///< maximum level of new groups, except for items that need a higher one
   std::vector<OpenWave> waves_;
   std::int64_t trial_ = 0;
-  std::vector<Change> changes_;  ///< of the last trial, in order
+  std::vector<Change> changes_;  ///< changes of the last trial, in order
 };
 
 }  // namespace
 
-void improve_waves(Waves& waves, const Levels& levels, const Sand& sand, std::int64_t& looks_left) {
-  WaveMoves moves(waves, levels, sand, looks_left);
+void improve_waves(Waves& waves, const Levels& levels, const SmallItems& small,
+                   std::int64_t& evaluations_left) {
+  WaveMoves moves(waves, levels, small, evaluations_left);
   moves.improve();
   moves.write_back();
 }
 
 namespace {
 
-/// Places groups, which come in descending order of size, side by side from rank 0. As their sizes are powers
-/// of two, each begins at a multiple of its size.
+/// Places groups, which are in descending order of size, next to each other, starting at rank 0. Sizes are
+/// powers of two, so each group begins at a multiple of its size.
 void settle_wave(std::span<OpenTask> tasks, const Levels& levels) {
   std::int64_t first = 0;
   for (OpenTask& task : tasks) {

@@ -6,14 +6,18 @@
 
 namespace evenkeel::context {
 
-/// Makes the end of `waves` earlier: takes all items of a wave, or of the micro-batches that a wave waits
-/// for, out, and puts each, by falling work, where it makes waves longer by least: into a micro-batch with
-/// room, onto free ranks of a wave, or into a new wave. Kept where the end is earlier; until nothing is found
-/// or so many places were looked at. (Ruin and recreate; Schrimpf et al., 2000.) Never worse. Deterministic.
-void improve_waves(Waves& waves, const Levels& levels, const Sand& sand, std::int64_t& looks_left);
+/// Makes `waves` end earlier by ruin and recreate (Schrimpf et al., 2000):
+/// 1. Remove all items of a wave, or of the micro-batches for which a wave waits.
+/// 2. Insert the items in descending order of work, each where it increases the waves' times the least: into
+///    a micro-batch with room, onto free ranks of a wave, or into a new wave.
+/// 3. Keep the result if the end is earlier.
+/// Ends when no improvement is found, or when `evaluations_left` places have been examined. Never makes the
+/// end later. Deterministic.
+void improve_waves(Waves& waves, const Levels& levels, const SmallItems& small,
+                   std::int64_t& evaluations_left);
 
-/// Numbers waves by falling time and gives every micro-batch its ranks, unless it has them since speeds
-/// differ. Tasks come out by wave.
+/// Numbers waves by descending time, and sorts tasks by wave. Also assigns ranks to every micro-batch if
+/// speeds are equal; if speeds differ, micro-batches already have ranks.
 void settle_waves(Waves& waves, const Levels& levels);
 
 }  // namespace evenkeel::context

@@ -22,24 +22,25 @@
 namespace evenkeel::context {
 namespace {
 
-/// Items that are placed in all, over all trials.
-constexpr std::int64_t most_wave_placements = 1 << 17;
-/// Items that are tried as grids of groups of one size.
-constexpr std::int64_t most_in_a_grid = 1 << 14;
-/// An end so near to the bound, as 1 over this, is not improved any more.
+/// Maximum number of items placed in all trials together.
+constexpr std::int64_t max_wave_placements = 1 << 17;
+/// Maximum number of items for which grids of groups of one size are tried.
+constexpr std::int64_t max_in_a_grid = 1 << 14;
+/// An end that is within 1 / near_enough of the bound is not improved further.
 constexpr Cost waves_near_enough = 4096;
-/// Places that are looked at for items, when waves are improved.
+/// Places examined per item when waves are improved.
 constexpr std::int64_t wave_looks_per_item = 1 << 12;
-/// So many trials of either kind are improved.
-constexpr std::int64_t most_started = 24;
-/// So many of those get all items.
-constexpr std::size_t most_filled = 4;
-/// In so many of those, small items that are left are spread evenly.
+/// Number of trials of each kind that are improved.
+constexpr std::int64_t max_started = 24;
+/// Number of improved trials that are completed with all items.
+constexpr std::size_t max_filled = 4;
+/// Number of these in which the remaining small items are spread evenly.
 constexpr std::size_t most_even = 4;
 constexpr Cost unlimited = sum_limit >> 20;
 
-/// Items whose time on one rank is above that of a rank full of small ones, or that do not fit there, find
-/// their waves first, as if the others were sand; then these are put; then all are improved.
+/// Searches for waves: first places long items, treating the others as divisible, then the others, then
+/// improves the whole. An item is long if it does not fit on one rank or takes longer than a rank full of
+/// small items.
 class WaveSearch {
  public:
   explicit WaveSearch(const Levels& levels)
@@ -48,7 +49,7 @@ class WaveSearch {
         order_(by_falling_work(levels)),
         builder_(levels, order_) {
     full_time_ = full_time();
-    find_sand();
+    find_small_items();
     Cost longest = full_time_;
     for (const Item item : longs_) longest = std::max(longest, levels_.time(item, levels_.lowest(item)));
     Cost limit = std::min(2 * bound_, longest);
@@ -75,7 +76,7 @@ class WaveSearch {
     WaveTrial trial;
   };
 
-  /// Of a micro-batch on one rank that is full of items as they come, and half of it more.
+  /// Returns 3/2 times the time of a full micro-batch of average items on one rank.
   [[nodiscard]] Cost full_time() const {
     Cost work = 0;
     std::int64_t tokens = 1;
@@ -92,27 +93,28 @@ class WaveSearch {
     return levels_.lowest(item) > 0 || levels_.time(item, 0) > full_time_;
   }
 
-  void find_sand() {
+  void find_small_items() {
     std::int64_t tokens = 0;
     for (const Item item : order_) {
       if (is_long(item)) {
         longs_.push_back(item);
         continue;
       }
-      sand_.work += levels_.work(item).work;
+      small_.work += levels_.work(item).work;
       tokens += levels_.aligned(item, 0);
     }
     if (tokens == 0) return;
-    sand_.per_token = sand_.work / tokens + levels_.problem().communication.overhead / levels_.cap(0);
-    sand_.work = sand_.per_token * tokens;
+    small_.per_token = small_.work / tokens + levels_.problem().communication.overhead / levels_.cap(0);
+    small_.work = small_.per_token * tokens;
   }
 
-  /// The more items a rank has, the less need be tried: many waves are even by themselves.
+  /// Returns the divisor of the search effort. It increases with the items per rank, since many waves are
+  /// even without a search.
   [[nodiscard]] std::int64_t effort_divisor() const {
     return 1 + levels_.num_items() / levels_.problem().ranks / 256;
   }
 
-  /// The more items, the fewer.
+  /// Returns the number of places to examine: proportional to n up to 1024 items, and decreasing above 16384.
   [[nodiscard]] std::int64_t looks() const {
     const std::int64_t n = levels_.num_items();
     return wave_looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
@@ -122,15 +124,15 @@ class WaveSearch {
 
   static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
 
-  /// Waves of long items alone, the most promising first.
+  /// Returns waves of long items only, the most promising first.
   [[nodiscard]] std::vector<Start> built_starts() const {
     std::vector<Start> starts;
-    if (longs_.empty()) {  // then the first item of a wave has a rank of its own, or most of them
+    if (longs_.empty()) {  // then the first item of a wave gets its own rank, or most ranks
       return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
               {.waves = {}, .trial = {.height = unlimited}}};
     }
     WaveBuilder builder(levels_, longs_);
-    std::int64_t placements = (most_wave_placements / 2 + levels_.num_items() / 4) / effort_divisor();
+    std::int64_t placements = (max_wave_placements / 2 + levels_.num_items() / 4) / effort_divisor();
     std::int64_t no_looks = 0;
     const std::vector<Cost> heights{0, unlimited, full_time_, full_time_ * 3 / 4, full_time_ * 9 / 16};
     for (const Cost height : heights) {
@@ -138,7 +140,7 @@ class WaveSearch {
         if (!starts.empty() && placements <= 0) break;
         Start start{.waves = {}, .trial = {.first_limit = limit, .height = height}};
         start.waves = builder.build(start.trial);
-        improve_waves(start.waves, levels_, sand_, no_looks);
+        improve_waves(start.waves, levels_, small_, no_looks);
         starts.push_back(std::move(start));
         placements -= std::ssize(longs_);
       }
@@ -154,23 +156,23 @@ class WaveSearch {
     starts.erase(same.begin(), same.end());
   }
 
-  /// The same, where it is searched for how high each is.
+  /// Does the same as built_starts(), by a beam search over the height of each wave.
   [[nodiscard]] std::vector<Start> searched_starts() const {
     std::vector<Start> starts;
     if (longs_.empty()) return starts;
     WaveBuilder builder(levels_, longs_);
-    const std::int64_t placements = (8 * most_wave_placements + levels_.num_items()) / effort_divisor();
+    const std::int64_t placements = (8 * max_wave_placements + levels_.num_items()) / effort_divisor();
     if (std::ssize(longs_) > placements / 64) return starts;
-    for (Waves& waves : beam_waves(levels_, builder, sand_, placements))
+    for (Waves& waves : beam_waves(levels_, builder, small_, placements))
       starts.push_back({.waves = std::move(waves), .trial = {.first_limit = unlimited}});
     sort_without_same(starts);
     return starts;
   }
 
   void improve(std::vector<Start>& starts) const {
-    if (std::ssize(starts) > most_started) starts.resize(most_started);
-    std::int64_t looks_left = looks() / 2;
-    for (Start& start : starts) improve_waves(start.waves, levels_, sand_, looks_left);
+    if (std::ssize(starts) > max_started) starts.resize(max_started);
+    std::int64_t evaluations_left = looks() / 2;
+    for (Start& start : starts) improve_waves(start.waves, levels_, small_, evaluations_left);
   }
 
   [[nodiscard]] std::vector<Start> improved_starts() const {
@@ -183,23 +185,22 @@ class WaveSearch {
     return starts;
   }
 
-  /// Which start is filled up how, and what came of it.
+  /// A start, the way in which it is filled up, and the resulting end.
   struct Filling {
     const Start* start = nullptr;
     Cost slack = 0;
     Cost end = 0;
   };
 
-  /// All items in waves: from some starts; then from the best of these with what they leave spread evenly,
-  /// and with several heights of the waves that follow.
+  /// Returns waves of all items: made from several starts, then from the best of them with the remaining
+  /// items spread evenly and with several heights of the additional waves.
   [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
     constexpr std::int64_t few_items = 1 << 15;
-    std::int64_t fills =
-        (levels_.num_items() <= few_items ? 2 * most_wave_placements : most_wave_placements) /
-        levels_.num_items();
+    std::int64_t fills = (levels_.num_items() <= few_items ? 2 * max_wave_placements : max_wave_placements) /
+                         levels_.num_items();
     std::vector<Waves> filled;
     std::vector<Filling> fillings;
-    for (const Start& start : std::span(starts).first(std::min(starts.size(), most_filled))) {
+    for (const Start& start : std::span(starts).first(std::min(starts.size(), max_filled))) {
       for (const Cost slack : {0, 64, 16}) {
         if (slack > 0 && longs_.empty()) break;
         if (!filled.empty() && --fills <= 0) break;
@@ -208,7 +209,7 @@ class WaveSearch {
       }
     }
     std::ranges::stable_sort(fillings, {}, &Filling::end);
-    if (levels_.num_items() <= most_in_a_grid)
+    if (levels_.num_items() <= max_in_a_grid)
       for (const Filling& filling : std::span(fillings).first(std::min(fillings.size(), most_even)))
         filled.push_back(filled_evenly(filling));
     for (const Cost height : heights_)
@@ -216,7 +217,7 @@ class WaveSearch {
     return filled;
   }
 
-  /// With further waves as high as `height`.
+  /// Fills up the start, and adds waves of at most `height`.
   [[nodiscard]] Waves filled_up(const Filling& filling, Cost height) {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
@@ -224,7 +225,7 @@ class WaveSearch {
     return builder_.build(trial, filling.start->waves);
   }
 
-  /// Small items that waves of long ones leave are spread over all ranks.
+  /// Fills up the start, and spreads the remaining small items over all ranks.
   [[nodiscard]] Waves filled_evenly(const Filling& filling) {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
@@ -241,22 +242,22 @@ class WaveSearch {
     return waves;
   }
 
-  /// Keeps the best.
+  /// Improves the best results, and keeps the best one.
   void improve_filled(std::vector<Waves>& filled) {
     std::ranges::stable_sort(filled, {}, &Waves::end);
     Waves* best = &filled.front();
-    std::int64_t looks_left = 2 * looks();
+    std::int64_t evaluations_left = 2 * looks();
     for (Waves& waves : filled) {
-      if (looks_left <= 0 || is_near(best->end)) break;
-      improve_waves(waves, levels_, {}, looks_left);
+      if (evaluations_left <= 0 || is_near(best->end)) break;
+      improve_waves(waves, levels_, {}, evaluations_left);
       if (waves.end < best->end) best = &waves;
     }
     best_ = std::move(*best);
   }
 
-  /// Where all items are short beside a cap, a grid is more even than waves that are filled one by one.
+  /// Tries grids, which are more even than waves built one by one if all items are short compared with a cap.
   void try_uniform() {
-    if (levels_.num_items() > most_in_a_grid) return;
+    if (levels_.num_items() > max_in_a_grid) return;
     for (int level = 0; level < levels_.count() && !is_near(best_.end); ++level) {
       std::optional<Waves> waves = uniform_waves(levels_, level);
       if (waves && waves->end < best_.end) best_ = *std::move(waves);
@@ -268,14 +269,14 @@ class WaveSearch {
   std::vector<Item> order_;
   WaveBuilder builder_;
   Cost full_time_ = 0;
-  std::vector<Item> longs_;  ///< by falling work
-  Sand sand_;                ///< what is not long
+  std::vector<Item> longs_;  ///< in descending order of work
+  SmallItems small_;         ///< the other items
   std::vector<Cost> limits_;
   std::vector<Cost> heights_;
   Waves best_;
 };
 
-/// What items cost and take on groups of one size.
+/// Costs and sizes of items on groups of one size.
 struct UniformItems {
   UniformItems(std::span<const Item> items, const Levels& levels, int level) {
     for (const Item item : items) {
@@ -298,13 +299,17 @@ Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::i
   Schedule schedule;
   if (!problem.items.empty()) {
     const Levels levels(problem);
-    Waves waves = WaveSearch(levels).best();
+    Waves waves = best_waves(levels);
     schedule = finished_schedule(std::move(waves.tasks), levels);
     schedule.end = waves.end;
   }
   const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
   schedule.waves = balance_checks::ceil_div(std::max(used, min_waves), multiple_of) * multiple_of;
   return schedule;
+}
+
+Waves best_waves(const Levels& levels) {
+  return WaveSearch(levels).best();
 }
 
 Waves uniform_waves_of(std::vector<Item> items, const Levels& levels, int level) {

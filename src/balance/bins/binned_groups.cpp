@@ -1,0 +1,177 @@
+#include "balance/bins/binned_groups.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "balance/bins/bin_bounds.hpp"
+#include "balance/bins/capped_partition.hpp"
+#include "balance/checks.hpp"
+#include "balance/groups/exchanges.hpp"
+#include "balance/partition/automatic.hpp"
+#include "balance/quality.hpp"
+
+namespace evenkeel {
+
+namespace {
+
+std::int64_t times(std::int64_t limit, std::int64_t factor) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return limit > most / factor ? most : limit * factor;
+}
+
+class BinnedSearch {
+ public:
+  BinnedSearch(std::span<const Cost> costs, BinItems items, const BinnedGroups& shape)
+      : costs_(costs), items_(items), shape_(shape), goal_(max_sum_lower_bound(costs, shape.groups)) {
+    constexpr Cost one_in = 100'000;
+    goal_ += goal_ / one_in;
+    all_bins_ = sum_bound(balance_checks::checked_load_within(items, shape.limits), shape.limits);
+    fewest_ = shape.bins_for(balance_checks::ceil_div(all_bins_, shape.groups));
+  }
+
+  Partition run() {
+    const Partition even = balance_items(costs_, shape_.groups);
+    offer(even);
+    constexpr std::int64_t max_tried = 4;
+    const std::int64_t end = std::min(best_most_bins_, fewest_ + max_tried * shape_.multiple_of);
+    for (std::int64_t bins = fewest_; bins < end; bins += shape_.multiple_of) {
+      offer_from(in_limits_of(bins), bins);
+      offer_from(in_shared_bins(bins), bins);
+      offer_from(balance_items(costs_, shape_.groups, GroupSize::equal), bins);
+    }
+    if (!shape_.equal_bins && best_most_bins_ > 1) offer_free_bins(even);
+    return *std::move(best_);
+  }
+
+ private:
+  /// Returns the number of bins that each group needs.
+  [[nodiscard]] std::vector<std::int64_t> bins_of_groups(const Partition& partition) const {
+    std::vector<std::int64_t> bins;
+    const ExchangeRules rules{.items = items_, .limits = shape_.limits};
+    for (std::int64_t g = 0; g < partition.size(); ++g)
+      bins.push_back(shape_.bins_for(bins_of(partition[g], rules)));
+    return bins;
+  }
+
+  void offer(Partition partition) {
+    const std::vector<std::int64_t> bins = bins_of_groups(partition);
+    const std::int64_t most = std::ranges::max(bins);
+    const std::vector<Cost> sums = group_sums(partition, costs_);
+    Cost end = 0;
+    for (std::size_t g = 0; g < sums.size(); ++g)
+      end = std::max(end, sums[g] + shape_.bin_cost * (shape_.equal_bins ? most : bins[g]));
+    if (best_ && end >= best_end_) return;
+    best_end_ = end;
+    best_most_bins_ = most;
+    best_ = std::move(partition);
+  }
+
+  [[nodiscard]] Partition exchanged(const Partition& start, const ExchangeRules& rules, Cost goal) const {
+    GroupExchanges groups(start, costs_, rules);
+    return groups.even_out_by_sets(goal) ? groups.result() : start;
+  }
+
+  /// Returns groups that stay within the limits of `bins` bins combined, although they may need more bins
+  /// when packed; empty if none are found.
+  [[nodiscard]] Partition in_limits_of(std::int64_t bins) const {
+    const BinLimits limits{times(shape_.limits.max_size, bins), times(shape_.limits.max_items, bins)};
+    return try_partition_under_limits(costs_, items_, limits, shape_.groups, EvenBins::by_sets)
+        .value_or(Partition{});
+  }
+
+  /// Packs all items into bins, and returns groups of `bins` of these bins each; empty if no packing is
+  /// found.
+  [[nodiscard]] Partition in_shared_bins(std::int64_t bins) const {
+    if (bins == 1) return {};  // in_limits_of() covers this case
+    const auto packed = try_partition_under_limits(costs_, items_, shape_.limits, shape_.groups * bins);
+    return packed ? shared_out(*packed) : Partition{};
+  }
+
+  /// Returns groups of equal numbers of bins, or with one bin more.
+  [[nodiscard]] Partition shared_out(const Partition& bins) const {
+    const Partition shares =
+        balance_items(group_sums(bins, costs_), shape_.groups, GroupSize::equal).with_sorted_items();
+    std::vector<std::vector<Item>> groups;
+    for (std::int64_t g = 0; g < shares.size(); ++g) {
+      std::vector<Item>& group = groups.emplace_back();
+      for (const Item bin : shares[g]) group.insert(group.end(), bins[bin].begin(), bins[bin].end());
+    }
+    return Partition(groups);
+  }
+
+  /// Offers the result of exchanges that keep each group within `bins` bins, or that lower the bins of groups
+  /// with more. Does nothing if `start` is empty.
+  void offer_from(const Partition& start, std::int64_t bins) {
+    if (start.size() != shape_.groups) return;
+    if (std::ranges::max(bins_of_groups(start)) > bins) {
+      offer(exchanged(start, counting_bins(), goal_ + shape_.bin_cost * bins));
+    } else {
+      offer(exchanged(start, {.items = items_, .limits = shape_.limits, .bins = bins}, goal_));
+    }
+  }
+
+  /// Returns rules for groups that may have any number of bins, each of which costs bin_cost.
+  [[nodiscard]] ExchangeRules counting_bins() const {
+    return {.items = items_,
+            .limits = shape_.limits,
+            .bins = std::numeric_limits<std::int64_t>::max(),
+            .bin_cost = shape_.bin_cost};
+  }
+
+  void offer_free_bins(const Partition& even) {
+    const Partition best = *best_;
+    const Cost goal = goal_ + shape_.bin_cost * all_bins_ / shape_.groups;
+    offer(exchanged(best, counting_bins(), goal));
+    if (!(even == best)) offer(exchanged(even, counting_bins(), goal));
+    constexpr std::size_t most_items = 4096;  // with more, other starts gain too little for their time
+    if (costs_.size() > most_items) return;
+    offer(exchanged(shared_out(best_fit_decreasing(items_, shape_.limits)), counting_bins(), goal));
+    constexpr std::int64_t max_tried = 8;
+    const std::int64_t multiple = shape_.multiple_of;
+    const std::int64_t fewest = std::max(shape_.groups * (shape_.bins_for(1) / multiple),
+                                         balance_checks::ceil_div(all_bins_, multiple));
+    const std::int64_t step = balance_checks::ceil_div(shape_.groups, max_tried);
+    for (std::int64_t more = 0; more < shape_.groups; more += step) offer_dealt((fewest + more) * multiple);
+  }
+
+  /// Deals items to groups with room for `bins` bins in all, and offers the result of exchanges.
+  void offer_dealt(std::int64_t bins) {
+    const Cost goal = goal_ + shape_.bin_cost / shape_.groups * bins;
+    if (goal >= best_end_) return;
+    const std::int64_t multiples = bins / shape_.multiple_of;
+    std::vector<EmptyGroup> groups;
+    for (std::int64_t g = 0; g < shape_.groups; ++g) {
+      const std::int64_t own = (multiples + g) / shape_.groups * shape_.multiple_of;
+      groups.push_back(
+          {shape_.bin_cost * own, {times(shape_.limits.max_size, own), times(shape_.limits.max_items, own)}});
+    }
+    if (const std::optional<Partition> start = deal_under_limits(costs_, items_, groups))
+      offer(exchanged(*start, counting_bins(), goal));
+  }
+
+  std::span<const Cost> costs_;
+  BinItems items_;
+  const BinnedGroups& shape_;
+  Cost goal_;
+  std::int64_t all_bins_ = 0;  ///< lower bound on the bins of all items
+  std::int64_t fewest_ = 1;    ///< lower bound on the number of bins of the group with the most bins
+  std::optional<Partition> best_;
+  Cost best_end_ = 0;
+  std::int64_t best_most_bins_ = 0;
+};
+
+}  // namespace
+
+std::int64_t BinnedGroups::bins_for(std::int64_t needed) const {
+  return balance_checks::ceil_div(std::max({needed, least_bins, std::int64_t{1}}), multiple_of) * multiple_of;
+}
+
+Partition balance_binned_items(std::span<const Cost> costs, BinItems items, const BinnedGroups& groups) {
+  if (costs.empty()) return balance_items(costs, groups.groups);
+  return BinnedSearch(costs, items, groups).run();
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,179 @@
+#include "buffer/http/http_listener.hpp"
+
+#include <openssl/ssl.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/text/host_port.hpp"
+#include "buffer/http/connection.hpp"
+#include "buffer/http/connections.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+struct FreeTlsContext {
+  void operator()(SSL_CTX* tls) const noexcept { ::SSL_CTX_free(tls); }
+};
+using TlsContext = std::unique_ptr<SSL_CTX, FreeTlsContext>;
+
+namespace {
+
+constexpr int backlog = 1024;
+
+/// Returns the TLS context of the certificate in `settings`, or null if there is none.
+TlsContext tls_of(const ServerSettings& settings) {
+  if (settings.certificate.empty()) return nullptr;
+  TlsContext tls(::SSL_CTX_new(::TLS_server_method()));
+  if (tls == nullptr || ::SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION) != 1 ||
+      ::SSL_CTX_use_certificate_chain_file(tls.get(), settings.certificate.c_str()) != 1 ||
+      ::SSL_CTX_use_PrivateKey_file(tls.get(), settings.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
+      ::SSL_CTX_check_private_key(tls.get()) != 1) {
+    throw IoError(settings.certificate.string(),
+                  "cannot be used as a certificate with the key " + settings.key.string(),
+                  "Both must be PEM files, and belong together");
+  }
+  ::SSL_CTX_set_options(tls.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+  ::SSL_CTX_set_mode(tls.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  return tls;
+}
+
+/// The connection served by this thread. It is thread-local because cpp-httplib does not pass it to handlers.
+struct Served {
+  Connection& connection;
+  OpenConnections::Listed& listed;
+};
+thread_local Served* served = nullptr;
+
+}  // namespace
+
+/// Uses httplib to read request heads and write answers. Connections and their deadlines are handled here.
+class HttpListener::Server : public httplib::Server {
+ public:
+  explicit Server(TlsContext tls) : tls_(std::move(tls)) {
+    new_task_queue = [this] { return new ConnectionThreads(open_); };
+  }
+  void listen_to(int connections) { ::listen(svr_sock_, connections); }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    Connection connection(socket, tls_.get());
+    OpenConnections::Listed listed(open_, connection);
+    Served serving{connection, listed};
+    served = &serving;
+    bool goes_on = connection.connect();
+    while (goes_on && connection.wait_for_request()) {
+      connection.begin_head();
+      goes_on = answer_next(*this, connection) && connection.flush() && connection.is_request_read();
+      listed.end_answer();
+    }
+    connection.linger();
+    served = nullptr;
+    return true;
+  }
+
+  /// Answers the next request. cpp-httplib 0.17 added parameters for addresses, which are not used here.
+  template <typename Self>
+  static bool answer_next(Self& self, Connection& connection) {
+    bool is_last = false;
+    const auto is_answered = [&] {
+      if constexpr (requires { self.process_request(connection, false, is_last, nullptr); }) {
+        return self.process_request(connection, false, is_last, nullptr);
+      } else {
+        return self.process_request(connection, "", 0, "", 0, false, is_last, nullptr);
+      }
+    }();
+    return is_answered && !is_last;
+  }
+
+  const TlsContext tls_;
+  OpenConnections open_;
+};
+
+HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
+    : settings_(settings), answer_(std::move(answer)) {
+  if (settings.token.empty() && !is_loopback(settings.address)) {
+    throw ConfigError("listen", "is " + settings.address + ", which others can reach",
+                      "Name a file with a token, or listen on 127.0.0.1");
+  }
+  if (settings.certificate.empty() != settings.key.empty())
+    throw ConfigError("cert", "and key go together", "Give both, or none");
+  server_ = std::make_unique<Server>(tls_of(settings));
+  server_->set_tcp_nodelay(true);
+  // httplib's default option (SO_REUSEPORT) would let another buffer share the port.
+  server_->set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  server_->set_expect_100_continue_handler(
+      [this](const httplib::Request& request, httplib::Response& response) {
+        return is_authorized(request, response, settings_.token) ? 100 : response.status;
+      });
+  server_->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    answer_to(request, response);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  bind();
+}
+
+HttpListener::~HttpListener() = default;
+
+std::string HttpListener::url() const {
+  const std::string scheme = settings_.certificate.empty() ? "http://" : "https://";
+  const bool is_v6 = settings_.address.find(':') != std::string::npos;
+  return scheme + (is_v6 ? "[" + settings_.address + "]" : settings_.address) + ":" + std::to_string(port_);
+}
+
+void HttpListener::bind() {
+  port_ = settings_.port;
+  if (port_ == 0) {
+    port_ = server_->bind_to_any_port(settings_.address);
+  } else if (!server_->bind_to_port(settings_.address, port_)) {
+    port_ = -1;
+  }
+  if (port_ < 0) {
+    throw IoError(settings_.address + ":" + std::to_string(settings_.port), "cannot be listened on",
+                  "Is another program there? Try another port");
+  }
+  server_->listen_to(backlog);
+}
+
+/// Answers one request. The connection is closed afterwards if the request's body was not read to its end, or
+/// if stop() was called.
+void HttpListener::answer_to(const httplib::Request& request, httplib::Response& response) const {
+  Connection& connection = served->connection;
+  const bool has_token = is_authorized(request, response, settings_.token);
+  served->listed.begin_answer(has_token);
+  connection.begin_body(request);
+  if (has_token) {
+    const bool has_body = request.method != "GET" && request.method != "HEAD";
+    answer_(request, response, has_body ? &connection : nullptr);
+  }
+  if (is_stopped_ || !connection.is_request_read()) response.set_header("Connection", "close");
+}
+
+void HttpListener::serve() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_) return;
+    is_serving_ = true;
+  }
+  server_->listen_after_bind();
+  const std::lock_guard lock(mutex_);
+  is_serving_ = false;
+}
+
+// Waits until httplib's server is running, because stop() has no effect before that.
+void HttpListener::stop() {
+  std::unique_lock lock(mutex_);
+  is_stopped_ = true;
+  while (is_serving_ && !server_->is_running()) {
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.lock();
+  }
+  server_->stop();
+}
+
+}  // namespace evenkeel

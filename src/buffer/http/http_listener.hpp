@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "buffer/http/answers.hpp"
+#include "buffer/server.hpp"
+
+namespace evenkeel {
+
+/// HTTP server that checks tokens: passes requests that have the token to `answer`, and answers others with
+/// status 401 before their bodies are read. There is one thread per connection; connections are closed if
+/// they exceed a deadline for the head or the body, or are silent too long (connection.hpp).
+class HttpListener {
+ public:
+  /// Throws the errors of BufferServer.
+  HttpListener(const ServerSettings& settings, HttpAnswer answer);
+  ~HttpListener();
+
+  [[nodiscard]] int port() const noexcept { return port_; }
+  /// Example: "http://127.0.0.1:8710".
+  [[nodiscard]] std::string url() const;
+  /// Serves until stop() is called, even if it was called before. Requests being answered then get a few
+  /// seconds; all other connections are closed at once.
+  void serve();
+  void stop();
+
+ private:
+  class Server;
+  void bind();
+  void answer_to(const httplib::Request& request, httplib::Response& response) const;
+
+  const ServerSettings settings_;
+  const HttpAnswer answer_;
+  std::unique_ptr<Server> server_;
+  int port_ = -1;
+  std::mutex mutex_;  // guards is_serving_ and writes to is_stopped_
+  bool is_serving_ = false;
+  std::atomic<bool> is_stopped_ = false;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,163 @@
+#include "buffer/intake/received_fields.hpp"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "evenkeel/base/error.hpp"
+#include "io/jsonl/json_lines.hpp"
+
+namespace evenkeel {
+namespace {
+
+using simdjson::dom::element;
+
+Uid uid_of(const JsonLine& line, const element& value) {
+  std::string_view text;
+  std::int64_t integer = 0;
+  std::uint64_t large = 0;
+  if (!value.get(text)) return std::string(text);
+  if (!value.get(integer)) return integer;
+  if (!value.get(large)) return large;
+  line.fail("has a uid that is neither a text nor an integer", "Send the uid of a stored sample");
+}
+
+std::int64_t index_of(const JsonLine& line, const element& value) {
+  std::int64_t index = 0;
+  if (value.get(index)) line.fail("has an index that is not an integer", "Send the index of a stored sample");
+  return index;
+}
+
+[[noreturn]] void refuse_field(const JsonLine& line, const std::string& name,
+                               std::span<const std::string> late_fields) {
+  std::string known;
+  for (const std::string& field : late_fields) known += (known.empty() ? "" : ", ") + field;
+  line.fail("has the field '" + name + "', which is not added later in this buffer",
+            late_fields.empty()
+                ? "Start the buffer with --late-fields, which names the fields that come later"
+                : "Fields that come later (--late-fields) are: " + known);
+}
+
+ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late_fields) {
+  ReceivedFields fields{{}, {}, line.ref.number};
+  std::set<std::string_view> keys;
+  for (const auto& [key, value] : line.object) {
+    if (!keys.insert(key).second) line.fail("has the key '" + std::string(key) + "' twice");
+    const std::string name(key);
+    if (name == "uid") {
+      fields.key.uid = uid_of(line, value);
+    } else if (name == "index") {
+      fields.key.index = index_of(line, value);
+    } else if (std::ranges::find(late_fields, name) == late_fields.end()) {
+      refuse_field(line, name, late_fields);
+    } else {
+      fields.values.emplace(name, simdjson::minify(value));
+    }
+  }
+  if (!keys.contains("uid") || !keys.contains("index") || fields.values.empty())
+    line.fail("lacks a uid, an index, or a field", R"(Send {"uid": "q1", "index": 0, "NAME": VALUE})");
+  return fields;
+}
+
+void append_tokens(std::string& line, const char* key, std::int64_t count) {
+  line.append(",\"").append(key).append("\":[");
+  for (std::int64_t i = 0; i < count; ++i) line.append(i == 0 ? "0" : ",0");
+  line.append("]");
+}
+
+std::set<std::string> names_of(const ReceivedFields& fields) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : fields.values) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<ReceivedFields> read_fields(const InputFile& body, std::span<const std::string> late_fields) {
+  std::vector<ReceivedFields> fields;
+  for_each_json_line(body, scan_lines(body).lines,
+                     [&](const JsonLine& line) { fields.push_back(fields_of(line, late_fields)); });
+  return fields;
+}
+
+std::uint32_t content_of_value(std::string_view value) {
+  return static_cast<std::uint32_t>(hash_of_bytes(std::as_bytes(std::span(value))));
+}
+
+std::string body_of_fields(const ReceivedFields& fields, const std::set<std::string>& names) {
+  std::string body;
+  for (const std::string& name : names)
+    body.append(body.empty() ? "" : ",")
+        .append(nlohmann::json(name).dump())
+        .append(":")
+        .append(fields.values.at(name));
+  return body;
+}
+
+std::string line_with_fields(std::string_view line, std::string_view fields) {
+  const std::size_t end = line.rfind('}');
+  return std::string(line.substr(0, end)).append(fields).append(line.substr(end));
+}
+
+ReceivedSamples samples_with(std::span<const ReceivedFields* const> fields,
+                             std::span<const SampleLengths> lengths) {
+  RequestBody body;
+  std::int64_t lines = 0;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    // Blank lines, so that errors name the lines of the request.
+    std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
+    line.append(R"({"uid":0,"index":0,"version":0,)")
+        .append(body_of_fields(*fields[i], names_of(*fields[i])));
+    append_tokens(line, "prompt_ids", lengths[i].prompt);
+    append_tokens(line, "response_ids", lengths[i].response);
+    line.append("}");
+    body.write(line);
+    lines = fields[i]->line;
+  }
+  ReceivedSamples samples(std::move(body));
+  for (const auto& [name, reasons] : samples.schema().ignored) {
+    throw InputError(fields.front()->where(),
+                     "has a value of field '" + name + "' that forms no field: " + words_for(reasons),
+                     "Send a number, or a list with one number per token or response token");
+  }
+  return samples;
+}
+
+JsonlSchema part_of(const JsonlSchema& schema, std::span<const std::string> fields) {
+  JsonlSchema part;
+  for (std::size_t f = 0; f < schema.fields.size(); ++f)
+    if (std::ranges::find(fields, schema.fields[f].name) != fields.end()) append(part, field_view(schema, f));
+  part.empty = part.fields.empty();
+  return part;
+}
+
+JsonlSchema united(const JsonlSchema& a, const JsonlSchema& b) {
+  std::map<std::string, FieldView> fields;
+  for (const JsonlSchema* const schema : {&a, &b})
+    for (std::size_t f = 0; f < schema->fields.size(); ++f)
+      fields.emplace(schema->fields[f].name, field_view(*schema, f));
+  JsonlSchema all;
+  all.empty = a.empty && b.empty;
+  for (auto& [name, field] : fields) append(all, std::move(field));
+  return all;
+}
+
+JsonlSchema joined_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
+  std::vector<std::string> known;
+  std::vector<std::string> fresh;
+  std::vector<std::string> others;
+  const auto has = [](const JsonlSchema& schema, const std::string& name) {
+    return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
+  };
+  for (const FieldSpec& field : more.fields) (has(so_far, field.name) ? known : fresh).push_back(field.name);
+  for (const FieldSpec& field : so_far.fields)
+    if (!has(more, field.name)) others.push_back(field.name);
+  const JsonlSchema joined = joined_schema(part_of(so_far, known), part_of(more, known), may_widen);
+  return united(united(joined, part_of(more, fresh)), part_of(so_far, others));
+}
+
+}  // namespace evenkeel

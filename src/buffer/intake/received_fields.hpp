@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "buffer/intake/received_samples.hpp"
+#include "io/files/input_file.hpp"
+#include "io/jsonl/schema.hpp"
+#include "stream/key.hpp"
+
+namespace evenkeel {
+
+/// Values of fields that are added to a stored sample: one line of a request, such as
+/// {"uid": "q1", "index": 0, "values": [0.5, 0.25]}.
+struct ReceivedFields {
+  stream::SampleKey key;
+  std::map<std::string, std::string> values;  ///< JSON without blanks, by field
+  std::int64_t line = 0;                      ///< 0-based
+
+  [[nodiscard]] std::string where() const { return "body:" + std::to_string(line + 1); }
+};
+
+/// Reads the lines of a request. Throws InputError at "body:LINE" if a line is not a JSON object, repeats a
+/// key, lacks a uid, an index or fields, or has a field that is not in `late_fields`.
+[[nodiscard]] std::vector<ReceivedFields> read_fields(const InputFile& body,
+                                                      std::span<const std::string> late_fields);
+
+/// Returns the hash of a field's value, which is equal if the value is repeated.
+[[nodiscard]] std::uint32_t content_of_value(std::string_view value);
+/// Returns the body to store for these fields: their part of a line, such as `"reward":1,"values":[0.5]`.
+[[nodiscard]] std::string body_of_fields(const ReceivedFields& fields, const std::set<std::string>& names);
+/// Returns a sample's line with fields that were added to it: bodies of fields, each behind a comma.
+[[nodiscard]] std::string line_with_fields(std::string_view line, std::string_view fields);
+
+/// Lengths of a stored sample, in tokens.
+struct SampleLengths {
+  std::int64_t prompt = 0;
+  std::int64_t response = 0;
+};
+
+/// Returns samples of these lengths that have the values as fields, and zeros as tokens. So values are
+/// checked in the same way as those that come with a sample. Throws the errors of ReceivedSamples, and
+/// InputError for a value that does not form a field. Precondition: all elements have the same fields.
+[[nodiscard]] ReceivedSamples samples_with(std::span<const ReceivedFields* const> fields,
+                                           std::span<const SampleLengths> lengths);
+
+/// Returns the part of the schema that describes these fields.
+[[nodiscard]] JsonlSchema part_of(const JsonlSchema& schema, std::span<const std::string> fields);
+/// Returns the schema of samples that have the fields of both schemas, which have no field in common.
+[[nodiscard]] JsonlSchema united(const JsonlSchema& a, const JsonlSchema& b);
+/// Returns the schema of all fields that were added, after `more` were. Throws the errors of joined_schema().
+[[nodiscard]] JsonlSchema joined_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
+
+}  // namespace evenkeel

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "io/jsonl/schema.hpp"
+
+namespace evenkeel {
+
+/// Form in which a stream's samples were sent and are stored. It is the same for all samples.
+enum class SampleForm : std::uint8_t {
+  lines,    ///< JSON Lines: a body is a line
+  tensors,  ///< safetensors: a body is a safetensors file of one ragged sample
+};
+
+/// Detects the form of a body. In a safetensors file of less than 2^56 bytes, the 8th byte is zero; in a
+/// line, it never is.
+[[nodiscard]] SampleForm form_of_body(std::string_view body) noexcept;
+
+/// Bytes around each body in the server's answer to a request for samples: a line break after a line, or the
+/// body's size (u64, little-endian) before tensors.
+struct BodyFrame {
+  std::string before;
+  std::string after;
+};
+[[nodiscard]] BodyFrame frame_of(std::string_view body);
+/// Returns the body with its frame.
+[[nodiscard]] std::string framed(std::string_view body);
+
+/// Parses the samples that JobClient::lines() returned, with the fields of the stream. Their ids are their
+/// arrival numbers, and their groups are derived from their uids. `told` declares how lines represent fields.
+/// Throws InputError if a sample differs from what was accepted.
+[[nodiscard]] RaggedBatch parse_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
+                                        const JsonlSchema& schema, const DeclaredFormats& told);
+
+}  // namespace evenkeel

@@ -1,0 +1,513 @@
+#include "buffer/server.hpp"
+
+#include <httplib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "buffer/http/answers.hpp"
+#include "buffer/http/call_table.hpp"
+#include "buffer/http/http_listener.hpp"
+#include "buffer/server_json.hpp"
+#include "evenkeel/base/error.hpp"
+#include "stream/event.hpp"
+
+namespace evenkeel {
+namespace {
+
+using httplib::Request;
+using httplib::Response;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds longest_wait{30'000};
+constexpr std::int64_t max_bytes_of_call = std::int64_t{16}
+                                           << 20;  // limit of a request's body, except for samples
+constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t joined_bytes = std::size_t{64} << 10;  // minimum size of a piece when samples are sent
+constexpr const char* lines_type = "application/x-ndjson";
+constexpr const char* tensors_type =
+    "application/octet-stream";  // safetensors files, each preceded by its size
+
+std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
+  const std::optional<std::int64_t> number = in.contains(name) ? stream::integer_of(in[name]) : std::nullopt;
+  if (!number || *number < least) {
+    throw InputError("body", "has no '" + std::string(name) + "' from " + std::to_string(least) + " on",
+                     "Send {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
+  }
+  return *number;
+}
+
+/// Throws InputError for a job whose calls are not those of this server.
+void require_job_calls(std::int64_t version) {
+  if (version == job_calls_version) return;
+  throw InputError("",
+                   "the job's calls are of version " + std::to_string(version) +
+                       "; this buffer knows version " + std::to_string(job_calls_version),
+                   "Run the job and the buffer with the same version of Evenkeel");
+}
+
+/// Returns the job's pass, or an empty text for readers outside a job, which need no pass.
+std::string pass_in(const Request& request) {
+  return request.has_param("job") ? request.get_param_value("job") : "";
+}
+
+std::int64_t parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
+  if (!request.has_param(name)) return otherwise;
+  const std::string text = request.get_param_value(name);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0)
+    throw InputError(name, "is '" + text + "'; a whole number is needed");
+  return value;
+}
+
+/// Returns the waiting time from parameter `wait`, in seconds with fractions, at most longest_wait.
+std::chrono::milliseconds time_to_wait(const Request& request) {
+  const std::string text = request.has_param("wait") ? request.get_param_value("wait") : "0";
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0))
+    throw InputError("wait", "is '" + text + "'; a number of seconds is needed");
+  const std::chrono::duration<double, std::milli> longest = longest_wait;
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * seconds, longest.count())));
+}
+
+std::vector<std::int64_t> arrivals_of(const json& asked) {
+  if (!asked.contains("arrivals") || !asked["arrivals"].is_array())
+    throw InputError("body", "has no list 'arrivals'");
+  std::vector<std::int64_t> arrivals;
+  for (const json& arrival : asked["arrivals"]) {
+    const std::optional<std::int64_t> number = stream::integer_of(arrival);
+    if (!number) throw InputError("body", "has arrivals that are not integers");
+    arrivals.push_back(*number);
+  }
+  return arrivals;
+}
+
+/// Returns the value of a header, or an empty text if the request does not have it. Throws InputError if the
+/// value is too long or not printable ASCII.
+std::string name_in(const Request& request, const char* header) {
+  const std::string name = request.get_header_value(header);
+  const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
+  if (!is_plain || std::ssize(name) > stream::max_name_bytes) {
+    throw InputError(header,
+                     "has " + std::to_string(name.size()) + " bytes, or bytes that are not printable ASCII",
+                     "Send at most " + std::to_string(stream::max_name_bytes) + " printable characters");
+  }
+  return name;
+}
+
+constexpr const char* holder_header = "Evenkeel-Holder";
+
+/// Returns the group that a body such as {"uid": "q1"} or {"uid": 7} names.
+Uid uid_in(const json& given) {
+  if (!given.contains("uid")) throw InputError("body", "has no 'uid'", "Send {\"uid\": \"q1\"}");
+  return uid_of_json(given["uid"]);
+}
+
+/// Returns the compression for an HTTP content encoding. Names are case-insensitive.
+Packing packing_of(const std::string& given) {
+  std::string encoding = given;
+  std::ranges::transform(encoding, encoding.begin(),
+                         [](unsigned char letter) { return std::tolower(letter); });
+  if (encoding.empty() || encoding == "identity") return Packing::none;
+  if (encoding == "gzip" || encoding == "x-gzip") return Packing::gzip;
+  if (encoding == "zstd") return Packing::zstd;
+  throw InputError("Content-Encoding", "is '" + given + "'", "Send gzip, zstd, or nothing");
+}
+
+bool has_tensors(const Request& request) {
+  return request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
+}
+
+class Answers : public std::enable_shared_from_this<Answers> {
+ public:
+  explicit Answers(std::shared_ptr<Buffer> buffer) : kept_(std::move(buffer)), buffer_(*kept_) {
+    add_calls(table_);
+  }
+
+  void answer_to(const Request& request, Response& response, BodyReader* body) {
+    if (table_.answer(request, response, body)) return;
+    answer(response, 404,
+           {ErrorKind::input, request.method + " " + request.path, "is not a call of a buffer",
+            "Send samples with POST /v1/samples; GET /v1/status reports the buffer's contents", -1});
+  }
+
+ private:
+  using Call = std::function<void(const Request&, Response&, const std::string& body)>;
+
+  /// Runs `act`, and answers with the error that it throws.
+  template <typename Act>
+  void guard(Response& response, Act&& act) const {
+    try {
+      act();
+    } catch (const Error& error) {
+      answer(response, error);
+    } catch (const std::bad_alloc&) {
+      answer(response, 503, {ErrorKind::io, "buffer", "is out of memory", "Send the same again", -1});
+    }
+  }
+
+  void add_call(CallTable& server, const char* path, Call call) {
+    server.post(
+        path, [this, call = std::move(call)](const Request& request, Response& response, BodyReader& reader) {
+          guard(response, [&] {
+            InFlight in_flight(bytes_in_flight_);
+            const std::optional<RequestBody> body =
+                receive(request, response, reader, max_bytes_of_call, in_flight);
+            if (body) call(request, response, std::string(body->bytes()));
+          });
+        });
+  }
+
+  /// Receives the body of a request with samples or fields, and decompresses it. Returns nullopt if the
+  /// request was answered with an error.
+  std::optional<RequestBody> receive_plain(const Request& request, Response& response, BodyReader& reader,
+                                           InFlight& in_flight) {
+    std::optional<RequestBody> body = receive(request, response, reader, buffer_.max_body_bytes(), in_flight);
+    if (!body) return body;
+    const Packing packing = packing_of(request.get_header_value("Content-Encoding"));
+    if (packing == Packing::none) return body;
+    return body->unpacked(packing, buffer_.max_body_bytes());
+  }
+
+  void take_samples(const Request& request, Response& response, BodyReader& reader) {
+    InFlight in_flight(bytes_in_flight_);
+    std::optional<RequestBody> body = receive_plain(request, response, reader, in_flight);
+    if (!body) return;
+    const SampleForm form = has_tensors(request) ? SampleForm::tensors : SampleForm::lines;
+    const std::string holder = name_in(request, holder_header);
+    const ReceivedSamples samples(*std::move(body), form, buffer_.formats());
+    answer(response, json_of(buffer_.take(samples, holder)));
+  }
+
+  void add_fields(const Request& request, Response& response, BodyReader& reader) {
+    InFlight in_flight(bytes_in_flight_);
+    std::optional<RequestBody> body = receive_plain(request, response, reader, in_flight);
+    if (!body) return;
+    if (has_tensors(request))
+      throw InputError("body", "has safetensors; fields are added as JSON Lines",
+                       R"(Send lines such as {"uid": "q1", "index": 0, "NAME": VALUE})");
+    answer(response, json_of(buffer_.add_fields(read_fields(body->file(), buffer_.settings().late_fields))));
+  }
+
+  static json object_of(const std::string& body) {
+    json parsed = json::parse(body.empty() ? "{}" : body, nullptr, false);
+    if (!parsed.is_object()) throw InputError("body", "is not a JSON object");
+    return parsed;
+  }
+
+  void add_get(CallTable& server, const char* path, std::function<void(const Request&, Response&)> act) {
+    server.get(path, [this, act = std::move(act)](const Request& request, Response& response) {
+      guard(response, [&] { act(request, response); });
+    });
+  }
+
+  /// Runs a call that reads on behalf of a job. Checks the pass again afterwards, since the job may have been
+  /// fenced while the call waited.
+  template <typename Read>
+  auto for_job(const Request& request, Read&& read) {
+    const std::string pass = pass_in(request);
+    buffer_.require_job(pass);
+    auto content = read();
+    buffer_.require_job(pass);
+    return content;
+  }
+
+  /// Adds a call that makes a change on behalf of a job and therefore requires the job's pass.
+  void add_change(CallTable& server, const char* path,
+                  std::function<void(Response&, const json& given, const std::string& pass)> act) {
+    add_call(server, path,
+             [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
+               const std::string pass = pass_in(request);
+               if (pass.empty()) {
+                 throw InputError(
+                     "job", "is not in the address of the call",
+                     "Begin with POST /v1/job/begin, and add ?job=JOB with the job of its answer");
+               }
+               act(response, object_of(body), pass);
+             });
+  }
+
+  void add_calls(CallTable& server) {
+    server.post("/v1/samples", [this](const Request& request, Response& response, BodyReader& reader) {
+      guard(response, [&] { take_samples(request, response, reader); });
+    });
+    server.post("/v1/fields", [this](const Request& request, Response& response, BodyReader& reader) {
+      guard(response, [&] { add_fields(request, response, reader); });
+    });
+    add_call(server, "/v1/tickets",
+             [this](const Request& request, Response& response, const std::string& body) {
+               const GrantedTickets granted =
+                   buffer_.grant(number_at(object_of(body), "groups", 1),
+                                 {name_in(request, holder_header), name_in(request, "Idempotency-Key")});
+               answer(response, {{"granted", granted.groups}, {"version", granted.version}});
+             });
+    add_call(server, "/v1/groups/close", [this](const Request&, Response& response, const std::string& body) {
+      close(uid_in(object_of(body)), response);
+    });
+    add_call(server, "/v1/groups/abort", [this](const Request&, Response& response, const std::string& body) {
+      const json given = object_of(body);
+      abort(uid_in(given), given, response);
+    });
+    add_call(server, "/v1/groups/([\\s\\S]+)/close",
+             [this](const Request& request, Response& response, const auto&) {
+               close(buffer_.find_group_by_name(request.matches[1]), response);
+             });
+    add_call(server, "/v1/groups/([\\s\\S]+)/abort",
+             [this](const Request& request, Response& response, const std::string& body) {
+               const json given = object_of(body);
+               abort(buffer_.find_group_by_name(request.matches[1]), given, response);
+             });
+    add_call(server, "/v1/end", [this](const Request&, Response& response, const auto&) {
+      buffer_.end();
+      answer(response, {{"version", buffer_.status().stream.version}});
+    });
+    add_call(server, "/v1/skip", [this](const Request&, Response& response, const std::string& body) {
+      const std::int64_t step = number_at(object_of(body), "step", 0);
+      buffer_.skip(step);
+      answer(response, {{"step", step}});
+    });
+    add_get(server, "/v1/status",
+            [this](const Request&, Response& response) { answer(response, json_of(buffer_.status())); });
+    add_get(server, "/metrics", [this](const Request&, Response& response) {
+      response.set_content(metrics_of(buffer_.status()), "text/plain; version=0.0.4");
+    });
+    add_job_calls(server);
+  }
+
+  void close(const Uid& uid, Response& response) {
+    buffer_.close_group(uid);
+    answer(response, {{"version", buffer_.status().stream.version}});
+  }
+
+  void abort(const Uid& uid, const json& given, Response& response) {
+    std::optional<std::int64_t> index;
+    if (given.contains("index")) index = number_at(given, "index", 0);
+    const json reason = given.value("reason", json(""));
+    if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a text");
+    const json in_step = given.value("in_step", json(false));
+    if (!in_step.is_boolean() || (in_step && index)) {
+      throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",
+                       "A whole group is removed from a formed step");
+    }
+    std::optional<std::int64_t> step;
+    if (in_step)
+      buffer_.abort_formed_group(uid, reason);
+    else
+      step = buffer_.abort_group(uid, index, reason);
+    ordered_json content{{"version", buffer_.status().stream.version}};
+    if (step) content["in_step"] = *step;
+    answer(response, content);
+  }
+
+  void add_job_calls(CallTable& server) {
+    add_call(server, "/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
+      const json given = object_of(body);
+      if (given.contains("calls")) require_job_calls(number_at(given, "calls", 1));
+      const std::int64_t samples = number_at(given, "samples_per_step", 1);
+      const std::int64_t group_size = buffer_.settings().group_size;
+      if (samples % group_size != 0) {
+        throw InputError("batch.global_batch",
+                         "is " + std::to_string(samples) + ", and the buffer's groups of " +
+                             std::to_string(group_size) + " samples do not fill it",
+                         "Set it to a multiple of the buffer's --group-size");
+      }
+      const json takes_over = given.value("take_over", json(false));
+      if (!takes_over.is_boolean()) throw InputError("body", "has a 'take_over' that is not true or false");
+      const std::string pass = buffer_.begin_job(
+          samples / group_size, {takes_over, acceptance_of(given.value("accepts", json::object()))});
+      ordered_json begun = ordered_json::parse(buffer_.rules());
+      begun["job"] = pass;
+      begun["ticket_deadline"] = buffer_.settings().ticket_deadline;
+      begun["status"] = json_of(buffer_.status());
+      answer(response, begun);
+    });
+    add_get(server, "/v1/job/rules",
+            [this](const Request&, Response& response) { response.set_content(buffer_.rules(), json_type); });
+    add_get(server, "/v1/job/fields", [this](const Request& request, Response& response) {
+      response.set_content(for_job(request, [&] { return text_of_schema(buffer_.schema()); }), json_type);
+    });
+    add_get(server, "/v1/job/waiting", [this](const Request& request, Response& response) {
+      answer(
+          response, for_job(request, [&] {
+            return json_of(buffer_.wait_for(parameter(request, "groups", 1),
+                                            parameter(request, "most", all_groups), time_to_wait(request)));
+          }));
+    });
+    add_get(server, "/v1/job/step", [this](const Request& request, Response& response) {
+      answer(response, for_job(request, [&] {
+               return json_of(buffer_.wait_for_step(parameter(request, "step", 0), time_to_wait(request)));
+             }));
+    });
+    add_get(server, "/v1/job/steps", [this](const Request& request, Response& response) {
+      answer(response, for_job(request, [&] {
+               ordered_json steps = ordered_json::array();
+               for (const stream::FormedStep& step : buffer_.formed(parameter(request, "from", 0)))
+                 steps.push_back(json_of(step));
+               return ordered_json{{"steps", std::move(steps)}};
+             }));
+    });
+    add_call(server, "/v1/job/samples",
+             [this](const Request& request, Response& response, const std::string& body) {
+               buffer_.require_job(pass_in(request));
+               send_samples(object_of(body), response);
+             });
+    add_job_changes(server);
+  }
+
+  void add_job_changes(CallTable& server) {
+    const auto answer_version = [this](Response& response) {
+      answer(response, {{"version", buffer_.status().stream.version}});
+    };
+    add_change(server, "/v1/job/alive", [=, this](Response& response, const json&, const std::string& pass) {
+      buffer_.require_job(pass);
+      answer_version(response);
+    });
+    add_change(server, "/v1/job/leave", [=, this](Response& response, const json&, const std::string& pass) {
+      buffer_.leave_job(pass);
+      answer_version(response);
+    });
+    add_change(server, "/v1/job/filtered",
+               [=, this](Response& response, const json& given, const std::string& pass) {
+                 buffer_.drop_filtered(arrivals_of(given), pass);
+                 answer_version(response);
+               });
+    add_change(server, "/v1/job/gives_up",
+               [=, this](Response& response, const json& given, const std::string& pass) {
+                 const json why = given.value("why", json(""));
+                 if (!why.is_string()) throw InputError("body", "has a 'why' that is not text");
+                 buffer_.give_up(number_at(given, "step", 0), why, pass);
+                 answer_version(response);
+               });
+    add_change(server, "/v1/job/steps",
+               [this](Response& response, const json& given, const std::string& pass) {
+                 json event = given;
+                 event["number"] = 0;
+                 event["event"] = "formed";
+                 const stream::Event formed = stream::event_of(event);
+                 buffer_.form(std::get<stream::StepFormed>(formed.what), pass);
+                 answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
+               });
+    add_change(server, "/v1/job/version",
+               [this](Response& response, const json& given, const std::string& pass) {
+                 const std::int64_t version = number_at(given, "version", 0);
+                 buffer_.publish(version, pass);
+                 answer(response, {{"version", version}});
+               });
+    add_change(server, "/v1/job/trained",
+               [this](Response& response, const json& given, const std::string& pass) {
+                 const std::int64_t step = number_at(given, "step", 0);
+                 buffer_.trained(step, pass);
+                 answer(response, {{"step", step}});
+               });
+  }
+
+  /// Sends the bodies of samples. Reads each of them once before sending the first, because errors cannot be
+  /// reported later. Small bodies are joined to avoid a packet that holds only the end of a line.
+  void send_samples(const json& asked, Response& response) {
+    struct Sending {
+      std::vector<std::int64_t> arrivals;
+      std::size_t next = 0;
+      std::string joined;
+      std::size_t left = 0;  // bytes
+    };
+    auto sending = std::make_shared<Sending>(Sending{arrivals_of(asked), 0, {}});
+    std::size_t& bytes = sending->left;
+    bool are_tensors = false;
+    for (const std::int64_t arrival : sending->arrivals) {
+      buffer_.read_body(arrival, [&](std::string_view body) {
+        const BodyFrame frame = frame_of(body);
+        bytes += frame.before.size() + body.size() + frame.after.size();
+        are_tensors = form_of_body(body) == SampleForm::tensors;
+      });
+    }
+    const char* const type = are_tensors ? tensors_type : lines_type;
+    if (bytes == 0) return response.set_content("", type);
+    response.set_content_provider(
+        bytes, type,
+        [this, self = shared_from_this(), sending](std::size_t, std::size_t, httplib::DataSink& sink) {
+          std::string& joined = sending->joined;
+          joined.clear();
+          try {
+            while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
+              buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
+                const BodyFrame frame = frame_of(body);
+                joined.append(frame.before).append(body).append(frame.after);
+              });
+            }
+          } catch (const Error&) {
+            return false;  // close the connection before the last byte, so that the client notices
+          }
+          // A field was added to a sample in the meantime, so the client must ask again.
+          if (joined.size() > sending->left) return false;
+          sending->left -= joined.size();
+          return sink.write(joined.data(), joined.size());
+        });
+  }
+
+  const std::shared_ptr<Buffer> kept_;
+  Buffer& buffer_;
+  CallTable table_;
+  std::atomic<std::int64_t> bytes_in_flight_ = 0;
+};
+
+}  // namespace
+
+HttpAnswer answers_of(std::shared_ptr<Buffer> buffer) {
+  auto answers = std::make_shared<Answers>(std::move(buffer));
+  return [answers](const Request& request, Response& response, BodyReader* body) {
+    answers->answer_to(request, response, body);
+  };
+}
+
+BufferServer::BufferServer(Buffer& buffer, const ServerSettings& settings)
+    : listener_(std::make_unique<HttpListener>(
+          settings, answers_of(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer)))) {}
+
+BufferServer::~BufferServer() = default;
+
+int BufferServer::port() const noexcept {
+  return listener_->port();
+}
+
+std::string BufferServer::url() const {
+  return listener_->url();
+}
+
+void BufferServer::serve() {
+  listener_->serve();
+}
+
+void BufferServer::stop() {
+  listener_->stop();
+}
+
+std::string read_token(const std::filesystem::path& path) {
+  std::string token;
+  std::ifstream file(path);
+  if (!file) throw IoError(path.string(), "cannot be opened");
+  std::getline(file, token);
+  while (!token.empty() && (token.back() == '\r' || token.back() == ' ')) token.pop_back();
+  if (token.empty()) throw ConfigError(path.string(), "has no token in its first line");
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw ConfigError(path.string(), "can be read by others", "chmod 600 " + path.string());
+  return token;
+}
+
+}  // namespace evenkeel

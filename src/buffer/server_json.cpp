@@ -1,0 +1,311 @@
+#include "buffer/server_json.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "stream/event.hpp"
+
+namespace evenkeel {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+template <typename Value>
+void put(ordered_json& out, const char* name, const std::optional<Value>& value) {
+  out[name] = value ? ordered_json(*value) : ordered_json();
+}
+
+std::int64_t number_of(const json& value) {
+  return stream::require_integer(value, "a number");
+}
+
+/// Returns null if the key is missing or its value is null.
+const json* value_in(const json& in, const char* name) {
+  const auto found = in.find(name);
+  return found == in.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::int64_t> integer_in(const json& in, const char* name) {
+  const json* const value = value_in(in, name);
+  return value == nullptr ? std::nullopt : std::optional(number_of(*value));
+}
+
+ordered_json drops_of(const stream::Status& status) {
+  ordered_json out = ordered_json::object();
+  for (std::size_t i = 0; i < stream::num_drop_reasons; ++i)
+    out[std::string(to_string(static_cast<stream::DropReason>(i)))] = status.dropped[i].samples;
+  return out;
+}
+
+/// Returns the number of formed samples for each number of versions they were behind the policy.
+ordered_json staleness_of(const stream::Status& status) {
+  ordered_json out = ordered_json::object();
+  for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;
+  return out;
+}
+
+/// Adds the number of open tickets and, for the oldest grant, its age and the time until it expires, in
+/// seconds by this machine's clock.
+void put_tickets(ordered_json& out, const stream::Status& status) {
+  out["tickets"] = status.tickets;
+  if (!status.oldest_tickets) return;
+  const stream::OpenTickets& oldest = *status.oldest_tickets;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const double seconds = std::chrono::duration<double>(now).count();
+  const auto in_seconds = [](std::int64_t milliseconds) { return static_cast<double>(milliseconds) / 1000; };
+  out["oldest_ticket"] = {{"holder", oldest.holder},
+                          {"version", oldest.version},
+                          {"age", seconds - in_seconds(oldest.granted)},
+                          {"expires_in", in_seconds(oldest.deadline) - seconds}};
+}
+
+/// Adds the number of samples that wait for each late field, if the buffer has late fields.
+void put_lacking(ordered_json& out, const stream::Status& status) {
+  if (!status.lacking.empty()) out["lacking"] = status.lacking;
+}
+
+/// Returns the result of read(). Rethrows exceptions of nlohmann::json as InputError.
+template <typename Read>
+auto reading(const char* what, Read&& read) {
+  try {
+    return read();
+  } catch (const json::exception& error) {
+    throw InputError(what, std::string("cannot be read: ") + error.what());
+  }
+}
+
+}  // namespace
+
+ordered_json json_of(const Uid& uid) {
+  return std::visit(
+      []<typename Value>(const Value& value) {
+        if constexpr (std::is_same_v<Value, std::monostate>) {
+          return ordered_json();
+        } else {
+          return ordered_json(value);
+        }
+      },
+      uid);
+}
+
+Uid uid_of_json(const json& in) {
+  if (in.is_string()) return in.get<std::string>();
+  if (in.is_number_unsigned() && in.get<std::uint64_t>() >> 63 != 0) return in.get<std::uint64_t>();
+  if (in.is_number_integer()) return in.get<std::int64_t>();
+  throw InputError("uid", "is " + in.dump() + "; a text or an integer is needed");
+}
+
+ordered_json json_of(const Intake& intake) {
+  ordered_json out{{"accepted", intake.accepted},
+                   {"duplicates", intake.duplicates},
+                   {"stale", intake.stale},
+                   {"version", intake.version}};
+  if (intake.dropped > 0) out["dropped"] = intake.dropped;
+  return out;
+}
+
+ordered_json json_of(const FieldIntake& intake) {
+  return {{"added", intake.added},
+          {"repeated", intake.repeated},
+          {"gone", intake.gone},
+          {"version", intake.version}};
+}
+
+ordered_json json_of(const BufferStatus& status) {
+  const stream::Status& of = status.stream;
+  ordered_json out{
+      {"version", of.version},
+      {"ended", of.ended},
+      {"group_size", status.group_size},
+      {"store", status.store},
+      {"durable", status.risk.empty()},
+      {"capacity", status.capacity},
+      {"bytes", status.used},
+      {"groups", {{"open", of.open_groups}, {"ready", of.ready_groups}, {"formed", of.formed_groups}}},
+      {"samples",
+       {{"received", of.received.samples},
+        {"waiting", of.waiting.samples},
+        {"formed", of.formed.samples},
+        {"trained", of.trained.samples},
+        {"dropped", drops_of(of)},
+        {"duplicates", of.duplicates}}},
+      {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
+      {"staleness", staleness_of(of)},
+      {"seconds_waited", status.waited}};
+  put_lacking(out, of);
+  put_tickets(out, of);
+  out["tickets_expired"] = of.expired_tickets;
+  if (!status.risk.empty()) out["risk"] = status.risk;
+  put(out, "formed_step", of.formed_step);
+  put(out, "trained_step", of.trained_step);
+  put(out, "seconds_since_last_sample", status.since_last_sample);
+  out["identity"] = status.identity;
+  out["job"] = {{"number", status.job}, {"alive", status.is_job_alive}};
+  return out;
+}
+
+ordered_json json_of(const stream::WaitingGroup& group) {
+  ordered_json samples = ordered_json::array();
+  for (const stream::WaitingSample& sample : group.samples) {
+    samples.push_back(ordered_json::array(
+        {sample.arrival, sample.index, sample.prompt, sample.response, sample.version, sample.bytes}));
+  }
+  return {
+      {"uid", json_of(group.uid)}, {"ready", group.ready}, {"passed", group.passed}, {"samples", samples}};
+}
+
+stream::WaitingGroup group_of_json(const json& in) {
+  return reading("group", [&] {
+    stream::WaitingGroup group{
+        uid_of_json(in.at("uid")), number_of(in.at("ready")), number_of(in.at("passed")), {}};
+    for (const json& sample : in.at("samples")) {
+      const auto number = [&](std::size_t at) { return number_of(sample.at(at)); };
+      group.samples.push_back({number(0), number(1), number(2), number(3), number(4), number(5)});
+    }
+    return group;
+  });
+}
+
+ordered_json json_of(const stream::FormedStep& step) {
+  ordered_json out{{"step", step.step},
+                   {"version", step.version},
+                   {"groups", ordered_json::array()},
+                   {"masked", step.masked}};
+  for (const stream::WaitingGroup& group : step.groups) out["groups"].push_back(json_of(group));
+  return out;
+}
+
+stream::FormedStep step_of_json(const json& in) {
+  return reading("step", [&] {
+    stream::FormedStep step{number_of(in.at("step")), number_of(in.at("version")), {}, {}};
+    for (const json& arrival : in.at("masked")) step.masked.push_back(number_of(arrival));
+    for (const json& group : in.at("groups")) step.groups.push_back(group_of_json(group));
+    return step;
+  });
+}
+
+ordered_json json_of(const stream::StreamSettings& settings) {
+  ordered_json out{{"group_size", settings.group_size}};
+  put(out, "min_group", settings.min_group);
+  put(out, "deadline", settings.deadline);
+  out["ticket_deadline"] = settings.ticket_deadline;
+  put(out, "max_staleness", settings.max_staleness);
+  out["on_stale"] = stream::name_of(settings.on_stale);
+  if (!settings.late_fields.empty()) out["late_fields"] = settings.late_fields;
+  return out;
+}
+
+stream::StreamSettings settings_of_json(const json& in) {
+  return reading("settings", [&] {
+    stream::StreamSettings settings;
+    settings.group_size = number_of(in.at("group_size"));
+    settings.min_group = integer_in(in, "min_group");
+    if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
+    settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
+    settings.max_staleness = integer_in(in, "max_staleness");
+    const std::string on_stale = in.at("on_stale");
+    settings.on_stale = stream::on_stale_of(on_stale).value_or(settings.on_stale);
+    settings.late_fields = in.value("late_fields", settings.late_fields);
+    return settings;
+  });
+}
+
+ordered_json json_of(const WaitingGroups& waiting) {
+  ordered_json out{{"version", waiting.stream.version},
+                   {"ended", waiting.stream.is_exhausted()},
+                   {"ready_groups", waiting.stream.ready_groups},
+                   {"open_groups", waiting.stream.open_groups}};
+  put(out, "seconds_since_last_sample", waiting.since_last_sample);
+  out["full"] = waiting.full;
+  put_tickets(out, waiting.stream);
+  put_lacking(out, waiting.stream);
+  out["coming"] = waiting.coming;
+  out["groups"] = ordered_json::array();
+  for (const stream::WaitingGroup& group : waiting.groups) out["groups"].push_back(json_of(group));
+  return out;
+}
+
+ordered_json json_of(const PendingStep& come) {
+  ordered_json out{{"steps", ordered_json::array()},
+                   {"is_over", come.is_over},
+                   {"failure", come.failure},
+                   {"ready_groups", come.stream.ready_groups},
+                   {"open_groups", come.stream.open_groups}};
+  if (come.step) out["steps"].push_back(json_of(*come.step));
+  put_tickets(out, come.stream);
+  put(out, "formed_step", come.stream.formed_step);
+  put(out, "trained_step", come.stream.trained_step);
+  put(out, "seconds_since_last_sample", come.since_last_sample);
+  return out;
+}
+
+ordered_json json_of_rules(const Buffer& buffer, const std::string& identity) {
+  ordered_json settings = json_of(buffer.settings());
+  settings.erase("ticket_deadline");  // steps do not depend on the deadline
+  return {{"settings", std::move(settings)},
+          {"read_as", ordered_json::parse(text_of_formats(buffer.formats()))},
+          {"identity", identity}};
+}
+
+std::string metrics_of(const BufferStatus& status) {
+  const stream::Status& of = status.stream;
+  std::string out;
+  const auto family = [&](const char* name, const char* type, const char* help) {
+    out += fmt::format("# HELP evenkeel_buffer_{0} {2}\n# TYPE evenkeel_buffer_{0} {1}\n", name, type, help);
+  };
+  const auto value = [&](const char* name, auto number, const std::string& labels = {}) {
+    out += fmt::format("evenkeel_buffer_{}{} {}\n", name, labels.empty() ? "" : "{" + labels + "}", number);
+  };
+  const auto gauge = [&](const char* name, const char* help, auto number) {
+    family(name, "gauge", help);
+    value(name, number);
+  };
+  gauge("policy_version", "Version of the policy that the trainer published last", of.version);
+  gauge("capacity_bytes", "Bytes that may be in use", status.capacity);
+  gauge("used_bytes", "Bytes in use", status.used);
+  family("groups", "gauge", "Groups of samples by state");
+  value("groups", of.open_groups, "state=\"open\"");
+  value("groups", of.ready_groups, "state=\"ready\"");
+  value("groups", of.formed_groups, "state=\"formed\"");
+  family("samples", "gauge", "Samples that are in the buffer, by state");
+  value("samples", of.waiting.samples, "state=\"waiting\"");
+  value("samples", of.formed.samples, "state=\"formed\"");
+  if (!of.lacking.empty()) {
+    family("samples_lacking_field", "gauge", "Samples that wait for a field that is added later");
+    for (const auto& [field, samples] : of.lacking)
+      value("samples_lacking_field", samples, fmt::format("field={}", nlohmann::json(field).dump()));
+  }
+  const auto counter = [&](const char* name, const char* help, std::int64_t number) {
+    family(name, "counter", help);
+    value(name, number);
+  };
+  counter("received_samples_total", "Samples that were accepted", of.received.samples);
+  counter("duplicate_samples_total", "Samples that had come before", of.duplicates);
+  counter("trained_samples_total", "Samples that were trained", of.trained.samples);
+  counter("received_response_tokens_total", "Response tokens of samples that were accepted",
+          of.received.response);
+  counter("trained_response_tokens_total", "Response tokens of samples that were trained",
+          of.trained.response);
+  family("dropped_samples_total", "counter", "Samples that were dropped, by reason");
+  for (std::size_t i = 0; i < stream::num_drop_reasons; ++i) {
+    value("dropped_samples_total", of.dropped[i].samples,
+          fmt::format("reason=\"{}\"", to_string(static_cast<stream::DropReason>(i))));
+  }
+  family("samples_behind_policy_total", "counter",
+         "Samples of steps, by the versions that they were behind; the last also counts all that were more");
+  for (const auto& [behind, samples] : of.staleness)
+    value("samples_behind_policy_total", samples, fmt::format("versions=\"{}\"", behind));
+  family("waited_seconds_total", "counter", "Seconds that jobs have waited for samples");
+  value("waited_seconds_total", status.waited);
+  gauge("tickets", "Tickets that were granted and neither used nor expired", of.tickets);
+  counter("expired_tickets_total", "Tickets that were granted and expired", of.expired_tickets);
+  if (status.since_last_sample)
+    gauge("seconds_since_last_sample", "Seconds since the last sample came", *status.since_last_sample);
+  return out;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "buffer/buffer.hpp"
+#include "stream/settings.hpp"
+
+namespace evenkeel {
+
+/// Version of the calls under /v1/job/. It grows when a job and a buffer of different versions would
+/// misunderstand each other.
+inline constexpr std::int64_t job_calls_version = 1;
+
+/// Serializers of a server's answers to JSON, in the formats of docs/streams.md.
+[[nodiscard]] nlohmann::ordered_json json_of(const Intake& intake);
+[[nodiscard]] nlohmann::ordered_json json_of(const FieldIntake& intake);
+[[nodiscard]] nlohmann::ordered_json json_of(const BufferStatus& status);
+[[nodiscard]] nlohmann::ordered_json json_of(const stream::WaitingGroup& group);
+[[nodiscard]] nlohmann::ordered_json json_of(const stream::FormedStep& step);
+[[nodiscard]] nlohmann::ordered_json json_of(const stream::StreamSettings& settings);
+[[nodiscard]] nlohmann::ordered_json json_of(const WaitingGroups& waiting);
+[[nodiscard]] nlohmann::ordered_json json_of(const PendingStep& come);
+/// Returns the rules of a buffer, which must not change while a job runs: its settings and formats, and the
+/// identity of its store.
+[[nodiscard]] nlohmann::ordered_json json_of_rules(const Buffer& buffer, const std::string& identity);
+/// Returns the metrics as text for Prometheus.
+[[nodiscard]] std::string metrics_of(const BufferStatus& status);
+
+/// Parse these answers, for clients. Each parser throws InputError that describes what is invalid.
+[[nodiscard]] stream::WaitingGroup group_of_json(const nlohmann::json& json);
+[[nodiscard]] stream::FormedStep step_of_json(const nlohmann::json& json);
+[[nodiscard]] stream::StreamSettings settings_of_json(const nlohmann::json& json);
+
+/// Converts a group's uid to and from JSON: a text or an integer, as in the lines of samples. uid_of_json()
+/// throws InputError for other values.
+[[nodiscard]] nlohmann::ordered_json json_of(const Uid& uid);
+[[nodiscard]] Uid uid_of_json(const nlohmann::json& json);
+
+}  // namespace evenkeel

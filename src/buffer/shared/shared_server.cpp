@@ -1,0 +1,205 @@
+#include "buffer/shared/shared_server.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "buffer/buffer.hpp"
+#include "buffer/http/answers.hpp"
+#include "buffer/http/http_listener.hpp"
+#include "buffer/shared/forwarder.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using httplib::Request;
+using httplib::Response;
+using nlohmann::ordered_json;
+
+constexpr std::int64_t max_bytes_of_body = std::int64_t{64} << 20;
+constexpr std::chrono::seconds between_tries{1};
+
+std::string advertised_url(const SharedServerSettings& settings, const HttpListener& listener) {
+  if (!settings.advertised.empty()) return settings.advertised;
+  if (settings.server.address == "0.0.0.0" || settings.server.address == "::") {
+    throw ConfigError("advertise",
+                      "is missing, and " + settings.server.address + " is all addresses of this machine",
+                      "Say where other servers reach this one, such as http://10.0.0.5:8710");
+  }
+  return listener.url();
+}
+
+}  // namespace
+
+class SharedServer::Impl {
+ public:
+  /// Period in which this server has the lease, with the buffer that it then has.
+  struct Term {
+    std::string lease;  // value of the lease
+    std::shared_ptr<Buffer> buffer;
+    HttpAnswer answer;
+  };
+
+  explicit Impl(SharedServerSettings settings)
+      : settings_(std::move(settings)),
+        max_body_bytes_(std::min(max_bytes_of_body, settings_.store.capacity)),
+        forwarder_(settings_.server.certificate, max_body_bytes_),
+        listener_(settings_.server, [this](const Request& request, Response& response,
+                                           BodyReader* reader) { answer_to(request, response, reader); }),
+        lease_(settings_.store.address, settings_.store.name, advertised_url(settings_, listener_),
+               settings_.times) {
+    const Lease::State state = lease_.state();
+    if (state.is_mine()) begin_term(state.value);
+    roles_ = std::thread([this, state] { change_roles(state); });
+  }
+  ~Impl() { stop(); }
+
+  void stop() {
+    if (is_stopping_.exchange(true)) return;
+    if (const auto term = current()) term->buffer->stop();
+    lease_.end();
+    roles_.join();
+    set_term(nullptr);
+    forwarder_.stop();
+    listener_.stop();
+  }
+
+  /// Returns the current term if this server certainly has the lease, otherwise null.
+  [[nodiscard]] std::shared_ptr<const Term> active() const {
+    const Lease::State state = lease_.state();
+    const auto term = current();
+    return term != nullptr && state.is_mine() && state.value == term->lease ? term : nullptr;
+  }
+  [[nodiscard]] std::string holder() const { return lease_.state().holder; }
+  HttpListener& listener() noexcept { return listener_; }
+
+ private:
+  [[nodiscard]] std::shared_ptr<const Term> current() const {
+    const std::lock_guard lock(mutex_);
+    return term_;
+  }
+  void set_term(std::shared_ptr<const Term> term) {
+    const std::lock_guard lock(mutex_);
+    std::swap(term_, term);  // the old term is destroyed after the lock is released
+  }
+
+  void begin_term(const std::string& lease) {
+    auto buffer = std::make_shared<Buffer>(open_redis_store(settings_.store, lease, settings_.times),
+                                           settings_.stream, settings_.formats);
+    HttpAnswer answer = answers_of(buffer);
+    set_term(std::make_shared<Term>(Term{lease, std::move(buffer), std::move(answer)}));
+  }
+
+  void end_term() {
+    const auto term = current();
+    if (term == nullptr) return;
+    term->buffer->stop();
+    set_term(nullptr);
+  }
+
+  void change_roles(Lease::State state) {
+    while (!is_stopping_) {
+      const bool has_term = current() != nullptr;
+      if (!state.value.empty() && !has_term && !try_term(state.value)) {
+        state = lease_.state();
+        continue;
+      }
+      state = lease_.changed_from(state);
+      if (const auto term = current(); term != nullptr && term->lease != state.value) {
+        end_term();
+        settings_.store.say("Standing by: " + (state.holder.empty() ? "nobody" : state.holder) +
+                            " is active");
+      }
+    }
+  }
+
+  /// Tries to begin a term. Returns false, after a pause, if the store cannot be read.
+  bool try_term(const std::string& lease) {
+    try {
+      begin_term(lease);
+      problem_.clear();
+      settings_.store.say("Active: has taken the buffer over");
+      return true;
+    } catch (const Error& error) {
+      if (problem_ != error.what())
+        settings_.store.say("Cannot take the buffer over: " + std::string(error.what()));
+      problem_ = error.what();
+      std::this_thread::sleep_for(between_tries);
+      return false;
+    }
+  }
+
+  void answer_to(const Request& request, Response& response, BodyReader* reader) {
+    const auto term = active();
+    const std::string holder = this->holder();
+    if (term != nullptr) {
+      term->answer(request, response, reader);
+    } else {
+      forward(holder, request, response, reader);
+    }
+    if (request.method == "GET" && request.path == "/v1/status" && response.status <= 200)
+      add_role(response, term != nullptr, holder);
+  }
+
+  void forward(const std::string& holder, const Request& request, Response& response, BodyReader* reader) {
+    try {
+      if (holder.empty() || holder == advertised() || Forwarder::was_forwarded(request))
+        throw IoError("buffer", "is being taken over by another server", "Send the same again");
+      forwarder_.forward(holder, request, response, reader);
+    } catch (const Error& error) {
+      answer(response, error);
+    }
+  }
+
+  void add_role(Response& response, bool is_active, const std::string& holder) const {
+    ordered_json status = ordered_json::parse(response.body, nullptr, false);
+    if (!status.is_object()) return;
+    status["role"] = is_active ? "active" : "standby";
+    status["active"] = holder;
+    answer(response, status);
+  }
+
+  [[nodiscard]] std::string advertised() const { return advertised_url(settings_, listener_); }
+
+  const SharedServerSettings settings_;
+  const std::int64_t max_body_bytes_;
+  Forwarder forwarder_;
+  HttpListener listener_;
+  Lease lease_;
+  std::string problem_;  // last reported problem, used by the thread only
+  std::atomic<bool> is_stopping_ = false;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Term> term_;
+  std::thread roles_;
+};
+
+SharedServer::SharedServer(SharedServerSettings settings)
+    : impl_(std::make_unique<Impl>(std::move(settings))) {}
+
+SharedServer::~SharedServer() = default;
+
+std::string SharedServer::url() const {
+  return impl_->listener().url();
+}
+
+std::shared_ptr<Buffer> SharedServer::buffer() const {
+  const auto term = impl_->active();
+  return term == nullptr ? nullptr : term->buffer;
+}
+
+std::string SharedServer::active_url() const {
+  return impl_->holder();
+}
+
+void SharedServer::serve() {
+  impl_->listener().serve();
+}
+
+void SharedServer::stop() {
+  impl_->stop();
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "buffer/redis/redis_store.hpp"
+#include "buffer/server.hpp"
+#include "stream/settings.hpp"
+
+namespace evenkeel {
+
+struct SharedServerSettings {
+  RedisSettings store;
+  stream::StreamSettings stream;
+  ServerSettings server;
+  /// URL at which other servers reach this one; empty if it is the address it listens on.
+  std::string advertised{};
+  LeaseTimes times{};
+  DeclaredFormats formats{};  ///< formats in which lines represent fields
+};
+
+/// One of several servers for a buffer in Redis. The server that has the lease is active and owns the buffer.
+/// The others are on standby and forward each request to the active one. When the lease lapses or is given
+/// back, one of them takes over the buffer. So clients may use any server, and any server may fail.
+class SharedServer {
+ public:
+  /// Starts to listen, and is active or on standby when the constructor returns. Throws the errors of
+  /// BufferServer, Lease, open_redis_store() and Buffer, and ConfigError if it listens on all addresses and
+  /// `advertised` is empty.
+  explicit SharedServer(SharedServerSettings settings);
+  ~SharedServer();
+  SharedServer(const SharedServer&) = delete;
+  SharedServer& operator=(const SharedServer&) = delete;
+
+  [[nodiscard]] std::string url() const;
+  /// Returns the buffer if this server is active now, otherwise null.
+  [[nodiscard]] std::shared_ptr<Buffer> buffer() const;
+  /// Returns the URL of the active server as far as known; may be empty.
+  [[nodiscard]] std::string active_url() const;
+  /// Answers requests until stop() is called from any thread.
+  void serve();
+  /// Stops the server, and gives the lease back after the last write.
+  void stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace evenkeel

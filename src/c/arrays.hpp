@@ -1,0 +1,37 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "c/failures.hpp"
+#include "evenkeel/balance/partition.hpp"
+
+namespace evenkeel::c {
+
+/// Returns the values of a C array. Throws as require_list() does.
+template <typename T>
+[[nodiscard]] std::span<T> array_of(T* first, std::int64_t count, const char* name) {
+  require_list(first, count, name);
+  return {first, static_cast<std::size_t>(count)};
+}
+
+/// Writes the items and offsets of a partition to arrays that the caller allocated.
+inline void hand_out(const Partition& partition, std::int64_t* items, std::int64_t* offsets) {
+  std::ranges::copy(partition.items(), items);
+  offsets[0] = 0;
+  for (std::int64_t g = 0; g < partition.size(); ++g) offsets[g + 1] = offsets[g] + std::ssize(partition[g]);
+}
+
+/// Returns the partition in these arrays. Throws WrongArgument for NULL, and InputError for invalid offsets.
+[[nodiscard]] inline Partition partition_of(const std::int64_t* items, std::int64_t count,
+                                            const std::int64_t* offsets, std::int64_t k) {
+  const std::span<const std::int64_t> all = array_of(items, count, "items");
+  require_list(offsets, k, "offsets");
+  require(offsets, "offsets");
+  return {{all.begin(), all.end()}, {offsets, offsets + k + 1}};
+}
+
+}  // namespace evenkeel::c

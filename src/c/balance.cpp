@@ -1,0 +1,192 @@
+#include "evenkeel/c/balance.h"
+
+#include <limits>
+#include <string>
+
+#include "balance/partition/lpt.hpp"
+#include "balance/quality.hpp"
+#include "c/arrays.hpp"
+#include "c/failures.hpp"
+#include "evenkeel/balance/bin_packing.hpp"
+#include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/cost/cost_model.hpp"
+#include "evenkeel/plan/plan_quality.hpp"
+
+namespace evenkeel::c {
+namespace {
+
+GroupSize group_size_of(std::int32_t equal_count) {
+  return equal_count != 0 ? GroupSize::equal : GroupSize::free;
+}
+
+Partition partitioned(std::int32_t algorithm, std::span<const Cost> costs, std::int64_t k, GroupSize size) {
+  if (algorithm == EVENKEEL_KARMARKAR_KARP) return karmarkar_karp(costs, k, size);
+  if (algorithm == EVENKEEL_LONGEST_PROCESSING_TIME) return longest_processing_time(costs, k, size);
+  throw WrongArgument("argument algorithm", std::to_string(algorithm) + " does not exist");
+}
+
+struct Bins {
+  BinItems items;
+  BinLimits limits;
+};
+
+Bins bins_of(const std::int64_t* sizes, const std::int64_t* counts, std::int64_t count, std::int64_t max_size,
+             std::int64_t max_items) {
+  const auto require_one = [](std::int64_t limit, const char* name) {
+    if (limit < 1) throw InputError(name, std::to_string(limit) + " is below 1");
+  };
+  require_one(max_size, "max_size");
+  require_one(max_items, "max_items");
+  const std::span<const std::int64_t> of_items =
+      counts == nullptr ? std::span<const std::int64_t>() : array_of(counts, count, "counts");
+  return {{array_of(sizes, count, "sizes"), of_items}, {max_size, max_items}};
+}
+
+Partition packed(std::int32_t algorithm, const Bins& bins) {
+  switch (algorithm) {
+    case EVENKEEL_FIRST_FIT_DECREASING:
+      return pack_bins(bins.items, bins.limits, BinPacking::first_fit_decreasing);
+    case EVENKEEL_BEST_FIT_DECREASING:
+      return pack_bins(bins.items, bins.limits, BinPacking::best_fit_decreasing);
+    case EVENKEEL_MODIFIED_FIRST_FIT_DECREASING:
+      return pack_bins(bins.items, bins.limits, BinPacking::modified_first_fit_decreasing);
+    case EVENKEEL_BALANCED_BINS:
+      return balanced_bin_packing(bins.items.sizes, bins.limits.max_size);
+    default:
+      throw WrongArgument("argument algorithm", std::to_string(algorithm) + " does not exist");
+  }
+}
+
+std::int64_t not_negative(std::int64_t value, const std::string& name) {
+  if (value < 0) throw InputError(name, std::to_string(value) + " is below 0");
+  return value;
+}
+
+CostModel model_of(const evenkeel_cost_model* model) {
+  require(model, "model");
+  return {not_negative(model->linear, "linear"), not_negative(model->quadratic, "quadratic"),
+          not_negative(model->window, "window")};
+}
+
+std::span<const std::int64_t> lengths_of(const std::int64_t* lengths, std::int64_t count, const char* name) {
+  const std::span<const std::int64_t> values = array_of(lengths, count, name);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i] < 0) not_negative(values[i], name + ("[" + std::to_string(i) + "]"));
+  return values;
+}
+
+}  // namespace
+}  // namespace evenkeel::c
+
+using namespace evenkeel;
+using namespace evenkeel::c;
+
+evenkeel_status evenkeel_partition(int32_t algorithm, const int64_t* costs, int64_t count, int64_t k,
+                                   int32_t equal_count, int64_t* items, int64_t* offsets) {
+  return guarded([&] {
+    const std::span<const Cost> values = array_of(costs, count, "costs");
+    require_list(items, count, "items");
+    require(offsets, "offsets");
+    hand_out(partitioned(algorithm, values, k, group_size_of(equal_count)), items, offsets);
+  });
+}
+
+evenkeel_status evenkeel_sort_groups(int64_t* items, int64_t count, const int64_t* offsets, int64_t k) {
+  return guarded([&] {
+    const Partition sorted = partition_of(items, count, offsets, k).with_sorted_items();
+    std::ranges::copy(sorted.items(), items);
+  });
+}
+
+evenkeel_status evenkeel_max_sum_lower_bound(const int64_t* costs, int64_t count, int64_t k,
+                                             int32_t equal_count, int64_t* bound) {
+  return guarded([&] {
+    require(bound, "bound");
+    const std::span<const Cost> values = array_of(costs, count, "costs");
+    if (k < 1) throw InputError("k", std::to_string(k) + " groups; at least 1 is needed");
+    *bound = max_sum_lower_bound(values, k, group_size_of(equal_count));
+  });
+}
+
+evenkeel_status evenkeel_max_over_mean(const int64_t* work, const int64_t* speeds, int64_t count,
+                                       double* result) {
+  return guarded([&] {
+    require(result, "result");
+    const std::span<const Cost> values = array_of(work, count, "work");
+    const std::span<const std::int64_t> of_ranks =
+        speeds == nullptr ? std::span<const std::int64_t>() : array_of(speeds, count, "speeds");
+    for (const std::int64_t speed : of_ranks)
+      if (speed < 1)
+        throw InputError("speeds", std::to_string(speed) + " is not a speed; at least 1 is needed");
+    *result = max_over_mean(values, of_ranks);
+  });
+}
+
+evenkeel_status evenkeel_pack_bins(int32_t algorithm, const int64_t* sizes, const int64_t* counts,
+                                   int64_t count, int64_t max_size, int64_t max_items, int64_t* items,
+                                   int64_t* offsets, int64_t* num_bins) {
+  return guarded([&] {
+    require_list(items, count, "items");
+    require(offsets, "offsets");
+    require(num_bins, "num_bins");
+    const Partition bins = packed(algorithm, bins_of(sizes, counts, count, max_size, max_items));
+    hand_out(bins, items, offsets);
+    *num_bins = bins.size();
+  });
+}
+
+evenkeel_status evenkeel_min_bins_lower_bound(const int64_t* sizes, const int64_t* counts, int64_t count,
+                                              int64_t max_size, int64_t max_items, int64_t* bound) {
+  return guarded([&] {
+    require(bound, "bound");
+    const Bins bins = bins_of(sizes, counts, count, max_size, max_items);
+    *bound = min_bins_lower_bound(bins.items, bins.limits);
+  });
+}
+
+evenkeel_status evenkeel_cost_model_flops_7b(evenkeel_cost_model* model) {
+  return guarded([&] {
+    require(model, "model");
+    const CostModel made = CostModel::flops_7b();
+    *model = {made.linear, made.quadratic, made.window};
+  });
+}
+
+evenkeel_status evenkeel_cost_model_of_shape(const evenkeel_model_shape* shape, evenkeel_cost_model* model) {
+  return guarded([&] {
+    require(shape, "shape");
+    require(model, "model");
+    const CostModel made = CostModel::from_model({.hidden_size = shape->hidden_size,
+                                                  .layers = shape->layers,
+                                                  .heads = shape->heads,
+                                                  .kv_heads = shape->kv_heads,
+                                                  .head_dim = shape->head_dim,
+                                                  .ffn_size = shape->ffn_size,
+                                                  .vocab_size = shape->vocab_size,
+                                                  .active_experts = shape->active_experts,
+                                                  .shared_experts = shape->shared_experts,
+                                                  .shared_ffn_size = shape->shared_ffn_size,
+                                                  .sliding_window = shape->sliding_window,
+                                                  .backward = shape->backward != 0});
+    *model = {made.linear, made.quadratic, made.window};
+  });
+}
+
+evenkeel_status evenkeel_costs(const evenkeel_cost_model* model, const int64_t* tokens, int64_t count,
+                               int64_t* costs) {
+  return guarded([&] {
+    const CostModel of = model_of(model);
+    const std::span<const std::int64_t> lengths = lengths_of(tokens, count, "tokens");
+    require_list(costs, count, "costs");
+    std::ranges::transform(lengths, costs, of);
+  });
+}
+
+evenkeel_status evenkeel_cost_of_group(const evenkeel_cost_model* model, int64_t prefix,
+                                       const int64_t* suffixes, int64_t count, int64_t* cost) {
+  return guarded([&] {
+    require(cost, "cost");
+    *cost = cost_of_group(model_of(model), not_negative(prefix, "prefix"),
+                          lengths_of(suffixes, count, "suffixes"));
+  });
+}

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <boost/mpi/exception.hpp>
+#include <utility>
+
+#include "c/failures.hpp"
+
+namespace evenkeel::c {
+
+/// Does the same as guarded(), for functions that call MPI: converts MPI exceptions to MpiError.
+template <typename Work>
+evenkeel_status guarded_over_mpi(Work&& work) noexcept {
+  return guarded([&] {
+    try {
+      std::forward<Work>(work)();
+    } catch (const boost::mpi::exception& error) {
+      throw MpiError(error.routine(), error.what());
+    }
+  });
+}
+
+}  // namespace evenkeel::c

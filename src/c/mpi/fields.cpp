@@ -1,0 +1,144 @@
+#include "c/mpi/fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "c/failures.hpp"
+
+namespace evenkeel::c {
+namespace {
+
+/// The type of each C value, offset by 1 so that 0 means unset.
+constexpr std::array dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
+                            DType::float16, DType::bfloat16, DType::float32, DType::float64,
+                            DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
+static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == 8 &&
+              EVENKEEL_UINT32 == dtypes.size());
+
+// Ranges are returned as pairs of integers.
+static_assert(sizeof(RowRange) == 2 * sizeof(std::int64_t) && std::is_standard_layout_v<RowRange>);
+
+[[noreturn]] void refuse_number(std::int32_t number, std::size_t most, const std::string& where) {
+  throw WrongArgument(where, std::to_string(number) + " is not one of 1 to " + std::to_string(most));
+}
+
+DType dtype_of_number(std::int32_t number, const std::string& where) {
+  if (number < 1 || number > std::ssize(dtypes)) refuse_number(number, dtypes.size(), where);
+  return dtypes[static_cast<std::size_t>(number) - 1];
+}
+
+std::int32_t number_of(DType dtype) noexcept {
+  return static_cast<std::int32_t>(std::ranges::find(dtypes, dtype) - dtypes.begin()) + 1;
+}
+
+FieldKind kind_of_number(std::int32_t number, const std::string& where) {
+  const auto rules = all_field_rules();
+  const auto found = std::ranges::find(rules, number, &FieldRule::c_value);
+  if (found == rules.end()) refuse_number(number, rules.size(), where);
+  return found->kind;
+}
+
+std::string names_of(std::span<const Column> fields) {
+  std::string names;
+  for (const Column& column : fields) names += (names.empty() ? "" : ", ") + column.spec().name;
+  return names.empty() ? "none" : names;
+}
+
+// Returns the rows of each sample in a counted field.
+SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
+  if (field.ranges != nullptr) {
+    throw InputError(where, "has ranges, like returned fields with shared rows",
+                     "Bring each sample's own rows, with offsets");
+  }
+  require_list(field.offsets, field.num_samples, "field->offsets");
+  const SampleRows samples =
+      field.offsets == nullptr
+          ? SampleRows()
+          : SampleRows::of_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
+  if (samples.rows() == field.rows) return samples;
+  throw InputError(where, "has " + std::to_string(field.rows) + " rows, and its offsets end at " +
+                              std::to_string(samples.rows()));
+}
+
+// Throws InputError if a field of an uncounted kind has offsets or ranges.
+void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::string& where) {
+  if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
+  throw InputError(where,
+                   "is of " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
+                   "Set num_samples, offsets and ranges to 0, or bring rows, text or bytes");
+}
+
+}  // namespace
+
+GivenField given(const evenkeel_field* field) {
+  require(field, "field");
+  require(field->name, "field->name");
+  const std::string where = "field '" + std::string(field->name) + "'";
+  GivenField result;
+  FieldSpec& spec = result.spec;
+  spec.name = field->name;
+  spec.dtype = dtype_of_number(field->dtype, where + ", dtype");
+  spec.kind = kind_of_number(field->kind, where + ", kind");
+  require_list(field->trailing, field->num_trailing, "field->trailing");
+  spec.trailing.assign(field->trailing, field->trailing + field->num_trailing);
+  const std::size_t row_bytes = spec.row_bytes();
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  if (field->rows < 0 || (row_bytes > 0 && static_cast<std::size_t>(field->rows) > most / row_bytes))
+    throw WrongArgument(where, std::to_string(field->rows) + " rows cannot be");
+  const std::size_t bytes = row_bytes * static_cast<std::size_t>(field->rows);
+  if (bytes > 0) require(field->data, (where + ", data").c_str());
+  result.bytes = {static_cast<const std::byte*>(field->data), bytes};
+  if (is_counted(spec.kind)) {
+    result.samples = samples_of(*field, where);
+  } else {
+    require_no_samples(*field, spec.kind, where);
+  }
+  return result;
+}
+
+evenkeel_field view_of(const Column& column) {
+  const FieldSpec& spec = column.spec();
+  evenkeel_field view{};
+  view.name = spec.name.c_str();
+  view.dtype = number_of(spec.dtype);
+  view.kind = spec.rule().c_value;
+  view.rows = column.rows();
+  view.num_trailing = std::ssize(spec.trailing);
+  view.trailing = spec.trailing.data();
+  view.data = column.bytes().data();
+  view.bytes = static_cast<std::int64_t>(column.bytes().size());
+  view.is_shared = column.is_borrowed() ? 1 : 0;
+  if (!is_counted(spec.kind)) return view;
+  const SampleRows& samples = column.samples();
+  view.num_samples = samples.size();
+  if (samples.are_in_common()) {
+    view.ranges = &samples.ranges().data()->begin;
+  } else {
+    view.offsets = samples.offsets().data();
+  }
+  return view;
+}
+
+evenkeel_field field_at(std::span<const Column> fields, std::int64_t index) {
+  require_index(index, std::ssize(fields), "index", "fields");
+  return view_of(fields[static_cast<std::size_t>(index)]);
+}
+
+evenkeel_field field_named(std::span<const Column> fields, const char* name, const std::string& where) {
+  require(name, "name");
+  const auto has_name = [&](const Column& column) { return column.spec().name == name; };
+  const auto found = std::ranges::find_if(fields, has_name);
+  if (found != fields.end()) return view_of(*found);
+  throw InputError(where, "has no field '" + std::string(name) + "'", "There are: " + names_of(fields));
+}
+
+evenkeel_sample view_of(const SampleShape& shape) noexcept {
+  return {shape.id.value(), shape.group, shape.prompt, shape.response};
+}
+
+}  // namespace evenkeel::c

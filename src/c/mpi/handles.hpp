@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "c/config.hpp"
+#include "c/texts.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/batch/ragged_batch.hpp"
+#include "evenkeel/c/evenkeel_mpi.h"
+#include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
+#include "evenkeel/service/data_service.hpp"
+#include "evenkeel/service/service_state.hpp"
+#include "evenkeel/service/step.hpp"
+#include "evenkeel/service/step_results.hpp"
+#include "evenkeel/source/sample_stream.hpp"
+
+// Definitions of the opaque types of evenkeel_mpi.h.
+
+struct evenkeel_samples {
+  mutable evenkeel::RaggedBatch batch;  // mutable, since lending its memory to a step is invisible to callers
+  std::optional<evenkeel::ErrorReport> wrong;  // error of the first field that could not be added
+};
+
+struct evenkeel_step {
+  evenkeel::Step step;
+  /// C views of the samples by micro-batch, made on first request.
+  mutable std::vector<std::vector<evenkeel_sample>> samples;
+};
+
+struct evenkeel_results {
+  evenkeel::StepResults results;
+  std::optional<evenkeel::ErrorReport> wrong;  // error of the first failed put, thrown when collecting
+};
+
+struct evenkeel_ranks {
+  evenkeel::Communicator ranks;
+};
+
+struct evenkeel_memory {
+  std::vector<std::shared_ptr<const std::byte>> blocks;
+};
+
+struct evenkeel_service {
+  evenkeel::Communicator ranks;  // ranks of the caller
+  evenkeel::Config config;
+  std::shared_ptr<evenkeel::DataService> service;  // shared with its streams
+
+  [[nodiscard]] const evenkeel::Communicator& trainers() const noexcept { return service->mesh().world(); }
+};
+
+struct evenkeel_stream {
+  std::shared_ptr<evenkeel::DataService> service;  // makes later passes over the steps
+  evenkeel::Communicator trainers;
+  std::string profile;  // of the first pass
+  std::optional<evenkeel::SampleStream> samples;
+  std::optional<evenkeel::Steps> steps;  // declared last, since its thread uses the members above
+};
+
+namespace evenkeel::c {
+
+/// Returns the samples over the same memory, which the step and the caller share.
+[[nodiscard]] RaggedBatch lent(const evenkeel_samples& samples);
+
+/// Throws WrongArgument if `step` is NULL or does not have this micro-batch.
+[[nodiscard]] std::size_t micro_batch_index(const evenkeel_step* step, std::int64_t micro_batch);
+
+}  // namespace evenkeel::c

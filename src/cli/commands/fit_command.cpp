@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "balance/quality.hpp"
+#include "base/text_layout.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/option_values.hpp"
+#include "cli/plan/cost_mismatch.hpp"
+#include "cli/plan/plan_input.hpp"
+#include "cli/plan/times_file.hpp"
+#include "cost/cost_fit.hpp"
+#include "evenkeel/base/error.hpp"
+#include "evenkeel/config/config.hpp"
+#include "plan/strategies/strategy.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct FitOptions {
+  std::filesystem::path times;
+  std::filesystem::path lengths;
+  std::vector<std::string> overrides;
+};
+
+/// A model of the times, and its error.
+struct FittedTimes {
+  TimeModel times;
+  MachineCost cost;
+  double median_error = 0;  ///< relative to each time
+  double largest_error = 0;
+};
+
+FittedTimes fitted(const std::vector<TimedMicroBatch>& times, const std::string& path) {
+  std::vector<CostObservation> observations;
+  for (const TimedMicroBatch& timed : times) observations.push_back(timed.observation());
+  const std::optional<TimeModel> model = fit_time_model(observations);
+  if (!model)
+    throw InputError(path,
+                     "its " + counted(std::ssize(times), "time") +
+                         " cannot separate the cost of a token from that of a squared length",
+                     "Give at least 16 times of micro-batches whose samples have different lengths");
+  FittedTimes fit{*model, {cost_model_of(*model), overhead_cost_of(*model)}};
+  std::vector<double> errors;
+  for (const CostObservation& observed : observations)
+    errors.push_back(std::abs((*model)(observed) / observed.seconds - 1));
+  std::ranges::sort(errors);
+  fit.median_error = errors[errors.size() / 2];
+  fit.largest_error = errors.back();
+  return fit;
+}
+
+/// The timed samples, as one step.
+LengthTable timed_samples(const std::vector<TimedMicroBatch>& times) {
+  std::vector<LengthEntry> entries;
+  for (const TimedMicroBatch& timed : times) {
+    for (const std::int64_t length : timed.lengths) {
+      const std::int64_t number = std::ssize(entries);
+      LengthEntry& entry = entries.emplace_back();
+      entry.shape = {SampleId{number}, static_cast<std::uint64_t>(number), 0, length};
+      entry.owner_index = static_cast<std::int32_t>(number);
+    }
+  }
+  return LengthTable(std::move(entries));
+}
+
+/// Settings of a plan in which all timed micro-batches are allowed, unless `overrides` say otherwise.
+PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMicroBatch>& times,
+                           const LengthTable& table) {
+  std::int64_t cap = 1;
+  for (const TimedMicroBatch& timed : times) cap = std::max(cap, timed.observation().tokens);
+  for (const std::int64_t length : table.sample_lengths()) cap = std::max(cap, length);
+  std::vector<std::string> overrides{"mesh.dp=8", "balance.meet=step",
+                                     "micro_batch.max_tokens=" + std::to_string(cap)};
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+  const Config config = parse_config("", "defaults", overrides);
+  const MeshSettings& mesh = config.mesh;
+  const Grid grid{{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
+  PlanSettings settings = config.plan_settings(grid.sizes(), {});
+  if (strategy_of(settings).has_own_groups())
+    throw ConfigError("mesh.cp", "flexible is not supported: times do not say how many ranks a group had",
+                      "Leave it out");
+  return settings;
+}
+
+int fit(const FitOptions& options) {
+  const std::vector<TimedMicroBatch> times = read_times(options.times);
+  const FittedTimes fit = fitted(times, options.times.string());
+  std::cout << fmt::format(
+      "{}: {:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per squared length\n"
+      "balance.cost: {{linear: {}, quadratic: {}}}\n"
+      "balance.overhead: {}\n"
+      "error of a time: {:.2f} % in the median, {:.2f} % at most\n",
+      counted(std::ssize(times), "time"), fit.times.overhead, fit.times.linear, fit.times.quadratic,
+      fit.cost.model.linear, fit.cost.model.quadratic, fit.cost.overhead, 100 * fit.median_error,
+      100 * fit.largest_error);
+  const LengthTable table = options.lengths.empty()
+                                ? timed_samples(times)
+                                : read_plan_input(options.lengths, PrefixSharing::none, {}, 0).table;
+  const PlanSettings settings = plan_settings(options, times, table);
+  std::cout << fmt::format("a step of {} on {}, cap {}, ends later if it is planned with\n",
+                           counted(table.size(), "sample"), counted(settings.dp, "DP rank"),
+                           counted(settings.micro_batch.max_tokens, "token"));
+  const auto show = [&](const std::string& name, const CostModel& assumed) {
+    const double loss =
+        loss_of_planning_with({assumed, default_overhead(assumed)}, fit.cost, table, settings);
+    std::cout << fmt::format("  balance.cost: {:<10} {:6.2f} %\n", name, 100 * loss);
+  };
+  show("tokens", CostModel::tokens());
+  show("flops-7b", CostModel::flops_7b());
+  return 0;
+}
+
+}  // namespace
+
+void add_fit_command(CLI::App& app, Action& chosen) {
+  auto* command = app.add_subcommand("fit", "Fit balance.cost to times of micro-batches");
+  auto options = std::make_shared<FitOptions>();
+  command
+      ->add_option("TIMES", options->times,
+                   "The times: .csv with the columns seconds, and length or lengths (separated by spaces)")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option("--lengths", options->lengths,
+                   "The lengths of the step whose plans are compared; if not given, those in TIMES")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--set", options->overrides,
+          "Key of the configuration of these plans, such as mesh.dp=64; repeatable. Without it, there "
+          "are 8 DP ranks that meet once a step, and the cap is the longest micro-batch in TIMES")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->footer(
+      "Examples:\n"
+      "  evenkeel fit times.csv\n"
+      "  evenkeel fit times.csv --lengths lengths.csv --set mesh.dp=64 --set micro_batch.max_tokens=32k");
+  command->callback([options, &chosen] { chosen = [options] { return fit(*options); }; });
+}
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "evenkeel/cost/cost_model.hpp"
+#include "evenkeel/plan/length_table.hpp"
+#include "evenkeel/plan/settings.hpp"
+
+namespace evenkeel::cli {
+
+/// The actual or assumed costs of samples and micro-batches on a machine, in the units of `model`.
+struct MachineCost {
+  CostModel model;
+  Cost overhead = 0;  ///< cost of each micro-batch in addition to its samples
+};
+
+/// Returns how much later a step ends if it is planned with the `assumed` instead of the `actual` costs,
+/// relative to the latter. Both ends are computed with the actual costs; the result may be negative. Plans
+/// with plan_step() and throws its errors. Precondition: groups have equal sizes.
+[[nodiscard]] double loss_of_planning_with(const MachineCost& assumed, const MachineCost& actual,
+                                           const LengthTable& table, const PlanSettings& settings);
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,181 @@
+#include "plan/pipeline/order_by_schedule.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "base/list_checks.hpp"
+#include "evenkeel/base/assertions.hpp"
+
+namespace evenkeel {
+namespace {
+
+RunOrder mirrored(RunOrder order) {
+  std::ranges::reverse(order);
+  return order;
+}
+
+/// Returns an order with the first `head` micro-batches of `rising` at the start, ascending, the next `tail`
+/// at the end, descending, and the others in between, descending if `falls`, otherwise ascending.
+RunOrder with_cheap_ends(const RunOrder& rising, std::int64_t head, std::int64_t tail, bool falls) {
+  RunOrder order(rising.begin(), rising.begin() + head);
+  order.insert(order.end(), rising.begin() + head + tail, rising.end());
+  if (falls) std::reverse(order.begin() + head, order.end());
+  for (std::int64_t at = head + tail; at > head; --at)
+    order.push_back(rising[static_cast<std::size_t>(at - 1)]);
+  return order;
+}
+
+/// Returns the numbers of cheap micro-batches to try at either end: 0, 1, 2, 3, 4, 6, 8, 12, ..., up to twice
+/// the number of stages.
+std::vector<std::int64_t> lengths_of_ends(std::int64_t stages, std::int64_t count) {
+  const std::int64_t most = std::min(2 * stages, count);
+  std::vector<std::int64_t> lengths{0};
+  for (std::int64_t power = 1; power <= most; power *= 2) {
+    lengths.push_back(power);
+    if (power >= 2 && power / 2 * 3 <= most) lengths.push_back(power / 2 * 3);
+  }
+  return lengths;
+}
+
+class OrderSearch {
+ public:
+  OrderSearch(PipelineShape shape, std::vector<Cost> costs, std::int64_t max_simulations)
+      : shape_(shape),
+        costs_(std::move(costs)),
+        in_order_(costs_.size()),
+        left_(max_simulations),
+        simulation_(shape, std::ssize(costs_)) {}
+
+  /// Simulates the order, and keeps it if it is the first one or ends earlier than the best one so far.
+  void look_at(const RunOrder& order) {
+    const std::int64_t end = end_of(order);
+    if (!best_.empty() && end >= best_end_) return;
+    best_ = order;
+    best_end_ = end;
+  }
+
+  void try_cheap_ends(const RunOrder& rising) {
+    const std::vector<std::int64_t> lengths = lengths_of_ends(shape_.stages, count());
+    for (const std::int64_t head : lengths) {
+      for (const std::int64_t tail : lengths) {
+        for (const bool falls : {true, false}) {
+          if (left_ <= 0) return;
+          if (head + tail <= count()) look_at(with_cheap_ends(rising, head, tail, falls));
+        }
+      }
+    }
+  }
+
+  /// Simulates all orders if the budget allows. Returns whether it did.
+  bool try_all() {
+    std::int64_t orders = 1;
+    for (std::int64_t n = 2; n <= count(); ++n) {
+      orders *= n;
+      if (orders > left_) return false;
+    }
+    RunOrder order = best_;
+    std::ranges::sort(order);
+    do look_at(order);
+    while (std::ranges::next_permutation(order).found);
+    return true;
+  }
+
+  /// Improves the best order by local search. Accepts moves unless they make the current order end later, and
+  /// restarts near the best order after `patience` moves without improvement.
+  void improve() {
+    RunOrder order = best_;
+    RunOrder moved;
+    std::int64_t end = best_end_;
+    SearchMoves random;
+    // Beyond this number of moves without improvement, further ones hardly ever help.
+    const std::int64_t patience = 2 * count() * count();
+    std::int64_t in_vain = 0;
+    for (std::int64_t moves = std::min(left_, 16 * patience); moves > 0; --moves) {
+      const bool leave = in_vain == patience;
+      moved = leave ? best_ : order;
+      for (int times = leave ? 3 : 1; times > 0; --times) move_one(moved, random);
+      in_vain = leave ? 0 : in_vain + 1;
+      const std::int64_t moved_end = end_of(moved);
+      if (moved_end > end && !leave) continue;
+      if (moved_end < best_end_) {
+        best_ = moved;
+        best_end_ = moved_end;
+      }
+      if (moved_end < end) in_vain = 0;
+      std::swap(order, moved);
+      end = moved_end;
+    }
+  }
+
+  [[nodiscard]] RunOrder best() && { return std::move(best_); }
+
+ private:
+  [[nodiscard]] std::int64_t count() const noexcept { return std::ssize(costs_); }
+
+  std::int64_t end_of(const RunOrder& order) {
+    for (std::size_t at = 0; at < order.size(); ++at)
+      in_order_[at] = costs_[static_cast<std::size_t>(order[at])];
+    --left_;
+    return simulation_.end(in_order_);
+  }
+
+  /// Swaps two micro-batches, or moves one to another position and shifts those in between by one.
+  void move_one(RunOrder& order, SearchMoves& random) const {
+    const std::int64_t from = random.below(count());
+    std::int64_t to = random.below(count() - 1);
+    if (to >= from) ++to;
+    const auto begin = order.begin();
+    if (random.below(2) == 0) {
+      std::iter_swap(begin + from, begin + to);
+    } else if (from < to) {
+      std::rotate(begin + from, begin + from + 1, begin + to + 1);
+    } else {
+      std::rotate(begin + to, begin + from, begin + from + 1);
+    }
+  }
+
+  PipelineShape shape_;
+  std::vector<Cost> costs_;
+  std::vector<Cost> in_order_;
+  std::int64_t left_;
+  PipelineSimulation simulation_;
+  RunOrder best_;
+  std::int64_t best_end_ = 0;
+};
+
+std::vector<Cost> shifted(std::span<const Cost> costs, int shift) {
+  std::vector<Cost> list(costs.begin(), costs.end());
+  for (Cost& cost : list) cost >>= shift;
+  return list;
+}
+
+}  // namespace
+
+RunOrder order_by_schedule(PipelineShape shape, std::span<const Cost> costs,
+                           std::span<const RunOrder> candidates, std::int64_t max_steps) {
+  EVENKEEL_PRECONDITION(cheap, !candidates.empty());
+  for (const RunOrder& candidate : candidates)
+    EVENKEEL_PRECONDITION(thorough, is_permutation(candidate, std::ssize(costs)), candidate.size());
+  const auto [least, most] = std::ranges::minmax_element(costs);
+  const std::int64_t steps = simulation_steps(shape, std::ssize(costs));
+  if (shape.stages == 1 || costs.empty() || *least == *most || steps > max_steps_of_an_order)
+    return candidates.front();
+  RunOrder rising(costs.size());
+  std::iota(rising.begin(), rising.end(), std::int64_t{0});
+  std::ranges::sort(rising, {},
+                    [&](std::int64_t at) { return std::tuple(costs[static_cast<std::size_t>(at)], at); });
+  OrderSearch search(shape, shifted(costs, simulation_shift(shape, costs)), max_steps / steps);
+  for (const RunOrder& candidate : candidates) search.look_at(candidate);
+  search.look_at(rising);
+  search.look_at(mirrored(candidates.front()));
+  if (!search.try_all()) {
+    search.try_cheap_ends(rising);
+    search.improve();
+  }
+  return std::move(search).best();
+}
+
+}  // namespace evenkeel

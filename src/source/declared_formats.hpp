@@ -1,0 +1,17 @@
+#pragma once
+
+#include "evenkeel/plan/field_settings.hpp"
+#include "io/jsonl/schema.hpp"
+
+namespace evenkeel {
+
+/// Returns the formats of fields in JSON Lines declared by the configuration.
+[[nodiscard]] inline DeclaredFormats declared_formats(const NamedFields& fields) {
+  DeclaredFormats formats;
+  for (const auto& [name, settings] : fields) {
+    if (settings.read_as) formats.emplace(name, *settings.read_as);
+  }
+  return formats;
+}
+
+}  // namespace evenkeel
