@@ -1,4 +1,5 @@
-"""Builds the extension modules of evenkeel with CMake, from the repository that this folder is part of."""
+"""Builds the C libraries of evenkeel with CMake, from the repository that this folder is part of, and puts them beside the Python files,
+which call them through ctypes: a wheel is for every Python 3."""
 
 import os
 import pathlib
@@ -6,16 +7,27 @@ import shutil
 import subprocess
 import sys
 
-from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70.1
+    from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
+# What the libraries are built from. An sdist has it in its folder "repository".
+SOURCES = ("CMakeLists.txt", "VERSION", "LICENSE", "cmake", "include", "src", "python/CMakeLists.txt", "python/generate_prototypes.py",
+           "python/wheel")
 
 
 def repository() -> pathlib.Path:
-    """The folder with Evenkeel's CMakeLists.txt: the one above, or what EVENKEEL_SOURCE names."""
+    """The folder with Evenkeel's CMakeLists.txt: that of an sdist, the one above, or what EVENKEEL_SOURCE names."""
     named = os.environ.get("EVENKEEL_SOURCE")
-    root = pathlib.Path(named).resolve() if named else HERE.parent
+    root = pathlib.Path(named).resolve() if named else HERE / "repository"
+    if not named and not root.is_dir():
+        root = HERE.parent
     if not (root / "include" / "evenkeel").is_dir() or not (root / "VERSION").is_file():
         raise SystemExit(
             f"evenkeel: {root} has no sources of Evenkeel. The package is built from its repository: run pip on the "
@@ -24,81 +36,80 @@ def repository() -> pathlib.Path:
     return root
 
 
-class CMakeExtension(Extension):
-    """An extension module that the CMake target `target` makes."""
+class BuildWithCMake(build_py):
+    def run(self) -> None:
+        super().run()
+        taken = os.environ.get("EVENKEEL_BUILD")
+        build = pathlib.Path(taken) if taken else self.built()
+        made = build / "python" / "evenkeel"
+        if not (made / "libevenkeel.so").is_file():
+            raise SystemExit(f"evenkeel: EVENKEEL_BUILD names {build}, which has no python/evenkeel/libevenkeel.so. Build the target "
+                             "evenkeel_python there, or leave EVENKEEL_BUILD unset to have it built here.")
+        # The other files there are links to the Python files.
+        for file in made.rglob("*"):
+            if file.is_file() and not made.joinpath(file.relative_to(made).parts[0]).is_symlink():
+                copy = pathlib.Path(self.build_lib, "evenkeel", file.relative_to(made))
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file, copy)
 
-    def __init__(self, name: str, target: str) -> None:
-        super().__init__(name, sources=[])
-        self.target = target
-
-
-class BuildWithCMake(build_ext):
-    def build_extension(self, ext: CMakeExtension) -> None:
-        folder = pathlib.Path(self.get_ext_fullpath(ext.name)).resolve().parent
-        if os.environ.get("EVENKEEL_BUILD"):
-            self.take_from(pathlib.Path(os.environ["EVENKEEL_BUILD"]), ext, folder)
-            return
-        build = pathlib.Path(self.build_temp).resolve() / "cmake"  # one tree for all extensions
+    def built(self) -> pathlib.Path:
+        """The folder of a build for this package."""
+        build = pathlib.Path(self.get_finalized_command("build").build_temp).resolve() / "cmake"
         settings = {
             "CMAKE_UNITY_BUILD": "ON",  # several sources at once: less than half the time
-            "CMAKE_BUILD_TYPE": os.environ.get("CMAKE_BUILD_TYPE") or ("Debug" if self.debug else "Release"),
+            "CMAKE_BUILD_TYPE": os.environ.get("CMAKE_BUILD_TYPE") or "Release",
             "EVENKEEL_BUILD_PYTHON": "ON",
-            "EVENKEEL_PYTHON_FOLDER": folder,
             "Python3_EXECUTABLE": sys.executable,
-            "EVENKEEL_MPI": "ON" if WITH_MPI else "OFF",
+            # The service needs MPI's headers and library, also where jobs run without MPI. EVENKEEL_MPI=OFF leaves it out.
+            "EVENKEEL_MPI": os.environ.get("EVENKEEL_MPI", "ON" if shutil.which("mpicxx") else "OFF"),
             "EVENKEEL_TORCH": "OFF",
             "EVENKEEL_INSTALL": "OFF",
         }
+        if settings["EVENKEEL_MPI"].upper() == "OFF":
+            print("evenkeel: without MPI (no mpicxx, or EVENKEEL_MPI=OFF) DataService is left out", file=sys.stderr)
         for part in ("TESTS", "PROGRAM", "EXAMPLES", "BENCHMARKS"):
             settings[f"EVENKEEL_BUILD_{part}"] = "OFF"
-        configure = ["cmake", "-S", repository(), "-B", build, *(f"-D{key}={value}" for key, value in settings.items())]
-        if not (build / "CMakeCache.txt").exists() and self.has_ninja():
-            configure += ["-G", "Ninja"]
-        self.run_cmake(configure)
-        jobs = str(self.parallel or os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
-        self.run_cmake(["cmake", "--build", build, "--target", ext.target, "--parallel", jobs])
-
-    def take_from(self, build: pathlib.Path, ext: CMakeExtension, folder: pathlib.Path) -> None:
-        """Copies the module that a build of Evenkeel in `build` has made for this interpreter."""
-        made = build / "python" / pathlib.Path(self.get_ext_filename(ext.name))
-        if not made.is_file():
-            raise SystemExit(
-                f"evenkeel: EVENKEEL_BUILD names {build}, which has no {made.relative_to(build)}. Build the target "
-                f"{ext.target} there with this Python, or leave EVENKEEL_BUILD unset to have it built here."
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(made, folder)
-
-    @staticmethod
-    def has_ninja() -> bool:
-        try:
-            return subprocess.run(["ninja", "--version"], capture_output=True, check=False).returncode == 0
-        except OSError:
-            return False
-
-    @staticmethod
-    def run_cmake(command: list) -> None:
-        try:
-            subprocess.run([str(word) for word in command], check=True)
-        except FileNotFoundError:
-            raise SystemExit("evenkeel: cmake is missing; launch/install-packages.sh --python installs it") from None
-        except subprocess.CalledProcessError as error:
-            raise SystemExit(
-                "evenkeel: the extension could not be built; what is missing stands above. On Debian 12, "
-                "launch/install-packages.sh --python installs all that is needed."
-            ) from error
+        generator = [] if (build / "CMakeCache.txt").exists() or not shutil.which("ninja") else ["-G", "Ninja"]
+        run_cmake("-S", repository(), "-B", build, *generator, *(f"-D{key}={value}" for key, value in settings.items()))
+        jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(os.cpu_count() or 1)
+        run_cmake("--build", build, "--target", "evenkeel_python", "--parallel", jobs)
+        return build
 
 
-# The service needs MPI's headers and library, also where jobs run without MPI. EVENKEEL_MPI=OFF leaves it out.
-WITH_MPI = os.environ.get("EVENKEEL_MPI", "ON" if shutil.which("mpicxx") else "OFF").upper() != "OFF"
-extensions = [CMakeExtension("evenkeel._core", target="evenkeel_python_core")]
-if WITH_MPI:
-    extensions.append(CMakeExtension("evenkeel._service", target="evenkeel_python_service"))
-else:
-    print("evenkeel: without MPI (no mpicxx, or EVENKEEL_MPI=OFF) DataService is left out", file=sys.stderr)
+def run_cmake(*arguments: object) -> None:
+    try:
+        subprocess.run(["cmake", *map(str, arguments)], check=True)
+    except FileNotFoundError:
+        raise SystemExit("evenkeel: cmake is missing; launch/install-packages.sh --python installs it") from None
+    except subprocess.CalledProcessError as error:
+        raise SystemExit("evenkeel: the libraries could not be built; what is missing stands above. On Debian 12, "
+                         "launch/install-packages.sh --python installs all that is needed.") from error
+
+
+class SourcesToo(sdist):
+    def make_release_tree(self, base_dir: str, files: list) -> None:
+        super().make_release_tree(base_dir, files)
+        for name in SOURCES:
+            source, copy = repository() / name, pathlib.Path(base_dir, "repository", name)
+            if source.is_dir():
+                shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, copy)
+
+
+class ForEveryPython(bdist_wheel):
+    def get_tag(self) -> tuple:
+        return "py3", "none", super().get_tag()[2]
+
+
+class WithLibraries(Distribution):
+    def has_ext_modules(self) -> bool:
+        return True  # the libraries are of a platform, as extension modules are
+
 
 setup(
     version=(repository() / "VERSION").read_text(encoding="utf-8").strip(),
-    ext_modules=extensions,
-    cmdclass={"build_ext": BuildWithCMake},
+    cmdclass={"build_py": BuildWithCMake, "sdist": SourcesToo, "bdist_wheel": ForEveryPython},
+    distclass=WithLibraries,
 )

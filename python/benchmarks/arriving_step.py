@@ -24,7 +24,7 @@ TOKENS = int(sys.argv[4]) if len(sys.argv) > 4 else 4096
 
 
 def rollouts(step):
-    """The samples of a step, each a group of its own."""
+    """The samples of a step, each in a separate group."""
     return [{"uid": f"{step}.{index}", "index": 0, "version": step, "prompt_ids": [1],
              "response_ids": [10_000 + (step + index + token) % 90_000 for token in range(TOKENS - 1)], "reward": 1.0}
             for index in range(SAMPLES)]
@@ -40,10 +40,10 @@ def produce(url):
             producer.put(sample)
         print("ready", flush=True)
         sys.stdin.readline()
-        time.sleep(0.02)  # in which the ranks begin to wait
+        time.sleep(0.02)  # time in which the ranks start to wait
         producer.put(last)
         print(time.monotonic(), flush=True)
-        sys.stdin.readline()  # the ranks have the step: nothing else is to use their cores until then
+        sys.stdin.readline()  # the ranks have the step: nothing else may use their cores until then
 
 
 def config(path, **more):
@@ -93,7 +93,7 @@ def show(name, took):
 
 
 def started(*command):
-    """A process that is no rank, with lines to read and to write."""
+    """A process that is not a rank, with lines to read and to write."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

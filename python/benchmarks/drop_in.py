@@ -31,12 +31,12 @@ def lengths_up_to(most, samples):
 
 
 def measured(calls, own, plain):
-    """Median seconds of a call of both, in turns, and what each gave."""
+    """Median seconds of a call of both, alternating, and the results of each."""
     seconds = {own: [], plain: []}
     results = {}
     for call in range(calls):
         for compute in (own, plain):
-            results.pop(compute, None)  # freed outside the time
+            results.pop(compute, None)  # freed outside of the measured time
             begin = time.perf_counter()
             results[compute] = compute()
             seconds[compute].append(time.perf_counter() - begin)

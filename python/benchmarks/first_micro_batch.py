@@ -28,7 +28,7 @@ def on_device(micro_batch):
 
 
 def copied(micro_batch, tensors):
-    """Copies to the device and their bytes, in tensors of how many: none where they are the packed memory itself."""
+    """The number of copies to the device and their bytes; none if tensors use the packed memory itself."""
     moved = [tensor for name, tensor in tensors.items()
              if torch.is_tensor(tensor) and tensor.data_ptr() != micro_batch[name].data_ptr()]
     blocks = {storage.data_ptr(): storage.nbytes() for storage in map(storage_of, moved)}

@@ -25,7 +25,7 @@ ROW_BYTES = 8 + 256  # a token and a row of 64 floats
 
 
 def slowest(act):
-    """Seconds from the time when all ranks are there until the last has done it."""
+    """Seconds from the time when all ranks have arrived until the last one is done."""
     distributed.barrier()
     start = time.perf_counter()
     act()
@@ -35,7 +35,7 @@ def slowest(act):
 
 
 def samples_of(rank, size):
-    """Lengths around LENGTH, a long tail of them, until MIB are there."""
+    """Lengths around LENGTH, with a long tail, until they add up to MIB."""
     lengths = np.random.default_rng(rank).lognormal(np.log(LENGTH) - 0.5, 1, 1 << 16).clip(64, 8 * LENGTH).astype(np.int64)
     count = int(np.searchsorted(lengths.cumsum(), (MIB << 20) // ROW_BYTES))
     lengths = lengths[:count]
@@ -63,7 +63,7 @@ def main():
         "shared memory": evenkeel.DataService(distributed.group.WORLD, config),
         "messages": evenkeel.DataService(distributed.group.WORLD, {**config, "exchange": {"path": "point-to-point"}}),
     }
-    # Made once the service has set up the memory that ranks of a node share.
+    # Created once the service has set up the shared memory of the ranks of a node.
     samples = samples_of(rank, size)
     gets = bytes_from(services["messages"].step(samples), size)
     table = [None] * size
@@ -75,7 +75,7 @@ def main():
         taken = {"all_to_all_single": slowest(lambda: distributed.all_to_all_single(into, out, gets, gives))}
         for name, service in services.items():
             taken[name] = slowest(lambda: service.step(samples))
-        if turn:  # the first round makes memory and connections
+        if turn:  # the first round creates memory and connections
             for name, seconds in taken.items():
                 times[name].append(seconds)
     if rank:

@@ -26,7 +26,7 @@ def finished():
 
 
 def one_by_one(micro_batch):
-    """As without an arena: a copy for each tensor."""
+    """As without an arena: one copy per tensor."""
     def moved(value):
         if isinstance(value, tuple):
             return tuple(moved(part) for part in value)
@@ -40,7 +40,7 @@ def at_once(micro_batch):
 
 
 def seconds(move, micro_batch):
-    """Of the program, until it goes on; and until all is there."""
+    """Seconds until the program continues, and until everything has arrived."""
     finished()
     start = time.perf_counter()
     tensors = move(micro_batch)
@@ -79,12 +79,12 @@ def equal(one, other):
 
 
 def alone():
-    """A group of this process."""
+    """A group with only this process."""
     try:
         from mpi4py import MPI
 
         return MPI.COMM_SELF
-    except (ImportError, RuntimeError):  # mpi4py, or its library, is not there
+    except (ImportError, RuntimeError):  # mpi4py or its library is not installed
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
         return torch.distributed.group.WORLD
 

@@ -27,7 +27,7 @@ TILE = 128
 DEVICE = "cuda"
 
 flex = torch.compile(flex_attention, dynamic=False)
-# Versions of torch say it differently.
+# Versions of torch have different names for it.
 causal = {"is_causal": True} if "is_causal" in inspect.signature(varlen_attn).parameters else {"window_size": (-1, 0)}
 
 
@@ -93,7 +93,7 @@ def tensors_of(rows, dtype, seed=1):
 
 
 def passed(attend, q, k, v, weights):
-    """The output and what the backward pass of a weighted sum gives."""
+    """The output, and the gradients of a weighted sum."""
     out = attend(q, k, v)
     return [out, *torch.autograd.grad((out * weights).sum(), (q, k, v))]
 

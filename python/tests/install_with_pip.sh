@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install_with_pip.sh PYTHON SOURCE WORK_DIR [BUILD]: copies the sources that git knows, installs the package from there
 # into a folder with pip, without isolation and without a package index, and runs its tests from that folder. With BUILD,
-# its extension modules are taken from there and a few tests show that they are found. Else they are built to be debugged:
+# its libraries are taken from there and a few tests show that they are found. Else they are built to be debugged:
 # that takes half the time, and contracts of C++ are checked while the tests hand in whatever is wrong. Then tries the
 # folder python/ alone, which lacks what is built.
 set -euo pipefail
@@ -29,8 +29,8 @@ import evenkeel
 folder = pathlib.Path(sys.argv[1])
 assert folder in pathlib.Path(evenkeel.__file__).parents, evenkeel.__file__
 assert (folder / "evenkeel" / "py.typed").exists()
-for extension in ("_core", "_service"):
-    assert list((folder / "evenkeel").glob(extension + "*.so")), extension + " is missing"
+for file in ("libevenkeel.so", "libevenkeel_mpi.so", "_prototypes.py"):
+    assert (folder / "evenkeel" / file).is_file(), file + " is missing"
 print("evenkeel", evenkeel.__version__, "is installed")
 PROGRAM
 PYTHONPATH="$work/site" "$work/site/bin/evenkeel-import" --help >/dev/null
@@ -42,7 +42,7 @@ tests=("$work/copy/python/tests" --ignore "$work/copy/python/tests/training"
 PYTHONPATH="$work/site" PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider "${tests[@]}"
 
 if EVENKEEL_BUILD="$work" "${install[@]}" --target "$work/nowhere" "$work/copy/python" >"$work/unbuilt.log" 2>&1; then
-  echo "a folder without the extension modules was taken for a build" >&2
+  echo "a folder without the libraries was taken for a build" >&2
   exit 1
 fi
 grep -q "EVENKEEL_BUILD names $work, which has no" "$work/unbuilt.log" || { cat "$work/unbuilt.log" >&2 && exit 1; }

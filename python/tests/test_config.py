@@ -79,5 +79,5 @@ def test_a_file_that_is_not_there_is_an_io_error(tmp_path):
 def test_what_is_no_configuration_is_a_wrong_type():
     with pytest.raises(TypeError, match="not a int"):
         Config(3)
-    with pytest.raises(TypeError, match="is no value of a configuration"):
+    with pytest.raises(TypeError, match="cannot be the value of a key of a configuration"):
         Config(mesh={"dp": object()})

@@ -15,7 +15,7 @@ from evenkeel.convert.__main__ import main
 
 @pytest.fixture
 def lines_of(tmp_path):
-    """The lines that rows become, and what was told."""
+    """The lines made from rows, and the messages."""
     def made(rows, **options):
         told = convert.to_jsonl(rows, tmp_path / "out.jsonl", overwrite=True, **options)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl"]
@@ -104,7 +104,7 @@ def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_o
     ({"labels": [1, 2, 3, 4]}, {"labels": "token"}, "'labels': is set at token 1"),
     ({"old": [1.0, 2.0]}, {"old": "token"}, "'old': has 2 values for 4 tokens"),
     ({"old": [1.0, 2.0]}, {"old": "tokens"}, "Say one of token, next, response"),
-    ({"old": [1.0, 2.0]}, {"new": "token"}, "'new': is not there"),
+    ({"old": [1.0, 2.0]}, {"new": "token"}, "'new': does not exist"),
 ])
 def test_what_fits_no_convention_is_refused(lines_of, columns, at, why):
     with pytest.raises(evenkeel.Error, match=why):
@@ -269,11 +269,11 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
 
 @pytest.mark.parametrize("row, message", [
     ({"prompt_ids": [1]}, "'response_ids': is not there"),
-    ({"tokens": [1]}, "'input_ids': is not there; there are tokens"),
+    ({"tokens": [1]}, "'input_ids': does not exist; there are tokens"),
     (chat([1, 2], [0, 1], uid=1.5), "column 'uid': is 1.5"),
     (chat([1, 2], [0]), "has 1 values for 2 tokens"),
     (chat([1, -2], [0, 1]), "'input_ids': holds -2"),
-    (chat([1, 2.5], [0, 1]), "'input_ids': is no list of whole numbers"),
+    (chat([1, 2.5], [0, 1]), "'input_ids': is not a list of whole numbers"),
     (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each say which tokens carry loss"),
     (chat([1, 2], [0, 1], odd=[1, 2, 3]), "column 'odd': has 3 values; the sample has 2 tokens, 1 of them in the response"),
     (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': has texts"),
@@ -293,7 +293,7 @@ def test_what_a_line_cannot_hold_is_refused_by_name_and_nothing_is_written(tmp_p
 def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
     with pytest.raises(evenkeel.InputError, match="row 1, column 'extra': is not in every row"):
         lines_of([chat([1, 2], [0, 1]), chat([1, 2], [0, 1], extra=1)])
-    with pytest.raises(evenkeel.InputError, match="column 'typo': is not there; there are assistant_masks, input_ids"):
+    with pytest.raises(evenkeel.InputError, match="column 'typo': does not exist; there are assistant_masks, input_ids"):
         lines_of([chat([1, 2], [0, 1])], drop=["typo"])
     with pytest.raises(evenkeel.InputError, match="has no rows"):
         lines_of([])
@@ -393,19 +393,3 @@ def test_without_pyarrow_files_are_refused_with_what_to_install(tmp_path, capsys
     assert main([str(tmp_path / "rows.parquet"), str(tmp_path / "out.jsonl")]) == 1
     assert "pip install pyarrow" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
-
-
-def test_parquet_and_arrow_files_and_tables_are_read(tmp_path, lines_of, capsys):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    table = pyarrow.table({"input_ids": [[1, 2], [3, 4, 5]], "assistant_masks": [[0, 1], [0, 0, 1]], "source": ["a", "b"]})
-    expected = lines_of(table)[0]
-    assert [line["prompt_ids"] for line in expected] == [[1], [3, 4]]
-    parquet.write_table(table, tmp_path / "one.parquet")
-    for name, writer in (("two.arrow", pyarrow.ipc.new_stream), ("three.feather", pyarrow.ipc.new_file)):
-        with writer(tmp_path / name, table.schema) as file:
-            file.write_table(table)
-    out = tmp_path / "files.jsonl"
-    assert main([str(tmp_path / name) for name in ("one.parquet", "two.arrow", "three.feather")] + [str(out)]) == 0
-    assert [json.loads(line) for line in out.read_text().splitlines()] == expected * 3
-    assert '"source": {"read_as": "text"}' in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What brings tensors to a device: one copy of what lies in the arena, the rest apart."""
+"""How tensors get to a device: one copy of the arena, and separate copies of the rest."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 
 class Copies:
-    """Counts the tensors that are moved, and says what they were."""
+    """Counts the tensors that are moved, and records them."""
 
     def __init__(self, monkeypatch):
         self.moved = []

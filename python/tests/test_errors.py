@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import evenkeel
-from evenkeel import _core
+from evenkeel import _c
 
 CLASSES = {
     "config": (evenkeel.ConfigError, ValueError),
@@ -21,7 +21,7 @@ CLASSES = {
 def test_every_kind_has_its_class_under_a_fitting_builtin(kind):
     own, builtin = CLASSES[kind]
     with pytest.raises(own) as caught:
-        _core.raise_error(kind, "a place", "is wrong", "Mend it")
+        _c.raise_error(kind, "a place", "is wrong", "Mend it")
     assert caught.type is own
     assert issubclass(own, evenkeel.Error) and issubclass(own, builtin)
     assert caught.value.kind == kind
@@ -29,7 +29,7 @@ def test_every_kind_has_its_class_under_a_fitting_builtin(kind):
 
 def test_an_error_has_the_text_of_cpp_and_its_parts():
     with pytest.raises(evenkeel.Error) as caught:
-        _core.raise_error("limit", "sample 3", "has 9 tokens; the cap is 8", "Raise the cap")
+        _c.raise_error("limit", "sample 3", "has 9 tokens; the cap is 8", "Raise the cap")
     error = caught.value
     assert str(error) == "sample 3: has 9 tokens; the cap is 8. Raise the cap"
     assert (error.where, error.message, error.hint, error.rank) == (
@@ -39,7 +39,7 @@ def test_an_error_has_the_text_of_cpp_and_its_parts():
 @pytest.mark.parametrize("kind", CLASSES)
 def test_an_error_travels_between_processes_with_its_parts(kind):
     with pytest.raises(evenkeel.Error) as caught:
-        _core.raise_error(kind, "a place", "is wrong", "Mend it")
+        _c.raise_error(kind, "a place", "is wrong", "Mend it")
     copy = pickle.loads(pickle.dumps(caught.value))
     assert type(copy) is type(caught.value)
     assert str(copy) == str(caught.value)
@@ -48,4 +48,4 @@ def test_an_error_travels_between_processes_with_its_parts(kind):
 
 def test_an_unknown_kind_is_no_error_of_evenkeel():
     with pytest.raises(ValueError, match="no kind of error is called oops"):
-        _core.raise_error("oops", "", "", "")
+        _c.raise_error("oops", "", "", "")

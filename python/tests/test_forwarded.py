@@ -1,4 +1,4 @@
-"""Samples of other frameworks, as they make them, arrive in a buffer; keys as of verl's agent loops (September 2026), slime
+"""Samples of other frameworks, as they make them, arrive in a buffer; keys as of the agent loops of verl 0.9.1, slime
 0d234f3 and prime-rl 02f03ab, and prime-rl's later form without a prompt of its own."""
 
 import pytest
@@ -13,8 +13,8 @@ def verl_output(**changed):
         "prompt_ids": [1, 2, 3], "response_ids": [4, 5, 6, 7], "response_mask": [1, 1, 0, 1],
         "response_logprobs": [-0.1, -0.2, 0.0, -0.3], "routed_experts": None, "multi_modal_data": None, "reward_score": 1.0,
         "num_turns": 4, "metrics": {"generate_sequences": 0.5, "tool_calls": 0.1, "num_preempted": -1},
-        "extra_fields": {"param_version_start": 7, "param_version_end": 8, "turn_scores": [], "raw_prompt": "What is 2 + 3?"},
-        "mm_processor_kwargs": None, **changed,
+        "extra_fields": {"min_global_steps": 7, "max_global_steps": 8, "turn_scores": [], "raw_prompt": "What is 2 + 3?"},
+        "mm_processor_kwargs": None, "mm_processor_output": None, **changed,
     }
 
 
@@ -91,7 +91,7 @@ def test_a_mask_may_follow_every_convention(at, mask):
 @pytest.mark.parametrize(
     "forward, why",
     [
-        (lambda: rollouts.from_verl(verl_output(extra_fields={}), uid="q", index=0), "param_version_start: is missing"),
+        (lambda: rollouts.from_verl(verl_output(extra_fields={}), uid="q", index=0), "min_global_steps: is missing"),
         (lambda: rollouts.from_verl(verl_output(multi_modal_data={"image": [1]}), uid="q", index=0), "multi_modal_data: "),
         (lambda: rollouts.from_verl(verl_output(extra_fields={"num_turns": 1}), uid="q", index=0, version=1), "num_turns: is a"),
         (lambda: rollouts.from_slime(slime_sample(weight_versions=["default"]), group_size=2), "weight_versions: has no version"),

@@ -1,4 +1,4 @@
-"""The tensors of a planned micro-batch: what a job hands out, for a process that has the samples itself."""
+"""The tensors of a planned micro-batch, as in a job, for a process that has the samples itself."""
 
 import numpy as np
 import pytest

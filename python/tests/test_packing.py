@@ -201,7 +201,7 @@ def read_only():
         (lambda: packing.loss_mask(LAYOUT, [1, 2]), "2"),
         (lambda: packing.loss_weights(LAYOUT, [1, 1, 1], LOCAL), "token weights: there are 3 for 2"),
         (lambda: packing.loss_weights(LAYOUT, [1, 1], LOCAL[:2]), "mask: has 2 rows"),
-        (lambda: packing.loss_weights(LAYOUT, [1, 1], LOCAL.reshape(4, 1)), "one value a row"),
+        (lambda: packing.loss_weights(LAYOUT, [1, 1], LOCAL.reshape(4, 1)), "one value per row"),
         (lambda: packing.split(LAYOUT, LOCAL), "ragged: has 4 rows"),
         (lambda: LAYOUT.runs(2), "2 is outside"),
         (lambda: LAYOUT.padded_to(9), "9"),

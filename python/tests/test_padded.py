@@ -54,7 +54,7 @@ def test_a_mapping_may_have_texts_as_a_data_proto_has_them(uids):
     samples = samples_of({**VERL, "uid": uids, "question": uids})
     assert samples.groups.tolist() == samples_of_groups(["q1", "q2"]).groups.tolist()
     assert samples.kinds()["question"] == "text" and "uid" not in samples.kinds()
-    with pytest.raises(evenkeel.InputError, match="'extra': has values that are no numbers and no text"):
+    with pytest.raises(evenkeel.InputError, match="'extra': has values that are neither numbers nor text"):
         samples_of({**VERL, "extra": np.array([{}, None])})
 
 
@@ -109,7 +109,7 @@ def test_other_columns_stay_what_they_are():
     ({"odd": np.ones((3,))}, {}, "'odd': has the shape .3.; the batch has 2 samples"),
     ({"odd": OWN}, {"odd": "response"}, "'odd': .*not what at: response has"),
     ({"odd": OWN}, {"odd": "tokens"}, "Say one of token, next, response, sample"),
-    ({"odd": OWN}, {"even": "token"}, "'even': is named by at, and is not there"),
+    ({"odd": OWN}, {"even": "token"}, "'even': is named by at, and does not exist"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 columns, and nothing says.*at={'labels': 'token'}"),
     ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': trains tokens of the prompt"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {"labels": "next"}, "'labels': is set at the last token"),

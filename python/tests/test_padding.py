@@ -1,4 +1,4 @@
-"""Padded tensors and ragged rows are each other's inverse, whatever side the padding is on."""
+"""Padded tensors and ragged rows are each other's inverse, on whichever side the padding is."""
 
 import numpy as np
 import pytest

@@ -99,8 +99,8 @@ def test_micro_batches_of_somebody_else_are_weighed_as_planned_ones_are(aggregat
     [
         ([[[0], [1]], [[2]]], "DP rank 1 has 1; DP rank 0 has 2"),
         ([[[0]], [[1]]], "sample 2 is in none of them"),
-        ([[[0, 1]], [[1, 2]]], "sample 1 is there twice"),
-        ([[[0, 1]], [[2, 3]]], "sample 3 is there twice, or is none of 3"),
+        ([[[0, 1]], [[1, 2]]], "sample 1 appears twice"),
+        ([[[0, 1]], [[2, 3]]], "sample 3 appears twice, or is not one of the 3 samples"),
         ([[[0, 1]], [[2, -1]]], "sample -1"),
         ([[[0, 1]], [[2.5]]], r"micro_batches\[1\]\[0\]\[0\]: is 2.5"),
         ([], "sample 0 is in none of them"),

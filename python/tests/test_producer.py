@@ -1,4 +1,4 @@
-"""What evenkeel.Producer promises to a rollout worker, against the program's own door."""
+"""What evenkeel.Producer promises to a rollout worker, against the program's own server."""
 
 import http.server
 import os
@@ -35,7 +35,7 @@ def test_put_says_what_became_of_the_samples(buffer):
 def test_a_key_with_other_content_is_refused_by_name_and_what_was_sent_is_a_duplicate_after_the_end_too(buffer):
     producer = evenkeel.Producer(buffer.url)
     producer.put([sample("a", 0), sample("a", 1)])
-    with pytest.raises(evenkeel.InputError, match="body:2: sample 1 of group 'a' came before with other content"):
+    with pytest.raises(evenkeel.InputError, match="body:2: sample 1 of group 'a' was already accepted with different content"):
         producer.put([sample("b", 0), sample("a", 1, response_ids=[4])])
     producer.end()
     assert producer.put(sample("a", 0)).duplicates == 1
@@ -51,7 +51,7 @@ def test_samples_of_slime_with_one_key_and_other_tokens_are_refused_together_and
 
     producer = evenkeel.Producer(buffer.url)
     for first in ([of_slime([1, 2]), of_slime([1, 3])], [of_slime([1, 2])]):
-        refused = pytest.raises(evenkeel.InputError, match="sample 1 of group 5 came before with other content")
+        refused = pytest.raises(evenkeel.InputError, match="sample 1 of group 5 was already accepted with different content")
         if len(first) == 1:
             producer.put(first)
             first = [of_slime([1, 3])]
@@ -70,12 +70,27 @@ def test_put_takes_arrays(buffer):
         producer.put(sample("b", 0, image=b"pixels"))
 
 
+def test_add_fields_says_what_became_of_them_and_refuses_another_value():
+    with Buffer("--store", "memory", "--late-fields", "old_log_probs,values") as buffer:
+        evenkeel.Producer(buffer.url).put([sample("a", 0), sample("b", 0)])
+        producer = evenkeel.Producer(buffer.url)  # another one than that of the samples
+        fields = [{"uid": uid, "index": 0, "values": np.array([0.5], np.float32), "old_log_probs": [0, 0, -1.5]} for uid in "ab"]
+        assert producer.add_fields(fields[0]) == evenkeel.producer.FieldsReceipt(added=1)
+        assert buffer.status()["lacking"] == {"old_log_probs": 1, "values": 1}
+        assert producer.add_fields(fields) == evenkeel.producer.FieldsReceipt(added=1, repeated=1)
+        assert buffer.status()["groups"]["ready"] == 2
+        with pytest.raises(evenkeel.InputError, match="body:1: has another value of field 'values' of sample 0 of group 'a'"):
+            producer.add_fields({"uid": "a", "index": 0, "values": [1.5]})
+        with pytest.raises(evenkeel.InputError, match="sample 0 of group 'c', which has not come"):
+            producer.add_fields({"uid": "c", "index": 0, "values": [1.5]})
+
+
 def test_put_sends_many_samples_in_several_requests(buffer, monkeypatch):
     monkeypatch.setattr(evenkeel.producer, "_BYTES_OF_REQUEST", 1000)
     assert evenkeel.Producer(buffer.url).put(sample(f"g{i}", 0) for i in range(100)).accepted == 100
 
 
-def test_what_the_door_refuses_is_raised_with_its_text(buffer):
+def test_what_the_server_refuses_is_raised_with_its_text(buffer):
     producer = evenkeel.Producer(buffer.url)
     with pytest.raises(evenkeel.InputError, match="body:2: has no response_ids"):
         producer.put([sample("a", 0), {"uid": "a", "index": 1, "version": 0, "prompt_ids": []}])
@@ -194,17 +209,17 @@ def test_the_same_is_sent_again_until_it_is_acknowledged():
     server.server_close()
 
 
-def test_it_needs_neither_the_extension_module_nor_numpy(tmp_path):
+def test_it_needs_neither_the_c_library_nor_numpy(tmp_path):
     package = pathlib.Path(evenkeel.__file__).resolve().parent
     shutil.copytree(package, tmp_path / "evenkeel", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     program = ("import sys, evenkeel; evenkeel.Producer('http://127.0.0.1:1'); print('numpy' in sys.modules)\n"
                "try: evenkeel.plan\nexcept ImportError as error: print(error)")
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path,
                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
-    assert run.stdout.startswith("False\nevenkeel.plan needs the extension module")
+    assert run.stdout.startswith("False\nevenkeel.plan needs the C library")
 
 
-def test_it_needs_no_numpy_where_the_extension_module_is_installed():
+def test_it_needs_no_numpy_where_the_c_library_is_installed():
     program = ("import sys; sys.modules['numpy'] = None\n"
                "import evenkeel; evenkeel.Producer('http://127.0.0.1:1')\n"
                "try: evenkeel.plan\nexcept ImportError as error: print(error)")

@@ -16,7 +16,7 @@ def layout_of(seed):
 
 
 def exchanged(parts, of_members):
-    """What an all-to-all brings each member, put where its route says."""
+    """What each member gets from an all-to-all, placed according to its route."""
     messages = [np.split(part[route.send_rows], np.cumsum(route.send_counts)[:-1]) for part, route in zip(parts, of_members)]
     out = []
     for member, route in enumerate(of_members):

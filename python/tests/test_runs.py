@@ -1,4 +1,4 @@
-"""Runs of equal values: what says one thing of many tokens in a row."""
+"""Runs of equal values: one value for many consecutive tokens."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_a_rollout_that_went_on_under_another_version_has_its_runs_one_after_the
     assert np.array_equal(whole, np.concatenate(runs.expand([begun, resumed])))
 
 
-def test_segments_cover_all_rows_and_neighbours_differ():
+def test_segments_cover_all_rows_and_neighbors_differ():
     random = np.random.default_rng(5)
     for length in range(40):
         rows = random.integers(0, 3, length)
@@ -39,8 +39,8 @@ def test_tensors_come_back_as_tensors():
 @pytest.mark.parametrize(
     "wrong, error",
     [
-        ([[1, 2, 3]], "runs[0]: are no pairs of integers. Write [[value, tokens], ...]"),
-        ([[0.5, 2]], "runs[0]: are no pairs of integers. Write [[value, tokens], ...]"),
+        ([[1, 2, 3]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
+        ([[0.5, 2]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
         ([[1, -2]], "runs[0]: have -2 tokens in a run"),
         ([[2**31, 2]], "runs[0]: have the value 2147483648, which int32 cannot hold. Choose another dtype"),
     ],

@@ -1,4 +1,4 @@
-"""Tensors come in and go out over the same memory, and one that cannot is refused with what to do."""
+"""Tensors are passed in and out over the same memory; one that cannot be is rejected with a hint."""
 
 import gc
 
@@ -152,6 +152,21 @@ def test_arrays_that_know_dlpack_only_are_read():
     assert isinstance(packed, np.ndarray) and packed.tolist() == [5, 0, 7, 0]
     assert _arrays.as_numpy(ThroughDlpack(values), "x").__array_interface__["data"][0] == values.data_ptr()
     assert PackedLayout(ThroughDlpack(torch.tensor([3, 4]))).lengths.tolist() == [3, 4]
+
+
+def test_arrays_of_the_library_are_exported_over_its_memory():
+    ids = evenkeel.PrefixTree.of_tokens([[1, 2, 3], [1, 4]]).position_ids()
+    tensor, address = torch.from_dlpack(ids), ids.__array_interface__["data"][0]
+    del ids
+    gc.collect()
+    assert tensor.data_ptr() == address and tensor.tolist() == [0, 1, 2, 1]
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy exports read-only arrays since 2.1")
+def test_read_only_arrays_of_the_library_are_exported():
+    ids = evenkeel.PrefixTree.of_tokens([[1, 2]]).position_ids()
+    ids.flags.writeable = False
+    assert torch.from_dlpack(ids).tolist() == [0, 1]
 
 
 def test_memory_of_a_device_is_refused_before_it_is_touched():

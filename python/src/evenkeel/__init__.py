@@ -5,12 +5,13 @@
     >>> [rank.samples.tolist() for rank in plan.ranks]
     [[1, 2], [0, 3]]
 
-This module has what most programs need; evenkeel.balance, .packing, .padding, .prefix, .planning, .routes and .tensors
-have all of it. Nothing here needs MPI, and torch only where tensors are handed in. Errors are Error and its subclasses (see
-evenkeel.errors). Producer sends samples to a buffer; it works where the extension module is not installed, too.
-"""
+This module contains what most programs need; evenkeel.balance, .packing, .padding, .prefix, .planning, .routes and
+.tensors contain everything. Nothing here needs MPI, and torch is only needed for arguments that are tensors. Errors are
+Error and its subclasses (see evenkeel.errors). Producer sends samples to a buffer; it works where the C library is not
+installed, too."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from evenkeel import errors, producer, rollouts
 from evenkeel.errors import (
@@ -86,10 +87,11 @@ __all__ = [
     "watchdog",
 ]
 
-_missing = [what for what, module in (("the extension module", "evenkeel._core"), ("NumPy", "numpy")) if find_spec(module) is None]
+_missing = [what for what, is_there in (("the C library", (Path(__file__).parent / "libevenkeel.so").exists()),
+                                        ("NumPy", find_spec("numpy") is not None)) if not is_there]
 
 if not _missing:
-    from evenkeel import _core, balance, config, memory, packing, padding, planning, prefix, routes, runs, samples, service, steps, tensors, watchdog
+    from evenkeel import _c, balance, config, memory, packing, padding, planning, prefix, routes, runs, samples, service, steps, tensors, watchdog
     from evenkeel.balance import CostModel, Partition, karmarkar_karp
     from evenkeel.config import Config
     from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack
@@ -101,13 +103,7 @@ if not _missing:
     from evenkeel.tensors import micro_batch_tensors
     from evenkeel.watchdog import Watchdog
 
-    __version__ = _core.__version__
-
-    # C++ classes say where users find them, which is also where pickle looks.
-    for _name in __all__:
-        if getattr(globals()[_name], "__module__", "") == "evenkeel._core":
-            globals()[_name].__module__ = "evenkeel"
-    del _name
+    __version__ = _c.text(_c.lib.evenkeel_version())
 else:
 
     def __getattr__(name: str) -> object:

@@ -1,43 +1,37 @@
-"""Arrays and tensors as NumPy arrays over the same memory, and back. Imports torch for nobody: who hands in a tensor has
-imported it."""
+"""Arrays and tensors as NumPy arrays over the same memory, and back. Never imports torch itself: whoever passes a
+tensor has imported it."""
 
 from __future__ import annotations
 
+import ctypes
+import marshal
+import operator
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _core, errors
+from evenkeel import _c, errors
+from evenkeel import _prototypes as c
+from evenkeel._c import lib
 
 CPU = 1  # DLPack's number of the device type
-PINNED = 3  # CUDA's page-locked memory, which the CPU reads as its own
-
-
-def require_known_arrays(numpy: str, pybind11: tuple[int, int]) -> None:
-    """NumPy 2 describes arrays differently. Where pybind11 does not know it, arrays would be handed out with wrong numbers."""
-    if int(numpy.split(".")[0]) >= 2 and pybind11 < (2, 12):
-        raise ImportError(
-            f"evenkeel was built with pybind11 {pybind11[0]}.{pybind11[1]}, which misreads arrays of NumPy 2, and this is "
-            f"NumPy {numpy}. Use a NumPy below 2, a wheel of evenkeel, or build it with pybind11 2.12 or later."
-        )
-
-
-require_known_arrays(np.__version__, _core.pybind11_version)
+PINNED = 3  # CUDA's page-locked memory, which the CPU can access directly
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a torch.Tensor."""
+    """Returns whether the value is a torch.Tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def as_numpy(value: Any, name: str) -> npt.NDArray[Any]:
-    """The array or tensor as a NumPy array over the same memory. Raises InputError that says what to do where there is
-    none: memory of another device, sparse tensors, tensors whose gradients would be lost."""
+    """The array or tensor as a NumPy array over the same memory. Raises an InputError with a hint if that is
+    impossible: memory of another device, sparse tensors, tensors whose gradients would be lost."""
     if isinstance(value, np.ma.MaskedArray):
-        _core.raise_error("input", name, "is a masked array, whose mask would be lost", "Pass x.filled() or x.compressed()")
+        _c.raise_error("input", name, "is a masked array, whose mask would be lost", "Pass x.filled() or x.compressed()")
     if isinstance(value, np.ndarray):
         return value
     if is_tensor(value):
@@ -59,16 +53,223 @@ def as_numpy(value: Any, name: str) -> npt.NDArray[Any]:
     raise _wrong_type(value, name)
 
 
+def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
+    """Returns the integers of a list, a tuple, or a one-dimensional array or tensor with any integer dtype and strides,
+    as a copy, which cannot change while the interpreter lock is released. Raises an InputError that names ``name`` for
+    values that cannot be converted to int64 exactly."""
+    if isinstance(values, (list, tuple)):
+        return _integers_of_sequence(values, name)
+    found = as_numpy(values, name)
+    if found.ndim != 1:
+        _c.raise_error("input", name, f"has {found.ndim} dimensions; a list of numbers has one")
+    if found.size == 0:
+        return np.empty(0, np.int64)
+    if found.dtype.kind not in "iu":
+        _c.raise_error("input", name, f"has the dtype {found.dtype.name!r}, where whole numbers are needed",
+                       f"Convert it where that is right: {name}.astype('int64')")
+    copy = np.array(found, dtype=np.int64, order="C")
+    if found.dtype.kind == "u" and found.dtype.itemsize == 8 and copy.min() < 0:
+        _c.raise_error("input", f"{name}[{int((copy < 0).argmax())}]", "is a number above 2^63 - 1, which does not fit")
+    return copy
+
+
+def joined(lists: Iterable[Any], name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The whole numbers of lists, one list after another, and where each list begins and the last one ends."""
+    parts = [part if type(part) is np.ndarray and part.dtype == np.int64 and part.ndim == 1 else integers(part, f"{name}[{i}]")
+             for i, part in enumerate(lists)]
+    return np.concatenate(parts or [np.empty(0, np.int64)]), np.cumsum([0, *map(len, parts)], dtype=np.int64)
+
+
+def _integers_of_sequence(values: list[Any] | tuple[Any, ...], name: str) -> npt.NDArray[np.int64]:
+    numbers = small_integers(values)
+    if numbers is None:
+        # A copy, because accessing an entry may run code that changes a list.
+        numbers = np.array([_integer_of(entry, f"{name}[{i}]") for i, entry in enumerate(tuple(values))], np.int64)
+    return numbers
+
+
+_MARSHALLED = np.dtype([("type", "u1"), ("value", "<i4")])
+
+
+def small_integers(values: list[Any] | tuple[Any, ...]) -> npt.NDArray[np.int64] | None:
+    """The same for ints of 32 bits, several times faster than NumPy; returns None for other values. Marshal writes such
+    a list as 5 bytes, then "i" and 4 bytes for each int."""
+    try:
+        data = marshal.dumps(values, 2)
+    except ValueError:
+        return None
+    if len(data) != 5 + 5 * len(values) or data[5::5] != b"i" * len(values):
+        return None
+    return np.frombuffer(data, _MARSHALLED, offset=5)["value"].astype(np.int64) if values else np.empty(0, np.int64)
+
+
+def _integer_of(entry: Any, where: str) -> int:
+    if isinstance(entry, bool) or not hasattr(type(entry), "__index__"):
+        _c.raise_error("input", where, f"is {entry!r}, which is not a whole number")
+    number = operator.index(entry)
+    if not -(1 << 63) <= number < 1 << 63:
+        _c.raise_error("input", where, f"is {number!r}, which does not fit into 64 bits")
+    return number
+
+
+def small_integers_of(values: Any, name: str) -> npt.NDArray[np.int32]:
+    """The same as int32. Raises InputError for numbers outside its range."""
+    numbers = integers(values, name)
+    small = numbers.astype(np.int32)
+    if (wrong := small != numbers).any():
+        at = int(wrong.argmax())
+        _c.raise_error("input", f"{name}[{at}]", f"is {numbers[at]}, which does not fit into 32 bits")
+    return small
+
+
+def ranges(begins: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """begin, begin + 1, ... of each range, one range after another."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - (ends - sizes), sizes)
+
+
+def checked_index(index: int, size: int, name: str) -> int:
+    """The index, counted from 0; negative ones count from the end. Raises IndexError if it is out of range."""
+    at = operator.index(index)
+    if not -size <= at < size:
+        raise IndexError(f"{name} {at} does not exist; there are {size}")
+    return at % size
+
+
+def readable(array: npt.NDArray[Any], name: str) -> Any:
+    """The bytes of a contiguous array for the library. Raises InputError for one that is not contiguous or contains
+    Python objects."""
+    if array.dtype.hasobject:
+        _c.raise_error("input", name, f"has the dtype {array.dtype.name!r}: Python objects cannot be moved as bytes",
+                       "Pass an array of numbers")
+    if not array.flags.c_contiguous:
+        _c.raise_error("input", name, "is not contiguous, and nothing is copied silently",
+                       "Pass numpy.ascontiguousarray(x), or x.contiguous() of a tensor")
+    return c.evenkeel_rows(_c.address(array), array.nbytes)
+
+
+def writable(array: npt.NDArray[Any], name: str) -> Any:
+    """The same for writing. Also raises InputError for a read-only array."""
+    rows = readable(array, name)
+    if not array.flags.writeable:
+        _c.raise_error("input", name, "is read-only", "Pass one that may be written, such as a copy")
+    return rows
+
+
+def row_bytes_of(array: npt.NDArray[Any], leading: int) -> int:
+    """Bytes of one row of an array whose first ``leading`` dimensions index the row."""
+    return int(array.itemsize * np.prod(array.shape[leading:], dtype=np.int64))
+
+
+class Handle:
+    """Owns an object of the library and destroys it. Pass the handle itself to functions, so that it stays alive during
+    the call."""
+
+    __slots__ = ("_as_parameter_", "_destroy")
+
+    def __init__(self, pointer: Any, destroy: Any) -> None:
+        self._as_parameter_, self._destroy = pointer, destroy
+
+    def __del__(self) -> None:
+        self._destroy(self._as_parameter_)
+
+
+class _Memory(ctypes.c_char * sys.maxsize):  # type: ignore[misc]
+    """The whole address space as a buffer, which begins at address 1, since NumPy takes NULL for no buffer. Arrays over it keep it, and
+    it keeps the handle whose memory they show. NumPy makes them several times faster than from an __array_interface__."""
+
+    owner: Handle
+
+
+DTYPES = {  # and NumPy's name of memory that they have; it has no bfloat16
+    "bool": (c.EVENKEEL_BOOL, "|b1"), "uint8": (c.EVENKEEL_UINT8, "|u1"), "int8": (c.EVENKEEL_INT8, "|i1"),
+    "int16": (c.EVENKEEL_INT16, "<i2"), "uint16": (c.EVENKEEL_UINT16, "<u2"), "int32": (c.EVENKEEL_INT32, "<i4"),
+    "uint32": (c.EVENKEEL_UINT32, "<u4"), "int64": (c.EVENKEEL_INT64, "<i8"), "float16": (c.EVENKEEL_FLOAT16, "<f2"),
+    "bfloat16": (c.EVENKEEL_BFLOAT16, "<i2"), "float32": (c.EVENKEEL_FLOAT32, "<f4"), "float64": (c.EVENKEEL_FLOAT64, "<f8"),
+}
+_TYPES = {number: np.dtype(name) for number, name in DTYPES.values()}
+_SHAPES = [ctypes.c_int64 * dimensions for dimensions in range(5)]
+
+
+def memory_of(owner: Handle) -> _Memory:
+    """Memory for view_in()."""
+    memory: _Memory = _Memory.from_address(1)
+    memory.owner = owner
+    return memory
+
+
+def view(owner: Handle, address: int | None, shape: tuple[int, ...], dtype: int) -> npt.NDArray[Any]:
+    """A NumPy array over memory of a handle, which it keeps alive."""
+    return view_in(memory_of(owner), address, shape, dtype)
+
+
+def view_in(memory: _Memory, address: int | None, shape: tuple[int, ...], dtype: int) -> npt.NDArray[Any]:
+    """The same for several arrays over memory of one handle."""
+    if not address or 0 in shape:
+        return np.empty(shape, _TYPES[dtype])
+    return np.ndarray(shape, _TYPES[dtype], memory, address - 1)
+
+
+def copy_of(address: int | None, size: int, dtype: Any) -> npt.NDArray[Any]:
+    """A copy of so many elements of the library."""
+    if not address or not size:
+        return np.empty(0, dtype)
+    return np.frombuffer(ctypes.string_at(address, size * np.dtype(dtype).itemsize), dtype).copy()
+
+
+def create(function: Any, *arguments: Any) -> ctypes.c_void_p:
+    """The handle that a function of the library returns through its last argument."""
+    pointer = ctypes.c_void_p()
+    function(*arguments, ctypes.byref(pointer))
+    return pointer
+
+
+def named_arrays(function: Any, *arguments: Any) -> dict[str, Any]:
+    """Converts an evenkeel_arrays result of the library: arrays over its memory, and numbers, by name."""
+    pointer = ctypes.c_void_p()
+    function(*arguments, ctypes.byref(pointer))
+    memory = memory_of(Handle(pointer, lib.evenkeel_arrays_destroy))
+    return dict(_array_at(pointer, i, memory) for i in range(lib.evenkeel_arrays_count(pointer)))
+
+
+class LazyArrays(dict[str, Any]):
+    """The arrays of an owner, each converted to a NumPy array on first access. ``places`` maps names to indices. It is
+    the same for all owners of a kind, and the first one fills it in."""
+
+    __slots__ = ("_pointer", "_memory", "_places")
+
+    def __init__(self, pointer: Any, owner: Handle, places: dict[str, int]) -> None:
+        super().__init__()
+        self._pointer, self._memory, self._places = pointer, memory_of(owner), places
+        if not places:
+            places.update({_array_at(pointer, i, self._memory)[0]: i for i in range(lib.evenkeel_arrays_count(pointer))})
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = found = _array_at(self._pointer, self._places[name], self._memory)[1]
+        return found
+
+
+def _array_at(pointer: Any, index: int, memory: _Memory) -> tuple[str, Any]:
+    """The name of an array and the array, or the number, which is an int64."""
+    found = c.evenkeel_array()
+    lib.evenkeel_arrays_at(pointer, index, found)
+    name = found.name.decode()
+    if not found.num_dimensions:
+        return name, ctypes.c_int64.from_address(found.data).value
+    shape = tuple(_SHAPES[found.num_dimensions].from_address(found.shape))
+    return name, view_in(memory, found.data, shape, found.dtype)
+
+
 class Rows:
-    """Rows of an array or a tensor as they lie in memory. ``array`` is a NumPy array over it, which has the right item
-    size but, for dtypes that NumPy lacks (bfloat16), not the right dtype."""
+    """Rows of an array or a tensor as stored in memory. ``array`` is a NumPy array over that memory with the correct
+    item size, but for dtypes that NumPy lacks (bfloat16) not the correct dtype."""
 
     __slots__ = ("array", "_tensor")
 
     def __init__(self, value: Any, name: str) -> None:
         self.array = as_numpy(value, name)
         if self.array.ndim == 0:
-            _core.raise_error("input", name, "is a single number; rows are needed")
+            _c.raise_error("input", name, "is a single number; rows are needed")
         self._tensor = value if is_tensor(value) else None
 
     def empty(self, *shape: int) -> Rows:
@@ -78,17 +279,17 @@ class Rows:
         return Rows(self._tensor.new_empty(shape), "rows")
 
     def shaped_as(self, value: Any, shape: tuple[int, ...], name: str) -> Rows:
-        """Memory that the caller brought for a result, of this shape, kind and dtype. Raises InputError otherwise."""
+        """The caller's memory for a result with this shape, kind and dtype. Raises InputError if it does not match."""
         rows = Rows(value, name)
         if tuple(rows.array.shape) != shape:
-            _core.raise_error("input", name, f"has the shape {tuple(rows.array.shape)}; {shape} is needed")
+            _c.raise_error("input", name, f"has the shape {tuple(rows.array.shape)}; {shape} is needed")
         if rows.dtype != self.dtype:
-            _core.raise_error("input", name, f"has the dtype {rows.dtype}; {self.dtype} is needed")
+            _c.raise_error("input", name, f"has the dtype {rows.dtype}; {self.dtype} is needed")
         return rows
 
     @property
     def value(self) -> Any:
-        """What was handed in: the tensor, or the array."""
+        """The value that was passed in: the tensor or the array."""
         return self.array if self._tensor is None else self._tensor
 
     @property
@@ -101,8 +302,9 @@ class Rows:
         return tuple(self.array.shape[1:])
 
     def row_of(self, pad: Any, name: str, leading: int = 1) -> npt.NDArray[Any]:
-        """One row full of a number, or of one number an element, in this dtype. Empty for zeros. A row is what stands
-        behind the first ``leading`` dimensions. Raises InputError for a number that this dtype cannot hold."""
+        """One row filled with a number, or with one number per element, in this dtype. Empty for zeros. A row consists
+        of the dimensions after the first ``leading`` ones. Raises InputError for a number that this dtype cannot
+        represent."""
         if isinstance(pad, (int, float)) and pad == 0:
             return np.empty(0, np.uint8)
         try:
@@ -110,14 +312,14 @@ class Rows:
         except (ValueError, RuntimeError) as error:
             if isinstance(error, errors.Error):
                 raise
-            _core.raise_error("input", name, f"cannot stand in a row: {error}")
+            _c.raise_error("input", name, f"cannot stand in a row: {error}")
         if not kept:
-            _core.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}")
+            _c.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}")
         return np.ascontiguousarray(bits).reshape(-1).view(np.uint8)
 
     def _filled(self, shape: tuple[int, ...], pad: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
-        """A row of this shape full of numbers, and whether it holds what was asked for. A float may be rounded to one of
-        fewer bits."""
+        """A row of this shape filled with numbers, and whether it represents them. A float may be rounded to a smaller
+        type."""
         if self._tensor is not None:
             wanted = sys.modules["torch"].as_tensor(pad)
             row = self._tensor.new_empty(shape)
@@ -136,20 +338,20 @@ class Rows:
 
 
 def handed_out(array: npt.NDArray[Any], like: Any) -> Any:
-    """An array as a tensor over the same memory where ``like`` is a tensor, else as it is."""
+    """An array as a tensor over the same memory if ``like`` is a tensor, otherwise unchanged."""
     return sys.modules["torch"].from_numpy(array) if is_tensor(like) else array
 
 
 def _bits_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
     torch = sys.modules["torch"]
     if tensor.device.type != "cpu":
-        _core.raise_error("input", name, f"is on the device {tensor.device}; memory of the CPU is needed", "Pass x.cpu()")
+        _c.raise_error("input", name, f"is on the device {tensor.device}; memory of the CPU is needed", "Pass x.cpu()")
     if tensor.layout != torch.strided:
-        _core.raise_error("input", name, f"has the layout {tensor.layout}; a dense tensor is needed", "Pass x.to_dense()")
+        _c.raise_error("input", name, f"has the layout {tensor.layout}; a dense tensor is needed", "Pass x.to_dense()")
     if tensor.requires_grad:
-        _core.raise_error("input", name, "requires a gradient, which would be lost", "Pass x.detach()")
+        _c.raise_error("input", name, "requires a gradient, which would be lost", "Pass x.detach()")
     if tensor.is_conj() or tensor.is_neg():
-        _core.raise_error("input", name, "is a view with its sign flipped", "Pass x.resolve_conj().resolve_neg()")
+        _c.raise_error("input", name, "is a view with its sign flipped", "Pass x.resolve_conj().resolve_neg()")
     _require_memory(tensor, name)
     array: npt.NDArray[Any]
     try:
@@ -157,29 +359,30 @@ def _bits_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
     except (TypeError, RuntimeError) as error:
         bits = {1: torch.uint8, 2: torch.int16}.get(tensor.element_size())
         if bits is None or tensor.is_quantized:
-            _core.raise_error("input", name, f"has the dtype {tensor.dtype}, which cannot be moved: {error}")
+            _c.raise_error("input", name, f"has the dtype {tensor.dtype}, which cannot be moved: {error}")
         array = tensor.view(bits).numpy()
     return array
 
 
 def _require_memory(tensor: Any, name: str) -> None:
-    """A tensor whose storage was made smaller or freed since points to memory that is not its own."""
+    """Requires that the tensor's storage has not been shrunk or freed; otherwise it would refer to memory it does not
+    own."""
     if tensor.numel() == 0:
         return
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     if (tensor.storage_offset() + last + 1) * tensor.element_size() > storage.nbytes():
-        _core.raise_error("input", name, "has lost its memory: its storage was resized")
+        _c.raise_error("input", name, "has lost its memory: its storage was resized")
 
 
 def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
     device = value.__dlpack_device__()[0]
     if device not in (CPU, PINNED):
-        _core.raise_error("input", name, f"is on a device that DLPack numbers {int(device)}; memory of the CPU is needed")
+        _c.raise_error("input", name, f"is on a device that DLPack numbers {int(device)}; memory of the CPU is needed")
     try:
         return np.from_dlpack(value)
     except (BufferError, TypeError, RuntimeError) as error:
-        _core.raise_error("input", name, f"cannot be read through DLPack: {error}")
+        _c.raise_error("input", name, f"cannot be read through DLPack: {error}")
 
 
 def _wrong_type(value: Any, name: str) -> Exception:

@@ -1,27 +1,29 @@
-"""Named fields, as C++ hands them over and as users see them."""
+"""Named fields, as the library returns them and as users see them."""
 
 from __future__ import annotations
 
+import functools
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, KeysView, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _arrays, _core
-from evenkeel.errors import Error, MissingFieldError
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel.errors import MissingFieldError
 
-# What tensors of dtypes have that torch knows from 2.3 on only: the same numbers, copied.
+# Attributes that tensors of the dtypes added in torch 2.3 have: the same numbers, copied.
 WIDER = {"uint16": "int32", "uint32": "int64"}
-_ALIGNMENT = 256  # of what stands in an arena, and of its size: MicroBatchArena::alignment
+_ALIGNMENT = 256  # of tensors in an arena, and of its size: MicroBatchArena::alignment
 
 
 class FieldRule(NamedTuple):
-    """The properties of a field kind; batch/field.hpp has their meaning."""
+    """The properties of a field kind; documented in batch/field.hpp."""
 
     name: str
+    value: int
     rows_per: str
     form: str
 
@@ -34,31 +36,116 @@ class FieldRule(NamedTuple):
         return self.rows_per in ("token", "response_token")
 
 
-RULES = {name: FieldRule(name, rows_per, form) for name, rows_per, form in _core.field_rules}
+RULES = {rule[0]: FieldRule(*rule) for rule in (
+    ("token", c.EVENKEEL_TOKEN, "token", "numbers"),
+    ("response_token", c.EVENKEEL_RESPONSE_TOKEN, "response_token", "numbers"),
+    ("sample", c.EVENKEEL_SAMPLE, "sample", "numbers"),
+    ("rows", c.EVENKEEL_ROWS, "own_count", "numbers"),
+    ("text", c.EVENKEEL_TEXT, "own_count", "text"),
+    ("bytes", c.EVENKEEL_BYTES, "own_count", "bytes"),
+)}
+_KINDS = {rule.value: rule.name for rule in RULES.values()}
+_DTYPES = {number: word for word, (number, _) in _arrays.DTYPES.items()}
+SHAPE = np.dtype([("id", "<i8"), ("group", "<i8"), ("prompt", "<i8"), ("response", "<i8")])  # evenkeel_sample
+
+
+@functools.lru_cache(maxsize=64)
+def fields_of(count: int) -> Any:
+    """The type of an array of fields for the library to fill in. Kept, since otherwise Python's collector would have to free it."""
+    return c.evenkeel_field * count
+
+
+def field_of(name: str, kind: str, rows: _arrays.Rows, counts: list[int] | None) -> Any:
+    """A field for the library, over memory of ``rows``, which the caller keeps."""
+    dtypes = {word: number for word, (number, _) in _arrays.DTYPES.items()}
+    field = c.evenkeel_field(_c.encoded(name), _c.value_of(dtypes, str(rows.dtype).removeprefix("torch."), f"dtype of field '{name}'"),
+                             _c.value_of({word: rule.value for word, rule in RULES.items()}, kind, f"kind of field '{name}'"))
+    _arrays.readable(rows.array, name)
+    trailing = np.array(rows.trailing, np.int64)
+    field.rows, field.num_trailing, field.trailing = len(rows.array), len(trailing), _c.address(trailing)
+    field.data = _c.address(rows.array)
+    kept = [rows, trailing]
+    if counts is not None:
+        offsets = np.cumsum([0, *counts], dtype=np.int64)
+        field.num_samples, field.offsets = len(counts), _c.address(offsets)
+        kept.append(offsets)
+    field.kept = kept  # as long as the structure
+    return field
+
+
+class Block:
+    """Memory of an owner, and the one block in which most of a micro-batch's arrays stand, if there is one."""
+
+    __slots__ = ("array", "_memory", "_first")
+
+    def __init__(self, owner: _arrays.Handle, first: int | None = None, size: int = 0) -> None:
+        self._memory, self._first = _arrays.memory_of(owner), first or 0
+        self.array = _arrays.view_in(self._memory, first, (size,), c.EVENKEEL_UINT8)
+
+    def view(self, address: int | None, shape: tuple[int, ...], dtype: int) -> npt.NDArray[Any]:
+        """An array over memory of the owner, which it keeps."""
+        return _arrays.view_in(self._memory, address, shape, dtype)
+
+    def sums(self, address: int, size: int, dtype: int) -> npt.NDArray[Any]:
+        """Prefix sums: in the block if they stand there, else a copy."""
+        found = self.view(address, (size,), dtype)
+        return found if 0 <= address - self._first < self.array.size else found.copy()
+
+
+def columns_of(block: Block, fields: Any) -> list[tuple[Any, ...]]:
+    """Name, dtype, kind, places and rows of each field."""
+    columns: list[tuple[Any, ...]] = []
+    for field in fields:
+        dtype, kind = field.dtype, _KINDS[field.kind]
+        shape: tuple[int, ...] = (field.rows,)
+        if field.num_trailing:
+            shape += tuple(_arrays.copy_of(field.trailing, field.num_trailing, np.int64).tolist())
+        places = _places_of(block, field) if RULES[kind].is_counted else None
+        rows = block.view(field.data, shape, dtype)
+        if field.is_shared:
+            rows.flags.writeable = False
+        columns.append((field.name.decode(), _DTYPES[dtype], kind, places, rows))
+    return columns
+
+
+def _places_of(block: Block, field: Any) -> npt.NDArray[np.int64]:
+    """Where the rows of each sample are: offsets [samples + 1], or [samples, 2] of begin and end."""
+    samples = field.num_samples
+    if field.offsets:
+        return block.sums(field.offsets, samples + 1, c.EVENKEEL_INT64)
+    return _arrays.copy_of(field.ranges, 2 * samples, np.int64).reshape(-1, 2)
 
 
 class WithFields:
-    """Samples with named fields, over memory that C++ owns."""
+    """Samples with named fields over memory of the library."""
 
-    __slots__ = ("_core", "_tensors", "_views", "_columns")
+    __slots__ = ("_tensors", "_views", "_columns")
 
-    def __init__(self, core: Any, tensors: bool) -> None:
-        self._core, self._tensors = core, tensors
+    def __init__(self, tensors: bool) -> None:
+        self._tensors = tensors
         self._views: dict[str, Any] | None = None
         self._columns: list[tuple[Any, ...]] | None = None
 
+    def _shapes(self) -> npt.NDArray[Any]:
+        """Ids, groups and lengths."""
+        raise NotImplementedError
+
+    def _ask_for_fields(self) -> list[tuple[Any, ...]]:
+        """Name, dtype, kind, places and rows of each field."""
+        raise NotImplementedError
+
     @property
     def prompt_lengths(self) -> npt.NDArray[np.int64]:
-        return self._core.prompt_lengths  # type: ignore[no-any-return]
+        return self._shapes()["prompt"].copy()
 
     @property
     def response_lengths(self) -> npt.NDArray[np.int64]:
-        return self._core.response_lengths  # type: ignore[no-any-return]
+        return self._shapes()["response"].copy()
 
     def __getitem__(self, name: str) -> Any:
         fields = self._by_name()
         if name not in fields:
-            where, message = f"field {name!r}", f"is not there; there are {', '.join(fields) or 'none'}"
+            where, message = f"field {name!r}", f"does not exist; there are {', '.join(fields) or 'none'}"
             raise MissingFieldError(f"{where}: {message}", where, message)
         return fields[name]
 
@@ -66,7 +153,7 @@ class WithFields:
         return name in self._by_name()
 
     def __iter__(self) -> Iterator[str]:
-        """The names of its fields, as of a mapping."""
+        """Iterates over the names of its fields, like a mapping."""
         return iter(self._by_name())
 
     def keys(self) -> KeysView[str]:
@@ -74,23 +161,24 @@ class WithFields:
         return self._by_name().keys()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A field, or ``default`` where it is not there."""
+        """Returns a field, or ``default`` if it does not exist."""
         return self._by_name().get(name, default)
 
     def kinds(self) -> dict[str, str]:
-        """By name, what a field has a row for: token, response_token, sample; or rows, text or bytes."""
+        """For each name, the unit for which a field has a row: token, response_token, sample; or rows, text or bytes.
+        """
         return {name: kind for name, _, kind, *_ in self._fields()}
 
     def axes_first(self, name: str) -> Any:
-        """A field of rows of several elements, [rows, axes], as [axes, rows]: what models take as positions of several axes
-        (M-RoPE). A view."""
+        """Returns a field [rows, axes] as [axes, rows], a view: the form in which models expect positions with several
+        axes (M-RoPE)."""
         rows = self[name]
         if rows.ndim != 2:
-            _core.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}", "Take a field of rows of axes")
+            _c.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}", "Take a field of rows of axes")
         return rows.T
 
     def _by_name(self) -> dict[str, Any]:
-        """What is handed out, the same objects each time."""
+        """The returned values, which are the same objects each time."""
         if self._views is None:
             self._views = self._made(self._tensors)
         return self._views
@@ -99,16 +187,16 @@ class WithFields:
         return {name: value_of(rows, dtype, kind, places, tensors) for name, dtype, kind, places, rows in self._fields()}
 
     def _fields(self) -> list[tuple[Any, ...]]:
-        """Name, dtype, kind, places and rows of each field. C++ lends its memory to the first who asks, and to all others only
-        to read, so it is asked once."""
+        """Name, dtype, kind, places and rows of each field. The library gives write access to its memory only for the
+        first request, so there is only one."""
         if self._columns is None:
-            self._columns = self._core.fields()
+            self._columns = self._ask_for_fields()
         return self._columns
 
 
 def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors: bool) -> Any:
-    """A field as users see it: rows, or with the places of samples where these count them, or a str or bytes a sample.
-    Places are offsets [samples + 1] or, where equal values lie once, ranges [samples, 2]."""
+    """A field as users see it: rows; or, for fields counted per sample, rows and their positions; or one str or bytes
+    per sample. Positions are offsets [samples + 1], or ranges [samples, 2] if equal values are stored once."""
     if places is None:
         return handed_out(rows, dtype, tensors)
     form = RULES[kind].form
@@ -122,7 +210,8 @@ def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors
 
 
 def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tuple[Any, npt.NDArray[np.int64]]:
-    """The rows of these samples out of those of a whole node, each value once: torch has no read-only tensors over them."""
+    """Copies these samples' rows from those of a whole node, each value once, because torch has no read-only tensors.
+    """
     distinct, which = np.unique(ranges, axis=0, return_inverse=True)
     ends = np.cumsum(distinct[:, 1] - distinct[:, 0])
     mine = np.concatenate([rows[begin:end] for begin, end in distinct.tolist()])
@@ -130,8 +219,9 @@ def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tu
 
 
 def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
-    """Rows of all samples back to back and how many each has, of what users hand in: for ``rows`` one tensor a sample, or
-    (rows, offsets); for ``text`` one str a sample, for ``bytes`` one bytes a sample."""
+    """Converts user values to the concatenated rows of all samples and the number of rows of each: for ``rows`` one
+    tensor per sample, or (rows, offsets); for ``text`` one str per sample; for ``bytes`` one bytes object per sample.
+    """
     form = RULES[kind].form
     if form == "numbers":
         return _counted_rows(name, values)
@@ -139,11 +229,11 @@ def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     values = list(values)
     for value in values:
         if not isinstance(value, wanted):
-            _core.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is needed")
+            _c.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is needed")
     try:
         parts = [value.encode() if form == "text" else value for value in values]
     except UnicodeEncodeError as error:
-        _core.raise_error("input", f"field {name!r}", f"has a str that has no UTF-8: {error}")
+        _c.raise_error("input", f"field {name!r}", f"has a str that has no UTF-8: {error}")
     return np.frombuffer(b"".join(parts), np.uint8), [len(part) for part in parts]
 
 
@@ -152,17 +242,17 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
         rows, offsets = values
         offsets = _arrays.as_numpy(offsets, f"offsets of field {name!r}")
         if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            _core.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they start at 0 and never decrease")
+            _c.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they start at 0 and never decrease")
         return rows, np.diff(offsets).tolist()
     if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
-        _core.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor a sample")
+        _c.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor a sample")
     parts = list(values)
     return joined(parts, name), [len(part) for part in parts]
 
 
 def joined(rows: Sequence[Any], name: str) -> Any:
-    """Rows of each sample back to back. Lists of numbers become arrays: whole numbers int64, real ones float32, and one real
-    number makes all of them real, as in JSON lines."""
+    """Concatenates the rows of all samples. Lists of numbers become arrays: int64 if all numbers are integers,
+    otherwise float32, as for JSON lines."""
     if not rows:  # of any dtype: a rank without samples gets that of the others
         return np.empty(0, np.int64)
     if isinstance(rows[0], (bool, int, float)):
@@ -170,28 +260,28 @@ def joined(rows: Sequence[Any], name: str) -> Any:
     if all(isinstance(row, (list, tuple)) for row in rows):
         return _as_one_type([_numbers(row, name) for row in rows], name)
     if not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
-        _core.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
+        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
                           "Pass one tensor of all rows, or one tensor or list of numbers a sample")
     if len({str(row.dtype) for row in rows}) > 1:
-        _core.raise_error("input", f"field {name!r}", f"has the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
+        _c.raise_error("input", f"field {name!r}", f"has the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
     if _arrays.is_tensor(rows[0]):
         return sys.modules["torch"].cat(list(rows))
     return np.concatenate(rows)
 
 
 def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
-    """A list of numbers, or of equally long lists of them."""
+    """A list of numbers, or of lists of numbers with equal lengths."""
     types = set(map(type, values))
     if bool in types and len(types) > 1:
         _refuse_mixed(name)
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError) as error:
-        _core.raise_error("input", f"field {name!r}", f"is no list of numbers: {error}")
+        _c.raise_error("input", f"field {name!r}", f"is not a list of numbers: {error}")
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "bif":
-        _core.raise_error("input", f"field {name!r}", "has what is no number, or above 64 bits, in its lists",
+        _c.raise_error("input", f"field {name!r}", "has values in its lists that are not numbers, or that need more than 64 bits",
                           "Pass whole or real numbers, or a tensor")
     if array.dtype.kind != "f":
         return array
@@ -201,7 +291,7 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
         rounded: npt.NDArray[Any] = array.astype(np.float32)
     if (np.isinf(rounded) != np.isinf(array)).any():
-        _core.raise_error("input", f"field {name!r}", "has numbers beyond float32", "Pass a tensor of float64")
+        _c.raise_error("input", f"field {name!r}", "has numbers beyond float32", "Pass a tensor of float64")
     return rounded
 
 
@@ -211,7 +301,7 @@ def _as_one_type(rows: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     if "b" in kinds and len(kinds) > 1:
         _refuse_mixed(name)
     if len({row.shape[1:] for row in full}) > 1:
-        _core.raise_error("input", f"field {name!r}", "has rows of different shapes in its samples")
+        _c.raise_error("input", f"field {name!r}", "has rows of different shapes in its samples")
     if not full:
         return np.empty(0, np.int64)
     if "f" not in kinds:
@@ -223,29 +313,16 @@ def _as_one_type(rows: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
 
 
 def _require_exact(whole: npt.NDArray[np.int64], name: str) -> None:
-    """Refuses whole numbers that float32, which real numbers beside them become, would round."""
+    """Rejects integers that would be rounded when converted to float32 because the list also contains real numbers."""
     with np.errstate(invalid="ignore"):
         rounded = whole[whole.astype(np.float32).astype(np.int64) != whole]
     if rounded.size:
-        _core.raise_error("input", f"field {name!r}", f"has real numbers and {rounded[0]}, which float32 would round",
+        _c.raise_error("input", f"field {name!r}", f"has real numbers and {rounded[0]}, which float32 would round",
                           "Pass whole numbers only, or a tensor of float64")
 
 
 def _refuse_mixed(name: str) -> NoReturn:
-    _core.raise_error("input", f"field {name!r}", "mixes booleans and numbers")
-
-
-def raise_as_ours(error: BaseException, where: str, message: str) -> NoReturn:
-    """Raises the error as one of Evenkeel's, whose parts C++ hands on to other ranks."""
-    if isinstance(error, Error):
-        raise error
-    text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
-    _core.raise_error("input", where, f"{message}: {text}")
-
-
-def dtype_word(rows: Any) -> str:
-    """What C++ calls the dtype of an array or tensor."""
-    return str(rows.dtype).removeprefix("torch.")
+    _c.raise_error("input", f"field {name!r}", "mixes booleans and numbers")
 
 
 def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
@@ -254,7 +331,8 @@ def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
     import torch
 
     if not rows.flags.writeable:
-        # torch has no read-only tensors: the memory is what ranks of a node share, and writing it ends the process.
+        # torch has no read-only tensors: this memory is shared by the ranks of a node, and writing to it ends the
+        # process.
         rows = rows.copy()
     if not hasattr(torch, dtype):
         rows = rows.astype(WIDER[dtype])
@@ -263,22 +341,22 @@ def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
 
 
 def _as_float32(bits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Numbers of bfloat16, a dtype that NumPy lacks, as float32, which holds each of them. A copy."""
+    """Numbers of bfloat16, a dtype that NumPy lacks, as float32, which represents them exactly. A copy."""
     return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8] | None, device: Any, non_blocking: bool) -> dict[str, Any]:
-    """Tensors on a device, also those in tuples; all else as it is.
+def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any, non_blocking: bool) -> dict[str, Any]:
+    """Moves tensors to a device, also those in tuples; other values are unchanged.
 
-    What lies in the arena is copied at once, from the first to the last byte that is needed, and looked at there: it has the
-    same dtypes and shapes. Other tensors are copied apart: those that ranks of a node share or that came in a later pass, a
-    trainer's own, and those with gradients or strides.
+    Tensors in the arena are copied together, from the first to the last byte needed, and become views of the copy with
+    the same dtypes and shapes. Other tensors are copied separately: those shared by the ranks of a node or added in a
+    later pass, the trainer's own, and those with gradients or strides.
     """
     import torch
 
     places: dict[int, int] = {}  # of tensors that lie in the arena, by id
     begin, end = 0, 0
-    if arena is not None and torch.device(device).type != "cpu":
+    if len(arena) and torch.device(device).type != "cpu":
         first, size = arena.ctypes.data, len(arena)
         begin = size
         for tensor in _tensors_of(values.values(), torch.Tensor):
@@ -290,7 +368,7 @@ def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8] | None, devic
             if 0 <= place < last <= size and place % item == 0:
                 places[id(tensor)] = place
                 begin, end = min(begin, place), max(end, last)
-    copies: dict[Any, Any] = {}  # what is copied, as elements of each dtype
+    copies: dict[Any, Any] = {}  # the copied memory, as elements of each dtype
     if places:
         begin -= begin % _ALIGNMENT
         part = torch.from_numpy(arena)[begin : end + -end % _ALIGNMENT]

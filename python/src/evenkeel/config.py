@@ -1,7 +1,8 @@
-"""The configuration: the keys of the YAML file, from a file, a text, dicts or keywords."""
+"""The configuration: the keys of the YAML file, from a file, text, dicts or keywords."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import operator
 import os
@@ -9,7 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
-from evenkeel import _core
+from evenkeel import _arrays, _c
+from evenkeel._c import lib
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 
@@ -17,68 +19,97 @@ ConfigLike = Union["Config", Mapping[str, Any], str, "os.PathLike[str]", None]
 
 
 class Config:
-    """A job's configuration, defaults filled in. It does not change once made.
+    """A job's configuration with defaults filled in. Immutable.
 
-    ``base`` is another Config, a mapping of sections, or the path of a YAML file; ``sections`` are sections by keyword
-    and change what it says. Keys and values are those of the file (docs/configuration.md), so that
+    ``base`` is another Config, a mapping of sections, or the path of a YAML file; ``sections`` are sections passed as
+    keywords, which override it. Keys and values are those of the file (docs/configuration.md), so that
 
         Config({"mesh": {"dp": 8}}, micro_batch={"max_tokens": 16384, "count": "fastest"})
 
-    is the file ``mesh: {dp: 8}`` and ``micro_batch: {max_tokens: 16384, count: fastest}``. Raises ConfigError that names
-    the key for the first thing that is wrong, IoError for a file that cannot be read.
-    """
+    is the file ``mesh: {dp: 8}`` and ``micro_batch: {max_tokens: 16384, count: fastest}``. Raises a ConfigError that
+    names the key of the first error, IoError for a file that cannot be read."""
 
-    __slots__ = ("_core",)
+    __slots__ = ("_handle",)
 
     def __init__(self, base: ConfigLike = None, /, **sections: Any) -> None:
         texts = [*_texts_of(base), (_yaml_of(sections), "")]
-        self._core = _core.parse_config([text for text in texts if text[0] != "{}"], [])
+        self._handle = _parsed([text for text in texts if text[0] != "{}"])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Config:
         """Reads a YAML file, then applies overrides in order, each ``section.key=value`` (``--set`` of the program)."""
-        return cls._of(_core.load_config(os.fspath(path), list(overrides)))
+        return cls._of(_made(lib.evenkeel_config_load, os.fsencode(path), *_texts(list(overrides))))
 
     @classmethod
     def parse(cls, yaml: str, name: str = "text", overrides: Iterable[str] = ()) -> Config:
-        """The same from YAML text; ``name`` stands for the file in messages."""
-        return cls._of(_core.parse_config([(yaml, name)], list(overrides)))
+        """The same from YAML text; messages use ``name`` as the file name."""
+        return cls._of(_parsed([(yaml, name)], list(overrides)))
 
     @classmethod
     def of(cls, config: ConfigLike, /, **sections: Any) -> Config:
-        """``config`` itself where it is a Config and no sections change it, else a new one."""
+        """Returns ``config`` itself if it is a Config and no sections change it, otherwise a new one."""
         return config if isinstance(config, Config) and not sections else cls(config, **sections)
 
     @classmethod
-    def _of(cls, core: Any) -> Config:
+    def _of(cls, handle: _arrays.Handle) -> Config:
         config = cls.__new__(cls)
-        config._core = core
+        config._handle = handle
         return config
 
     def to_yaml(self) -> str:
-        """The configuration as a YAML file, one line a key; parsing it gives an equal one."""
-        return self._core.to_yaml()
+        """The configuration as a YAML file with one line per key; parsing it gives an equal one."""
+        return self._text(lib.evenkeel_config_to_yaml)
 
     def settings(self) -> dict[str, Any]:
-        """Every key and its value, such as ``{"micro_batch.max_tokens": 8192}``: numbers and truth values as such, all else as
-        its YAML text."""
-        return {key: _value_of(text) for key, text in self._core.settings().items()}
+        """Every key and its value, such as ``{"micro_batch.max_tokens": 8192}``: numbers and booleans as such, all
+        other values as YAML text."""
+        return {key: _value_of(text) for key, text in self._texts().items()}
 
     @property
     def profiles(self) -> list[str]:
-        """The names of its profiles."""
-        return self._core.profiles
+        """The names of the profiles."""
+        return list(dict.fromkeys(key.split(".")[1] for key in self._texts() if key.startswith("profiles.")))
+
+    def _texts(self) -> dict[str, str]:
+        """Every key and its value as YAML text."""
+        pairs = (line.partition("=") for line in self._text(lib.evenkeel_config_settings).split("\n")[:-1])
+        return {key: value for key, _, value in pairs}
+
+    def _text(self, function: Any) -> str:
+        pointer = ctypes.c_void_p()
+        function(self._handle, ctypes.byref(pointer), None)
+        try:
+            return _c.text(ctypes.string_at(pointer))
+        finally:
+            lib.evenkeel_buffer_free(pointer)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Config) and self._core == other._core
+        return isinstance(other, Config) and bool(lib.evenkeel_config_equal(self._handle, other._handle))
 
     def __repr__(self) -> str:
-        defaults = Config()._core.settings()
-        changed = [f"{key}={value}" for key, value in self._core.settings().items() if defaults.get(key) != value]
+        defaults = Config()._texts()
+        changed = [f"{key}={value}" for key, value in self._texts().items() if defaults.get(key) != value]
         return f"Config({', '.join(changed)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Config.parse, (self.to_yaml(), "pickled configuration")
+
+
+def _texts(values: list[str]) -> tuple[Any, int]:
+    """An array of texts for the library, and its length."""
+    return (ctypes.c_char_p * len(values))(*map(_c.encoded, values)), len(values)
+
+
+def _parsed(named: list[tuple[str, str]], overrides: list[str] = []) -> _arrays.Handle:
+    """Parses a configuration from named texts."""
+    yamls, _ = _texts([yaml for yaml, _ in named])
+    return _made(lib.evenkeel_config_parse_texts, yamls, *_texts([name for _, name in named]), *_texts(overrides))
+
+
+def _made(function: Any, *arguments: Any) -> _arrays.Handle:
+    pointer = ctypes.c_void_p()
+    function(*arguments, ctypes.byref(pointer))
+    return _arrays.Handle(pointer, lib.evenkeel_config_destroy)
 
 
 def _value_of(text: str) -> Any:
@@ -90,7 +121,7 @@ def _value_of(text: str) -> Any:
 
 
 def _texts_of(base: ConfigLike) -> list[tuple[str, str]]:
-    """What the C++ side reads: YAML and the name that messages have for it."""
+    """The input of the C++ side: YAML, and the name used for it in messages."""
     if base is None:
         return []
     if isinstance(base, Config):
@@ -103,12 +134,12 @@ def _texts_of(base: ConfigLike) -> list[tuple[str, str]]:
 
 
 def _yaml_of(sections: Mapping[str, Any]) -> str:
-    """JSON, which is YAML."""
+    """Returns JSON, which is valid YAML."""
     return json.dumps(sections, default=_plain, ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know: NumPy's numbers, paths, and mappings and sequences of any kind."""
+    """Converts what JSON does not support: NumPy's numbers, paths, and mappings and sequences of any kind."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
@@ -118,4 +149,4 @@ def _plain(value: Any) -> Any:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{value!r} is no value of a configuration") from None
+        raise TypeError(f"{value!r} cannot be the value of a key of a configuration") from None

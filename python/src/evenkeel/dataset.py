@@ -1,4 +1,4 @@
-"""Steps as a dataset of torch, for loops and libraries that want one. Import it where torch is."""
+"""Steps as a torch dataset, for loops and libraries that need one. Importing this module requires torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from evenkeel import _core
+from evenkeel import _c
 from evenkeel.service import DataService
 from evenkeel.steps import Step
 
@@ -15,10 +15,12 @@ __all__ = ["StepDataset"]
 
 
 class StepDataset(IterableDataset):  # type: ignore[misc]
-    """The steps of a DataService's configured sources. A step is what all ranks make together, so that a loader has no
-    workers and makes no batches: ``DataLoader(StepDataset(service), batch_size=None, num_workers=0)``; steps are read and
-    made ahead by the service itself (``exchange.prefetch``). Has state_dict and load_state_dict, which torchdata's
-    StatefulDataLoader keeps."""
+    """The steps of a DataService's configured sources, as a torch IterableDataset.
+
+    All ranks make a step together, so the loader must not use workers or form batches:
+    ``DataLoader(StepDataset(service), batch_size=None, num_workers=0)``. The service itself reads and makes steps ahead
+    (``exchange.prefetch``). The methods state_dict and load_state_dict are those that torchdata's StatefulDataLoader
+    calls. Raises InputError when it is iterated in a worker."""
 
     def __init__(self, service: DataService) -> None:
         super().__init__()
@@ -26,7 +28,7 @@ class StepDataset(IterableDataset):  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Step]:
         if get_worker_info() is not None:
-            _core.raise_error("input", "DataLoader", "has workers, which are no ranks of the job", "Set num_workers=0")
+            _c.raise_error("input", "DataLoader", "has workers, which are not ranks of the job", "Set num_workers=0")
         return iter(self.service)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What Evenkeel raises: one class a kind of error, with the text that C++ has for it.
+"""The exceptions that Evenkeel raises: one class per kind of error, with the text from C++.
 
 A wrong *type* of argument, such as a string for a number, is a TypeError, as everywhere in Python.
 """
@@ -13,10 +13,10 @@ class Error(Exception):
 
     ``str(error)`` is the one line a user reads. Its parts are attributes:
 
-    ``where``    the place: a file and line, a configuration key, an argument; may be empty
-    ``message``  what is wrong, with the offending value and the limit that it breaks
+    ``where``    the location: a file and line, a configuration key, an argument; may be empty
+    ``message``  what is wrong, with the offending value and the limit that it exceeds
     ``hint``     what to do about it; may be empty
-    ``rank``     the world rank that found it; -1 when every rank did
+    ``rank``     the world rank that found it; -1 if every rank did
     ``kind``     a word for the class: config, input, limit, mesh, io, mpi or end
     """
 
@@ -43,21 +43,21 @@ class ConfigError(Error, ValueError):
 
 
 class InputError(Error, ValueError):
-    """Data handed in is malformed: a wrong dtype or shape, a negative length, lists that do not belong together."""
+    """Input data is malformed: a wrong dtype or shape, a negative length, or inconsistent lists."""
 
     kind = "input"
 
 
 class MissingFieldError(InputError, KeyError):
-    """A field is asked for that is not there."""
+    """A requested field does not exist."""
 
 
 class UnknownLengthError(InputError, TypeError):
-    """The number of steps is asked for where nobody knows it. A TypeError, so that list() and tqdm do without it."""
+    """The number of steps was requested but is unknown. A TypeError, so list() and tqdm work without it."""
 
 
 class LimitError(Error, ValueError):
-    """Data is well formed but breaks a stated limit, such as a sample longer than the cap."""
+    """Data is well formed but exceeds a limit, such as a sample longer than the cap."""
 
     kind = "limit"
 
@@ -81,6 +81,6 @@ class MpiError(Error, RuntimeError):
 
 
 class EndOfSamples(Error):
-    """No error: there are no more samples, so that no step was made. A reader may raise it to end the steps."""
+    """Not an error: there are no more samples, so no step was made. A reader may raise it to end the steps."""
 
     kind = "end"

@@ -1,4 +1,4 @@
-"""Memory of the program's own for all that it is handed: pinned, for fast copies to a device, or an arena.
+"""Memory that the program supplies for all tensors it gets: pinned, for fast copies to a device, or an arena.
 
     evenkeel.memory.supply(evenkeel.memory.pinned)
     for step in evenkeel.DataService(group, "job.yaml"):
@@ -8,35 +8,39 @@
 
 from __future__ import annotations
 
-import functools
+import atexit
+import bisect
+import ctypes
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenkeel import _arrays
-
-if TYPE_CHECKING:
-    from evenkeel import _service
-else:
-    from evenkeel._ranks import extension as _service
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel._c import service as lib
 
 __all__ = ["pinned", "supply"]
 
 
 def supply(allocate: Callable[[int], Any] | None) -> None:
-    """From now on ``allocate(nbytes)`` is asked for the memory of all samples, packed micro-batches and results of this
-    process: it returns a writable, contiguous array or tensor of the CPU with as many bytes, uint8, apart from those that are
-    in use, and Evenkeel lets go of it with the last who looks at it. It should keep what comes back, as torch's allocators do: each step asks for as many as
-    the one before. Threads that make steps call it. What it raises, all ranks raise. None: Evenkeel's own memory again.
+    """Calls ``allocate(nbytes)`` for the memory of all samples, packed micro-batches and results of this process.
 
-    What ranks of a node have in common with ``exchange.tp_copies: shared`` lies in shared memory all the same; out of other
-    memory, samples reach ranks of the node with one more copy. Call it before the first service. Raises what a first,
-    small request raises.
+    ``allocate`` returns a writable, contiguous array or tensor of uint8 on the CPU, with ``nbytes`` bytes that nothing else uses.
+    Evenkeel releases it when no array views it any more. ``allocate`` should reuse released memory, as torch's allocators do, since
+    each step asks for about as much as the one before. Threads that make steps call it, too. An exception from it is raised on all
+    ranks. None restores Evenkeel's own memory.
+
+    With ``exchange.tp_copies: shared``, tensors that ranks of a node share stay in shared memory. Samples in supplied memory
+    reach other ranks of the node with one more copy. Call this before the first service. Raises what a first, small request
+    raises.
     """
     if allocate is None:
-        _service.set_memory(None)
+        lib.evenkeel_set_memory(c.evenkeel_allocate(), c.evenkeel_deallocate(), None)
         return
-    _block(allocate, 64)
-    _service.set_memory(functools.partial(_block, allocate))
+    _arrays.Rows(allocate(64), "memory")
+    blocks = _Blocks(allocate)
+    _kept.append(blocks)  # its functions are called as long as it has blocks
+    lib.evenkeel_set_memory(blocks.allocate, blocks.deallocate, None)
 
 
 def pinned(nbytes: int) -> Any:
@@ -46,5 +50,50 @@ def pinned(nbytes: int) -> Any:
     return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
 
 
-def _block(allocate: Callable[[int], Any], nbytes: int) -> Any:
-    return _arrays.Rows(allocate(nbytes), "memory").array
+_kept: list[_Blocks] = []
+atexit.register(lambda: supply(None) if _kept else None)  # while functions can still be called
+
+
+class _Blocks:
+    """Blocks that a callable supplies, which are kept until the library returns them. Any thread may ask for one."""
+
+    def __init__(self, supplier: Callable[[int], Any]) -> None:
+        self._supplier = supplier
+        self._lock = threading.Lock()
+        self._firsts: list[int] = []  # of the blocks in use, ascending
+        self._blocks: dict[int, tuple[int, Any]] = {}  # by first address, the end and what was supplied
+        self.allocate = c.evenkeel_allocate(self._allocate)
+        self.deallocate = c.evenkeel_deallocate(self._deallocate)
+
+    def _allocate(self, nbytes: int, alignment: int, _: Any, place: int) -> int:
+        try:
+            first = self._block(nbytes, alignment)
+        except BaseException as error:
+            return _c.note(error, "memory")
+        ctypes.c_void_p.from_address(place).value = first
+        return int(c.EVENKEEL_OK)
+
+    def _block(self, nbytes: int, alignment: int) -> int:
+        asked = nbytes + alignment - 1
+        array = _arrays.Rows(self._supplier(asked), "memory").array
+        if array.ndim != 1 or not array.flags.c_contiguous:
+            _c.refuse("memory", "gave a buffer that is not one contiguous row")
+        if not array.flags.writeable:
+            _c.refuse("memory", "gave a buffer that is read-only")
+        first = -(-_c.address(array) // alignment) * alignment
+        if first + nbytes > _c.address(array) + array.nbytes:
+            _c.refuse("memory", f"was asked for {asked} bytes and gave {array.nbytes}")
+        with self._lock:
+            at = bisect.bisect(self._firsts, first)
+            meets_next = at < len(self._firsts) and self._firsts[at] < first + nbytes
+            if meets_next or at > 0 and self._blocks[self._firsts[at - 1]][0] > first:
+                _c.refuse("memory", "gave memory that is in use")
+            self._firsts.insert(at, first)
+            self._blocks[first] = first + nbytes, array
+        return first
+
+    def _deallocate(self, block: int, _: Any) -> None:
+        with self._lock:
+            del self._firsts[bisect.bisect_left(self._firsts, block)]
+            _, array = self._blocks.pop(block)
+        del array  # which may run code of the program, without the lock

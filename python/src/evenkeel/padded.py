@@ -1,4 +1,4 @@
-"""Padded batches, as verl's and ROLL's DataProto and a TensorDict hold them, to Samples and back."""
+"""Converts padded batches, as in the DataProto of verl and ROLL or in a TensorDict, to Samples and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Optional
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _arrays, _core
+from evenkeel import _arrays, _c
 from evenkeel._conventions import CONVENTIONS, LOSS_MASK, OF_INPUTS, WITHOUT_LOSS, require_conventions
 from evenkeel._fields import RULES
 from evenkeel.samples import Samples, built_by
@@ -32,7 +32,7 @@ def samples_of(
     - [n, width], as in ROLL and NeMo-RL, each value at its own token: the response has the columns of ``responses`` [n, r], or
       those behind ``prompts`` [n, width - r]. Without either it begins with the first token that is set.
 
-    ``at`` says by name where a column has the value of a token (docs/adapters.md#row-conventions): ``token`` [n, width, ...], each
+    ``at`` says by name where a column has the value of a token (docs/micro-batches.md#row-conventions): ``token`` [n, width, ...], each
     at its own; ``next`` [n, width, ...] or [n, width - 1, ...], each at the one before; ``response`` [n, r, ...]. These become
     response-token fields; ``sample`` is a vector for each sample. Otherwise columns [n, r, ...] and [n, width - 1, ...] become
     response-token fields, ``prompts`` are left out, since input_ids have them; columns [n, width, ...] token fields, but beside a response mask as wide they follow it, except those of
@@ -54,7 +54,7 @@ def _samples_of(
     told = require_conventions(at, (*CONVENTIONS, "sample"))
     for name in told:
         if name not in tensors:
-            _refuse(name, f"is named by at, and is not there; there are {', '.join(tensors)}")
+            _refuse(name, f"is named by at, and does not exist; there are {', '.join(tensors)}")
     places = _Places.of(tensors, response_mask, told.pop(response_mask, None))
     if loss_mask and LOSS_MASK in tensors and response_mask != LOSS_MASK:
         _refuse(LOSS_MASK, f"is there beside {response_mask}, which says what carries loss, too",
@@ -83,7 +83,7 @@ def _samples_of(
         elif all(isinstance(value, str) for value in values.tolist()):
             fields["text"][name] = values.tolist()
         else:
-            _refuse(name, "has values that are no numbers and no text", "Leave it out")
+            _refuse(name, "has values that are neither numbers nor text", "Leave it out")
     groups = others.get(uid, tensors.get(uid))
     responses = places.responses.sum(1)
     return Samples(
@@ -114,9 +114,9 @@ def results_like(
     elif rows_per == "response_token":
         where = _Places.of(tensors, response_mask, None).columns(at)
     else:
-        _core.raise_error("input", f"field {name!r}", f"is of {kind}, which has no padded form")
+        _c.raise_error("input", f"field {name!r}", f"is of {kind}, which has no padded form")
     if len(rows) != where.sum():
-        _core.raise_error("input", f"field {name!r}", f"has {len(rows)} rows; the batch has {int(where.sum())} such tokens",
+        _c.raise_error("input", f"field {name!r}", f"has {len(rows)} rows; the batch has {int(where.sum())} such tokens",
                           "Pass the batch that the samples were made of")
     if _arrays.is_tensor(rows):
         import torch
@@ -135,16 +135,16 @@ class _Places:
 
     tokens: npt.NDArray[np.bool_]  # [n, width]
     responses: npt.NDArray[np.bool_]  # [n, width]
-    mask: npt.NDArray[Any]  # what says which response tokens carry loss
+    mask: npt.NDArray[Any]  # the name of the mask that specifies which response tokens carry loss
     at: str  # the convention of the mask
     offset: int  # the column of a token minus that of its value in the mask
-    r: Optional[int]  # how many of the last columns are the response; None: that differs from sample to sample
+    r: Optional[int]  # number of columns at the end that are the response; None if it differs between samples
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any], response_mask: str, at: str | None) -> _Places:
         tokens = _attention(tensors)
         if response_mask not in tensors:
-            _core.raise_error("input", "batch", f"has no {response_mask}; there are {', '.join(tensors) or 'none'}")
+            _c.raise_error("input", "batch", f"has no {response_mask}; there are {', '.join(tensors) or 'none'}")
         mask = _array(tensors[response_mask], response_mask)
         n, width = tokens.shape
         if mask.ndim != 2 or mask.shape[0] != n or not 0 < mask.shape[1] <= width or at == "sample":
@@ -168,7 +168,7 @@ class _Places:
         return cls(tokens, responses, mask, at, offset, r)
 
     def repeats_prompts(self, column: Any) -> bool:
-        """Whether a column is what input_ids have in the columns of the prompts."""
+        """Whether a column equals input_ids in the columns of the prompts."""
         n, width = self.tokens.shape
         return self.r is not None and tuple(column.shape) == (n, width - self.r)
 
@@ -203,7 +203,8 @@ class _Places:
                 "nor those of the response", f"If it is a vector for each sample, pass at={{{name!r}: 'sample'}}")
 
     def require_no_loss_of_prompts(self, name: str, column: Any, offset: int) -> None:
-        """Nothing trains prompts here; the first token of a sample is predicted by nothing anyway."""
+        """Rejects loss on prompts, which are not trained here; the first token of a sample is never predicted anyway.
+        """
         if name not in WITHOUT_LOSS:
             return
         n, width = self.tokens.shape
@@ -218,7 +219,7 @@ class _Places:
                     f"If the value of each token is at the token itself, pass at={{{name!r}: 'token'}}")
 
     def columns(self, at: str | None) -> npt.NDArray[np.bool_]:
-        """Where a padded column has the values of the response tokens."""
+        """The columns in which a padded column has the values of the response tokens."""
         at = at or ("response" if self.at == "response" else "next")
         if at == "response" and self.r is None:
             _refuse("at", "is response, and the batch does not say how many columns its responses have", "Say token or next")
@@ -229,7 +230,7 @@ class _Places:
 def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
     """Which columns are tokens."""
     if MASK not in tensors:
-        _core.raise_error("input", "batch", f"has no {MASK}; there are {', '.join(tensors) or 'none'}")
+        _c.raise_error("input", "batch", f"has no {MASK}; there are {', '.join(tensors) or 'none'}")
     mask = _array(tensors[MASK], MASK)
     if mask.ndim != 2:
         _refuse(MASK, f"has the shape {list(mask.shape)}; [n, width] is needed")
@@ -260,7 +261,7 @@ def _by_token(column: npt.NDArray[Any], offset: int, width: int) -> npt.NDArray[
 
 
 def _response_columns(tensors: Mapping[str, Any], n: int, width: int) -> int | None:
-    """How many columns the responses have, if another column says it."""
+    """The number of columns of the responses, if another column specifies it."""
     for name in ("responses", "prompts"):
         shape: tuple[int, ...] = tuple(tensors[name].shape) if name in tensors else ()
         if len(shape) == 2 and shape[0] == n and shape[1] <= width:
@@ -269,17 +270,19 @@ def _response_columns(tensors: Mapping[str, Any], n: int, width: int) -> int | N
 
 
 def _begins(tokens: npt.NDArray[np.bool_], carries: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """The column of the first token that carries loss, behind the first token of the sample, which nothing predicts."""
+    """The column of the first token that carries loss, not counting the first token of the sample, which is not
+    predicted."""
     width = tokens.shape[1]
     return np.where(carries.any(1), np.maximum(carries.argmax(1), tokens.argmax(1) + 1), width)
 
 
 def _refuse(name: str, message: str, hint: str = "") -> NoReturn:
-    _core.raise_error("input", f"column {name!r}", message, hint)
+    _c.raise_error("input", f"column {name!r}", message, hint)
 
 
 def _columns_of(batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors by name, and what else there is: what a DataProto has beside them, and a mapping's arrays of objects and text."""
+    """Tensors by name, and the remaining columns: other parts of a DataProto, and a mapping's arrays of objects and
+    text."""
     tensors = batch.batch if hasattr(batch, "batch") and hasattr(batch, "meta_info") else batch
     others = getattr(batch, "non_tensor_batch", None) if tensors is not batch else None
     names: Any = tensors.keys() if hasattr(tensors, "keys") else ()
@@ -295,8 +298,8 @@ def _array(column: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _picked(column: Any, where: npt.NDArray[np.bool_], offset: int = 0) -> Any:
-    """The values of the tokens ``where`` [n, width] says, back to back, of the kind that the column is. A token's value is
-    ``offset`` columns before the token; those before the first column are 0, since nothing predicts their tokens."""
+    """The concatenated values of the tokens selected by ``where`` [n, width]. A token's value is ``offset`` columns
+    before the token; values before the first column are 0, because their tokens are not predicted."""
     rows, columns = np.nonzero(where)
     columns = columns - offset
     is_before, columns = columns < 0, np.maximum(columns, 0)

@@ -1,20 +1,331 @@
-"""Planning a step: which samples each data-parallel rank gets, in which micro-batch."""
+"""Plans a step: assigns samples to data-parallel ranks and micro-batches."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _core
-from evenkeel._core import DpRankPlan, MicroBatchLoss, MicroBatchPlan, StepPlan
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel._c import lib
 from evenkeel.config import Config, ConfigLike
+from evenkeel.packing import CpGroup, PackedLayout
+from evenkeel.prefix import PackedTreeLayout, PrefixTree
 
 Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
 
 __all__ = ["DpRankPlan", "MicroBatchLoss", "MicroBatchPlan", "StepPlan", "losses_of", "plan"]
+
+
+_PLACES: dict[str, int] = {}  # of the arrays of plans
+
+
+class Quality(TypedDict):
+    """How balanced a plan is."""
+
+    dp_max_over_mean_before: float
+    dp_max_over_mean: float
+    micro_batch_max_over_mean: float
+    step_max_over_mean: float
+    waiting_once: float
+    waiting_every_micro_batch: float
+
+
+class MicroBatchLoss:
+    """The weights of one micro-batch in the loss of its mini-batch."""
+
+    __slots__ = ("_token_weights", "_scale", "_mean_weight")
+
+    def __init__(self, token_weights: Float64s, scale: float, mean_weight: float) -> None:
+        self._token_weights, self._scale, self._mean_weight = token_weights, scale, mean_weight
+
+    @property
+    def token_weights(self) -> Float64s:
+        """The weight of each loss token, per sample: float64."""
+        return self._token_weights.copy()
+
+    @property
+    def scale(self) -> float:
+        """Multiply the sum of weight * loss by this, and the trainer's own means over micro-batches and DP ranks give
+        exactly the loss of the whole mini-batch."""
+        return self._scale
+
+    @property
+    def mean_weight(self) -> float:
+        """For trainers that compute local means: multiply the micro-batch's own mean by this instead."""
+        return self._mean_weight
+
+
+class MicroBatchPlan:
+    """One micro-batch of a plan: its samples, sizes and weights.
+
+    Empty micro-batches have no samples. They exist so that all DP ranks have the same number of micro-batches, have no
+    weight, and are laid out as one filler sequence.
+    """
+
+    __slots__ = ("_plan", "_rank", "_index", "_at")
+
+    def __init__(self, plan: StepPlan, rank: int, index: int) -> None:
+        self._plan, self._rank, self._index = plan, rank, index
+        self._at = int(plan._arrays["rank_offsets"][rank]) + index
+
+    def _of_samples(self, name: str) -> Any:
+        begin, end = self._plan._arrays["sample_offsets"][self._at : self._at + 2]
+        return self._plan._arrays[name][begin:end].copy()
+
+    def _number(self, name: str) -> int:
+        return int(self._plan._arrays[name][self._at])
+
+    @property
+    def samples(self) -> Int64s:
+        """Positions in the input lengths, in packed order: int64."""
+        return self._of_samples("samples")
+
+    @property
+    def dp_rank(self) -> int:
+        return self._rank
+
+    @property
+    def index(self) -> int:
+        """Its index among the micro-batches of its DP rank."""
+        return self._index
+
+    @property
+    def tokens(self) -> int:
+        """True tokens; shared tokens count once."""
+        return self._number("tokens")
+
+    @property
+    def aligned_tokens(self) -> int:
+        """Tokens after alignment or padding: what micro_batch.max_tokens limits."""
+        return self._number("aligned_tokens")
+
+    @property
+    def cost(self) -> int:
+        """In units of the cost model."""
+        return self._number("cost")
+
+    @property
+    def padded_length(self) -> int:
+        """The padded length of every sequence over the whole CP group; 0 if each sequence is aligned separately."""
+        return self._number("padded_length")
+
+    @property
+    def mini_batch(self) -> int:
+        """The optimizer update it belongs to."""
+        return self._number("mini_batch")
+
+    @property
+    def context(self) -> tuple[int, int]:
+        """The ranks that run it: the first position, dp * cp's size + cp, and the number of ranks; with mesh.cp:
+        flexible, DP ranks."""
+        return self._number("context_first"), self._number("context_size")
+
+    @property
+    def empty(self) -> bool:
+        return len(self) == 0
+
+    @property
+    def token_weights(self) -> Float64s:
+        """For each sample, the weight of each of its loss tokens. The loss of the whole mini-batch is the sum of
+        weight * loss over all tokens of all micro-batches: float64."""
+        return self._of_samples("token_weights")
+
+    @property
+    def scale(self) -> float:
+        """Multiply that sum by this, and the trainer's own means over micro-batches and DP ranks give exactly the loss
+        of the whole mini-batch."""
+        return float(self._plan._arrays["scale"][self._at])
+
+    @property
+    def mean_weight(self) -> float:
+        """For trainers that compute local means: multiply the micro-batch's own mean by this instead."""
+        return float(self._plan._arrays["mean_weight"][self._at])
+
+    @property
+    def prompt_lengths(self) -> Int64s:
+        """Prompt tokens of each sample: int64."""
+        return self._of_samples("prompts")
+
+    def _layout(self) -> dict[str, Any]:
+        return _arrays.named_arrays(lib.evenkeel_plan_layout, self._plan._handle, self._at)
+
+    def _segments(self, found: dict[str, Any]) -> PackedLayout:
+        cp = self._plan.cp
+        if found["cp_size"] != cp.size:
+            cp = CpGroup(found["cp_size"], cp.layout)
+        return PackedLayout._of(cp, found["cu_seqlens"], found["cu_seqlens_padded"], found["alignment"], found["max_seqlen"])
+
+    def tree(self) -> PackedTreeLayout | None:
+        """The PackedTreeLayout of samples that share prefixes, whose segments form the layout; otherwise None."""
+        found = self._layout()
+        return PackedTreeLayout._of(PrefixTree._of(found), self._segments(found)) if "parents" in found else None
+
+    def layout(self) -> PackedLayout:
+        """The PackedLayout of its tensors: one sequence per sample, or the segments of samples that share prefixes; one
+        filler sequence if there are no tokens."""
+        return self._segments(self._layout())
+
+    def __len__(self) -> int:
+        begin, end = self._plan._arrays["sample_offsets"][self._at : self._at + 2]
+        return int(end - begin)
+
+    def __repr__(self) -> str:
+        return f"MicroBatchPlan({len(self)} samples, {self.tokens} tokens)"
+
+
+class DpRankPlan:
+    """The share of one DP rank in a step, over all its mini-batches."""
+
+    __slots__ = ("_plan", "_rank", "_range")
+
+    def __init__(self, plan: StepPlan, rank: int) -> None:
+        self._plan, self._rank = plan, rank
+        self._range = slice(*plan._arrays["rank_offsets"][rank : rank + 2].tolist())
+
+    @property
+    def dp_rank(self) -> int:
+        return self._rank
+
+    @property
+    def micro_batches(self) -> list[MicroBatchPlan]:
+        """Its MicroBatchPlans, mini-batch after mini-batch."""
+        return [MicroBatchPlan(self._plan, self._rank, m) for m in range(len(self))]
+
+    @property
+    def samples(self) -> Int64s:
+        """Its samples in the order of its micro-batches: int64."""
+        bounds = self._plan._arrays["sample_offsets"]
+        return self._plan._arrays["samples"][bounds[self._range.start] : bounds[self._range.stop]].copy()
+
+    def _sum(self, name: str) -> int:
+        return int(self._plan._arrays[name][self._range].sum())
+
+    @property
+    def tokens(self) -> int:
+        return self._sum("tokens")
+
+    @property
+    def aligned_tokens(self) -> int:
+        return self._sum("aligned_tokens")
+
+    @property
+    def cost(self) -> int:
+        return self._sum("cost")
+
+    @property
+    def lower_bound(self) -> int:
+        """A lower bound for the number of micro-batches into which its samples can be packed under the limits."""
+        return int(self._plan._arrays["lower_bound"][self._rank])
+
+    def __len__(self) -> int:
+        return int(self._range.stop - self._range.start)
+
+    def __getitem__(self, micro_batch: int) -> MicroBatchPlan:
+        return MicroBatchPlan(self._plan, self._rank, _arrays.checked_index(micro_batch, len(self), "micro-batch"))
+
+    def __repr__(self) -> str:
+        return f"DpRankPlan(dp_rank {self._rank}, {len(self)} micro-batches, {self.tokens} tokens)"
+
+
+class StepPlan:
+    """A whole step: every DP rank's micro-batches.
+
+    ``plan[r]`` is the part of DP rank r, ``len(plan)`` is the number of DP ranks. Two plans are equal if every
+    micro-batch has the same samples in the same order."""
+
+    __slots__ = ("_handle", "_arrays", "_cp")
+
+    def __init__(self, handle: _arrays.Handle) -> None:
+        self._handle = handle
+        self._arrays = _arrays.LazyArrays(lib.evenkeel_plan_arrays(handle), handle, _PLACES)
+        self._cp = CpGroup(self._number("cp_size"), "zigzag" if self._number("cp_layout") == c.EVENKEEL_ZIGZAG else "contiguous")
+
+    def __len__(self) -> int:
+        return len(self._arrays["lower_bound"])
+
+    def __getitem__(self, dp_rank: int) -> DpRankPlan:
+        return DpRankPlan(self, _arrays.checked_index(dp_rank, len(self), "DP rank"))
+
+    @property
+    def ranks(self) -> list[DpRankPlan]:
+        """The DpRankPlans."""
+        return [DpRankPlan(self, r) for r in range(len(self))]
+
+    def _number(self, name: str) -> int:
+        return int(self._arrays[name])
+
+    @property
+    def num_samples(self) -> int:
+        return self._number("num_samples")
+
+    @property
+    def num_tokens(self) -> int:
+        return self._number("num_tokens")
+
+    @property
+    def num_micro_batches(self) -> int:
+        """Micro-batches of each DP rank."""
+        return self._number("num_micro_batches")
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of micro-batches in each mini-batch, as a list."""
+        return self._arrays["counts"].tolist()
+
+    @property
+    def lower_bound(self) -> int:
+        """A lower bound for the number of micro-batches per DP rank with this assignment."""
+        return int(self._arrays["lower_bound"].max(initial=0))
+
+    @property
+    def alignment(self) -> int:
+        """Sequence lengths are rounded up to a multiple of this many tokens."""
+        return self._number("alignment")
+
+    @property
+    def cp(self) -> CpGroup:
+        """The CpGroup."""
+        return self._cp
+
+    @property
+    def step(self) -> int:
+        return self._number("step")
+
+    @property
+    def dp_rank_of_sample(self) -> Int64s:
+        """[num_samples] int64."""
+        owners = np.zeros(self.num_samples, np.int64)
+        for rank in self.ranks:
+            owners[rank.samples] = rank.dp_rank
+        return owners
+
+    @property
+    def quality(self) -> Quality:
+        """How balanced it is, as a dict. *_max_over_mean: 1 is perfect; waiting_*: the share of the step that an
+        average DP rank waits for the slowest, 0 is perfect."""
+        before, dp, micro_batch, step, once, every_micro_batch = self._arrays["quality"].tolist()
+        return {"dp_max_over_mean_before": before, "dp_max_over_mean": dp, "micro_batch_max_over_mean": micro_batch,
+                "step_max_over_mean": step, "waiting_once": once, "waiting_every_micro_batch": every_micro_batch}
+
+    @property
+    def hash(self) -> int:
+        """A 64-bit hash that is equal for equal plans on every machine."""
+        return self._number("hash") % 2**64
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepPlan) and bool(lib.evenkeel_plan_equal(self._handle, other._handle))
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __repr__(self) -> str:
+        return f"StepPlan({self.num_samples} samples on {len(self)} DP ranks, {self.num_micro_batches} micro-batches each)"
 
 
 def plan(
@@ -31,10 +342,11 @@ def plan(
     step: int = 0,
     **sections: Any,
 ) -> StepPlan:
-    """Plans a step for all data-parallel ranks: the micro-batches that the ranks of a job arrive at together.
+    """Plans a step for all data-parallel ranks, with the same result as in a job with that many ranks.
 
-    Samples are told by their lengths in tokens, one number a sample: a list, an integer array or a tensor. Give
-    ``lengths`` where all tokens are response, else ``prompts`` and ``responses``, or ``lengths`` and ``prompts``.
+    Samples are given by their lengths in tokens, one number per sample: a list, an integer array or a tensor. Pass
+    ``lengths`` if all tokens are response tokens, otherwise ``prompts`` and ``responses``, or ``lengths`` and
+    ``prompts``.
 
     groups       the prompt of each sample, by a uid, a number or anything that can be a key of a dict: what prompt-mean
                  averages over, and whose samples ``prefix`` lets share tokens
@@ -51,17 +363,11 @@ def plan(
     that are negative or no whole numbers, or lists of different sizes. Takes O(n log n) and holds no lock meanwhile.
     """
     prompts, responses = _prompts_and_responses(lengths, prompts, responses)
-    return _core.plan(
-        prompts,
-        responses,
-        None if groups is None else _numbered(groups),
-        loss_tokens,
-        tokens,
-        Config.of(config, **sections)._core,
-        profile,
-        step,
-        ranks,
-    )
+    samples = _Samples(prompts, responses, groups, loss_tokens, tokens)
+    pointer = ctypes.c_void_p()
+    lib.evenkeel_plan_create(samples.struct, Config.of(config, **sections)._handle, _c.encoded(profile), _c.int64(step),
+                             -1 if ranks is None else _c.int32(ranks), ctypes.byref(pointer))
+    return StepPlan(_arrays.Handle(pointer, lib.evenkeel_plan_destroy))
 
 
 def losses_of(
@@ -76,22 +382,55 @@ def losses_of(
     profile: str = "",
     **sections: Any,
 ) -> list[list[MicroBatchLoss]]:
-    """The weights of micro-batches that somebody else made, so that their loss is that of the whole mini-batch.
+    """Computes the weights of micro-batches that were planned elsewhere, so that their loss equals that of the whole
+    mini-batch.
 
-    ``micro_batches`` has one list a DP rank, of one list of samples a micro-batch; all together are one mini-batch. Samples
-    are told as for plan(), and ``loss={"aggregation": ...}`` or ``config`` says what the loss is. Returns a list a DP rank.
-    Raises InputError unless every sample is in one micro-batch and all DP ranks have the same number of them.
+    ``micro_batches`` has one list per DP rank, with one list of samples per micro-batch; together they are one
+    mini-batch. Samples are given as for plan(), and ``loss={"aggregation": ...}`` or ``config`` defines the loss.
+    Returns one list per DP rank. Raises InputError unless every sample is in one micro-batch and all DP ranks have the
+    same number of them.
     """
     prompts, responses = _prompts_and_responses(lengths, prompts, responses)
-    numbers = None if groups is None else _numbered(groups)
-    settings = Config.of(config, **sections)._core
-    return _core.losses_of(micro_batches, prompts, responses, numbers, loss_tokens, settings, profile)
+    lists = [[_arrays.integers(samples, f"micro_batches[{r}][{m}]") for m, samples in enumerate(of_rank)]
+             for r, of_rank in enumerate(micro_batches)]
+    every = [samples for of_rank in lists for samples in of_rank]
+    numbers = np.concatenate(every) if every else np.empty(0, np.int64)
+    offsets, ranks = np.cumsum([0, *map(len, every)], dtype=np.int64), np.cumsum([0, *map(len, lists)], dtype=np.int64)
+    of = _Samples(prompts, responses, groups, loss_tokens, None)
+    found = _arrays.named_arrays(
+        lib.evenkeel_losses, of.struct, Config.of(config, **sections)._handle, _c.encoded(profile), _c.address(numbers),
+        _c.address(offsets), len(every), _c.address(ranks), len(lists))
+    losses = [MicroBatchLoss(found["token_weights"][begin:end], scale, mean) for begin, end, scale, mean in zip(
+        offsets.tolist(), offsets[1:].tolist(), found["scale"].tolist(), found["mean_weight"].tolist())]
+    return [losses[begin:end] for begin, end in zip(ranks.tolist(), ranks[1:].tolist())]
+
+
+class _Samples:
+    """The samples of a step in the form that the library takes, with the arrays that it refers to."""
+
+    def __init__(self, prompts: Int64s, responses: Int64s, groups: Any, loss_tokens: Any, tokens: Any) -> None:
+        if len(prompts) != len(responses):
+            _c.raise_error("input", "lengths", f"{len(prompts)} prompts and {len(responses)} responses", "Give one of each for every sample")
+        self._count = len(prompts)
+        self._prompts, self._responses = prompts, responses
+        self._groups = None if groups is None else self._checked(_numbered(groups), "groups")
+        self._loss_tokens = None if loss_tokens is None else self._checked(_arrays.integers(loss_tokens, "loss_tokens"), "loss_tokens")
+        self._tokens = self._offsets = None
+        if tokens is not None:
+            self._tokens, self._offsets = _arrays.joined(self._checked(tokens, "tokens"), "tokens")
+        self.struct = c.evenkeel_lengths(self._count, *(None if array is None else _c.address(array) for array in (
+            prompts, responses, self._groups, self._loss_tokens, self._tokens, self._offsets)))
+
+    def _checked(self, given: Any, name: str) -> Any:
+        if len(given) not in (0, self._count) or (name == "tokens" and len(given) != self._count):
+            _c.raise_error("input", name, f"there are {len(given)} for {self._count} samples")
+        return given if len(given) else None if name != "tokens" else given
 
 
 def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[Int64s, Int64s]:
     """Each sample's prompt and response tokens, from any two of the three or from lengths alone."""
     given = {"lengths": lengths, "prompts": prompts, "responses": responses}
-    numbers = {name: _core.integers(values, name) for name, values in given.items() if values is not None}
+    numbers = {name: _arrays.integers(values, name) for name, values in given.items() if values is not None}
     if set(numbers) == {"prompts", "responses"}:
         return numbers["prompts"], numbers["responses"]
     if set(numbers) == {"lengths"}:
@@ -103,16 +442,16 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
 
 def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:
     if lengths.shape != prompts.shape:
-        _core.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
+        _c.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
     responses: Int64s = lengths - prompts
     if (responses < 0).any():
         at = int(np.argmax(responses < 0))
-        _core.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}; the sample has {lengths[at]} tokens")
+        _c.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}; the sample has {lengths[at]} tokens")
     return responses
 
 
 def _numbered(groups: Iterable[Any]) -> Int64s:
-    """Groups as numbers in the order in which they come first."""
+    """Groups as numbers in the order of their first occurrence."""
     if hasattr(groups, "tolist"):
         groups = groups.tolist()
     numbers: dict[Any, int] = {}

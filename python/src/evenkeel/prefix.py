@@ -7,15 +7,19 @@ tensors; tensors are as in evenkeel.packing. They know no gradients: for those, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _arrays, _core
-from evenkeel._core import PackedTreeLayout, Predictions, PrefixGroups, PrefixLayout, PrefixTree, TokenPlaces
-from evenkeel.padding import mask_bytes
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel._c import lib
+from evenkeel.packing import CpGroup, PackedLayout
+from evenkeel.padding import c_mask, lengths_of_mask, mask_bytes
 
 __all__ = [
     "PackedTreeLayout",
@@ -34,21 +38,528 @@ __all__ = [
     "ungroup",
 ]
 
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+_UNLIMITED = 2**63 - 1
+_KEYS = {"packed": c.EVENKEEL_KEYS_PACKED, "gathered": c.EVENKEEL_KEYS_GATHERED}
+_SIDES = {"right": c.EVENKEEL_PAD_RIGHT, "left": c.EVENKEEL_PAD_LEFT}
+_SHORT_PREFIXES = {"error": 0, "pad": 1}
+
+
+class PrefixGroups:
+    """The lengths of b prefix groups in tokens: PrefixGrouper's group_info.
+
+    One list per group: the prefix's length, then those of its suffixes. Suffixes are numbered through all groups. Raises
+    InputError if there is no group, a group has no suffix or a length is negative.
+    """
+
+    __slots__ = ("_offsets", "_lengths")
+
+    def __init__(self, group_info: Iterable[Any]) -> None:
+        self._lengths, self._offsets = _arrays.joined(group_info, "group_info")
+        found = ctypes.c_void_p()
+        lib.evenkeel_prefix_split(self._struct("right", None), 0, 0, ctypes.byref(found))  # checks the lengths
+        lib.evenkeel_arrays_destroy(found)
+
+    def _struct(self, padding: str, mask: Any) -> Any:
+        return c.evenkeel_prefix_groups(len(self), _c.address(self._offsets), _c.address(self._lengths),
+                                        _c.value_of(_SIDES, padding, "padding"), mask)
+
+    @staticmethod
+    def from_masks(prefix_mask: Any, suffix_mask: Any, group_sizes: Any) -> PrefixGroups:
+        """The groups of padded prefixes [b, any] and suffixes [n, any]: masks, and how many suffixes each group has."""
+        prefixes, suffixes = (lengths_of_mask(mask).tolist() for mask in (prefix_mask, suffix_mask))
+        sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
+        if len(sizes) != len(prefixes):
+            _c.refuse("group sizes", f"{len(sizes)} sizes are given for {len(prefixes)} prefixes")
+        if min(sizes, default=0) < 0 or sum(sizes) != len(suffixes):
+            _c.refuse("group sizes", f"{sizes} do not add up to the {len(suffixes)} suffixes")
+        following = iter(suffixes)
+        return PrefixGroups([prefix, *itertools.islice(following, size)] for prefix, size in zip(prefixes, sizes))
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @property
+    def num_suffixes(self) -> int:
+        return len(self._lengths) - len(self)
+
+    @property
+    def prefixes(self) -> Int64s:
+        """Lengths of all prefixes: [b] int64."""
+        return self._lengths.take(self._offsets[:-1])
+
+    @property
+    def suffixes(self) -> Int64s:
+        """Lengths of all suffixes, group after group: [n] int64."""
+        return np.delete(self._lengths, self._offsets[:-1])
+
+    def to_lists(self) -> list[list[int]]:
+        """The group_info."""
+        return [lengths.tolist() for lengths in np.split(self._lengths, self._offsets[1:-1])]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrefixGroups) and self.to_lists() == other.to_lists()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"PrefixGroups({self.to_lists()})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PrefixGroups, (self.to_lists(),)
+
+
+class TokenPlaces:
+    """The places of tokens 0..n-1 in a padded [batch, width] tensor.
+
+    Two of them with the same number of tokens describe a copy, in either direction.
+    """
+
+    __slots__ = ("_shape", "_runs", "_struct")
+
+    def __init__(self, shape: Sequence[int], runs: Int64s) -> None:
+        """Takes (batch, width), and the row, first column and tokens of each run: [runs, 3] int64."""
+        self._shape, self._runs = (shape[0], shape[1]), runs
+        self._struct = c.evenkeel_places(*shape, len(runs), _c.address(runs))
+
+    @staticmethod
+    def of_mask(mask: Any) -> TokenPlaces:
+        """Where a mask [batch, width] is 1, row after row."""
+        entries = mask_bytes(mask)
+        return TokenPlaces(entries.shape, _arrays.named_arrays(lib.evenkeel_places_of_mask, c_mask(entries))["runs"])
+
+    @staticmethod
+    def of_lengths(lengths: Any, *, width: int | None = None, side: str = "right") -> TokenPlaces:
+        """Dense rows of these lengths, padded on one side up to width, by default to the longest."""
+        sizes, at_left = _arrays.integers(lengths, "lengths"), _c.value_of(_SIDES, side, "side") == c.EVENKEEL_PAD_LEFT
+        shape = (len(sizes), int(sizes.max(initial=0)) if width is None else _c.int64(width))
+        if shape[1] < 0:
+            _c.refuse("width", f"{shape[1]} is negative")
+        if (wrong := (sizes < 0) | (sizes > shape[1])).any():
+            row = int(wrong.argmax())
+            _c.refuse(f"padded row {row}", f"{sizes[row]} tokens do not fit into a shape of {list(shape)}")
+        runs = np.stack([np.arange(len(sizes)), shape[1] - sizes if at_left else np.zeros_like(sizes), sizes], axis=1)
+        return TokenPlaces(shape, runs[sizes > 0])
+
+    def __len__(self) -> int:
+        return int(self._runs[:, 2].sum())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(batch, width)"""
+        return self._shape
+
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Where tokens are: bool [batch, width]."""
+        mask = np.zeros(self._shape, np.bool_)
+        mask.reshape(-1)[self.indices()] = True
+        return mask
+
+    def indices(self) -> Int64s:
+        """row * width + column of every token: [n] int64, for index_select and index_add on a flattened tensor."""
+        rows, columns, sizes = self._runs.T
+        return _arrays.ranges(rows * self._shape[1] + columns, sizes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TokenPlaces) and self._shape == other._shape and np.array_equal(self._runs, other._runs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 Places = tuple[TokenPlaces, TokenPlaces]
+
+
+class PrefixLayout:
+    """Shared-prefix tensors of b groups with n suffixes, after PrefixGrouper.
+
+    The places of every token in the grouped tensor [b, s], ``[prefix | suffix 1 | ... | suffix G]`` per row; in the prefix
+    tensor [b, sp], left-padded; and in the suffix tensor [n, ss], right-padded. ``padding`` is the side of the grouped tensor's
+    padding; ``mask``, [b, s], gives the tokens' places instead.
+    """
+
+    __slots__ = ("_groups", "_mask", "_struct", "_grouped", "_prefix", "_suffix")
+
+    def __init__(self, groups: PrefixGroups, *, padding: str = "right", mask: Any = None) -> None:
+        self._groups, self._mask = groups, None if mask is None else mask_bytes(mask)
+        self._struct = groups._struct(padding, None if self._mask is None else ctypes.pointer(c_mask(self._mask)))
+        self._grouped, self._prefix, self._suffix = self._split(0, "error")
+
+    def _split(self, joined: int, short_prefix: str) -> tuple[TokenPlaces, Places, Places]:
+        found = _arrays.named_arrays(lib.evenkeel_prefix_split, self._struct, _c.int64(joined),
+                                     _c.value_of(_SHORT_PREFIXES, short_prefix, "short_prefix"))
+        grouped, prefix, suffix = found["shapes"].tolist()
+        return (TokenPlaces(grouped, found["grouped"]),
+                (TokenPlaces(grouped, found["prefix_source"]), TokenPlaces(prefix, found["prefix"])),
+                (TokenPlaces(grouped, found["suffix_source"]), TokenPlaces(suffix, found["suffix"])))
+
+    @property
+    def groups(self) -> PrefixGroups:
+        return self._groups
+
+    @property
+    def grouped(self) -> TokenPlaces:
+        """The places of all tokens in the grouped tensor."""
+        return self._grouped
+
+    @property
+    def prefix(self) -> Places:
+        """The places of the prefixes' tokens in the grouped tensor, and in the prefix tensor."""
+        return self._prefix
+
+    @property
+    def suffix(self) -> Places:
+        """The places of the suffixes' tokens in the grouped tensor, and in the suffix tensor."""
+        return self._suffix
+
+    def suffix_keys(self) -> Places:
+        """What suffix attention attends to, [n, sp + ss]: places in the grouped tensor, and there."""
+        return self._split(int(self._groups.prefixes.max()), "pad")[2]
+
+    def split(self, include_prefix_last: int = 0, *, short_prefix: str = "error") -> tuple[Places, Places]:
+        """(prefix, suffix), each as above, with the last tokens of every prefix in front of each of its suffixes instead.
+        ``short_prefix`` says what becomes of a prefix with fewer tokens: "error" or "pad"."""
+        return self._split(include_prefix_last, short_prefix)[1:]
+
+    def position_ids(self, padding: int = 0) -> Int64s:
+        """A prefix counts from 0, every suffix from its prefix's length; ``padding`` elsewhere: [b, s] int64."""
+        ids = np.empty(self._grouped.shape, np.int64)
+        lib.evenkeel_prefix_position_ids(self._struct, _c.int64(padding), _c.address(ids))
+        return ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrefixLayout) and self._groups == other._groups and self._grouped == other._grouped
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class PrefixTree:
+    """Samples that share prefixes, and prefixes of prefixes: every shared token once.
+
+    Segments are numbered depth-first, a parent, then the subtree of each child; their rows stand back to back in that order. A
+    sample is the path of segments from a root to the one where it ends (-1 for an empty sample). The constructor takes the
+    structure: each segment's parent (-1 for a root) and tokens, and the segment where each sample ends.
+    """
+
+    __slots__ = ("_parents", "_tokens", "_ends", "_struct", "_segments")
+
+    def __init__(self, parents: Any, tokens: Any, sample_ends: Any) -> None:
+        before, lengths = _arrays.integers(parents, "parents"), _arrays.integers(tokens, "tokens")
+        if len(before) != len(lengths):
+            _c.raise_error("input", "tokens", f"there are {len(lengths)} for {len(before)} segments")
+        self._set(before, lengths, _arrays.integers(sample_ends, "sample_ends"))
+
+    def _set(self, parents: Int64s, tokens: Int64s, sample_ends: Int64s) -> None:
+        self._parents, self._tokens, self._ends = parents, tokens, sample_ends
+        self._struct = c.evenkeel_tree(len(parents), _c.address(parents), _c.address(tokens), len(sample_ends),
+                                       _c.address(sample_ends))
+        self._segments = self._asked(lib.evenkeel_tree_segments)
+
+    @classmethod
+    def _of(cls, structure: dict[str, Any]) -> PrefixTree:
+        tree = cls.__new__(cls)
+        tree._set(structure["parents"], structure["tokens"], structure["sample_ends"])
+        return tree
+
+    def _asked(self, function: Any, *arguments: Any) -> dict[str, Any]:
+        return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
+
+    @staticmethod
+    def of_tokens(samples: Iterable[Any], *, ahead: int = 0) -> PrefixTree:
+        """The tree of samples with these tokens, one integer array a sample: two share all tokens up to the first that differs,
+        but for the last `ahead` of them: so many behind a shared token are equal, too. Takes time in the order of the samples'
+        total length."""
+        tokens, offsets = _arrays.joined(samples, "samples")
+        return PrefixTree._of(_arrays.named_arrays(lib.evenkeel_tree_of_tokens, _c.address(tokens), _c.address(offsets),
+                                                   len(offsets) - 1, _c.int64(ahead)))
+
+    @staticmethod
+    def of_groups(groups: PrefixGroups) -> PrefixTree:
+        """The tree of PrefixGroups, whose tokens are not looked at: samples are the suffixes."""
+        parents: list[int] = []
+        tokens: list[int] = []
+        ends: list[int] = []
+        for prefix, *suffixes in groups.to_lists():
+            parents += [-1, *[len(parents)] * len(suffixes)]
+            ends += range(len(tokens) + 1, len(tokens) + 1 + len(suffixes))
+            tokens += [prefix, *suffixes]
+        return PrefixTree(parents, tokens, ends)
+
+    def __len__(self) -> int:
+        return len(self._parents)
+
+    @property
+    def num_rows(self) -> int:
+        """Tokens, each shared one counted once."""
+        return int(self._tokens.sum())
+
+    @property
+    def num_samples(self) -> int:
+        return len(self._ends)
+
+    @property
+    def sample_ends(self) -> Int64s:
+        """The segment where each sample ends; -1 for an empty one: [num_samples] int64."""
+        return self._ends.copy()
+
+    @property
+    def parents(self) -> Int64s:
+        """The segment in front of each; -1 for a root: [segments] int64."""
+        return self._parents.copy()
+
+    @property
+    def lengths(self) -> Int64s:
+        """Tokens of each segment: [segments] int64."""
+        return self._tokens.copy()
+
+    def _of_segments(self, name: str) -> Int64s:
+        return self._segments[name].copy()
+
+    @property
+    def depths(self) -> Int64s:
+        """Tokens in front of each segment in its samples: [segments] int64."""
+        return self._of_segments("depths")
+
+    @property
+    def first_samples(self) -> Int64s:
+        """The lowest number of a sample that goes through each segment: [segments] int64."""
+        return self._of_segments("first_samples")
+
+    @property
+    def samples_through(self) -> Int64s:
+        """How many samples go through each segment: [segments] int64."""
+        return self._of_segments("samples_through")
+
+    def sample_length(self, sample: int) -> int:
+        """In tokens."""
+        end = int(self._ends[_arrays.checked_index(sample, self.num_samples, "sample")])
+        return 0 if end < 0 else int(self._segments["depths"][end] + self._tokens[end])
+
+    def _sample(self, sample: int, name: str) -> Int64s:
+        at = _arrays.checked_index(sample, self.num_samples, "sample")
+        return self._asked(lib.evenkeel_tree_sample, at)[name]
+
+    def rows_of(self, sample: int) -> Int64s:
+        """For every token of a sample its row: int64."""
+        return self._sample(sample, "rows")
+
+    def prediction_rows(self, sample: int) -> Int64s:
+        """For every token of a sample the row that predicts it; -1 for the first: int64."""
+        return self._sample(sample, "prediction_rows")
+
+    def path_to(self, segment: int) -> list[int]:
+        """The segments from a root to this one, both included."""
+        path = [_arrays.checked_index(segment, len(self), "segment")]
+        while self._parents[path[-1]] >= 0:
+            path.append(int(self._parents[path[-1]]))
+        return path[::-1]
+
+    def subtree(self, samples: Any) -> PrefixTree:
+        """The tree of some of the samples, numbered as listed."""
+        numbers = _arrays.integers(samples, "samples")
+        return PrefixTree._of(self._asked(lib.evenkeel_tree_subtree, _c.address(numbers), len(numbers)))
+
+    def position_ids(self) -> Int64s:
+        """Every row's position in its own samples: [num_rows] int64."""
+        return self._asked(lib.evenkeel_tree_rows)["position_ids"]
+
+    def branch_states(self) -> dict[str, Any]:
+        """For layers that carry a state from token to token, as a dict: for every segment the one whose last state it begins with
+        (``from``; -1: at zero), how many begin with its own (``uses``) and the last of them (``last_use``), after which it may be
+        freed; and how many are kept at once (``most_kept``)."""
+        return self._asked(lib.evenkeel_tree_branch_states)
+
+    def ancestor_intervals(self) -> tuple[Int64s, Int64s]:
+        """(tin, tout), [num_rows] int64 each: query row q sees key row k if and only if tin[k] <= tin[q] < tout[k]."""
+        rows = self._asked(lib.evenkeel_tree_rows)
+        return rows["tin"], rows["tout"]
+
+    def savings(self) -> dict[str, int]:
+        """Tokens and query-key pairs of causal attention, with sharing and with every sample on its own."""
+        return self._asked(lib.evenkeel_tree_savings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrefixTree) and all(map(np.array_equal, self._structure(), other._structure()))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _structure(self) -> tuple[Int64s, Int64s, Int64s]:
+        return self._parents, self._tokens, self._ends
+
+    def __repr__(self) -> str:
+        return f"PrefixTree({self.num_samples} samples, {self.num_rows} rows in {len(self)} segments)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PrefixTree, self._structure()
+
+
+class Predictions:
+    """Where the prediction of every response token stands.
+
+    One entry a response token, sample after sample. A row in front of a branch predicts a token of every sample behind it, so
+    that it is listed for each.
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        self._arrays = arrays
+
+    def __len__(self) -> int:
+        return len(self._arrays["row"])
+
+    @property
+    def offsets(self) -> Int64s:
+        """Sample i has entries offsets[i] to offsets[i + 1]: [samples + 1] int64."""
+        return self._arrays["offsets"].copy()
+
+    @property
+    def rank(self) -> Int32s:
+        """The CP rank that holds the row; -1 for a first token, which nothing predicts: int32."""
+        return self._arrays["rank"].copy()
+
+    @property
+    def row(self) -> Int64s:
+        """The local row on that rank; -1 likewise: int64."""
+        return self._arrays["row"].copy()
+
+    def on(self, cp_rank: int) -> tuple[Int64s, Int64s]:
+        """(rows, entries) of one CP rank: the local rows to gather, logits.index_select(0, rows), and which entry each belongs
+        to."""
+        if _c.int32(cp_rank) < 0:
+            _c.raise_error("input", "context-parallel rank", f"{cp_rank} is below 0")
+        entries = np.flatnonzero(self._arrays["rank"] == cp_rank)
+        return self._arrays["row"][entries], entries
+
+
+def schedule_of(found: dict[str, Any]) -> dict[str, Any]:
+    """What the library has of a schedule, with its steps as words and pieces."""
+    kinds, pieces = found.pop("kinds").tolist(), found.pop("pieces").tolist()
+    found["steps"] = [(("push", "visit", "pop")[kind], piece) for kind, piece in zip(kinds, pieces)]
+    return found
+
+
+class PackedTreeLayout:
+    """A PrefixTree in one packed micro-batch.
+
+    Its segments stand back to back, each aligned and cut over the CP ranks on its own, as ``segments``, a PackedLayout, says.
+    Pack and merge through that, with the rows of the tree as ragged rows.
+    """
+
+    __slots__ = ("_tree", "_segments", "_struct")
+
+    def __init__(
+        self, tree: PrefixTree, *, alignment: int | None = None, cp: CpGroup | int = CpGroup(), tp: int = 1
+    ) -> None:
+        self._set(tree, PackedLayout(tree._tokens, alignment=alignment, cp=cp, tp=tp))
+
+    def _set(self, tree: PrefixTree, segments: PackedLayout) -> None:
+        self._tree, self._segments = tree, segments
+        of = segments._struct
+        self._struct = c.evenkeel_layout(of.num_sequences, of.cu_seqlens, of.cu_seqlens_padded, of.alignment, of.cp_size,
+                                         of.cp_layout, ctypes.pointer(tree._struct))
+
+    @classmethod
+    def _of(cls, tree: PrefixTree, segments: PackedLayout) -> PackedTreeLayout:
+        layout = cls.__new__(cls)
+        layout._set(tree, segments)
+        return layout
+
+    def _asked(self, function: Any, *arguments: Any) -> dict[str, Any]:
+        return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
+
+    @staticmethod
+    def of_sequences(sequences: PackedLayout) -> PackedTreeLayout:
+        """Sequences that share nothing: a root for each, for the same masks."""
+        roots = _arrays.named_arrays(lib.evenkeel_tree_of_sequences, ctypes.byref(sequences._struct))
+        return PackedTreeLayout._of(PrefixTree._of(roots), sequences)
+
+    @property
+    def tree(self) -> PrefixTree:
+        return self._tree
+
+    @property
+    def segments(self) -> PackedLayout:
+        return self._segments
+
+    def position_ids(self, *, cp_rank: int = 0) -> Int64s:
+        """Of a CP rank's rows: every segment counts from its depth; pad rows run on: [local_rows] int64."""
+        ids = np.empty(self._segments.local_rows, np.int64)
+        lib.evenkeel_position_ids(ctypes.byref(self._struct), _c.int32(cp_rank), _c.address(ids))
+        return ids
+
+    def ancestor_intervals(self, *, cp_rank: int = 0) -> tuple[Int64s, Int64s]:
+        """(tin, tout) of a CP rank's rows, pad rows included, numbered alike on all ranks: put the ranks' lists one after the
+        other, as an all-gather puts their keys. No query sees a pad row."""
+        rows = self._asked(lib.evenkeel_tree_intervals, _c.int32(cp_rank))
+        return rows["tin"], rows["tout"]
+
+    def depth_first(self, *, max_kept: int | None = None) -> dict[str, Any]:
+        """How a trainer runs it with one path in memory at a time, as a dict: ``steps``, each ('push', 'visit' or 'pop', piece),
+        over pieces of segments, which are the local ``rows`` [pieces, 2], below ``parents``, and attend to the keys and values of
+        ``keys_before`` rows on their path and to their own; and ``most_keys`` and ``most_kept``, the rows whose keys and values,
+        and of which all else, is there at once. With ``max_kept``, no more are kept, and the rows ``computed_again`` are pushed
+        and later visited."""
+        return schedule_of(self._asked(lib.evenkeel_tree_depth_first, _UNLIMITED if max_kept is None else _c.int64(max_kept)))
+
+    def attention(self, *, cp_rank: int = 0) -> dict[str, Any]:
+        """What a varlen attention kernel needs on a CP rank, as a dict: queries are the rank's rows as they stand, keys and values
+        those of the whole micro-batch at key_rows, causal, aligned at the last query and key."""
+        return self._asked(lib.evenkeel_tree_attention, _c.int32(cp_rank))
+
+    def block_mask(
+        self, *, cp_rank: int = 0, keys: str = "packed", block_size: tuple[int, int] = (128, 128)
+    ) -> dict[str, Int32s]:
+        """FlexAttention's mask of a CP rank: the eight int32 tensors of torch's BlockMask, by name.
+
+        Queries are the rank's rows, keys all rows of the micro-batch: ``packed``, one segment after the other, or ``gathered``,
+        the rows of one CP rank after those of another. ``block_size`` is (queries, keys) of a tile. Pass the arrays to
+        ``BlockMask`` with a ``mask_mod`` that compares ``ancestor_intervals()``: it is asked in partial tiles alone."""
+        queries, columns = block_size
+        return self._asked(lib.evenkeel_tree_block_mask, *_rank_and_keys(cp_rank, keys), _c.int64(queries), _c.int64(columns))
+
+    def startend_row_indices(self, *, cp_rank: int = 0, keys: str = "packed") -> Int32s:
+        """FlashMask's mask of a CP rank, without ``causal``: for every key the first row below that is masked, and the end of
+        those above: [keys, 2] int32."""
+        return self._asked(lib.evenkeel_tree_column_mask, *_rank_and_keys(cp_rank, keys))["startend"]
+
+    def attention_slices(self, *, cp_rank: int = 0, keys: str = "packed") -> tuple[Int32s, Int32s, Int32s]:
+        """MagiAttention's mask of a CP rank: q_ranges [n, 2], k_ranges [n, 2] and attn_type_map [n], all int32; 0 is full, 1 is
+        causal. Slices do not overlap."""
+        slices = self._asked(lib.evenkeel_tree_slices, *_rank_and_keys(cp_rank, keys))
+        return slices["q_ranges"], slices["k_ranges"], slices["kinds"]
+
+    def additive_mask(self, *, cp_rank: int = 0, keys: str = "packed") -> npt.NDArray[np.float32]:
+        """0 where a query sees a key, minus infinity elsewhere: [queries, keys] float32. For small ones."""
+        return self._asked(lib.evenkeel_tree_additive_mask, *_rank_and_keys(cp_rank, keys))["mask"]
+
+    def predictions(self, prompt_lengths: Any) -> Predictions:
+        """Predictions of all response tokens; one prompt length a sample."""
+        prompts = _arrays.integers(prompt_lengths, "prompt_lengths")
+        return Predictions(self._asked(lib.evenkeel_tree_predictions, _c.address(prompts), len(prompts)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PackedTreeLayout) and self._tree == other._tree and self._segments == other._segments
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _rank_and_keys(cp_rank: int, keys: str) -> tuple[int, int]:
+    return _c.int32(cp_rank), _c.value_of(_KEYS, keys, "keys")
 
 
 def groups_from_masks(prefix_mask: Any, suffix_mask: Any, group_sizes: Any) -> PrefixGroups:
     """The groups of padded prefixes [b, any] and padded suffixes [n, any], whose masks tell the lengths. ``group_sizes`` is
     how many suffixes each group has, or one number for all of them."""
-    prefixes, suffixes = mask_bytes(prefix_mask), mask_bytes(suffix_mask)
     if isinstance(group_sizes, int):
-        group_sizes = [group_sizes] * prefixes.shape[0]
-    return PrefixGroups.from_masks(prefixes, suffixes, group_sizes)
+        group_sizes = [group_sizes] * prefix_mask.shape[0]
+    return PrefixGroups.from_masks(prefix_mask, suffix_mask, group_sizes)
 
 
 def places_of_mask(mask: Any) -> TokenPlaces:
     """Where a mask [batch, width] is 1, row after row."""
-    return TokenPlaces.of_mask(mask_bytes(mask))
+    return TokenPlaces.of_mask(mask)
 
 
 def concat_input(
@@ -58,10 +569,12 @@ def concat_input(
     ``pad`` where no token stands. Raises InputError where a mask has another number of ones than its prefix or suffix has
     tokens."""
     prefixes, suffixes = _pair(prefix, suffix, leading=2)
-    target = prefixes.empty(*layout.grouped.shape, *prefixes.trailing[1:])
-    pad_row = _pad_row(prefixes, 2, pad)
-    _core.concat_input(layout, prefixes.array, mask_bytes(prefix_mask), suffixes.array, mask_bytes(suffix_mask), pad_row,
-                       target.array)
+    _require_lengths(prefix_mask, layout.groups.prefixes, "prefix")
+    _require_lengths(suffix_mask, layout.groups.suffixes, "suffix")
+    target = _empty_at(prefixes, layout.grouped, heads_first=False)
+    for rows, mask, places in ((prefixes, prefix_mask, layout.prefix), (suffixes, suffix_mask, layout.suffix)):
+        _move((TokenPlaces.of_mask(mask), places[0]), rows, target, heads_first=False)
+    _fill(layout.grouped, target, _pad_row(prefixes, 2, pad), heads_first=False)
     return target.value
 
 
@@ -73,7 +586,9 @@ def group(layout: PrefixLayout, prefix: Any, suffix: Any, *, pad: Any = 0, heads
     _require_width(prefixes, layout.prefix[1], heads_first, "prefix")
     _require_width(suffixes, layout.suffix[1], heads_first, "suffix")
     target = _empty_at(prefixes, layout.grouped, heads_first)
-    _core.group(layout, prefixes.array, suffixes.array, _pad_row(prefixes, leading, pad), target.array, heads_first)
+    for rows, (grouped, places) in ((prefixes, layout.prefix), (suffixes, layout.suffix)):
+        _move((places, grouped), rows, target, heads_first)
+    _fill(layout.grouped, target, _pad_row(prefixes, leading, pad), heads_first)
     return target.value
 
 
@@ -118,10 +633,10 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
     """The rows of a tree, [num_rows, ...], out of each sample's rows [length, ...]: what PackedTreeLayout.segments packs.
     A shared row is taken from the first sample that has it."""
     if len(samples) != tree.num_samples:
-        _core.raise_error("input", "samples", f"there are {len(samples)}; the tree has {tree.num_samples}")
+        _c.raise_error("input", "samples", f"there are {len(samples)}; the tree has {tree.num_samples}")
     for i, sample in enumerate(samples):
         if sample.shape[0] != tree.sample_length(i):
-            _core.raise_error("input", f"samples[{i}]", f"has {sample.shape[0]} rows; the tree has {tree.sample_length(i)}")
+            _c.raise_error("input", f"samples[{i}]", f"has {sample.shape[0]} rows; the tree has {tree.sample_length(i)}")
     if len(tree) == 0:
         return samples[0][:0] if samples else np.empty(0, np.int64)
     places = zip(tree.first_samples.tolist(), tree.depths.tolist(), tree.lengths.tolist())
@@ -138,22 +653,32 @@ def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays
     rows = _arrays.Rows(prefix, "prefix"), _arrays.Rows(suffix, "suffix")
     for part, name in zip(rows, ("prefix", "suffix")):
         if part.array.ndim < leading:
-            _core.raise_error("input", name, f"has {part.array.ndim} dimensions; at least {leading} are needed")
+            _c.raise_error("input", name, f"has {part.array.ndim} dimensions; at least {leading} are needed")
     if rows[0].dtype != rows[1].dtype:
-        _core.raise_error("input", "suffix", f"has the dtype {rows[1].dtype}; the prefix has {rows[0].dtype}")
+        _c.raise_error("input", "suffix", f"has the dtype {rows[1].dtype}; the prefix has {rows[0].dtype}")
     if rows[0].array.shape[leading:] != rows[1].array.shape[leading:]:
-        _core.raise_error("input", "suffix", f"has rows of {rows[1].array.shape[leading:]}; the prefix has rows of "
+        _c.raise_error("input", "suffix", f"has rows of {rows[1].array.shape[leading:]}; the prefix has rows of "
                           f"{rows[0].array.shape[leading:]}")
     if leading == 3 and rows[0].array.shape[1] != rows[1].array.shape[1]:
-        _core.raise_error("input", "suffix", f"has {rows[1].array.shape[1]} heads; the prefix has "
+        _c.raise_error("input", "suffix", f"has {rows[1].array.shape[1]} heads; the prefix has "
                           f"{rows[0].array.shape[1]}")
     return rows
+
+
+def _require_lengths(mask: Any, lengths: Int64s, name: str) -> None:
+    """Raises InputError unless a mask has one row per length, with as many ones."""
+    found = lengths_of_mask(mask_bytes(mask))
+    if len(found) != len(lengths):
+        _c.refuse(f"{name} mask", f"has {len(found)} rows; {len(lengths)} are needed, one for each {name}")
+    if (wrong := found != lengths).any():
+        row = int(wrong.argmax())
+        _c.refuse(f"{name} mask", f"row {row} has {found[row]} ones; {name} {row} has {lengths[row]} tokens")
 
 
 def _require_width(rows: _arrays.Rows, places: TokenPlaces, heads_first: bool, name: str) -> None:
     shape = (rows.array.shape[0], rows.array.shape[2 if heads_first else 1])
     if shape != places.shape:
-        _core.raise_error("input", name, f"is {list(shape)}; the layout has {list(places.shape)}")
+        _c.raise_error("input", name, f"is {list(shape)}; the layout has {list(places.shape)}")
 
 
 def _empty_at(like: _arrays.Rows, places: TokenPlaces, heads_first: bool) -> _arrays.Rows:
@@ -171,8 +696,25 @@ def _moved(places: Places, values: Any, pad: Any, heads_first: bool, same_rows: 
     rows = _arrays.Rows(values, "values")
     leading = 3 if heads_first else 2
     if rows.array.ndim < leading:
-        _core.raise_error("input", "values", f"have {rows.array.ndim} dimensions; at least {leading} are needed")
+        _c.raise_error("input", "values", f"have {rows.array.ndim} dimensions; at least {leading} are needed")
     _require_width(rows, places[0], heads_first, "values")
     target = _empty_at(rows, places[1], heads_first)
-    _core.move_places(*places, rows.array, _pad_row(rows, leading, pad), target.array, heads_first, same_rows)
+    pad_row = _pad_row(rows, leading, pad)
+    _move(places, rows, target, heads_first, same_rows)
+    _fill(places[1], target, pad_row, heads_first)
     return target.value
+
+
+def _format_of(array: npt.NDArray[Any], heads_first: bool) -> tuple[int, int]:
+    """Heads, and bytes of a row."""
+    return (array.shape[1], _arrays.row_bytes_of(array, 3)) if heads_first else (1, _arrays.row_bytes_of(array, 2))
+
+
+def _move(places: Places, rows: _arrays.Rows, target: _arrays.Rows, heads_first: bool, same_rows: bool = False) -> None:
+    lib.evenkeel_move_tokens(places[0]._struct, places[1]._struct, same_rows, *_format_of(rows.array, heads_first),
+                             _arrays.readable(rows.array, "values"), _arrays.writable(target.array, "out"))
+
+
+def _fill(places: TokenPlaces, target: _arrays.Rows, pad_row: npt.NDArray[Any], heads_first: bool) -> None:
+    lib.evenkeel_fill_padding(places._struct, *_format_of(target.array, heads_first), _arrays.readable(pad_row, "pad"),
+                              _arrays.writable(target.array, "out"))

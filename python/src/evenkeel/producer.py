@@ -1,12 +1,11 @@
-"""Sending finished samples to a buffer (`evenkeel buffer`, or a job's own), from any process and any machine.
+"""Sends finished samples to a buffer (`evenkeel buffer`, or one in a job) from any process and any machine.
 
     producer = evenkeel.Producer("http://127.0.0.1:8710")
     if producer.tickets(1):
         ...  # generate the group's responses with the policy of producer.version
         producer.put({"uid": "q1", "index": 0, "version": producer.version, "prompt_ids": [5, 6], "response_ids": [7]})
 
-This module needs the standard library only: neither the extension module nor NumPy.
-"""
+This module only needs the standard library, neither the C library nor NumPy."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ _TRY_AGAIN = (429, 502, 503, 504)
 
 @dataclasses.dataclass(frozen=True)
 class Receipt:
-    """What became of samples. After a connection was lost and the same were sent again, those of the first time are
-    duplicates."""
+    """The buffer's response to samples. If they were sent again after a lost connection, samples received the first
+    time count as duplicates."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -43,9 +42,21 @@ class Receipt:
     version: int = 0
 
 
+@dataclasses.dataclass(frozen=True)
+class FieldsReceipt:
+    """The buffer's response to fields, in numbers of samples: those that got fields, those that had the same values, and
+    those that were trained or dropped, so that their fields are not needed."""
+
+    added: int = 0
+    repeated: int = 0
+    gone: int = 0
+    version: int = 0
+
+
 class Producer:
-    """Sends samples to a buffer, each exactly once: what it does not know to have arrived it sends again under the same key
-    (``uid``, ``index``), and the buffer takes a key once. A key that was taken with other content is refused with InputError.
+    """Sends samples to a buffer, each exactly once: samples that are not known to have arrived are sent again with the
+    same key (``uid``, ``index``), and the buffer accepts a key once. A key that was accepted with different content is
+    rejected with InputError.
 
     ``url``       where the buffer listens, such as "http://127.0.0.1:8710"
     ``token``     what the buffer's token file has
@@ -79,13 +90,13 @@ class Producer:
 
     @property
     def version(self) -> int:
-        """The policy's version, as the buffer told it last."""
+        """The policy's version, as last reported by the buffer."""
         return self._version
 
     def put(self, samples: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Receipt:
-        """Sends one sample or many, and returns when the buffer keeps them. A sample has ``uid``, ``index``, ``version`` (or
-        ``versions``: [version, count] runs over its tokens), ``prompt_ids``, ``response_ids`` and any further fields: numbers,
-        lists, or what has ``tolist()``. Raises ValueError for NaN and infinity."""
+        """Sends one or more samples, and returns when the buffer has stored them. A sample has ``uid``, ``index``,
+        ``version`` (or ``versions``: [version, count] runs over its tokens), ``prompt_ids``, ``response_ids`` and any
+        further fields: numbers, lists, or objects with ``tolist()``. Raises ValueError for NaN and infinity."""
         all_of = [samples] if isinstance(samples, Mapping) else samples
         total = Receipt()
         for body in _bodies(all_of):
@@ -94,27 +105,41 @@ class Producer:
                             total.stale + int(answer["stale"]), int(answer["version"]))
         return dataclasses.replace(total, version=self._version)
 
+    def add_fields(self, samples: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> FieldsReceipt:
+        """Adds fields to one or more stored samples, and returns when the buffer has stored them. Each element has the
+        ``uid`` and ``index`` of a sample that was put by any producer, and values of fields that the buffer was started
+        with (``--late-fields``). Sending the same value again changes nothing; raises InputError for another value, an
+        unknown sample or field, and a value that does not fit the sample, and ValueError for NaN and infinity."""
+        all_of = [samples] if isinstance(samples, Mapping) else samples
+        total = FieldsReceipt()
+        for body in _bodies(all_of):
+            answer = self._post("/v1/fields", body, "application/x-ndjson")
+            total = FieldsReceipt(total.added + int(answer["added"]), total.repeated + int(answer["repeated"]),
+                                  total.gone + int(answer["gone"]))
+        return dataclasses.replace(total, version=self._version)
+
     def tickets(self, groups: int) -> int:
-        """How many new groups may be started now, at most ``groups``, so that none of them gets too old. A ticket with which no
-        group is begun expires after the buffer's ticket deadline; abort a group that will not be begun."""
+        """Returns how many new groups, at most ``groups``, may be started now without becoming too old. A ticket
+        expires if no group is started with it before the buffer's ticket deadline; abort a group that will not be
+        started."""
         request = {"Idempotency-Key": uuid.uuid4().hex}
         return int(self._post_json("/v1/tickets", {"groups": groups}, request)["granted"])
 
     def close(self, uid: str | int) -> None:
-        """No more samples of this group will come: it is trained as it is, if it has enough. Raises InputError if nothing of the
-        group came: abort it then."""
+        """Declares that no more samples of this group will be sent: it is trained as it is, if it has enough samples.
+        Raises InputError if the group has no samples; abort it then."""
         self._post_json("/v1/groups/close", {"uid": uid})
 
     def abort(self, uid: str | int, index: int | None = None, reason: str = "") -> None:
-        """Drops the group or, with an index, that sample of it alone, also before they came. The reason has at most 1024
-        bytes."""
+        """Drops the group or, with an index, only that sample of it, even before it arrives. The reason has at most
+        1024 bytes."""
         content: dict[str, Any] = {"uid": uid, "reason": reason}
         if index is not None:
             content["index"] = index
         self._post_json("/v1/groups/abort", content)
 
     def end(self) -> None:
-        """No more samples will come from anybody: the last steps are made, and then the job ends."""
+        """Declares that no producer will send more samples: the last steps are made, and then the job ends."""
         self._post_json("/v1/end", {})
 
     def _post_json(self, path: str, content: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -155,12 +180,12 @@ class Producer:
             with connection.getresponse() as response:
                 return response.status, response.read(), _seconds(response.headers.get("Retry-After"))
         except BaseException:
-            connection.close()  # what is left on it belongs to no other request
+            connection.close()  # the rest of its data does not belong to another request
             raise
 
 
 def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """Lines of JSON, as many together as make a request."""
+    """Lines of JSON, as many per body as fit into a request."""
     lines: list[bytes] = []
     size = 0
     for sample in samples:

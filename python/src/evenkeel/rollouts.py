@@ -1,13 +1,15 @@
-"""What other frameworks call a sample, as what evenkeel.Producer sends. Every function takes one dictionary, as the framework
-made it, and changes nothing but the names and the forms that are said below; all further keys go along. Standard library only.
+"""Converts samples of other frameworks to the form that evenkeel.Producer sends. Standard library only.
 
     producer.put(evenkeel.rollouts.from_slime(sample.to_dict(), group_size=8))
 
-What a buffer makes of the keys that go along is what it makes of all (docs/rollouts.md): numbers and lists as long as the tokens
-or the response become fields; text, None and nested dictionaries are left out.
+Each function takes the dictionary that the framework produces and returns a new one. It changes only the names and
+forms that its documentation lists, and keeps all other keys. A buffer treats these keys like any others
+(docs/rollouts.md): numbers, and lists as long as the tokens or the response, become fields; text, None and nested
+dictionaries are left out.
 
-Each function knows the row convention of its framework (docs/adapters.md#row-conventions), and puts masks, log-probabilities and
-all other values of tokens at the same rows. ``at`` names keys that follow another one, such as ``{"loss_mask": "token"}``.
+Each function applies the row convention of its framework (docs/micro-batches.md#row-conventions), and puts masks,
+log-probabilities and all other values of tokens at the same rows. ``at`` names keys with another convention, such as
+``{"loss_mask": "token"}``.
 """
 
 from __future__ import annotations
@@ -24,22 +26,26 @@ __all__ = ["from_prime_rl", "from_slime", "from_verl"]
 
 def from_verl(output: Mapping[str, Any], *, uid: str | int, index: int, version: int | None = None,
               at: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """``AgentLoopOutput.model_dump()`` of verl's agent loops (verl.experimental.agent_loop).
+    """Converts ``AgentLoopOutput.model_dump()`` of verl's agent loops (verl.experimental.agent_loop).
 
-    uid, index   the group, and which of its ``rollout.n`` responses this is: verl has both outside of the dictionary
-    version      of the policy; None: ``extra_fields["param_version_start"]``, which asynchronous agent loops write
+    uid      the group of the sample, which verl stores outside the dictionary
+    index    the number of the response among the ``rollout.n`` responses of the group, also stored outside the
+             dictionary
+    version  the version of the policy; None: ``extra_fields["min_global_steps"]``, the oldest version that generated a
+             part of the response
+    at       the row conventions of keys that do not follow that of the framework
 
-    ``response_mask`` becomes ``loss_mask``, since tokens of tools carry no loss; ``reward_score`` becomes ``reward``, and
-    ``response_logprobs`` become ``rollout_log_probs``: both have one value for each response token. ``extra_fields`` are lifted
-    beside the others.
+    ``response_mask`` becomes ``loss_mask``, so tokens of tools carry no loss. ``reward_score`` becomes ``reward``.
+    ``response_logprobs`` becomes ``rollout_log_probs``. The mask and the log-probabilities have one value per response
+    token. The keys of ``extra_fields`` move to the top level.
     """
     sample = dict(output)
     extra = dict(sample.pop("extra_fields", None) or {})
     if version is None:
-        version = _whole("extra_fields.param_version_start", extra.get("param_version_start"), "Pass version=...")
+        version = _whole("extra_fields.min_global_steps", extra.get("min_global_steps"), "Pass version=...")
     renamed = {"loss_mask": "response_mask", "reward": "reward_score", "rollout_log_probs": "response_logprobs"}
     named = {name: sample.pop(key) for name, key in renamed.items() if key in sample}
-    for key in ("multi_modal_data", "mm_processor_kwargs"):
+    for key in ("multi_modal_data", "mm_processor_kwargs", "mm_processor_output"):
         _require_none(sample, key)
     _require_no_other("extra_fields", extra, {*sample, *named})
     made = {"uid": uid, "index": index, "version": version, **sample, **extra, **named}
@@ -48,16 +54,19 @@ def from_verl(output: Mapping[str, Any], *, uid: str | int, index: int, version:
 
 def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | None = None,
                reward_key: str | None = None, at: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """``Sample.to_dict()`` of slime (slime.utils.types).
+    """Converts ``Sample.to_dict()`` of slime (slime.utils.types).
 
-    group_size   slime's --n-samples-per-prompt: its ``index`` counts all samples, and a group's are consecutive
-    version      of the policy; None: the oldest of ``weight_versions``
-    reward_key   slime's --reward-key, where ``reward`` is a dictionary
+    group_size  slime's --n-samples-per-prompt. slime's ``index`` counts all samples, and those of a group are
+                consecutive
+    version     the version of the policy; None: the oldest of ``weight_versions``
+    reward_key  slime's --reward-key, if ``reward`` is a dictionary
+    at          the row conventions of keys that do not follow that of the framework
 
-    ``group_index`` becomes ``uid``; ``tokens`` are divided into prompt and response by ``response_length``. As in slime, a
-    sample without ``loss_mask`` has one of ones, and one with ``remove_sample`` one of zeros. Masks and log-probabilities have one
-    value for each response token; for a mask as long as the tokens, as slime's SFT generates it, pass
-    ``at={"loss_mask": "token"}``. Forward samples that are completed or truncated: those that are aborted slime generates again.
+    ``group_index`` becomes ``uid``. ``response_length`` divides ``tokens`` into prompt and response. As in slime, a
+    sample without ``loss_mask`` gets a mask of ones, and a sample with ``remove_sample`` a mask of zeros. Masks and
+    log-probabilities have one value per response token. For a mask as long as the tokens, as slime's SFT generates it,
+    pass ``at={"loss_mask": "token"}``. Send completed and truncated samples only: slime generates aborted samples
+    again.
     """
     given = dict(sample)
     tokens, response = list(given.pop("tokens")), int(given.pop("response_length"))
@@ -88,16 +97,21 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
 
 def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, version: int,
                   at: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A ``TrainingSample`` of prime-rl as a dictionary (``msgspec.structs.asdict``): with ``prompt_ids`` and
-    ``completion_ids``, or in its newer form with ``token_ids`` and ``mask`` over all of them.
+    """Converts a ``TrainingSample`` of prime-rl as a dictionary (``msgspec.structs.asdict``): with ``prompt_ids`` and
+    ``completion_ids``, or in its newer form with ``token_ids`` and a ``mask`` over all of them.
 
-    uid, index   the group, and which of its rollouts this is: prime-rl has both outside of the structure
-    version      of the policy: what prime-rl calls ``ckpt_step``
+    uid      the group of the sample, which prime-rl stores outside the structure
+    index    the number of the rollout in its group, also stored outside the structure
+    version  the version of the policy, prime-rl's ``ckpt_step``
+    at       the row conventions of keys that do not follow that of the framework
 
-    ``completion_ids`` become ``response_ids``, and ``completion_mask`` becomes ``loss_mask``; lists have one value for each token
-    of the completion. In the newer form every list has one value for each token (``at: token``): the response begins with the
-    first token that the policy sampled, after one token at least, and ``loss_mask``, ``logprobs``, ``advantages`` and all other
-    lists of numbers are cut to the response. A ``prompt_mask`` may name no token: nothing trains a prompt here.
+    In the form with ``completion_ids``, these become ``response_ids``, and ``completion_mask`` becomes ``loss_mask``.
+    Lists have one value per token of the completion. A ``prompt_mask`` must not select any token, since prompts are not
+    trained.
+
+    In the newer form every list has one value per token (``at: token``). The response begins with the first token that
+    the policy sampled, but at least one token belongs to the prompt. ``loss_mask``, ``logprobs``, ``advantages`` and
+    all other lists of numbers are cut to the response.
     """
     given = dict(sample)
     if "token_ids" in given:
@@ -121,8 +135,8 @@ def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, vers
 
 
 def _placed(sample: dict[str, Any], usual: Mapping[str, str], at: Mapping[str, str] | None) -> dict[str, Any]:
-    """Replaces lists by their values of the response tokens. ``usual`` is the convention of the framework, ``at`` that of the
-    caller."""
+    """Replaces lists of token values by the values of the response tokens. ``usual`` has the conventions of the
+    framework, ``at`` those of the caller."""
     prompt, response = len(sample["prompt_ids"]), len(sample["response_ids"])
     told = require_conventions(at)
     for name in told:
@@ -135,7 +149,7 @@ def _placed(sample: dict[str, Any], usual: Mapping[str, str], at: Mapping[str, s
 
 
 def _are_numbers(values: Any) -> bool:
-    """Whether it is a list with numbers, or an array."""
+    """Returns whether the value is a list that contains numbers, or an array."""
     return hasattr(values, "tolist") or isinstance(values, (list, tuple)) and any(isinstance(v, (int, float)) for v in values)
 
 
@@ -156,7 +170,8 @@ def _oldest(where: str, versions: Iterable[Any]) -> int:
 
 
 def _integer(value: Any) -> int | None:
-    """Of an integer of any type, or a text of one. Real numbers and truth values are not rounded to versions."""
+    """Converts an integer of any type, or a text that contains one. Returns None for other values: real numbers and
+    booleans are not rounded to versions."""
     try:
         return int(value) if isinstance(value, str) else None if isinstance(value, bool) else operator.index(value)
     except (TypeError, ValueError):
@@ -164,7 +179,7 @@ def _integer(value: Any) -> int | None:
 
 
 def _require_none(sample: dict[str, Any], key: str) -> None:
-    """These are bytes and arrays of shapes of their own, which lines of JSON do not have."""
+    """Rejects values that lines of JSON cannot express: bytes, and arrays without one row per token."""
     if sample.pop(key, None):
         raise _refused(key, "cannot be forwarded as it is: it has no row for each token",
                        "Make fields of it (docs/side-fields.md), and leave it out")

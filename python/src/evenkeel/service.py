@@ -1,25 +1,25 @@
-"""The service: samples of all ranks in, balanced and packed micro-batches out, results home (docs/python.md)."""
+"""The service: balances, packs and exchanges the samples of all ranks, and returns results to the ranks that brought
+the samples (docs/python.md)."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from evenkeel import _core
-from evenkeel._fields import raise_as_ours
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel._c import service as lib
+from evenkeel._ranks import Ranks
 from evenkeel._ranks import exit as _exit
 from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
 from evenkeel.errors import Error, MpiError, UnknownLengthError
-from evenkeel.samples import Samples, core_of
-from evenkeel.steps import Step
-
-if TYPE_CHECKING:
-    from evenkeel import _service
-else:
-    from evenkeel._ranks import extension as _service
+from evenkeel.samples import Samples, core_of, samples_of_error
+from evenkeel.steps import Pass, Step
 
 __all__ = ["DataService"]
 
@@ -27,22 +27,26 @@ T = TypeVar("T")
 
 
 class DataService:
-    """Balances, packs and exchanges the samples of each step over the ranks of ``group``: a communicator of mpi4py, or a
-    process group of torch.distributed. Plans and bytes are the same over either.
+    """Balances, packs and exchanges the samples of each step over the ranks of a group.
 
-    ``config`` is a Config, or what makes one. ``tensors`` says what is handed out: ``"torch"`` or ``"numpy"``; None: tensors
-    over a process group, arrays over a communicator. All calls but properties are collective: every rank of the group makes
-    them, in the same order. Errors are raised on every rank.
+    group    a communicator of mpi4py, or a process group of torch.distributed. Plans and bytes are the same with either
+    config   a Config, or a value that Config accepts: a mapping or the path of a file
+    profile  the profile of the steps that iteration yields; "" means the job's own settings
+    tensors  "torch" or "numpy": the type of the returned fields. None: tensors with a process group, arrays with a
+             communicator
 
-    Iterating hands out the steps of the sources that the configuration names, ``exchange.prefetch`` of them made ahead:
+    All methods are collective, except those documented as local: every rank of the group calls them, in the same order.
+    Properties are local. Errors are raised on every rank.
+
+    Iterating yields the steps of the sources that the configuration names. ``exchange.prefetch`` steps are made ahead:
 
         service = evenkeel.DataService(torch.distributed.group.WORLD, "job.yaml")
         for step in service:
             for micro_batch in step.micro_batches:
                 ...
 
-    Where samples arrive while the job trains (``source.kind: stream``), the loop waits for them, and ends when no more will
-    come: see publish() and saved().
+    If samples arrive while the job trains (``source.kind: stream``), the loop waits for them. It ends when no more
+    samples will come: see publish() and saved().
     """
 
     def __init__(
@@ -53,17 +57,17 @@ class DataService:
 
         def read() -> Config:
             if tensors not in (None, "torch", "numpy"):
-                _core.raise_error("input", "tensors", f"is {tensors!r}; it can be 'torch' or 'numpy'")
+                _c.raise_error("input", "tensors", f"is {tensors!r}; it can be 'torch' or 'numpy'")
             return Config.of(config)
 
         self._config = _read_for_all(self._ranks, "config", read)
         self._tensors = tensors == "torch" if tensors else "mpi4py.MPI" not in sys.modules or not _is_mpi(group)
-        self._core = _service.Service(self._ranks, self._config._core, None, False)
-        self._stream: _service.Stream | None = None
-        self._ahead: _service.Steps | None = None
+        self._core = self._create(lib.evenkeel_service_create)
+        self._stream: _arrays.Handle | None = None
+        self._is_iterated = False
         self._is_at_end = False
         self._awaits_samples = self._config.settings()["source.kind"] == "stream"
-        self._saves: int | None = None  # the next step after what a state was taken of; None: no state is kept
+        self._saves: int | None = None  # next step of the latest state; None: no state is kept
         self._has_unsaved_state = False
 
     @property
@@ -80,46 +84,71 @@ class DataService:
 
     @property
     def mesh(self) -> dict[str, tuple[int, int]]:
-        """By axis (tp, cp, dp, pp): this rank's place along it, and how many there are."""
-        return self._core.place()
+        """This rank's place in the mesh: for each axis (tp, cp, dp, pp), its coordinate and the size of the axis."""
+        place = c.evenkeel_place()
+        lib.evenkeel_service_get_place(self._core, place)
+        return {axis: (getattr(place, axis), getattr(place, f"{axis}_size")) for axis in ("tp", "cp", "dp", "pp")}
 
     def context_groups(self) -> list[list[int]]:
-        """The ranks of every group that may run a micro-batch together, over all tp and pp, in one order on all ranks: make a
-        process group of each in that order. With ``mesh.cp: flexible`` groups are all powers of two of neighbors, else those
-        of the fixed cp."""
-        return self._core.context_groups(self._config._core)
+        """Returns the ranks of every group that may run a micro-batch together, over all tp and pp. Local.
+
+        The order is the same on all ranks: make a process group for each list in that order. With ``mesh.cp: flexible``
+        the groups are all aligned groups of neighbors whose size is a power of two, up to ``mesh.max_cp``; otherwise
+        they are the groups of the fixed cp."""
+        found = _arrays.named_arrays(lib.evenkeel_service_context_groups, self._core)
+        ranks, offsets = found["ranks"].tolist(), found["offsets"].tolist()
+        return [ranks[begin:end] for begin, end in zip(offsets, offsets[1:])]
 
     def context_ranks(self, step: Step, micro_batch: int) -> list[int]:
-        """The ranks that run a micro-batch of this rank's together, in the order of their numbers in the group."""
-        return self._core.context_ranks(step._core, micro_batch)
+        """Returns the ranks that run a micro-batch of this rank together, in the order of their numbers in that group.
+        Local.
+
+        The place of this rank in the list is ``micro_batch.context[2]``."""
+        size = step.micro_batches[micro_batch].context[1]
+        return next(ranks for ranks in self.context_groups() if len(ranks) == size and self.rank in ranks)
 
     def step(self, samples: Samples | Callable[[], Samples], profile: str = "") -> Step:
-        """One step over the samples that the ranks bring, each its own; a callable brings them when they are wanted, and what
-        it raises all ranks raise."""
+        """Makes one step from samples that the ranks bring.
+
+        samples  this rank's samples, or a callable that returns them. An exception that it raises is raised on all
+                 ranks
+        profile  the profile of the step; "" means the job's own settings"""
         reader = _Reader(samples)
         try:
-            return Step(self._core.first_pass(reader.read, profile), self._tensors)
+            brought = reader.read()
+            pointer = _arrays.create(lib.evenkeel_service_step, self._core, brought, _c.encoded(profile))
+            return Step(Pass(pointer), self._tensors, reader.seconds)
         except Error as told:
             raise reader.with_cause(told)
 
     def step_again(self, step: Step, profile: str, added: Samples | Callable[[], Samples] | None = None) -> Step:
-        """Another pass over the samples of ``step`` under another profile; ``added`` are further fields of this rank's
-        samples, with the ids, groups and lengths and in the order in which it brought them, as collect() returns them, or a
-        callable that brings them. ``step`` is used up."""
+        """Makes another pass over the samples of ``step``, under another profile.
+
+        step     cannot be used afterwards, even if the call fails
+        profile  the profile of the new pass
+        added    further fields of this rank's samples, or a callable that returns them. They have the ids, groups and
+                 lengths of the samples that this rank brought, in the same order, as collect() returns them"""
         reader = None if added is None else _Reader(added)
         try:
-            read = None if reader is None else reader.read
-            return Step(self._core.later_pass(step._core, profile, read), self._tensors)
+            brought, later = None if reader is None else reader.read(), step._pass.for_next_pass()
+            lib.evenkeel_service_step_again(self._core, later, _c.encoded(profile), brought)
+            return Step(later, self._tensors, 0.0 if reader is None else reader.seconds)
         except Error as told:
             raise reader.with_cause(told) if reader else told
 
     def collect(self, step: Step) -> Samples:
-        """What was put into the step's micro-batches, for this rank's samples in the order in which it brought them."""
-        return Samples._of(self._core.collect(step._core), self._tensors)
+        """Returns the results that were put into the step's micro-batches, for this rank's samples in the order in
+        which it brought them."""
+        return self._home(lib.evenkeel_service_collect, step)
 
     def collect_on(self, step: Step, root: int) -> Samples:
-        """The same of all ranks' samples, ordered by id, on rank ``root``; no samples elsewhere."""
-        return Samples._of(self._core.collect_on(step._core, root), self._tensors)
+        """Returns the results of all ranks' samples, ordered by id, on rank ``root``, and no samples on the other
+        ranks."""
+        return self._home(lib.evenkeel_service_collect_on, step, _c.int32(root))
+
+    def _home(self, function: Any, step: Step, *root: int) -> Samples:
+        pointer = _arrays.create(function, self._core, step._pass, step._pass.results, *root)
+        return Samples._of(_arrays.Handle(pointer, lib.evenkeel_samples_destroy), self._tensors)
 
     def gradient_scale(
         self,
@@ -130,14 +159,19 @@ class DataService:
         micro_batches: str | None = None,
         mini_batch: int | None = None,
     ) -> float:
-        """What to multiply each micro-batch's ``(loss_weights * losses).sum()`` with, so that the trainer's reductions give
-        loss and gradients of the whole mini-batch. Local, the same on all ranks of a step.
+        """Returns the factor for each micro-batch's ``(loss_weights * losses).sum()`` with which the trainer's
+        reductions give the loss and the gradients of the whole mini-batch.
 
-        over           the ranks that the trainer reduces gradients over: ``"data"``, those along dp and cp, as Megatron, FSDP
-                       and DDP with parallel states do; or ``"all"``, of which those along tp and pp compute the same
-        ranks          whether it sums over them or takes their mean; None: what ``loss.dp_ranks`` says
-        micro_batches  the same of a rank's micro-batches; None: what ``loss.micro_batches`` says
-        mini_batch     which one, where a mean over micro-batches is taken and the step has several mini-batches
+        over           the ranks over which the trainer reduces gradients: "data", those along dp and cp, as Megatron,
+                       FSDP and DDP with parallel states do; or "all", where ranks along tp and pp compute the same loss
+        ranks          "sum" or "mean": how the trainer reduces over these ranks. None: the value of ``loss.dp_ranks``
+        micro_batches  "sum" or "mean": how the trainer reduces over a rank's micro-batches. None: the value of
+                       ``loss.micro_batches``
+        mini_batch     the mini-batch, if the trainer takes a mean over micro-batches and the step has several
+                       mini-batches
+
+        Local. The factor is the same on all ranks of a step, unless the trainer takes a mean over micro-batches and
+        ranks have different numbers of them (docs/micro-batches.md#equal-numbers-of-micro-batches).
         """
         said = self._config.settings()
         ranks = _one_of("ranks", ranks or said["loss.dp_ranks"], "sum", "mean")
@@ -145,7 +179,7 @@ class DataService:
         size = {axis: sizes[1] for axis, sizes in self.mesh.items()}
         scale = 1.0
         if _one_of("over", over, "data", "all") == "all" and ranks == "sum":
-            scale /= size["tp"] * min(size["pp"], 2)  # the first and the last stage have tokens
+            scale /= size["tp"] * min(size["pp"], 2)  # only the first and the last stage have tokens
         elif ranks == "mean":
             scale *= size["dp"] * size["cp"]
             if over == "all":
@@ -155,25 +189,28 @@ class DataService:
         return scale
 
     def report_time(self, step: Step, micro_batch: int, seconds: float) -> None:
-        """How long this rank took for one micro-batch, for ``balance.cost: measured``. Local."""
-        self._core.report_time(step._core, micro_batch, seconds)
+        """Reports the seconds that this rank took for one micro-batch, for ``balance.cost: measured``. Local."""
+        lib.evenkeel_service_report_time(self._core, step._pass, micro_batch, seconds)
 
     def __iter__(self) -> Iterator[Step]:
-        """Steps of the configured sources, all epochs of them (``batch.epochs``), from where the service stands. One iteration
-        at a time, and none after the last step: InputError. A loop that was left is gone on with by the next one."""
+        """Iterates over the steps of the configured sources, from the service's position to the end of the last epoch
+        (``batch.epochs``).
+
+        Only one iteration can run at a time. If a loop was left, the next one continues it. Raises InputError if
+        another iteration is running, and after the last step."""
         self._require_steps_left()
         steps = self._steps()
         _exit.end_before_python_does(steps)
         return steps
 
     def _require_steps_left(self) -> None:
-        if self._ahead is not None:
-            _core.raise_error("input", "service", "is being iterated, and has one position", "End that iteration first")
+        if self._is_iterated:
+            _c.raise_error("input", "service", "is being iterated, and has one position", "End that iteration first")
         if self._is_at_end:
             if self._awaits_samples:
-                _core.raise_error("input", "service", "has delivered all steps: no more samples will come",
+                _c.raise_error("input", "service", "has delivered all steps: no more samples will come",
                                   "Begin a new buffer for a job with other samples")
-            _core.raise_error(
+            _c.raise_error(
                 "input",
                 "service",
                 f"has delivered all {len(self)} steps of its {self._config.settings()['batch.epochs']} epochs",
@@ -181,59 +218,69 @@ class DataService:
             )
 
     def _steps(self) -> Iterator[Step]:
-        self._require_steps_left()  # another iteration may have begun since
+        self._require_steps_left()  # again: another iteration may have started since __iter__
         stream = self._open_stream()
-        stream.wait_again()
-        self._core.require_same_sources(stream)
-        self._ahead = ahead = self._core.steps(stream.read, stream.num_steps, self._profile)
+        self._is_iterated = True
         try:
-            while (core := ahead.next()) is not None:
-                yield Step(core, self._tensors)
-                del core  # its memory serves the next step
+            while (pointer := _arrays.create(lib.evenkeel_stream_next, stream)):
+                step = Step(Pass(pointer), self._tensors)
+                index = step.index
+                yield step
+                del step  # so that the next step can use its memory
                 if self._awaits_samples and self._saves is None:
-                    stream.trained(self._core.state().next_step)
+                    lib.evenkeel_stream_trained(stream, index + 1)
             self._is_at_end = True
         except MpiError:
-            _exit.leave_behind(ahead)  # of this rank alone, whose end would wait for the others
+            _exit.leave_behind(stream)  # only this rank failed: destroying it would wait for the others
+            self._stream = None
             raise
         finally:
-            self._ahead = None
-            stream.stop_waiting()  # in the step that is being made
-            del ahead  # ends its thread, together with all ranks; a traceback would keep both
+            self._is_iterated = False
+            if self._stream is not None:
+                lib.evenkeel_stream_stop(stream)  # collective
 
     def __len__(self) -> int:
-        """Steps of the configured sources. Collective the first time. Raises UnknownLengthError, a TypeError, where samples
-        arrive while the job trains."""
+        """Number of steps of the configured sources, over all epochs. The first call is collective.
+
+        Raises UnknownLengthError, which is a TypeError, if samples arrive while the job trains."""
         if self._awaits_samples:
             raise UnknownLengthError("service: has no known number of steps: samples arrive while the job trains", "service",
                                      "has no known number of steps: samples arrive while the job trains")
-        return self._open_stream().num_steps
+        return int(lib.evenkeel_stream_num_steps(self._open_stream()))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the service stands, of at most 64 KiB, the same on all ranks; does not depend on the mesh."""
+        """Returns the service's position, at most 64 KiB. It is the same on all ranks and does not depend on the mesh."""
         state = self._state()
         if self._awaits_samples:
             if self._has_unsaved_state:
                 warnings.warn("state_dict() is called again, and saved() never was since: the buffer keeps the samples of "
                               f"steps from {self._saves} on. Call service.saved() once a state is saved", stacklevel=2)
             self._saves, self._has_unsaved_state = state.next_step, True
-        return {"evenkeel": state.to_text()}
+        return {"evenkeel": state.text}
 
     def publish(self, version: int) -> None:
-        """The policy has this version from now on: staleness is counted from it, and producers are told it. Call it
-        before producers get its weights, since samples of later versions are refused. With ``stream.version: trainer``; otherwise ConfigError, since a version is then the number of a step."""
+        """Announces that the policy has this version from now on. Staleness is counted from it, and producers are
+        notified.
+
+        Call it before producers get the weights of this version, since samples of later versions are refused. Raises
+        ConfigError unless ``stream.version`` is ``trainer``; otherwise a version is the number of a step."""
         if not self._awaits_samples:
-            _core.raise_error("config", "source.kind", f"is {self._config.settings()['source.kind']}: nobody is told a version",
+            _c.raise_error("config", "source.kind", f"is {self._config.settings()['source.kind']}: nobody is told a version",
                               "Publish versions where samples arrive while the job trains (source.kind: stream)")
-        self._open_stream().publish(version)
+        lib.evenkeel_stream_publish(self._open_stream(), _c.int64(version))
 
     def saved(self, state: Mapping[str, Any] | None = None) -> None:
-        """A state is where it survives this process, so that the buffer can free the samples of the steps before it: ``state``,
-        which state_dict() returned, or the latest one. Where no samples arrive while the job trains, this does nothing.
+        """Reports that a state is stored where it survives this process, so the buffer can free the samples of the
+        steps before it.
 
-        Until state_dict(), load_state_dict() or saved() is called for the first time, no state is kept: a step's samples are
-        freed when the loop asks for the next step. From then on they are freed by saved() alone. A job that saves its first
-        state after many steps calls saved() before its loop, so that it can begin again."""
+        state  a state that state_dict() returned; None: the latest one
+
+        Has no effect if no samples arrive while the job trains.
+
+        Until the first call of state_dict(), load_state_dict() or saved(), the job is taken to keep no state: the
+        samples of a step are freed when the loop asks for the next step. After that, only saved() frees them. If a job
+        saves its first state after many steps, call saved() before its loop, so that the job can start again from the
+        beginning."""
         if not self._awaits_samples:
             return
         if state is not None:
@@ -244,80 +291,114 @@ class DataService:
             next_step = self._state().next_step
         if self._saves is None or next_step >= self._saves:
             self._saves, self._has_unsaved_state = next_step, False
-        self._open_stream().trained(next_step)
+        lib.evenkeel_stream_trained(self._open_stream(), next_step)
 
     def load_state_dict(self, state: Mapping[str, Any], *, accept_changes: bool = False) -> None:
-        """Goes on from there: the next step is the one that would have come. Raises ConfigError that lists what changed in
-        configuration and sources, unless ``accept_changes``."""
-        if self._ahead is not None:
-            _core.raise_error("input", "state", "cannot be loaded while steps are iterated", "End the iteration first")
+        """Continues from the position of ``state``: the next step is the one that would have come next.
+
+        Raises ConfigError that lists the changes in the configuration and the sources, unless ``accept_changes``.
+        Raises InputError during an iteration, and for a state that is not one or was modified."""
+        if self._is_iterated:
+            _c.raise_error("input", "state", "cannot be loaded while steps are iterated", "End the iteration first")
         parsed = _read_for_all(self._ranks, "state", lambda: _parsed(state))
-        self._core = _service.Service(self._ranks, self._config._core, parsed, accept_changes)
+        self._stream = None  # it belongs to the previous service
+        text = _c.encoded(parsed.text)
+        self._core = self._create(lib.evenkeel_service_resume, text, len(text), accept_changes)
         self._is_at_end = False
         self._saves, self._has_unsaved_state = parsed.next_step, False
         if parsed.has_sources and not accept_changes:
-            self._core.require_same_sources(self._open_stream())
+            self._open_stream()
 
-    def _state(self) -> _service.State:
-        state = self._core.state()
-        if self._stream is not None:
-            self._stream.describe(state)
-        return state
+    def _create(self, function: Any, *state: Any) -> _arrays.Handle:
+        pointer = _arrays.create(function, self._ranks, self._config._handle, *state)
+        return _arrays.Handle(pointer, lib.evenkeel_service_destroy)
 
-    def _open_stream(self) -> _service.Stream:
+    def _state(self) -> _State:
+        text, size = ctypes.c_void_p(), ctypes.c_int64()
         if self._stream is None:
-            profiles = [self._profile] if self._profile else []
-            self._stream = _service.Stream(self._ranks, self._config._core, profiles)
+            lib.evenkeel_service_state(self._core, ctypes.byref(text), ctypes.byref(size))
+        else:
+            lib.evenkeel_stream_state(self._stream, ctypes.byref(text), ctypes.byref(size))
+        try:
+            return _State.of(_c.text(ctypes.string_at(text.value or 0, size.value)))
+        finally:
+            _c.lib.evenkeel_buffer_free(text)
+
+    def _open_stream(self) -> _arrays.Handle:
+        if self._stream is None:
+            profiles = (ctypes.c_char_p * 1)(_c.encoded(self._profile))
+            pointer = _arrays.create(lib.evenkeel_stream_create, self._core, profiles, 1 if self._profile else 0)
+            self._stream = _arrays.Handle(pointer, lib.evenkeel_stream_destroy)
         return self._stream
 
 
-def _read_for_all(ranks: _service.Ranks, where: str, read: Callable[[], T]) -> T:
-    """What ``read`` returns, for the service that all ranks make next. What it raises on this rank, all ranks raise."""
+class _State(NamedTuple):
+    """A position of a service."""
+
+    text: str
+    next_step: int
+    has_sources: bool
+
+    @classmethod
+    def of(cls, text: str) -> _State:
+        encoded, next_step, has_sources = _c.encoded(text), ctypes.c_int64(), ctypes.c_int32()
+        lib.evenkeel_state_inspect(encoded, len(encoded), ctypes.byref(next_step), ctypes.byref(has_sources))
+        return cls(text, next_step.value, bool(has_sources.value))
+
+
+def _read_for_all(ranks: Ranks, where: str, read: Callable[[], T]) -> T:
+    """Returns what ``read`` returns, for the service that all ranks make next. If it raises an exception on this rank,
+    all ranks raise an error."""
     try:
         return read()
     except Exception as error:
         raised = error
     try:
-        _service.fail_instead_of_making(ranks, lambda: raise_as_ours(raised, where, "cannot be read"))
+        lib.evenkeel_ranks_fail(ranks, _c.note(raised, where, "cannot be read"))
     except Error as told:
         if isinstance(raised, Error):
             raise told from raised
     raise raised
 
 
-def _parsed(state: Mapping[str, Any]) -> _service.State:
+def _parsed(state: Mapping[str, Any]) -> _State:
     if "evenkeel" not in state:
-        _core.raise_error("input", "state", f"has no key 'evenkeel'; there are {', '.join(map(str, state)) or 'none'}")
-    return _service.parse_state(state["evenkeel"])
+        _c.raise_error("input", "state", f"has no key 'evenkeel'; there are {', '.join(map(str, state)) or 'none'}")
+    return _State.of(state["evenkeel"])
 
 
 def _one_of(name: str, value: str, *words: str) -> str:
     if value not in words:
-        _core.raise_error("input", name, f"is {value!r}; it can be {' or '.join(map(repr, words))}")
+        _c.raise_error("input", name, f"is {value!r}; it can be {' or '.join(map(repr, words))}")
     return value
 
 
 def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
-    """Of this rank; all have as many."""
+    """Number of this rank's micro-batches in a mini-batch, or in a step with one mini-batch."""
     numbers = {part.mini_batch for part in step}
     if mini_batch is None and len(numbers) > 1:
-        _core.raise_error("input", "mini_batch", f"is not given; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
+        _c.raise_error("input", "mini_batch", f"is not given; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
     return sum(mini_batch in (None, part.mini_batch) for part in step)
 
 
 class _Reader:
-    """A program's samples, or what brings them, and what that raised instead of bringing them, which this rank's error has as its cause."""
+    """Reads samples that a program brings, or calls the function that returns them. Keeps the exception of that
+    function, which becomes the cause of this rank's error."""
 
     def __init__(self, samples: Samples | Callable[[], Samples]) -> None:
         self._samples = samples
         self._raised: BaseException | None = None
+        self.seconds = 0.0
 
-    def read(self) -> _service.Samples:
+    def read(self) -> _arrays.Handle:
+        start = time.perf_counter()
         try:
             return core_of(self._samples() if callable(self._samples) else self._samples)
         except BaseException as error:
             self._raised = error
-            raise_as_ours(error, "samples", "could not be brought")
+            return samples_of_error(error)
+        finally:
+            self.seconds = time.perf_counter() - start
 
     def with_cause(self, told: Error) -> Error:
         if self._raised is not None and self._raised is not told:

@@ -1,51 +1,130 @@
-"""What a step hands one rank: its micro-batches (docs/micro-batches.md)."""
+"""Steps and micro-batches: what the trainer of one rank gets (docs/micro-batches.md)."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _arrays, _core, routes
-from evenkeel._core import PackedLayout, PackedTreeLayout
-from evenkeel._fields import RULES, WithFields, counted, dtype_word, handed_out, on_device, raise_as_ours
-
-if TYPE_CHECKING:
-    from evenkeel import _service
-else:
-    from evenkeel._ranks import extension as _service
+from evenkeel import _arrays, _c, errors, routes
+from evenkeel import _prototypes as c
+from evenkeel._c import service as lib
+from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, counted, field_of, fields_of, handed_out, on_device
+from evenkeel.packing import CpGroup, PackedLayout
+from evenkeel.prefix import PackedTreeLayout, PrefixTree, schedule_of
 
 __all__ = ["MicroBatch", "Step"]
 
 
+class Pass(_arrays.Handle):
+    """One pass over the samples of a step, and the results that were put into it."""
+
+    __slots__ = ("results",)
+
+    def __init__(self, pointer: Any) -> None:
+        super().__init__(pointer, lib.evenkeel_step_destroy)
+        self.results: _arrays.Handle | None = None
+
+    def for_next_pass(self) -> Pass:
+        """Moves the library's step to a new Pass, for the next pass. This Pass cannot be used afterwards."""
+        pointer, self._as_parameter_ = self._as_parameter_, None
+        return Pass(pointer)
+
+    @property
+    def is_used_up(self) -> bool:
+        return self._as_parameter_ is None
+
+    def put(self, micro_batch: int, name: str, kind: str, rows: Any) -> None:
+        if self.results is None:
+            self.results = _arrays.Handle(_arrays.create(lib.evenkeel_results_create, self), lib.evenkeel_results_destroy)
+        try:
+            own, counts = counted(kind, name, rows) if kind in RULES and RULES[kind].is_counted else (rows, None)
+            field = field_of(name, kind, _arrays.Rows(own, name), counts)
+        except Exception as error:
+            lib.evenkeel_results_fail(self.results, _c.note(error, f"result {name!r}", "could not be put"))
+            return
+        with contextlib.suppress(errors.Error):  # the results keep the error
+            lib.evenkeel_results_put(self.results, micro_batch, field)
+
+
 class MicroBatch(WithFields):
-    """What one rank runs one forward and backward pass over. Tensors are views of its packed memory, which they keep; they
-    are the trainer's own and may be changed, but for those that ranks of a node share, which are read-only."""
+    """The input of one forward and backward pass on one rank: named fields, ``cu_seqlens``, loss weights and their
+    scale.
 
-    __slots__ = ("_step", "_index")
-    _core: _service.MicroBatch
+    Tensors are views of the packed memory of the micro-batch, and keep it alive. The trainer may modify them, except
+    those that the ranks of a node share, which are read-only.
+    """
 
-    def __init__(self, core: _service.MicroBatch, step: _service.Step, index: int, tensors: bool) -> None:
-        # Not the Step, which has this one: memory of such a circle waits for Python's collector.
-        super().__init__(core, tensors)
-        self._step, self._index = step, index
+    __slots__ = ("_pass", "_index", "_view", "_block", "_found")
+
+    def __init__(self, of: Pass, index: int, view: Any, tensors: bool) -> None:
+        # Refers to the Pass, not to the Step: the Step refers to this object, and only Python's garbage collector would
+        # free the memory of such a cycle.
+        super().__init__(tensors)
+        self._pass, self._index, self._view = of, index, view
+        self._block: Any = None
+        self._found: dict[str, Any] | None = None
+
+    @property
+    def _of(self) -> Any:
+        """The library's view of the micro-batch, with addresses in the memory of the pass."""
+        if self._pass.is_used_up:
+            _c.refuse("micro-batch", "is of a step that was passed over again", "Take the micro-batches of the later pass")
+        return self._view
+
+    def _details(self) -> dict[str, Any]:
+        """Returns the arrays that are needed rarely."""
+        if self._found is None:
+            self._found = _arrays.named_arrays(lib.evenkeel_step_details, self._pass, self._index)
+        return self._found
+
+    def _shapes(self) -> npt.NDArray[Any]:
+        view = self._of
+        return _arrays.copy_of(ctypes.addressof(view.samples.contents) if view.samples else None, view.num_samples, SHAPE)
+
+    def _ask_for_fields(self) -> list[tuple[Any, ...]]:
+        view = self._of
+        fields, memory = fields_of(view.num_fields)(), ctypes.c_void_p()
+        lib.evenkeel_step_lend(self._pass, self._index, fields, ctypes.byref(memory))
+        self._block = Block(_arrays.Handle(memory, lib.evenkeel_memory_destroy), view.arena, view.arena_bytes)
+        return columns_of(self._block, fields)
+
+    def _sums(self, address: int) -> npt.NDArray[np.int32]:
+        """Returns a copy of cumulative lengths."""
+        return _arrays.copy_of(address, self._view.num_sequences + 1, np.int32)
+
+    @property
+    def _true(self) -> npt.NDArray[np.int32]:
+        return self._sums(self._of.cu_seqlens)
+
+    @property
+    def _padded(self) -> npt.NDArray[np.int32]:
+        return self._sums(self._of.cu_seqlens_padded)
 
     @property
     def tensors(self) -> dict[str, Any]:
-        """By name: token fields [local_rows, ...], sample fields [samples, ...] (docs/micro-batches.md); ``rows`` fields
-        (rows [any number, ...], offsets [samples + 1]), ``text`` and ``bytes`` fields a list of one value a sample. With
-        ``share: equal`` a ``rows`` field is (rows, ranges [samples, 2]): sample i has those from ranges[i, 0] to ranges[i, 1],
-        and samples of equal values the same ones. Rows of NumPy are then the node's, to be read alone, and may be of other
-        samples too; tensors of torch are a copy of this micro-batch's, each value once. With them ``cu_seqlens``,
-        ``cu_seqlens_padded`` and the number ``max_seqlen``, as in a dump."""
+        """The tensors by name (docs/micro-batches.md#tensors); ``micro_batch[name]`` is one of them.
+
+        Token and response-token fields are [local_rows, ...], and sample fields are [samples, ...]. A ``rows`` field is
+        a tuple (rows [any number, ...], offsets [samples + 1]). ``text`` and ``bytes`` fields are lists with one value
+        per sample. ``cu_seqlens``, ``cu_seqlens_padded`` and the number ``max_seqlen`` are included, as in a dump.
+
+        With ``share: equal`` a ``rows`` field is a tuple (rows, ranges [samples, 2]). Sample i has the rows from
+        ranges[i, 0] to before ranges[i, 1], and samples with equal values have the same range. NumPy rows are then
+        shared by the ranks of the node: they are read-only, and may include rows of other samples. torch tensors are a
+        copy with the rows of this micro-batch only, each value once."""
         return self._by_name()
 
     def _made(self, tensors: bool) -> dict[str, Any]:
-        true, padded = self._core.offsets()
+        view, fields = self._of, super()._made(tensors)
+        true, padded = (self._block.sums(address, view.num_sequences + 1, c.EVENKEEL_INT32)
+                        for address in (view.cu_seqlens, view.cu_seqlens_padded))
         return {
-            **super()._made(tensors),
+            **fields,
             "cu_seqlens": handed_out(true, "int32", tensors),
             "cu_seqlens_padded": handed_out(padded, "int32", tensors),
             "max_seqlen": self.max_seqlen,
@@ -56,53 +135,58 @@ class MicroBatch(WithFields):
 
     @property
     def samples(self) -> npt.NDArray[np.int64]:
-        """Ids of its samples, in packed order; -1 is filler, and padding to a shape."""
-        return self._core.samples
+        """The ids of the samples in packed order, [samples] int64. The id -1 marks filler and padding to a shape."""
+        return self._shapes()["id"].copy()
 
     @property
     def empty(self) -> bool:
-        """Whether there is no sample in it: it weighs nothing, and is there so that all ranks have as many."""
-        return self._core.empty
+        """Whether the micro-batch has no sample. An empty micro-batch has weight 0, and exists so that ranks have equal
+        numbers of micro-batches."""
+        return bool(self._of.empty)
 
     @property
     def num_tokens(self) -> int:
-        return self._core.num_tokens
+        return int(self._of.num_tokens)
 
     @property
     def mini_batch(self) -> int:
-        """The optimizer update it belongs to, 0-based."""
-        return self._core.mini_batch
+        """The number of the optimizer update that the micro-batch belongs to, 0-based."""
+        return int(self._of.mini_batch)
 
     @property
     def context(self) -> tuple[int, int, int]:
-        """Who runs it together: the first place (``dp * cp's size + cp``), how many there are, and this rank's number among
-        them. With ``mesh.cp: flexible`` places are DP ranks, and micro-batches have groups of different sizes."""
-        return self._core.context
+        """The group of ranks that runs the micro-batch together: its first place (``dp * cp_size + cp``), its number of
+        places, and this rank's number in it. With ``mesh.cp: flexible`` places are DP ranks, and the groups of
+        micro-batches differ in size."""
+        view = self._of
+        return view.context_first, view.context_size, view.context_rank
 
     @property
     def scale(self) -> float:
-        """Multiply the sum of ``loss_weights * loss`` by this, and the trainer's reductions give the un-split loss."""
-        return self._core.scale
+        """The factor for the sum of ``loss_weights * loss`` with which the trainer's reductions give the loss of the
+        whole mini-batch."""
+        return float(self._of.scale)
 
     @property
     def mean_weight(self) -> float:
-        """For trainers that insist on local means: multiply the micro-batch's own mean by this instead."""
-        return self._core.mean_weight
+        """The factor for the micro-batch's local mean, for trainers that require local means. It replaces ``scale``."""
+        return float(self._of.mean_weight)
 
     @property
     def exact_loss_weights(self) -> Any:
-        """``loss_weights`` without their rounding to float32, as float64: for trainers that compute in float64. None where
-        there is no loss mask (stages of a pipeline). Made anew each time."""
+        """``loss_weights`` in float64, before they are rounded to float32, for trainers that compute in float64. None
+        if this rank has no ``loss_weights`` (some stages of a pipeline). Computed anew on each access."""
         return self.exact_loss_weights_at(0)
 
     def exact_loss_weights_at(self, depth: int) -> Any:
-        """The same of ``loss_weights@depth``, with ``pack.predict_ahead``."""
+        """Returns ``loss_weights@depth`` in float64, for ``pack.predict_ahead``. Depth 0 is ``loss_weights``. None if
+        this rank does not have the field."""
         field = f"loss_weights@{depth}" if depth else "loss_weights"
         places, rounded = next((own[-2:] for own in self._fields() if own[0] == field), (None, None))
         if rounded is None:
             return None
-        by_sample = self._core.token_weights_ahead[depth - 1] if depth else self._core.token_weights
-        weights = np.zeros(len(rounded))  # filler, behind the samples, weighs nothing
+        by_sample = self._details()[f"token_weights@{depth}" if depth else "token_weights"]
+        weights = np.zeros(len(rounded))  # filler comes after the samples and has weight 0
         counts = self._rows_of_samples(len(rounded)) if places is None else np.diff(places)
         known = np.repeat(by_sample, counts[: len(by_sample)])
         weights[: len(known)] = known
@@ -110,11 +194,15 @@ class MicroBatch(WithFields):
         return handed_out(weights, "float64", self._tensors)
 
     def per_row(self, name: str) -> Any:
-        """A sample field, such as an advantage, spread over its samples' packed rows on this rank: [rows, ...], as long as
-        ``loss_weights`` (``position_ids`` where there is none), 0 in rows of filler. Copied."""
-        values = self[name]  # raises where it is not there
+        """Returns a sample field, such as an advantage, with one row per packed row of its samples on this rank:
+        [rows, ...].
+
+        The result has as many rows as ``loss_weights``, or as ``position_ids`` if there are no ``loss_weights``. Filler
+        rows are 0. It is a copy. Raises InputError if the field is not a sample field, and MissingFieldError if it does
+        not exist."""
+        values = self[name]  # raises if the field does not exist
         if self.kinds().get(name) != "sample":
-            _core.raise_error("input", f"field {name!r}", "does not have one row for each sample", "Take a sample field")
+            _c.raise_error("input", f"field {name!r}", "does not have one row for each sample", "Take a sample field")
         like = self["loss_weights" if "loss_weights" in self else "position_ids"]
         counts = self._rows_of_samples(len(like))[: len(values)]
         if not self._tensors:
@@ -128,51 +216,68 @@ class MicroBatch(WithFields):
         return spread
 
     def _rows_of_samples(self, rows: int) -> npt.NDArray[np.int64]:
-        """Of so many rows on this rank, how many each sequence has; with shared prefixes each sample's predictions."""
-        offsets = self._core.prediction_offsets
+        """Returns how many of this rank's ``rows`` rows each sequence has. With shared prefixes, returns the number of
+        predictions of each sample."""
+        offsets = self._details()["prediction_offsets"] if self._of.shares_prefixes else None
         if offsets is None:
-            padded = self._core.cu_seqlens_padded.astype(np.int64)  # over the CP group, whose ranks have as many rows each
+            padded = self._padded.astype(np.int64)  # over the CP group, whose ranks have equal numbers of rows
             offsets = padded * rows // padded[-1]
-        counts: npt.NDArray[np.int64] = np.diff(offsets)
-        return counts
+        return np.diff(offsets)
 
     @property
     def tree(self) -> PackedTreeLayout | None:
-        """With shared prefixes, whose sequences are segments: how these hang together, and its sample i is ``samples[i]``.
-        ``tree.ancestor_intervals(cp_rank=...)`` is the attention mask. None where nothing is shared."""
-        return self._core.tree
+        """The tree of the segments with shared prefixes, whose sample i is ``samples[i]``. None if nothing is shared.
+
+        The sequences of the micro-batch are then segments. ``tree.ancestor_intervals(cp_rank=...)`` is the attention
+        mask."""
+        return PackedTreeLayout._of(PrefixTree._of(self._details()), self.layout) if self._of.shares_prefixes else None
 
     @property
     def schedule(self) -> dict[str, Any] | None:
-        """With ``prefix.schedule: dfs``: in which steps to run it with one path in memory at a time, as
-        ``tree.depth_first()`` says. None otherwise."""
-        return self._core.schedule
+        """The steps that run the micro-batch with one path in memory at a time, in the form of ``tree.depth_first()``,
+        with ``prefix.schedule: dfs``. None otherwise."""
+        found = {name.removeprefix("schedule_"): value for name, value in self._details().items() if name.startswith("schedule_")}
+        return schedule_of(found) if found else None
+
+    @property
+    def _member(self) -> tuple[int, int]:
+        """This rank's number among the ranks over which the sequences are cut, and their number. They are those of
+        ``context``, or 0 and 1 if the rank has whole samples."""
+        view = self._of
+        is_whole = view.local_rows == int(self._padded[-1])
+        return (0, 1) if is_whole else (view.context_rank, view.context_size)
 
     @property
     def layout(self) -> PackedLayout:
-        """Where its sequences are, or with shared prefixes their segments, over the whole CP group."""
-        return self._core.layout
+        """The positions of the sequences, or of the segments with shared prefixes, over the whole CP group. With
+        ``pack.deliver: samples``, the positions on this rank, as in a group of one."""
+        view = self._of
+        cp = CpGroup(self._member[1], "zigzag" if view.cp_layout == c.EVENKEEL_ZIGZAG else "contiguous")
+        return PackedLayout._of(cp, self._true, self._padded, view.alignment, view.max_seqlen)
 
     def route(self, from_cut: str, to_cut: str, *, tp_rank: int = 0, tp: int = 1, dtype: str = "int64") -> routes.RowRoute:
-        """How its rows move from one cut to another over its CP group, or with ``tp`` over the tp * cp ranks of sequence
-        parallelism: for layers that need another cut than this rank's tensors have (``layout.cp.layout``). See
-        evenkeel.routes. Tensors with a service of tensors."""
+        """Returns the route of the rows from one cut to another, for layers that need another cut than this rank's
+        tensors have (``layout.cp.layout``). See evenkeel.routes.
+
+        The rows move over the CP group, or with ``tp`` over the tp * cp ranks of sequence parallelism. The route has
+        tensors if the service returns tensors."""
         route = routes.row_route(
-            self.layout, from_cut, to_cut, cp_rank=self.context[2], tp_rank=tp_rank, tp=tp, dtype=dtype
+            self.layout, from_cut, to_cut, cp_rank=self._member[0], tp_rank=tp_rank, tp=tp, dtype=dtype
         )
         return route.to("cpu") if self._tensors else route
 
     def sequence_runs(self, cut: str, *, tp_rank: int = 0, tp: int = 1) -> routes.SequenceRuns:
-        """For recurrent layers: this rank's runs of sequences (of segments, with shared prefixes) in a cut, and whose states
-        they begin with."""
-        return routes.sequence_runs(self._sequences, cut, cp_rank=self.context[2], tp_rank=tp_rank, tp=tp)
+        """Returns this rank's runs of sequences in a cut, and the run whose state each of them starts from, for
+        recurrent layers. With shared prefixes, these are runs of segments."""
+        return routes.sequence_runs(self._sequences, cut, cp_rank=self._member[0], tp_rank=tp_rank, tp=tp)
 
     def halo_route(
         self, cut: str, width: int, *, tp_rank: int = 0, tp: int = 1, dtype: str = "int64"
     ) -> routes.RowRoute:
-        """For causal convolutions of this width: the rows before each of ``sequence_runs(cut)``."""
+        """Returns the route of the rows before each run of ``sequence_runs(cut)``, for causal convolutions of this
+        width."""
         route = routes.halo_route(
-            self._sequences, cut, width, cp_rank=self.context[2], tp_rank=tp_rank, tp=tp, dtype=dtype
+            self._sequences, cut, width, cp_rank=self._member[0], tp_rank=tp_rank, tp=tp, dtype=dtype
         )
         return route.to("cpu") if self._tensors else route
 
@@ -183,83 +288,118 @@ class MicroBatch(WithFields):
 
     @property
     def prediction_offsets(self) -> Any:
-        """With shared prefixes: sample i has the predictions from ``prediction_offsets[i]`` to ``[i + 1]`` on this rank,
-        [samples + 1] int64. None where nothing is shared."""
-        offsets = self._core.prediction_offsets
-        return None if offsets is None else handed_out(offsets, "int64", self._tensors)
+        """The offsets of each sample's predictions on this rank with shared prefixes, [samples + 1] int64. None if
+        nothing is shared.
+
+        Sample i has the predictions from ``prediction_offsets[i]`` to before ``prediction_offsets[i + 1]``."""
+        return handed_out(self._details()["prediction_offsets"].copy(), "int64", self._tensors) if self._of.shares_prefixes else None
 
     @property
     def cu_seqlens(self) -> Any:
-        """[sequences + 1] int32, true tokens over the whole CP group; with shared prefixes of segments, which see others:
-        see ``tree``."""
+        """Prefix sums of the true lengths in tokens over the whole CP group, [sequences + 1] int32. With shared
+        prefixes these are lengths of segments, which attend to other segments: see ``tree``."""
         return self["cu_seqlens"]
 
     @property
     def cu_seqlens_padded(self) -> Any:
-        """The same of aligned tokens."""
+        """Prefix sums of the aligned lengths in tokens over the whole CP group, [sequences + 1] int32."""
         return self["cu_seqlens_padded"]
 
     @property
     def max_seqlen(self) -> int:
-        return self._core.max_seqlen
+        return int(self._of.max_seqlen)
 
     @property
     def max_length(self) -> int:
-        """The longest true length, over the whole CP group; ``max_seqlen`` counts pads, too."""
-        return self._core.max_length
+        """The maximum true length in tokens over the whole CP group. ``max_seqlen`` includes pad tokens."""
+        return int(np.diff(self._true).max(initial=0))
 
     @property
     def shape(self) -> tuple[int, int, int, int] | None:
-        """With ``micro_batch.shapes``: rows of token fields on this rank, sequences, ``max_seqlen``, and the ranks of
-        its context-parallel group. A run has few: the key of a CUDA graph (docs/few-shapes.md). None without."""
-        return self._core.shape
+        """The shape that the micro-batch was padded to with ``micro_batch.shapes``: rows of token fields on this rank,
+        sequences, ``max_seqlen``, and ranks of the context-parallel group. None without ``micro_batch.shapes``.
+
+        A run has few shapes, so this is a key for CUDA graphs (docs/few-shapes.md)."""
+        view = self._of
+        return (view.local_rows, view.num_sequences, view.max_seqlen, view.context_size) if view.is_shape else None
 
     def to(self, device: Any, *, non_blocking: bool = False) -> dict[str, Any]:
-        """All tensors on a device, ``cu_seqlens`` too; text, bytes and ``max_seqlen`` as they are. To another device than the
-        CPU one copy brings all that lies in the micro-batch's one block (docs/micro-batches.md): they are views of one block there,
-        which any of them keeps, so clone what is to stay longer than the others. Copies of pinned memory (``evenkeel.memory``) with
-        ``non_blocking`` go on while the program does: the step must live until they are done, as it does inside
-        ``for step in service``."""
-        return on_device(self._as_tensors(), self._core.arena(), device, non_blocking)
+        """Returns all tensors by name on a device, including ``cu_seqlens``. Text, bytes and ``max_seqlen`` are
+        unchanged.
 
-    def nested(self, name: str) -> Any:
-        """A token field as a nested tensor, one true sequence a part, without pad. Copied. Raises InputError where this rank
-        has no whole sequences: with context parallelism, and with shared prefixes, which leave segments."""
+        device        the device; for any device except the CPU, one copy transfers all tensors in the micro-batch's
+                      block of memory (docs/micro-batches.md#one-block)
+        non_blocking  makes copies of pinned memory (``evenkeel.memory``) in the background. The step must live until
+                      they are complete, as it does inside ``for step in service``
+
+        The tensors of the block are views of one block on the device, and each of them keeps the whole block alive.
+        Clone those that should live longer than the others.
+        """
+        tensors = self._as_tensors()
+        return on_device(tensors, self._block.array, device, non_blocking)
+
+    def nested(self, name: str, *, layout: Any = None) -> Any:
+        """Returns a token field, or a ``rows`` field, as a nested tensor with one part per sample, without pad rows. It
+        is a copy.
+
+        layout  torch.jagged for a tensor [samples, rows, ...] with ``offsets()``; None: torch's default, torch.strided
+
+        Raises InputError if this rank does not have whole samples: with context parallelism unless
+        ``pack.deliver: samples`` is set, and with shared prefixes, where samples are divided into segments. Raises
+        MissingFieldError if the field does not exist."""
         import torch
 
-        self[name]  # raises where it is not there
+        parts = self.parts(name)
+        return torch.nested.nested_tensor(parts) if layout is None else torch.nested.nested_tensor(parts, layout=layout)
+
+    def parts(self, name: str) -> list[Any]:
+        """Returns the rows of each sample in a token field or a ``rows`` field as torch tensors, without pad rows. They
+        are views. Raises the errors of ``nested``."""
+        self[name]  # raises if the field does not exist
         rows = self._as_tensors()[name]
-        padded, true = self._core.cu_seqlens_padded, self._core.cu_seqlens
-        if isinstance(rows, (tuple, list)):
-            _core.raise_error("input", f"field {name!r}", "has rows that samples count", "Take a token field")
+        if isinstance(rows, tuple):
+            rows, places = rows
+            ranges = places if places.ndim == 2 else zip(places[:-1], places[1:])
+            return [rows[begin:end] for begin, end in ranges]
+        padded, true = self._padded, self._true
+        kind = self.kinds().get(name)
+        if kind is None or not RULES[kind].is_cut:
+            _c.raise_error("input", f"field {name!r}", "has no rows of tokens", "Take a token field, or one of kind rows")
         if len(rows) != int(padded[-1]) or self.tree is not None:
-            _core.raise_error(
+            _c.raise_error(
                 "input",
                 f"field {name!r}",
                 f"has {len(rows)} rows here, which are not those of {len(self.samples)} whole sequences",
-                "Take a token field, mesh.cp 1 and prefix.share false",
+                "Set mesh.cp: 1 or pack.deliver: samples, and prefix.share: false",
             )
         starts, lengths = padded[:-1].tolist(), np.diff(true).tolist()
-        return torch.nested.nested_tensor([rows[start : start + length] for start, length in zip(starts, lengths)])
+        return [rows[start : start + length] for start, length in zip(starts, lengths)]
 
     def _as_tensors(self) -> dict[str, Any]:
         return self.tensors if self._tensors else self._made(True)
 
     def packed_seq_params(self, group: Any = None, *, device: Any = None) -> dict[str, Any]:
-        """Megatron's PackedSeqParams, as keywords: ``PackedSeqParams(**mb.packed_seq_params(device="cuda"))``, with its
-        tensors on that device. With ``mesh.cp: flexible``
-        hand in the process group of this micro-batch: Megatron then takes it in place of its own (``cp_group`` and
-        ``local_cp_size``, which older versions do not have). Raises InputError with shared prefixes, whose segments see more
-        than themselves: see ``tree``."""
+        """Returns the arguments of Megatron's PackedSeqParams:
+        ``PackedSeqParams(**mb.packed_seq_params(device="cuda"))``.
+
+        group   the process group of this micro-batch, for ``mesh.cp: flexible``. Megatron then uses it instead of its
+                usual one (``cp_group`` and ``local_cp_size``, which older versions do not have)
+        device  the device of the tensors; None: where they are
+
+        Raises InputError with shared prefixes, since their segments attend to other segments: see ``tree``.
+        """
         return self._packed_seq_params(self._ends(device), group)
 
     def _packed_seq_params(self, ends: dict[str, Any], group: Any = None) -> dict[str, Any]:
-        """The same with the ends of sequences that these tensors have. Without pad rows both lists are one object: Transformer
-        Engine knows by that, without comparing them on the device, that nothing lies between sequences."""
+        """Returns these arguments with the given cumulative lengths.
+
+        Without pad rows the true and the padded lengths are one object. Transformer Engine concludes from that that
+        there are no pads between sequences, without a comparison on the device."""
         self._require_whole_sequences("packed_seq_params")
         own = {} if group is None else {"cp_group": group, "local_cp_size": self.context[1]}
         padded = ends["cu_seqlens_padded"]
-        has_pad = not np.array_equal(self._core.cu_seqlens, self._core.cu_seqlens_padded)
+        view, size = self._of, 4 * (self._view.num_sequences + 1)
+        has_pad = ctypes.string_at(view.cu_seqlens, size) != ctypes.string_at(view.cu_seqlens_padded, size)
         true = ends["cu_seqlens"] if has_pad else padded
         return {
             **own,
@@ -273,14 +413,16 @@ class MicroBatch(WithFields):
         }
 
     def flash_attn_varlen_kwargs(self, *, device: Any = None) -> dict[str, Any]:
-        """Keywords of flash_attn_varlen_func, for a whole sequence on each rank (cp 1), with tensors on that device: rows of
-        pad are sequences' ends. Raises InputError with context parallelism, which leaves a rank parts of sequences, and with
-        shared prefixes: ``tree.attention()`` then has what the function takes, and the rows of keys and values to gather."""
+        """Returns the arguments of flash_attn_varlen_func, with tensors on ``device`` (None: where they are).
+
+        Pad rows count as the ends of their sequences. Raises InputError if context parallelism leaves this rank parts
+        of sequences only, and with shared prefixes. For shared prefixes, ``tree.attention()`` returns the
+        arguments, and the rows of the keys and values to gather."""
         self._require_whole_sequences("flash_attn_varlen_kwargs")
-        ranks = self.context[1]
+        ranks = self._member[1]
         if ranks > 1:
-            _core.raise_error("input", "flash_attn_varlen_kwargs", f"describes whole sequences; {ranks} ranks share them here",
-                              "Set mesh.cp: 1, or take packed_seq_params() for attention over the ranks")
+            _c.raise_error("input", "flash_attn_varlen_kwargs", f"describes whole sequences; {ranks} ranks share them here",
+                              "Set mesh.cp: 1 or pack.deliver: samples, or take packed_seq_params() for attention over the ranks")
         offsets = self._ends(device)["cu_seqlens_padded"]
         return {
             "cu_seqlens_q": offsets,
@@ -290,7 +432,7 @@ class MicroBatch(WithFields):
         }
 
     def _ends(self, device: Any) -> dict[str, Any]:
-        """The cumulative lengths of sequences, on a device (None: as they are handed out)."""
+        """Returns the cumulative lengths on a device. None: as the service returns them."""
         names = ("cu_seqlens", "cu_seqlens_padded")
         if device is None:
             return {name: self[name] for name in names}
@@ -300,7 +442,7 @@ class MicroBatch(WithFields):
     def _require_whole_sequences(self, what: str) -> None:
         if self.tree is None:
             return
-        _core.raise_error(
+        _c.raise_error(
             "input",
             what,
             f"describes whole sequences; samples share prefixes here, and their {len(self.cu_seqlens) - 1} segments see others",
@@ -308,42 +450,50 @@ class MicroBatch(WithFields):
         )
 
     def put(self, name: str, rows: Any, *, kind: str) -> None:
-        """Adds a result: a row a local packed row (kinds token and response_token) or a sequence (kind sample); for kinds
-        rows, text and bytes what Samples take, of as many samples as the micro-batch has, filler too. Copied. What is wrong with it is told when results are collected, on all ranks."""
+        """Adds a result of this micro-batch. The rows are copied.
 
-        def bring() -> tuple[str, npt.NDArray[Any], list[int] | None]:
-            try:
-                own, counts = counted(kind, name, rows) if kind in RULES and RULES[kind].is_counted else (rows, None)
-                values = _arrays.Rows(own, name)
-                return dtype_word(values), values.array, counts
-            except Exception as error:
-                raise_as_ours(error, f"result {name!r}", "could not be put")
+        name  the name of the result
+        rows  for the kinds "token" and "response_token", one row per local packed row; for "sample", one row per
+              sequence; for "rows", "text" and "bytes", the values that Samples accepts, for all samples of the
+              micro-batch including filler
+        kind  the kind of field
 
-        self._step.put(self._index, name, kind, bring)
+        Errors are raised on all ranks when the results are collected.
+        """
+        self._pass.put(self._index, name, kind, rows)
 
 
 class Step:
-    """What a step hands one rank."""
+    """The micro-batches and figures of one step on this rank."""
 
-    __slots__ = ("_core", "_tensors", "_micro_batches")
+    __slots__ = ("_pass", "_tensors", "_micro_batches", "_info", "_seconds", "_profile")
 
-    def __init__(self, core: _service.Step, tensors: bool) -> None:
-        self._core, self._tensors = core, tensors
-        self._micro_batches = [
-            MicroBatch(part, core, m, tensors) for m, part in enumerate(core.micro_batches())
-        ]
+    def __init__(self, of: Pass, tensors: bool, brought: float = 0.0) -> None:
+        """``brought`` is the time in seconds that reading the samples took."""
+        self._pass, self._tensors = of, tensors
+        self._info, seconds = c.evenkeel_step_info(), c.evenkeel_seconds()
+        lib.evenkeel_step_get_info(of, self._info)
+        lib.evenkeel_step_get_seconds(of, seconds)
+        seconds.read += brought
+        self._info.waited += brought
+        self._seconds = {phase: float(getattr(seconds, phase)) for phase, _ in seconds._fields_}
+        self._profile = _c.text(self._info.profile)
+        views = [c.evenkeel_micro_batch() for _ in range(self._info.num_micro_batches)]
+        for m, view in enumerate(views):
+            lib.evenkeel_step_micro_batch(of, m, view)
+        self._micro_batches = [MicroBatch(of, m, view, tensors) for m, view in enumerate(views)]
 
     @property
     def micro_batches(self) -> list[MicroBatch]:
-        """In the order to run them in. Empty once the step was passed over again."""
-        return self._micro_batches if self._core.is_whole else []
+        """The micro-batches in the order in which to run them. Empty after another pass over the step (``step_again``)."""
+        return [] if self._pass.is_used_up else self._micro_batches
 
     def __iter__(self) -> Iterator[MicroBatch]:
-        """Its micro-batches, in the order to run them in."""
+        """Iterates over the micro-batches in the order in which to run them."""
         return iter(self.micro_batches)
 
     def __len__(self) -> int:
-        """How many micro-batches this rank has."""
+        """Number of micro-batches on this rank."""
         return len(self.micro_batches)
 
     def __repr__(self) -> str:
@@ -355,33 +505,33 @@ class Step:
 
     @property
     def index(self) -> int:
-        return self._core.index
+        return int(self._info.index)
 
     @property
     def profile(self) -> str:
-        return self._core.profile
+        return self._profile
 
     @property
     def num_samples(self) -> int:
-        """Over all ranks."""
-        return self._core.num_samples
+        """Number of samples over all ranks."""
+        return int(self._info.num_samples)
 
     @property
     def num_tokens(self) -> int:
-        """Over all ranks."""
-        return self._core.num_tokens
+        """Number of tokens over all ranks."""
+        return int(self._info.num_tokens)
 
     @property
     def num_loss_tokens(self) -> int:
-        """Tokens that carry loss, over all ranks. With 0 of them the step trains nothing."""
-        return self._core.num_loss_tokens
+        """Number of tokens that carry loss, over all ranks. If it is 0, the step trains nothing."""
+        return int(self._info.num_loss_tokens)
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Of each phase, on this rank."""
-        return self._core.seconds
+        """Seconds per phase on this rank: ``read``, ``gather``, ``plan``, ``agree``, ``exchange`` and ``pack``."""
+        return dict(self._seconds)
 
     @property
     def waited(self) -> float:
-        """Seconds that the trainer waited for it."""
-        return self._core.waited
+        """Seconds that the trainer waited for the step."""
+        return float(self._info.waited)

@@ -1,4 +1,4 @@
-"""The tensors of a planned micro-batch on one context-parallel rank, for a process that has the samples itself."""
+"""Tensors of a planned micro-batch on one context-parallel rank, for a process that has the samples itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _arrays, _core, packing
-from evenkeel._core import MicroBatchPlan, PackedLayout
+from evenkeel import _arrays, _c, packing
+from evenkeel.packing import PackedLayout
+from evenkeel.planning import MicroBatchPlan
 
 __all__ = ["micro_batch_tensors"]
 
@@ -37,14 +38,14 @@ def micro_batch_tensors(
     for a field with another number of samples or rows than planned, and where samples share prefixes (see evenkeel.prefix).
     """
     if micro_batch.tree() is not None:
-        _core.raise_error("input", "micro_batch", "its samples share prefixes", "Pack with micro_batch.tree() instead")
+        _c.raise_error("input", "micro_batch", "its samples share prefixes", "Pack with micro_batch.tree() instead")
     if "input_ids" not in fields:
-        _core.raise_error("input", "fields", f"have no input_ids; there are {', '.join(fields) or 'none'}")
+        _c.raise_error("input", "fields", f"have no input_ids; there are {', '.join(fields) or 'none'}")
     return _Maker(micro_batch, fields, cp_rank).make(pad_token, label_pad)
 
 
 class _Maker:
-    """Packs one field after the other, and derives what is not brought."""
+    """Packs one field after another, and derives the missing ones."""
 
     def __init__(self, micro_batch: MicroBatchPlan, fields: Mapping[str, Sequence[Any]], cp_rank: int) -> None:
         self.micro_batch = micro_batch
@@ -53,7 +54,7 @@ class _Maker:
         self.cp_rank = cp_rank
         self.filler = micro_batch.tokens == 0
         layout = micro_batch.layout()
-        # Filler is alignment without tokens, so that the same calls make it.
+        # Filler is alignment without tokens, so the same calls create it.
         self.layout = (
             PackedLayout([0] * len(layout), alignment=layout.alignment, cp=layout.cp, aligned_lengths=layout.aligned_lengths)
             if self.filler
@@ -83,7 +84,7 @@ class _Maker:
         rows = self.fields[name]
         last = max(self.samples, default=-1)
         if last >= len(rows):
-            _core.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples; the micro-batch holds sample {last}",
+            _c.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples; the micro-batch holds sample {last}",
                               "Pass the field of all samples of the step")
         return [rows[i] for i in self.samples]
 
@@ -95,7 +96,7 @@ class _Maker:
         return packing.pack(self.layout, rows, cp_rank=self.cp_rank, pad=pad)
 
     def joined(self, name: str) -> Any:
-        """The field's rows back to back."""
+        """The concatenated rows of the field."""
         rows = [] if self.filler else self.of_samples(name)
         if rows and _arrays.is_tensor(rows[0]):
             import torch

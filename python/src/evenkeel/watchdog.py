@@ -1,40 +1,48 @@
-"""A watchdog ends a job whose ranks would wait for each other without end (docs/reliability.md)."""
+"""A watchdog, which ends a job whose ranks would wait for each other forever (docs/reliability.md)."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel._c import service as lib
 from evenkeel._ranks import ranks_of
 
-if TYPE_CHECKING:
-    from evenkeel import _service
-else:
-    from evenkeel._ranks import extension as _service
-
-__all__ = ["Watchdog", "tell_progress"]
+__all__ = ["Watchdog", "record_progress"]
 
 
 class Watchdog:
-    """Finds out that the job of ``group`` cannot go on, and why: a rank is stopped or cut off, or stays away while others wait
-    for it. That is told within ``seconds``, and not before three quarters of them; 0: never.
+    """Detects that the job of ``group`` cannot continue, reports the reason, and ends the job.
 
         with evenkeel.Watchdog(torch.distributed.group.WORLD, seconds=300):
             for step in service:
                 ...
 
-    ``tells(text)`` is called on the rank that finds out: the cause, and a line a rank that says what it does. None prints it
-    on the standard error output. ``ends(message)`` is called next, on every rank that can still be reached; None ends the
-    process at once, with status 1. Both run on a thread of the watchdog's, and have to wait for Python's lock: torch, mpi4py
-    and Evenkeel let go of it while they wait for other ranks. When ``ends`` returns, nothing is watched any more.
+    A job cannot continue if a rank is stopped or disconnected, or does not arrive while others wait for it.
 
-    Only Evenkeel's own waits are known as such; a rank that waits in another library looks busy where it polls, and away
-    where it sleeps: give more ``seconds`` than the longest step takes, or call tell_progress() now and then.
+    group    a communicator of mpi4py, or a process group of torch.distributed
+    seconds  the time limit: a failure is reported after at least three quarters of it, and at most all of it. 0
+             disables the watchdog
+    tells    ``tells(text)`` is called on the rank that detects the failure. The text has the cause, and a line per rank
+             with its current activity. None: prints the text to standard error
+    ends     ``ends(message)`` is called afterwards, on every rank that can still be reached. None: ends the process at
+             once, with status 1
 
-    Collective: all ranks of the group make one. Raises InputError for seconds below 0, IoError where a rank cannot open a
-    socket. It watches until close(), the end of its ``with``, or the end of Python.
+    Both functions run on a thread of the watchdog, and have to wait for Python's global interpreter lock. torch, mpi4py
+    and Evenkeel release it while they wait for other ranks. When ``ends`` returns, the watchdog no longer watches
+    anything.
+
+    The watchdog only recognizes waits inside Evenkeel. A rank that waits in another library looks busy if that library
+    polls, and absent if it sleeps. Set ``seconds`` above the duration of the longest step, or call record_progress()
+    regularly.
+
+    Creating a watchdog is collective: all ranks of the group create one. Raises InputError if ``seconds`` is negative,
+    and IoError if a rank cannot open a socket. The watchdog runs until close(), the end of the ``with`` block, or the
+    exit of Python.
     """
 
     def __init__(
@@ -45,9 +53,11 @@ class Watchdog:
         tells: Callable[[str], object] | None = None,
         ends: Callable[[str], object] | None = None,
     ) -> None:
-        kept = [_service.Watchdog(ranks_of(group), seconds, tells, ends)]
-        # Also before Python ends: one that goes without a word would look like one that is stopped.
-        self.close = weakref.finalize(self, kept.clear)
+        calls = _callback(tells), _callback(ends)
+        pointer = _arrays.create(lib.evenkeel_watchdog_create, ranks_of(group), seconds, *calls, None)
+        # Closes it before Python exits, too: other ranks would take a watchdog that ends silently for a stopped
+        # one. The finalizer keeps the functions, which the watchdog's thread may call until it has ended.
+        self.close = weakref.finalize(self, _end, [_arrays.Handle(pointer, lib.evenkeel_watchdog_destroy)], calls)
 
     def __enter__(self) -> Watchdog:
         return self
@@ -58,6 +68,20 @@ class Watchdog:
         self.close()
 
 
-def tell_progress() -> None:
-    """This process has got on with its own work, which may leave no other trace. Any thread; costs nothing."""
-    _service.Watchdog.tell_progress()
+def record_progress() -> None:
+    """Records that this process has made progress in work that the watchdog cannot see. Cheap, and safe to call from
+    any thread."""
+    lib.evenkeel_watchdog_record_progress()
+
+
+def _callback(function: Callable[[str], object] | None) -> Any:
+    """Returns the function in the form that the watchdog calls. Python prints exceptions of the function, since nothing
+    could catch them. Returns NULL for None: the watchdog then does not call Python, whose lock a stuck thread may hold."""
+    if function is None:
+        return c.evenkeel_watchdog_function()
+    call = function
+    return c.evenkeel_watchdog_function(lambda text, _: (call(_c.text(text)), None)[1])
+
+
+def _end(watchdog: list[Any], calls: tuple[Any, Any]) -> None:
+    watchdog.clear()

@@ -7,7 +7,7 @@ from evenkeel.config_import.importer import import_config
 
 
 def imported(text, system=None, **options):
-    """Imports a file and checks what holds for every import: the configuration it gives is a valid one."""
+    """Imports a file and checks the invariants of every import: the resulting configuration is valid."""
     result = import_config(text, "job.yaml", system, **options)
     Config.parse(result.yaml, "imported")
     return result
@@ -38,5 +38,5 @@ def setting(config, path):
 
 
 def missing(config):
-    """What is missing, one "foreign key -> what Evenkeel would use" each."""
+    """What is missing, as "foreign key -> what Evenkeel would use"."""
     return [f"{it.foreign} -> {setting}" for it in config.missing for setting in it.evenkeel]

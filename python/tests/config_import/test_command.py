@@ -1,4 +1,4 @@
-"""The command evenkeel-import: what it prints where, its exit status, and its errors."""
+"""The command evenkeel-import: its output, its exit status, and its errors."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from evenkeel.config_import import main
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capfd):
-    """Runs it in a folder of its own: status, standard output, standard error."""
+    """Runs it in a separate folder: status, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -89,13 +89,13 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
         (
             "other.yaml",
             2,
-            "other.yaml: is no configuration of MindSpeed-RL, ROLL or verl that is known here. "
+            "other.yaml: is not a configuration of MindSpeed-RL, ROLL or verl that is known here. "
             "Say whose it is: --from mindspeed-rl, roll or verl",
         ),
         ("absent.yaml", 1, "absent.yaml: cannot open the configuration: No such file or directory"),
         (".", 1, ".: is a folder, not a file"),
-        ("no-text.yaml", 2, "no-text.yaml:1:4: malformed YAML: a byte that is no text, shown as \\xff. Save it"),
-        ("other.yaml --from slime", 2, "argument --from: 'slime' is none of mindspeed-rl, roll, verl"),
+        ("no-text.yaml", 2, "no-text.yaml:1:4: malformed YAML: a byte that is not text, shown as \\xff. Save it"),
+        ("other.yaml --from slime", 2, "argument --from: 'slime' is not one of mindspeed-rl, roll, verl"),
         ("other.yaml --output", 2, "argument --output: expected one argument. See: evenkeel-import --help"),
         ("other.yaml --override", 2, "argument --override: expected at least one argument"),
         ("other.yaml --preset --allow", 2, "unrecognized arguments: --allow. See: evenkeel-import --help"),

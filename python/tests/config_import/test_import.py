@@ -1,4 +1,4 @@
-"""What holds for all files: whose they are, that no key is dropped, and what is refused."""
+"""Properties of all files: the system they belong to, that no key is dropped, and what is rejected."""
 
 import random
 
@@ -67,7 +67,7 @@ def test_a_slip_of_the_pen_is_recognised(slip):
 
 
 def test_a_file_of_nobody_is_refused():
-    assert "no configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
+    assert "is not a configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
     assert "several systems" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
     with pytest.raises(ConfigError, match="none of its 0 keys says how verl makes batches"):
         import_config("{}", "job.yaml", "verl")
@@ -87,8 +87,8 @@ def test_what_is_no_map_is_refused(text):
         ("rl_config:\n  seed: 1\n  seed: 2\n", "job.yaml:3: rl_config.seed: the key is given twice"),
         ("rl_config:\n  [a, b]: 1\n", "job.yaml:2: ?: expected a word as the key"),
         ("rl_config:\n\tseed: 1\n", "Indent with spaces: the line begins with a tab"),
-        ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: a byte that is no text, shown as \\x1b. Save"),
-        ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: a byte that is no text, shown as \\xff. Save"),
+        ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: a byte that is not text, shown as \\x1b. Save"),
+        ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: a byte that is not text, shown as \\xff. Save"),
         ("rl_config: {<<: 3}", "job.yaml:1: <<: only maps can be merged into one"),
         ("a: &a [*a]", "aliases followed"),
         ("[" * 5000, "nested too deeply"),

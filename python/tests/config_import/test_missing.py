@@ -6,7 +6,7 @@ from evenkeel.config_import.text import import_table
 
 
 def verl(actor, rest=""):
-    """A whole verl job but for what `actor` says of it."""
+    """A whole verl job, except for the keys of `actor`."""
     return f"""
 data: {{train_batch_size: 64, max_response_length: 1024}}
 actor_rollout_ref:

@@ -1,4 +1,4 @@
-"""What references stand for, and scalars."""
+"""References, and scalars."""
 
 import random
 
@@ -23,7 +23,7 @@ def key_of(text, key="b", environment=None):
 
 
 def value_of(text, key="b", environment=None):
-    """What a key stands for, or "! why" when it cannot be told."""
+    """The value of a key, or "! why" if it cannot be determined."""
     found = key_of(text, key, environment)
     return f"! {found.value.missing}" if found.value.missing else found.text
 

@@ -23,7 +23,7 @@ def is_error(value):
 
 
 def result_of(compute):
-    """What it returns, or where it raises one of Evenkeel's errors, that."""
+    """The result of a call, or the Evenkeel error that it raises."""
     try:
         return plain(compute())
     except evenkeel.Error as error:

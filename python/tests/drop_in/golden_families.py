@@ -140,7 +140,7 @@ def remove_padding(case, strict):
 
 
 def restored(settings, shares, indices, packed):
-    """All ranks' shares as one, with an all-gather that gives rank 0 what the others have."""
+    """All ranks' shares as one, with an all-gather that gives rank 0 the parts of the others."""
     gather = {True: mindspeed_rl.get_tensor_allgather_cp_with_pack,
               False: mindspeed_rl.get_tensor_allgather_cp_without_pack}[packed]
     of_ranks = iter([shares, indices])

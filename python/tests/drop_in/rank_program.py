@@ -24,7 +24,7 @@ LENGTHS = {  # the keys of a case's own lengths
 
 
 def golden_results(rank, size, group):
-    """By family and case: what this rank gets in its place, by strict_reference and by default."""
+    """By family and case: the results of this rank, with strict_reference and by default."""
     results = {}
     for family, key in LENGTHS.items():
         for case in cases_of(family):

@@ -1,4 +1,4 @@
-"""What users of other projects hand in, as far as the drop-in functions look at it."""
+"""Stand-ins for the objects that users of other projects pass, as far as the drop-in functions use them."""
 
 import dataclasses
 import types
@@ -53,14 +53,14 @@ class OrderedDataProto(DataProto):
 
 
 def mask_of(lengths, width=None, left=False):
-    """[n, width] int64, 1 where a token stands."""
+    """[n, width] int64, 1 where there is a token."""
     width = max(lengths, default=0) if width is None else width
     mask = (torch.arange(width) < torch.tensor(lengths, dtype=torch.long).reshape(-1, 1)).long()
     return mask.flip(1) if left else mask
 
 
 def columns_of(lengths, width=None):
-    """A batch in which every sample can be told."""
+    """A batch in which every sample can be identified."""
     mask = mask_of(lengths, width)
     sample = torch.arange(len(lengths))
     return {"input_ids": mask * (sample[:, None] + 1), "attention_mask": mask, "sample": sample}

@@ -1,5 +1,5 @@
-"""Drop-in functions, and evenkeel.packing's cuts, give what the other projects' own code gives. Cases of several ranks are in
-test_ranks.py."""
+"""Drop-in functions, and evenkeel.packing's cuts, give the same results as the other projects' own code. Cases of
+several ranks are in test_ranks.py."""
 
 import pytest
 

@@ -1,15 +1,14 @@
 """The drop-in modules have the names that the projects' users import, documented, with their arguments in their order."""
 
-import ast
 import importlib
 import inspect
 import pathlib
 
 import pytest
 
-from evenkeel.drop_in import _native
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "drop-ins.md"
+DOCS = pathlib.Path(__file__).parents[3] / "docs"
+PAGES = {"verl": "verl.md", "roll": "roll.md", "mindspeed_rl": "mindspeed-rl.md", "prefix_grouper": "prefix-sharing.md"}
 # What callers of the projects import from the modules that are covered here, of all versions that were read.
 IMPORTED = {
     "verl": {
@@ -49,7 +48,6 @@ IMPORTED = {
         "prefix_grouper.function": "ConvertPaddingFunction GroupFunction UngroupFunction",
     },
 }
-MODULES = ("verl", "roll", "mindspeed_rl", "prefix_grouper")
 SIGNATURES = {
     "verl.karmarkar_karp": "seqlen_list k_partitions equal_size",
     "verl.get_seqlen_balanced_partitions": "seqlen_list k_partitions equal_size",
@@ -97,12 +95,18 @@ def imported():
             for name in names.split()]
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="the package is tested without the repository")
-def test_each_name_that_callers_import_is_there_or_the_page_says_why_not():
-    page = PAGE.read_text(encoding="utf-8")
-    rows = [line.split("|") for line in page.split("## Names that are not here", 1)[1].split("\n## ", 1)[0].splitlines()]
-    missing = {name: row[3].strip() for row in rows if len(row) > 3 for name in row[1].replace("`", "").replace(",", "").split()}
+def not_here(page):
+    """The reasons why names have no function, by name."""
+    section = page.partition("### Names that are not here")[2].split("\n## ", 1)[0]
+    rows = [line.split("|") for line in section.splitlines()]
+    return {name: row[3].strip() for row in rows if len(row) > 3 for name in row[1].replace("`", "").replace(",", "").split()}
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="the package is tested without the repository")
+def test_each_name_that_callers_import_is_there_or_its_page_says_why_not():
+    pages = {ours: (DOCS / page).read_text(encoding="utf-8") for ours, page in PAGES.items()}
     for ours, theirs, name in imported():
+        page, missing = pages[ours], not_here(pages[ours])
         there = hasattr(importlib.import_module(f"evenkeel.drop_in.{ours}"), name)
         assert there == (name not in missing), f"{theirs}.{name}"
         assert there or missing[name], f"no reason for {theirs}.{name}"
@@ -125,7 +129,7 @@ def test_arguments_have_the_projects_names_and_order(path):
     assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} <= {"strict_reference", "cp_rank"}
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PAGES)
 def test_everything_named_is_there_and_documented(name):
     module = importlib.import_module(f"evenkeel.drop_in.{name}")
     assert module.__doc__ and module.__all__ == sorted(module.__all__)
@@ -133,7 +137,7 @@ def test_everything_named_is_there_and_documented(name):
         assert getattr(module, each).__doc__, each
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PAGES)
 def test_the_strict_modules_have_the_same_names_with_the_same_arguments(name):
     ours = importlib.import_module(f"evenkeel.drop_in.{name}")
     strict = importlib.import_module(f"evenkeel.drop_in.strict.{name}")
@@ -141,18 +145,3 @@ def test_the_strict_modules_have_the_same_names_with_the_same_arguments(name):
     for each in strict.__all__:
         assert inspect.signature(getattr(strict, each)) == inspect.signature(getattr(ours, each)), each
         assert getattr(strict, each).__doc__, each
-
-
-def test_the_stub_has_every_name_of_the_extension_with_its_parameters():
-    text = pathlib.Path(_native.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    body = ast.parse(text).body
-    functions = {node.name: [a.arg for a in node.args.args] for node in body if isinstance(node, ast.FunctionDef)}
-    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
-    there = {name for name in vars(_native) if not name.startswith("_")}
-    assert there == {*functions, *classes}
-    for name, parameters in functions.items():
-        signature = getattr(_native, name).__doc__.splitlines()[0]
-        assert [word.split(":")[0].strip(" (*") for word in signature[len(name):].split(",") if ":" in word] == parameters
-    for name, node in classes.items():
-        members = {member.name for member in node.body if isinstance(member, ast.FunctionDef)} - {"__init__"}
-        assert members == {member for member in vars(getattr(_native, name)) if not member.startswith("_")}, name

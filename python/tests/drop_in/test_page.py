@@ -1,16 +1,20 @@
-"""The sessions of docs/drop-ins.md print what the page shows."""
+"""The sessions of pages about drop-in functions print what the pages show."""
 
 import doctest
 import pathlib
 import re
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "drop-ins.md"
+import pytest
+
+DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
 
 
-def test_every_session_prints_what_the_page_shows():
-    sessions = re.findall(r"^```pycon\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(sessions) == 4
-    test = doctest.DocTestParser().get_doctest("\n".join(sessions), {}, PAGE.name, str(PAGE), 0)
+@pytest.mark.parametrize("page", ["verl.md", "roll.md", "mindspeed-rl.md", "prefix-sharing.md"])
+def test_every_session_prints_what_the_page_shows(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    sessions = [session for session in re.findall(r"^```pycon\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "drop_in" in session]
+    assert len(sessions) == 1
+    test = doctest.DocTestParser().get_doctest(sessions[0], {}, page, page, 0)
     shown = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=shown.append)
     assert not shown, "".join(shown)

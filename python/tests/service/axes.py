@@ -1,4 +1,5 @@
-"""Positions of three axes, brought axes first as a model of images makes them: cut with their tokens, and home again."""
+"""Positions with three axes, supplied axes first as a model of images makes them: split with their tokens, and
+collected again."""
 
 import json
 import sys

@@ -45,7 +45,7 @@ error_of("nothing put", lambda: [part.put("odd", part["input_ids"][:-1], kind="t
 
 
 class SlimeSample:
-    """As far as the line that docs/adapters.md recommends looks at it."""
+    """As far as the line that docs/python.md recommends looks at it."""
 
     index, group_index, tokens, response_length, loss_mask = 5, 0, [1, 2, 3], 2, [0, 1]
 

@@ -34,7 +34,7 @@ def ends(script, ranks, *, over, arguments=()):
 
 
 def processes(command, ranks, *, over, timeout=TIMEOUT, environment=None):
-    """A command on so many ranks, ``over`` "mpi" or "torch", run to a good end."""
+    """A command on this many ranks, ``over`` "mpi" or "torch", which must succeed."""
     done = _run(command, ranks, over, timeout, {**os.environ, **(environment or {})})
     for process in done:
         assert process.returncode == 0, process.stdout + process.stderr
@@ -92,5 +92,6 @@ def group():
 
 
 def tell(rank, **what):
-    """What run() returns of this rank. In a file of its own, since mpirun mixes what ranks print."""
+    """Writes the result that run() returns for this rank. Uses a separate file, because mpirun mixes the output of
+    ranks."""
     pathlib.Path(os.environ[TOLD_IN], f"{rank}.json").write_text(json.dumps({"rank": rank, **what}))

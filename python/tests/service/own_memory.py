@@ -1,4 +1,4 @@
-"""What is handed out lies in memory that the program supplied, and an allocator that fails on one rank fails on all."""
+"""Delivered tensors are in memory that the program supplied, and an allocator that fails on one rank fails on all."""
 
 import gc
 import weakref

@@ -1,5 +1,5 @@
-"""Fields of which each sample has any number of rows: in, handed out, and home again, for each configuration that it is told.
-One job for all of them, since starting one takes longer."""
+"""Fields with any number of rows per sample: supplied, delivered, and collected again, for each configuration given.
+One job for all of them, because starting one takes longer."""
 
 import sys
 
@@ -31,7 +31,8 @@ def samples_of(service):
 
 
 def parts_of(field):
-    """One array or tensor a sample, whether samples have offsets or, where equal values lie once, ranges; and which."""
+    """One array or tensor per sample, whether samples have offsets or, for equal values stored once, ranges; and which
+    of them."""
     rows, places = field
     ranges = np.asarray(places)
     in_common = ranges.ndim == 2

@@ -1,4 +1,4 @@
-"""Iterates over a configured source, stops in the middle, and goes on from the state in another service."""
+"""Iterates over a configured source, stops in the middle, and resumes from the state in another service."""
 
 import hashlib
 import sys

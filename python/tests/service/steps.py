@@ -1,5 +1,5 @@
-"""Two steps, a later pass and results over all ranks, for each configuration that it is told: a digest of every byte that this
-rank was handed. One job for all of them, since starting one takes longer."""
+"""Two steps, a later pass and results over all ranks, for each configuration given: a digest of every byte that this
+rank got. One job for all of them, because starting one takes longer."""
 
 import hashlib
 import sys
@@ -27,7 +27,7 @@ def samples_of(service, step):
 
 
 class Handed:
-    """What a rank was handed, byte by byte."""
+    """Everything that a rank got, byte by byte."""
 
     def __init__(self, service, groups):
         self.service, self.groups = service, groups

@@ -1,6 +1,9 @@
 """The service over mpi4py and over torch.distributed: the same plans and the same bytes."""
 
 import json
+import os
+import subprocess
+import traceback
 
 import pytest
 
@@ -20,6 +23,7 @@ def flexible(strategy, tokens=80):
 MODES = {
     "plain": {},
     "context parallel": {"mesh": {"cp": 2}},
+    "whole samples": {"mesh": {"cp": 2}, "pack": {"deliver": "samples"}},
     "tensor parallel, shared copies": {"mesh": {"tp": 2}, "exchange": {"tp_copies": "shared"}},
     "messages only": {"exchange": {"path": "point-to-point"}},
     "all to all": {"exchange": {"path": "alltoallv"}},
@@ -116,7 +120,7 @@ def test_samples_steps_and_micro_batches_are_what_python_expects():
         assert told["missing"][0] == "MissingFieldError" and told["missing"][2:] == [True, True]
         assert "there are input_ids, pairs" in told["missing"][1]
         assert "mixes booleans and numbers" in told["mixed"][1] and "mixes booleans and numbers" in told["mixed in samples"][1]
-        assert "no number" in told["text"][1] and "beyond float32" in told["too large"][1] and "64 bits" in told["whole"][1]
+        assert "are not numbers" in told["text"][1] and "beyond float32" in told["too large"][1] and "64 bits" in told["whole"][1]
         assert all("which float32 would round" in error[1] for error in told["rounded"]) and told["exact"] == [16777216, 0.5]
         assert "has 0 rows; its kind, sample, has 2" in told["none"][1] and "different shapes" in told["shapes"][1]
         assert told["step"][:2] == [True, True] and told["step"][2].startswith("Step(0: 1 micro-batches here, 4 samples")
@@ -219,7 +223,7 @@ def test_tensors_are_views_that_keep_their_memory():
         rows, sequences, longest, cp = told["shape of a graph"]
         assert told["what has it"] == [[rows], sequences + 1, longest, [sequences]] and cp == 1
         assert told["loader"] == [0, 1, 2]
-        assert "makes steps ahead, and has one position" in told["mixed"]
+        assert "makes steps ahead, and has only one position" in told["mixed"]
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
@@ -254,6 +258,19 @@ def test_positions_of_several_axes_are_cut_with_their_tokens(cut):
     ]
 
 
+def test_every_context_parallel_rank_gets_whole_samples_if_they_are_delivered_so():
+    pytest.importorskip("torch")
+    ranks = run("whole.py", 2, over="mpi")
+    assert len(ranks[0]["seen"]) > 1 and sorted(sum(ranks[0]["seen"], [])) == [0, 1, 2, 3, 4]
+    assert all(rank["seen"] == ranks[0]["seen"] and rank["contexts"] == [[0, 2, rank["rank"]]] for rank in ranks)
+    assert ranks[0]["back"] == [100 * (sample + 1) + token for sample, length in enumerate([5, 0, 11, 3, 16]) for token in range(length)]
+    assert ranks[0]["ranks"] == [0] * 35 and ranks[1]["back"] == []
+    assert ranks[0]["refused"] == [
+        "field 'name': has no rows of tokens. Take a token field, or one of kind rows",
+        "field 'cu_seqlens': has no rows of tokens. Take a token field, or one of kind rows",
+    ]
+
+
 @pytest.mark.parametrize("share", [True, "tree"])
 def test_shared_prefixes_come_with_their_tree(share):
     config = {"prefix": {"share": share}, "mesh": {"cp": 2}, "micro_batch": {"max_tokens": 64}}
@@ -271,6 +288,13 @@ def test_times_of_all_passes_are_measured_while_steps_are_iterated(prefetch):
     for rank in run("measured.py", 2, over="mpi", arguments=[prefetch]):
         assert len(rank["told"]) == 30 and rank["told"][-1] == rank["left"] == rank["resumed"]
         assert rank["left"] == {"": pytest.approx(1e-6, rel=0.01), "update": pytest.approx(2e-6, rel=0.01)}
+
+
+def test_a_cost_is_fitted_to_the_times_that_a_trainer_writes(tmp_path):
+    run("timed.py", 2, over="mpi", arguments=[tmp_path])
+    fit = [os.environ["EVENKEEL_PROGRAM"], "fit", tmp_path / "times-1.csv"]
+    told = subprocess.run(fit, capture_output=True, text=True, check=True).stdout
+    assert "0.01 s per micro-batch, 3e-06 s per token, 1e-09 s per squared length\nbalance.cost: {linear: 3000, quadratic: 1}\n" in told
 
 
 def test_what_is_no_group_is_refused():
@@ -295,3 +319,21 @@ def test_a_watchdog_of_fewer_than_no_seconds_is_refused():
 
     with pytest.raises(evenkeel.InputError, match="seconds of a Watchdog: -1"):
         evenkeel.Watchdog(MPI.COMM_SELF, -1)
+
+
+def test_what_a_process_group_raises_is_the_cause_of_the_error_with_its_traceback(monkeypatch):
+    distributed = pytest.importorskip("torch.distributed")
+    from evenkeel import _ranks
+
+    def broken(self, values, largest):
+        raise OSError("the cable is out")
+
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        monkeypatch.setattr(_ranks.TorchRanks, "all_reduce", broken)
+        with pytest.raises(evenkeel.MpiError, match="process group, all_reduce: OSError: the cable is out") as raised:
+            evenkeel.DataService(distributed.group.WORLD, {})
+        cause = raised.value.__cause__
+        assert isinstance(cause, OSError) and traceback.extract_tb(cause.__traceback__)[-1].name == "broken"
+    finally:
+        distributed.destroy_process_group()

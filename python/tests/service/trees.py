@@ -1,4 +1,4 @@
-"""Two samples that share a prompt, on one rank: how their micro-batch says what is shared."""
+"""Two samples that share a prompt, on one rank: how their micro-batch represents what is shared."""
 
 import sys
 

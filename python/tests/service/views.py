@@ -1,4 +1,4 @@
-"""Tensors that are handed out: whose memory they are, and for how long."""
+"""Delivered tensors: who owns their memory, and for how long."""
 
 import gc
 

@@ -1,5 +1,5 @@
-"""Losses and gradients of a model whose modules predict tokens ahead, each with attention of its own: of a step of samples that
-share prefixes, over ranks, and of each sample alone."""
+"""Losses and gradients of a model whose modules predict tokens ahead, each with its own attention: for a step of
+samples that share prefixes, over ranks, and for each sample alone."""
 
 import numpy as np
 import torch
@@ -83,7 +83,7 @@ def losses_alone(model, all_samples):
 
 
 def set_to_zero(model):
-    """Modules of a greater depth than a loss get no gradient."""
+    """Modules for a greater depth than a loss has get no gradient."""
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
 

@@ -1,4 +1,4 @@
-"""Training over Evenkeel is plain training: examples/training beside itself, on few short samples."""
+"""Training with Evenkeel equals plain training: compares both ways of examples/training on a few short samples."""
 
 import functools
 import itertools

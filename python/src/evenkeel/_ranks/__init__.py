@@ -1,78 +1,48 @@
-"""Ranks of a job, whatever connects them, as the C++ side asks for them: communicators of mpi4py, and process groups of
-torch.distributed. Imports neither: who hands one in has imported it."""
+"""Ranks of a job in the form that the library needs, made of communicators of mpi4py and process groups of
+torch.distributed. Imports neither package: a caller who passes one of these objects has imported its package."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
-import importlib
+import ctypes
+import itertools
 import os
 import socket
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from evenkeel import _core
-
-
-
-class _Missing:
-    """In place of the extension module in a package that was built without MPI."""
-
-    def __init__(self, reason: ImportError) -> None:
-        self._reason = reason
-
-    def __getattr__(self, name: str) -> Any:
-        raise ImportError(
-            f"this build of evenkeel has no service ({self._reason}): build it where mpicxx is, on Debian with libopenmpi-dev"
-        )
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel._c import service as lib
 
 
-# Why there is no MPI, in a package that has the service without it, too: a wheel.
-_no_mpi = ""
+class Ranks(_arrays.Handle):
+    """Ranks in the library, with the number of this process and their count."""
+
+    __slots__ = ("rank", "size", "_of")
+
+    def __init__(self, pointer: Any, of: Any, rank: int, size: int) -> None:
+        super().__init__(pointer, lib.evenkeel_ranks_destroy)
+        self._of = of  # keeps the communicator alive
+        self.rank, self.size = rank, size
 
 
-def _load() -> Any:
-    """The extension module; of a wheel's two the one with MPI, unless MPI's library is not there."""
-    global _no_mpi
-    try:
-        return importlib.import_module("evenkeel._service")
-    except ImportError as error:
-        reason = error
-    try:
-        alone = importlib.import_module("evenkeel._without_mpi._service")
-    except ImportError:
-        return _Missing(reason)
-    _no_mpi = str(reason)
-    return alone
-
-
-if TYPE_CHECKING:
-    from evenkeel import _service as extension
-else:
-    extension = _load()
-
-
-def ranks_of(group: Any) -> extension.Ranks:
-    """The ranks of a communicator or a process group. Raises InputError for anything else."""
+def ranks_of(group: Any) -> Ranks:
+    """Returns the ranks of a communicator or a process group. Raises InputError for any other object."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(group, mpi.Comm):
-        if _no_mpi:
-            _core.raise_error(
-                "mesh",
-                "group",
-                f"is a communicator of mpi4py, and evenkeel found no MPI when it was imported ({_no_mpi})",
-                "Import mpi4py before evenkeel. This wheel is for Open MPI; for another MPI, build the package from its sources",
-            )
-        return extension.ranks_of_mpi(mpi._addressof(group), mpi.Get_library_version().rstrip("\0\n"))
+        return _ranks_of_mpi(mpi, group)
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available():
         if isinstance(group, distributed.ProcessGroup):
-            return extension.ranks_of_python(TorchRanks.of(group))
+            return _ranks_of_python(TorchRanks.of(group))
         if group is distributed.GroupMember.NON_GROUP_MEMBER:
-            _core.raise_error("input", "group", "is one that this process is no member of",
+            _c.raise_error("input", "group", "does not include this process",
                               "Make the service in the processes of the group alone")
-    _core.raise_error(
+    _c.raise_error(
         "input",
         "group",
         f"is a {type(group).__name__}; a communicator of mpi4py or a process group of torch.distributed is needed",
@@ -80,9 +50,116 @@ def ranks_of(group: Any) -> extension.Ranks:
     )
 
 
+def _ranks_of_mpi(mpi: Any, group: Any) -> Ranks:
+    load = lib.load()
+    if lib.missing:
+        _c.raise_error(
+            "mesh",
+            "group",
+            f"is a communicator of mpi4py, and evenkeel found no MPI when it loaded its library ({lib.missing})",
+            "This wheel is for Open MPI; for another MPI, build the package from its sources",
+        )
+    text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
+    load.MPI_Get_library_version(text, ctypes.byref(length))
+    mine, theirs = _c.text(text.value).rstrip("\n"), mpi.Get_library_version().rstrip("\0\n")
+    if mine.split(",")[0] != theirs.split(",")[0]:
+        _c.refuse("communicator", f"is of {theirs}; this package was built with {mine}", "Build both with the same MPI")
+    handle = int.from_bytes(ctypes.string_at(mpi._addressof(group), mpi._sizeof(group)), sys.byteorder)
+    return Ranks(_arrays.create(lib.evenkeel_ranks_of_mpi, handle), group, group.Get_rank(), group.Get_size())
+
+
+def _ranks_of_python(ranks: TorchRanks) -> Ranks:
+    number = _add(ranks)
+    try:
+        pointer = _arrays.create(lib.evenkeel_ranks_create, ctypes.byref(_CALLS), number, ranks.rank, ranks.size, ranks.allows_threads)
+    except BaseException:
+        del _groups[number]
+        raise
+    return Ranks(pointer, None, ranks.rank, ranks.size)
+
+
+# Groups that the library uses, by the number under which the library knows each of them.
+_groups: dict[int, TorchRanks] = {}
+_numbers = itertools.count(1)
+
+
+def _add(ranks: TorchRanks) -> int:
+    number = next(_numbers)
+    _groups[number] = ranks
+    return number
+
+
+def _view(address: int | None, nbytes: int) -> memoryview:
+    """Returns memory of the library as a memoryview. It is always writable, since torch rejects read-only memory."""
+    view: memoryview = _memory_view(address, nbytes, 0x200) if nbytes else memoryview(b"")  # PyBUF_WRITE
+    return view
+
+
+_memory_view: Any = ctypes.pythonapi.PyMemoryView_FromMemory
+_memory_view.restype, _memory_view.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
+
+
+def _sizes(address: int, ranks: TorchRanks) -> list[int]:
+    return _arrays.copy_of(address, ranks.size, "<i8").tolist()
+
+
+def _broadcast(ranks: TorchRanks, data: int, nbytes: int, root: int) -> None:
+    ranks.broadcast(_view(data, nbytes), root)
+
+
+def _all_gather(ranks: TorchRanks, mine: int, nbytes: int, everything: int) -> None:
+    ranks.all_gather(_view(mine, nbytes), _view(everything, nbytes * ranks.size))
+
+
+def _all_gather_lists(ranks: TorchRanks, mine: int, nbytes: int, everything: int) -> None:
+    sizes = _sizes(nbytes, ranks)
+    ranks.all_gather_lists(_view(mine, sizes[ranks.rank]), sizes, _view(everything, sum(sizes)))
+
+
+def _all_reduce(ranks: TorchRanks, values: int, count: int, largest: int) -> None:
+    ranks.all_reduce(_view(values, 8 * count), bool(largest))
+
+
+def _all_to_all(ranks: TorchRanks, out: int, out_bytes: int, into: int, in_bytes: int) -> None:
+    sent, received = _sizes(out_bytes, ranks), _sizes(in_bytes, ranks)
+    ranks.all_to_all(_view(out, sum(sent)), sent, _view(into, sum(received)), received)
+
+
+def _split(ranks: TorchRanks, how: int, color: int, key: int, made: int, rank: int, size: int) -> None:
+    if how == c.EVENKEEL_SPLIT_BY_COLOR:
+        found = ranks.split(color, key)
+    else:
+        found = ranks.split_by_node() if how == c.EVENKEEL_SPLIT_BY_NODE else ranks.duplicate()
+    if found is not None:
+        ctypes.c_void_p.from_address(made).value = _add(found)
+        ctypes.c_int32.from_address(rank).value, ctypes.c_int32.from_address(size).value = found.rank, found.size
+
+
+def _release(number: int) -> None:
+    _groups.pop(number, None)
+
+
+def _guarded(call: Callable[..., None]) -> Callable[..., int]:
+    """Wraps a call of a group for the library: returns a status instead of raising an exception."""
+
+    def guarded(number: int, *arguments: Any) -> int:
+        try:
+            call(_groups[number], *arguments)
+        except BaseException as error:
+            return _c.note(error, "process group")
+        return int(c.EVENKEEL_OK)
+
+    return guarded
+
+
+_FUNCTIONS: tuple[Callable[..., None], ...] = (_broadcast, _all_gather, _all_gather_lists, _all_reduce, _all_to_all, _split)
+_CALLS = c.evenkeel_group_calls(*(kind(call) for (_, kind), call in zip(c.evenkeel_group_calls._fields_, (
+    *map(_guarded, _FUNCTIONS), _release))))
+
+
 class TorchRanks:
-    """A process group whose backend moves bytes of the CPU. What C++ calls takes memoryviews, reads or fills them, and
-    waits until that is done."""
+    """A process group whose backend can transfer CPU memory. The library calls its methods, which read or fill
+    memoryviews and wait for completion."""
 
     allows_threads = True
 
@@ -90,17 +167,18 @@ class TorchRanks:
         import torch.distributed as distributed
 
         if members != sorted(members):
-            _core.raise_error("input", "group", f"has its ranks in the order {members}; new groups have them in ascending order")
+            _c.raise_error("input", "group", f"has its ranks in the order {members}; new groups have them in ascending order")
         self._dist = distributed
         self._group = group
-        self._members = members  # their numbers in the default group, which broadcast() wants
+        self._members = members  # ranks of the members in the default group, for broadcast()
         self.rank = members.index(distributed.get_rank())
         self.size = len(members)
 
     @classmethod
     def of(cls, group: Any) -> TorchRanks:
-        """Collective over the group, which may be a part of the job: other processes have no part in it. One that moves no
-        bytes of the CPU, such as NCCL's, gets a companion that does."""
+        """Returns the ranks of a process group. Collective over the group, which may be a part of the job: other
+        processes do not participate. If the group cannot transfer CPU memory, as with NCCL, a second group that can is
+        created."""
         import torch.distributed as distributed
 
         members: list[Any] = [None] * distributed.get_world_size(group)
@@ -125,7 +203,7 @@ class TorchRanks:
         longest = max(sizes)
         if longest == 0:
             return
-        # Process groups gather lists of one size.
+        # Process groups can only gather lists of equal size.
         own = torch.empty(longest, dtype=torch.uint8)
         if len(mine):
             own[: len(mine)] = _tensor(mine)
@@ -154,7 +232,7 @@ class TorchRanks:
                 continue
             chosen = sorted((place[1], rank) for rank, place in enumerate(places) if place[0] == each)
             members = [self._members[rank] for _, rank in chosen]
-            # The same ranks, which make all their calls in one order: no other group is needed to keep calls apart.
+            # The same ranks make all their calls in the same order, so a second group is not needed to separate calls.
             group = self._group if members == self._members else _new_group(members, asked_by=self._members)
             if each == color:
                 mine = TorchRanks(group, members)
@@ -169,8 +247,8 @@ class TorchRanks:
 
 
 class _Group:
-    """A process group, which the caller has or which was made here. What was made here ends with the last who uses it, and
-    before Python does: torch's threads must not let go of tensors after that."""
+    """A process group that the caller supplied or that was created here. A group created here is destroyed with its
+    last user, and before Python exits, because torch's threads must not release tensors after that."""
 
     def __init__(self, group: Any, *, is_own: bool = False) -> None:
         self._place = [group]
@@ -186,19 +264,21 @@ class _Group:
 def _end_group(place: list[Any]) -> None:
     import torch.distributed as distributed
 
-    with contextlib.suppress(RuntimeError, ValueError, AssertionError):  # the whole job's groups have ended already
+    with contextlib.suppress(RuntimeError, ValueError, AssertionError):  # the whole job's groups were destroyed before
         distributed.destroy_process_group(place.pop())
 
 
 def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
-    """A group of its own for these members, in this order. Where all processes of the job ask for it, they make it together,
-    as torch wants it; where a part of the job does, the members make it alone, since no other process comes."""
+    """Creates a separate group of these members, in this order.
+
+    If all processes of the job call this function, they create the group together, as torch requires. If only a part of
+    the job calls it, the members create the group alone, because the other processes do not participate."""
     import torch.distributed as distributed
 
     if _is_whole_job(asked_by):
         return _Group(distributed.new_group(members, backend="gloo"), is_own=True)
     if distributed.get_backend() == "mpi":
-        _core.raise_error("input", "group", "is a part of a job whose processes torch connects by MPI, which makes no such groups",
+        _c.raise_error("input", "group", "is a part of a job whose processes torch connects by MPI, which makes no such groups",
                           "Pass a communicator of mpi4py")
     return _Group(_made_by_members(members), is_own=True)
 
@@ -207,9 +287,12 @@ _made: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
 def _made_by_members(members: list[int]) -> Any:
-    """What new_group() does, without waiting for all processes of the job at its end. Members find each other by a name that
-    says how many groups they have made before. (With ``use_local_synchronization``, which PyTorch has since 2.1, it takes a
-    name again once this process has ended the group that had it, and other members may not have.)"""
+    """Creates a group like new_group(), but does not wait for all processes of the job at the end.
+
+    Members find each other by a name that contains the number of groups they have created before. PyTorch has
+    ``use_local_synchronization`` since 2.1, but reuses a name once this process has destroyed its group, which other
+    members may not have done yet.
+    """
     import torch.distributed as distributed
     from torch.distributed import distributed_c10d
 
@@ -218,7 +301,7 @@ def _made_by_members(members: list[int]) -> Any:
     made = distributed_c10d._new_process_group_helper(
         len(members), members.index(distributed.get_rank()), members, distributed_c10d.Backend.GLOO,
         distributed_c10d._get_default_store(), group_name=name, timeout=distributed_c10d.default_pg_timeout)
-    group = made[0] if isinstance(made, tuple) else made  # with its store, since 2.1
+    group = made[0] if isinstance(made, tuple) else made  # a tuple of the group and its store since 2.1
     world = getattr(distributed_c10d, "_world", None)
     ranks_of_groups = distributed_c10d._pg_group_ranks if world is None else world.pg_group_ranks
     ranks_of_groups[group] = {member: place for place, member in enumerate(members)}
@@ -238,14 +321,15 @@ def _tensor(data: memoryview) -> Any:
 
 
 def _node() -> str:
-    """What only the processes of this machine say. Whether they share memory they find out by trying."""
+    """Returns a name that only the processes of this machine share. A separate test determines whether they can share
+    memory."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
             machine = boot.read().strip()
     except OSError:
         machine = ""
     try:
-        network = os.readlink("/proc/self/ns/net")  # as MPI does, simulated nodes are told apart by their names
+        network = os.readlink("/proc/self/ns/net")  # as with MPI, names of simulated nodes distinguish them
     except OSError:
         network = ""
     return f"{socket.gethostname()} {machine} {network}"

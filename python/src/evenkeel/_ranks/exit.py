@@ -1,4 +1,4 @@
-"""Ends what runs in the background before Python does: a thread that wants Python while it ends aborts the process."""
+"""Ends background threads before Python exits: a thread that needs Python during the exit aborts the process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _ending = False
 
 
 def end_before_python_does(steps: Iterator[Any]) -> None:
-    """A generator that Python's exit closes, where the program has not. All ranks do so after the same step."""
+    """Closes a generator when Python exits, if the program has not closed it. All ranks do so after the same step."""
     _open.add(steps)
 
 
 def leave_behind(running: Any) -> None:
-    """What cannot be ended, since other ranks may not do so."""
+    """Keeps an object alive until the process ends, because destroying it would wait for other ranks, which may not
+    destroy theirs."""
     _left_behind.append(running)
 
 
@@ -33,8 +34,9 @@ def _end() -> None:
         for steps in list(_open):
             steps.close()
         return
-    # An exception ends the program, maybe on this rank alone: the others would be waited for without end. What else is to
-    # be done at the exit is done, and the thread ends with the process, which its launcher sees fail.
+    # An exception ends the program, possibly on this rank only. Closing the generator would then wait for the other
+    # ranks forever. Instead, the other exit handlers run, and the process ends with status 1, so that the launcher
+    # sees the failure.
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

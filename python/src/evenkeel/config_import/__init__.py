@@ -12,7 +12,7 @@ from typing import Optional
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """The command; returns its exit status: 0 success, 1 the work failed, 2 the command line or the file is wrong."""
+    """The command. Returns its exit status: 0 success, 1 the work failed, 2 the command line or the file is wrong."""
     try:
         from evenkeel.config_import.command import run
     except ModuleNotFoundError as error:
@@ -20,7 +20,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             raise
         print(
             f"evenkeel-import: error: the Python package {error.name} is missing. Install python3-omegaconf (Debian), "
-            "or with pip: omegaconf",
+            "or with pip: 'omegaconf<2.4'",
             file=sys.stderr,
         )
         return 1

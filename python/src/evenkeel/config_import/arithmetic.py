@@ -1,4 +1,4 @@
-"""Resolvers that are plain arithmetic, under the names that projects give them. Integers stay integers."""
+"""Resolvers for simple arithmetic, under the names that projects give them. Integers remain integers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _evaluate(node: ast.expr) -> Number:
 
 
 def resolve(name: str, arguments: list[Value]) -> Value | None:
-    """What ${name:arguments} stands for; None for any other resolver, and for arguments that it cannot take."""
+    """The value of ${name:arguments}; None for any other resolver, and for arguments that it does not accept."""
     try:
         if name in ("if", "ifelse"):
             condition = as_flag(arguments[0]) if len(arguments) == 3 else None

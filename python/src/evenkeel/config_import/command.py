@@ -47,7 +47,7 @@ def _word(text: str) -> str:
 
 def _system(text: str) -> str:
     if _word(text).lower() not in SYSTEMS:
-        raise argparse.ArgumentTypeError(f"'{text}' is none of {', '.join(SYSTEMS)}")
+        raise argparse.ArgumentTypeError(f"'{text}' is not one of {', '.join(SYSTEMS)}")
     return text.lower()
 
 
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read(path: str) -> str:
-    """Bytes that are no UTF-8 become surrogates, of which reading the YAML tells."""
+    """Bytes that are not UTF-8 become surrogates, which are reported when the YAML is read."""
     if os.path.isdir(path):
         raise IoError(f"{path}: is a folder, not a file", path)
     try:
@@ -91,7 +91,7 @@ def _read_named(path: str) -> Optional[str]:
 
 
 def _write(path: str, text: str) -> None:
-    """The whole file or none."""
+    """Writes the whole file or nothing."""
     if os.path.isdir(path):
         raise IoError(f"{path}: is a folder; a file is needed", path)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -114,7 +114,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _width(stream: IO[str]) -> int:
-    """The characters of a line: COLUMNS, a terminal's own, else 80."""
+    """The characters per line: COLUMNS, the terminal's width, or else 80."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return max(20, int(columns))
@@ -124,7 +124,7 @@ def _width(stream: IO[str]) -> int:
 
 
 def _print(text: str) -> None:
-    """To standard output, or an error that names it."""
+    """Prints to standard output; raises an error that names it if that fails."""
     try:
         if sys.stdout is None:
             raise OSError(9, os.strerror(9))
@@ -167,7 +167,7 @@ def _tell(message: str) -> None:
 
 def run(arguments: list[str]) -> int:
     if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that has left ends it without a word
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # if the reader has closed the pipe, the command ends silently
     try:
         return _import(_parser().parse_args(arguments))
     except Error as error:

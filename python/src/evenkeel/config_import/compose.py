@@ -1,4 +1,4 @@
-"""Puts a configuration together as Hydra does, from the defaults lists of a file and of those it names."""
+"""Composes a configuration like Hydra, from the defaults lists of a file and of those it refers to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ReadFile = Callable[[str], Optional[str]]
 
 @dataclass
 class Composition:
-    """A configuration put together, its references not yet followed."""
+    """A composed configuration whose references have not been followed yet."""
 
     root: Value
     files: list[str] = field(default_factory=list)  # that were read besides the first, in that order
@@ -31,12 +31,12 @@ class Composition:
 class _Entry:
     """An entry of a defaults list."""
 
-    key: str  # as it stands there, "actor@actor_rollout_ref.actor"; empty for a file of its own
-    group: str  # "../optim", "/model"; empty for a file of its own
+    key: str  # as written, "actor@actor_rollout_ref.actor"; empty for a separate file
+    group: str  # "../optim", "/model"; empty for a separate file
     where: str | None  # the package behind "@"
     options: list[str]  # file names in the group; none for null
     words: set[str]  # "override", "optional"
-    text: str  # as it stands there
+    text: str  # as written
     place: str
 
     @property
@@ -79,7 +79,7 @@ def _parse_entry(value: Value) -> _Entry:
 
 
 def _normal(path: str) -> str:
-    """"a/../b" -> "b"; what leads out of the first folder keeps its ".."."""
+    """"a/../b" -> "b"; a path that leads out of the first folder keeps its ".."."""
     return posixpath.normpath(path) if path else ""
 
 
@@ -88,7 +88,7 @@ def _package_of_group(group: str) -> Path:
 
 
 def _directive(text: str) -> str | None:
-    """The package a file names at its top: "# @package _global_"."""
+    """The package in a file's header: "# @package _global_"."""
     for line in text.splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             return None
@@ -99,7 +99,7 @@ def _directive(text: str) -> str | None:
 
 
 def _package_named(name: str, around: Path, group: str) -> Path:
-    """A package as written behind "@" or in a directive, inside one around it."""
+    """A package as written after "@" or in a directive, relative to the surrounding package."""
     if name == "_here_":
         return around
     if name in ("_global_", ""):
@@ -175,7 +175,7 @@ class _Composer:
                 entries.insert(at, _parse_entry(Value({change.key: change.value}, place=change.place)))
 
     def choose(self, entries: list[_Entry]) -> None:
-        """Which option of each group is asked for: by an override, else by the outermost file that says it."""
+        """The option of each group: from an override, otherwise from the outermost file that specifies it."""
         for entry in entries:
             for change in self.overrides:
                 if entry.key and entry.key == change.key:
@@ -222,7 +222,7 @@ class _Composer:
         base = of_group if entry.group else group
         name = _normal((option if not base or option.startswith("/") else f"{base}/{option}").lstrip("/"))
         where = _package_of(entry, package)
-        if not entry.group and entry.where is None:  # a file of its own may bring its folder: "- db/mysql"
+        if not entry.group and entry.where is None:  # a separate file may name its folder: "- db/mysql"
             where += _package_of_group(posixpath.dirname(option))
         file = self.find_file(name)
         if file is None:
@@ -243,7 +243,7 @@ class _Composer:
         self.visit(content, folder, where, depth + 1)
 
     def with_choices(self, option: str, place: str) -> str:
-        """${group} in an option stands for the option chosen of that group."""
+        """Replaces ${group} in an option by the option chosen for that group."""
 
         def choice(match: re.Match[str]) -> str:
             chosen = self.choices.get(match[1])

@@ -1,4 +1,4 @@
-"""What a foreign configuration states, and what was made of it so far."""
+"""The statements of a foreign configuration, and what has been derived from them so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 LARGEST_COUNT = (1 << 31) - 1  # that an Evenkeel key of tokens or samples takes
 
-DEFAULTS = Config()._core.settings()  # of Evenkeel's keys, as YAML text, in the order of the reference page
+DEFAULTS = Config()._texts()  # of Evenkeel's keys, as YAML text, in the order of the reference page
 
 _DECIDED_BY_STAGE = {
     "micro_batch.mode": "packed padded algorithm",
@@ -57,7 +57,7 @@ _SETTING_OF_STAGE, _SETTING_OF_JOB = _by_fact(_DECIDED_BY_STAGE), _by_fact(_DECI
 
 
 def setting_of_fact(table: Table, fact: str) -> str:
-    """The Evenkeel key that a fact decides; empty for one that decides none of memory, batches, mesh and loss."""
+    """The Evenkeel key that a fact determines; empty if it does not determine memory, batches, mesh or loss."""
     stage, dot, name = fact.rpartition(".")
     if not dot:
         key = _SETTING_OF_JOB.get(fact, "")
@@ -80,7 +80,7 @@ def _as_word(value: Value) -> str | None:
 
 
 def _count_of_python(text: str) -> int | None:
-    """How many entries a Python expression of lists has: "list(range(0, 8)) + [9, 10]"."""
+    """The number of entries in a Python expression of lists: "list(range(0, 8)) + [9, 10]"."""
     count = 0
     for term in text.split("+"):
         listed = re.fullmatch(r"\s*\[((?:\s*\d+\s*,)*)(\s*\d+\s*)?\]\s*", term)
@@ -99,25 +99,25 @@ class Setting:
     """The value of an Evenkeel key of the result."""
 
     value: str  # as YAML text
-    origin: str  # the foreign keys it came from, or why it is there
+    origin: str  # the foreign keys it was derived from, or the reason for it
 
 
 @dataclass
 class MissingSetting:
-    """Something that decides memory, batches, the mesh or the loss and that the import could not find, or could not
-    carry over as it is."""
+    """Something that determines memory, batches, the mesh or the loss and that the import could not find, or could not
+    convert exactly."""
 
-    foreign: str  # the key that says it there, or would
+    foreign: str  # the key that specifies it there, or would
     value: str  # as the file has it; empty when no file has the key
-    evenkeel: list[str]  # what would be used: "micro_batch.max_tokens: 8192"
+    evenkeel: list[str]  # the default used instead: "micro_batch.max_tokens: 8192"
     why: str
 
 
 @dataclass
 class _Fact:
-    """A fact is lost when a key states it and its value cannot be found."""
+    """A fact is lost if a key states it but its value cannot be found."""
 
-    key: int | None = None  # its place among the keys; none when implied, or lost with its file
+    key: int | None = None  # its index among the keys; none if implied, or lost with its file
     path: str = ""  # of the key that states it
     implied: Value | None = None
     why: str = ""  # of an implied one
@@ -126,7 +126,7 @@ class _Fact:
 
 @dataclass
 class Outcome:
-    """What became of a key."""
+    """The result for a key."""
 
     understood: bool = False
     evenkeel: list[str] = field(default_factory=list)
@@ -135,8 +135,8 @@ class Outcome:
 
 
 class Facts:
-    """Facts are asked for by name; every setting names the facts it came from, so that each foreign key learns what it
-    became. Asking for a lost one answers nothing, and is remembered as missing."""
+    """Facts are requested by name. Every setting names the facts it was derived from, so each foreign key is reported
+    with its result. Requesting a lost fact returns nothing, and it is recorded as missing."""
 
     def __init__(self, table: Table, keys: list[ForeignKey], lost: list[LostPart]) -> None:
         self.table = table
@@ -144,7 +144,7 @@ class Facts:
         self.index: dict[str, int] = {}
         for at, key in enumerate(keys):
             self.index.setdefault(key.path, at)
-        self.lost = [part for part in lost if not self._is_harmless(part)]  # those that decide something
+        self.lost = [part for part in lost if not self._is_harmless(part)]  # those that determine something
         self.outcomes = [Outcome() for _ in keys]
         self.facts: dict[str, _Fact] = {}
         self.asked_lost: set[str] = set()
@@ -157,7 +157,7 @@ class Facts:
             if not self.has(fact) and any(key.path.startswith(section) for key in keys):
                 self.facts[fact] = _Fact(implied=Value(value), why=why)
 
-    # What files say.
+    # Statements in the files.
 
     def _is_harmless(self, part: LostPart) -> bool:
         name = part.file.rsplit("/", 1)[-1]
@@ -187,7 +187,7 @@ class Facts:
             self.facts[fact] = _Fact(at, path, lost=lost)
 
     def why_lost(self, path: str) -> str:
-        """A key that is not there may be meant by a section that leads nowhere, or be in a file that is not found."""
+        """A missing key may be meant by a section that leads nowhere, or be in a file that was not found."""
         for key in self.keys:
             if key.value.missing and path.startswith(key.path + "."):
                 return key.value.missing
@@ -197,18 +197,18 @@ class Facts:
         return ""
 
     def has(self, fact: str) -> bool:
-        """Whether a key states it, lost or not, or it is implied."""
+        """Whether a key states it, lost or not, or whether it is implied."""
         return fact in self.facts
 
     def is_lost(self, fact: str) -> bool:
         return self.has(fact) and self.facts[fact].lost != ""
 
     def mentions_stage(self, stage: str) -> bool:
-        """Whether the files have a key that states any fact of this stage, if only as null."""
+        """Whether the files have a key that states any fact of this stage, even if it is null."""
         of_stage = [key.path for key in self.table.keys if any(f.startswith(stage + ".") for f in key.facts.split())]
         return any(path in self.index or self.why_lost(path) for path in of_stage)
 
-    # What facts are. All four: None when no key states the fact, and when it is lost.
+    # Values of facts. For all four: None if no key states the fact, and if it is lost.
 
     def _ask(self, name: str) -> Value | None:
         fact = self.facts.get(name)
@@ -237,7 +237,7 @@ class Facts:
         return self._read(fact, _as_word, "a word")
 
     def count(self, fact: str) -> int | None:
-        """A list's entries, or those of Python's list(range(a, b)) and [0, 1] as a text."""
+        """The number of entries of a list, or of Python's list(range(a, b)) and [0, 1] as text."""
         value = self._ask(fact)
         if value is None:
             return None
@@ -245,7 +245,7 @@ class Facts:
             return len(value.data)
         count = _count_of_python(value.data) if isinstance(value.data, str) else None
         if count is None:
-            self.facts[fact].lost = "is no list whose entries can be counted"
+            self.facts[fact].lost = "is not a list whose entries can be counted"
             self.asked_lost.add(fact)
         return count
 
@@ -255,7 +255,7 @@ class Facts:
             values.refuse(fact, message)
         values.refuse(self.keys[at].where, f"{message}, found {self.keys[at].text}")
 
-    # What was made of them.
+    # Derived settings.
 
     def set(self, path: str, value: object, facts: str, note: str = "") -> None:
         """Adds a setting that follows from these facts, unless its value is None; `note` is for the reader of their keys.
@@ -272,41 +272,41 @@ class Facts:
                 self.settle(name, note)
                 add_once(self.outcomes[fact.key or 0].evenkeel, f"{path}: {text}")
                 add_once(origins, printable(fact.path))
-        if len(origins) > 3:  # a comment has room for a few; the table lists them all
+        if len(origins) > 3:  # a comment has room for a few; the table lists all of them
             origins = [*origins[:2], f"and {len(origins) - 2} more"]
         self.settings[path] = Setting(text, ", ".join(origins))
 
     def set_because(self, path: str, value: str, why: str) -> None:
-        """Adds a setting that no foreign key asked for."""
+        """Adds a setting that was not derived from a foreign key."""
         self.settings[path] = Setting(value, why)
 
     def value_of(self, path: str) -> str | None:
         return self.settings[path].value if path in self.settings else None
 
     def has_flexible_cp(self) -> bool:
-        """Whether micro-batches have context-parallel groups of their own; after mesh.cp was set."""
+        """Whether context-parallel groups differ between micro-batches; call after mesh.cp was set."""
         return self.value_of("mesh.cp") == "flexible"
 
     def mesh_size(self, axis: str) -> int:
-        """Ranks along an axis of the mesh: what was set, else 1."""
+        """The number of ranks along an axis of the mesh: the setting, or 1."""
         size = self.value_of(f"mesh.{axis}")
         return 1 if size is None or size == "flexible" else int(size)
 
     def settle(self, fact: str, note: str) -> None:
-        """The fact's key was understood and asks for nothing."""
+        """Marks the fact's key as understood without any setting."""
         known = self.facts.get(fact)
         if known is not None and known.key is not None and not known.lost:
             self.outcomes[known.key].understood = True
             add_once(self.outcomes[known.key].notes, note)
 
     def leave(self, facts: str, why: str) -> None:
-        """Why the facts' keys are not used, in case nothing else uses them."""
+        """Records why the facts' keys are not used, in case nothing else uses them."""
         for fact in facts.split():
             at = self.facts[fact].key if fact in self.facts else None
             if at is not None:
                 add_once(self.outcomes[at].reasons, why)
 
-    # What is missing.
+    # Missing settings.
 
     def want(self, path: str, facts: Iterable[str], why: str) -> None:
         """A setting that this job cannot do without: it is missing unless it was set or a lost fact accounts for it. The
@@ -324,7 +324,7 @@ class Facts:
         self.add_missing(named[0][1] if named else "", path, why)
 
     def miss(self, path: str, fact: str, why: str) -> None:
-        """A setting that the fact's key would decide, and does not carry over."""
+        """Records a setting that the fact's key would determine but that cannot be converted."""
         self.add_missing(self.facts[fact].path if fact in self.facts else fact, path, why)
 
     def add_missing(self, foreign: str, path: str, why: str) -> None:

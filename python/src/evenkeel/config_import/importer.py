@@ -22,7 +22,7 @@ SYSTEMS = {"mindspeed-rl": mindspeed_rl, "roll": roll, "verl": verl}
 
 
 class Document:
-    """All that a foreign configuration says: its files put together, overrides laid on, references followed."""
+    """A complete foreign configuration: composed from its files, with overrides applied and references followed."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class Document:
         read_file: Optional[ReadFile] = None,
     ) -> None:
         made = compose(text, name, [parse_override(override) for override in overrides], read_file)
-        self.files: list[str] = made.files  # read besides the first
-        self.lost: list[LostPart] = made.lost  # named in a defaults list, and not found
+        self.files: list[str] = made.files  # read in addition to the first
+        self.lost: list[LostPart] = made.lost  # listed in a defaults list but not found
         self.keys: list[ForeignKey] = []  # in order
         whole = References(made.root, environment or {}, made.lost).follow_all()
         for key in leaves(whole) if whole.data else ():
@@ -59,7 +59,7 @@ def import_config(
     `read_file` gives the text of another file, None when there is none; it is asked for what defaults lists name, beside
     the first file and in its hydra.searchpath.
 
-    Only what the files say is set, and the defaults of theirs that docs/coming-from-*.md names. The stages of a step
+    Only what the files say is set, and the defaults of theirs that docs/{verl,roll,mindspeed-rl}.md name. The stages of a step
     become profiles, and the training stage also the job's own micro_batch settings. What decides memory, batches, the
     mesh or the loss is right in `yaml` or listed in `missing`. Whether the result suits a job (a cap below the alignment,
     say) is for Config to tell.
@@ -90,7 +90,7 @@ def import_config(
 
 
 def _recognise(document: Document, name: str) -> str:
-    """The system of which a file has most keys."""
+    """The system that has most of the file's keys."""
     paths = [key.path for key in document.keys] + [dotted(part.package) for part in document.lost]
     count = {
         system: sum(any(is_at_or_below(path, sign) for sign in module.SIGNS) for path in paths)
@@ -99,7 +99,7 @@ def _recognise(document: Document, name: str) -> str:
     most = max(count.values())
     hint = "Say whose it is: --from mindspeed-rl, roll or verl"
     if most == 0:
-        refuse(name, "is no configuration of MindSpeed-RL, ROLL or verl that is known here", hint)
+        refuse(name, "is not a configuration of MindSpeed-RL, ROLL or verl that is known here", hint)
     best = [system for system, signs in count.items() if signs == most]
     if len(best) > 1:
         refuse(name, "could be the configuration of several systems", hint)
@@ -107,7 +107,7 @@ def _recognise(document: Document, name: str) -> str:
 
 
 def _table_of(system: str, document: Document) -> Table:
-    """The table of the kind of job that a file is of."""
+    """The table for the kind of job that a file describes."""
 
     def has(mark: str) -> bool:
         """"a.b": a key at or below it; "a.b=word": with that value."""

@@ -39,7 +39,7 @@ def import_mesh(facts: Facts) -> None:
 
 
 def _import_vpp_of_layers(facts: Facts) -> None:
-    """Megatron on Ascend counts the layers of a virtual stage."""
+    """Megatron on Ascend specifies the number of layers per virtual stage."""
     of_stage = facts.integer("vpp_layers")
     if of_stage is None or "mesh.vpp" in facts.settings:
         return
@@ -67,7 +67,7 @@ def _import_flexible_cp(facts: Facts) -> None:
 
 
 def _import_cp(facts: Facts, stated: list[str]) -> None:
-    """How many ranks share a sequence: several keys may say it, and all but one are 1."""
+    """The number of ranks that share a sequence: several keys may specify it, and all but one are 1."""
     sizes = {fact: facts.integer(fact) for fact in stated}
     cp = max((fact for fact in stated if facts.has(fact)), key=lambda fact: sizes[fact] or 0, default=stated[0])
     size = sizes[cp] or 1
@@ -111,7 +111,7 @@ _UPDATE = "rank_batch accumulation devices"
 
 
 def _samples_of_update(facts: Facts) -> int | None:
-    """ROLL's samples of one update over all DP ranks; None when the file does not say enough."""
+    """The samples of one update over all DP ranks in ROLL; None if the file does not determine it."""
     rank_batch, devices = facts.integer("rank_batch"), facts.count("devices")
     accumulation = facts.integer("accumulation") if facts.has("accumulation") else 1
     if rank_batch is None or devices is None or accumulation is None:
@@ -185,7 +185,7 @@ def import_balance(facts: Facts) -> None:
 
 
 def import_preset(facts: Facts) -> None:
-    """The foreign system's own partitions."""
+    """Selects the foreign system's own partitioning."""
     table = facts.table
     if facts.has_flexible_cp():
         facts.refuse("dynamic_cp", "--preset needs a cp that is one number: import without it")

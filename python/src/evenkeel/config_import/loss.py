@@ -1,4 +1,4 @@
-"""How losses are summed up."""
+"""How losses are aggregated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NO_MODE = "no mode of loss.aggregation: give the trainer omega of the one that 
 
 
 def import_loss(facts: Facts) -> None:
-    """After the stages: some losses divide by the width of what they cut."""
+    """Call after the stages: some losses divide by the width of what they split."""
     table = facts.table
     _import_aggregation(facts, "loss.", "loss")
     facts.want("loss.aggregation", ["loss"], "no key says how losses are summed up")
@@ -59,7 +59,7 @@ def _import_norm_length(facts: Facts, section: str, norm: str) -> None:
         facts.set(path, facts.integer(norm), norm, table.norm_note)
         return
     if table.system == "roll" and facts.value_of("micro_batch.mode") == "padded":
-        why = "with dynamic batching ROLL divides by the width of each micro-batch, which is no fixed number"
+        why = "with dynamic batching ROLL divides by the width of each micro-batch, which is not a fixed number"
         facts.miss(path, "loss", why)
         return
     width, sources = _padded_width(facts)
@@ -84,7 +84,7 @@ def _import_trainer(facts: Facts) -> None:
 
 
 def _import_loss_of_stage(facts: Facts, stage: str) -> None:
-    """The critic's loss, where it is another than the actor's."""
+    """The critic's loss, if it differs from the actor's."""
     fact, norm, section = f"{stage}.loss", f"{stage}.norm", f"profiles.{stage}.loss."
     word = facts.word(fact)
     mode = facts.table.loss_words.get(word) if word is not None else None

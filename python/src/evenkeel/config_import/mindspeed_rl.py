@@ -23,7 +23,7 @@ def _grid(section: str) -> list[Key]:
 
 
 def _model(section: str) -> Key:
-    """A section takes over what the model's own file says: "model: NAME" means model.NAME."""
+    """A section includes the model's own file: "model: NAME" means model.NAME."""
     return Key(f"model.{{{section}.model}}.num_layers", "layers")
 
 
@@ -164,7 +164,7 @@ def _rl() -> Table:
 
 
 def _token_mean(stage: str) -> Table:
-    """GRPO and PPO take the mean over the tokens of each micro-batch; DAPO is told."""
+    """GRPO and PPO take the mean over the tokens of each micro-batch; for DAPO it is configurable."""
     table = _rl()
     table.marks = [f"megatron_training.stage={stage}"]
     told = "rl_config.token_level_loss"
@@ -175,7 +175,7 @@ def _token_mean(stage: str) -> Table:
 
 
 def _tuning(section: str) -> Table:
-    """SFT and DPO stand in one section, as Megatron's own arguments."""
+    """SFT and DPO use one section, like Megatron's own arguments."""
     keys = [
         _model(section),
         *_grid(section),

@@ -15,7 +15,7 @@ EXPECTED = "expected Hydra's KEY=VALUE, +KEY=VALUE, ++KEY=VALUE or ~KEY"
 class Override:
     kind: str  # "", "+", "++" or "~"
     key: str  # "a.b", or a group: "optim", "actor@actor_rollout_ref.actor"
-    value: Value  # null where there is none
+    value: Value  # null if it has no value
     place: str  # "--override KEY=VALUE"
 
     @property
@@ -34,7 +34,7 @@ def parse_override(text: str) -> Override:
 
 
 def _is_sweep(text: str) -> bool:
-    """A comma outside brackets, quotes and references asks Hydra for several jobs."""
+    """With a comma outside of brackets, quotes and references, Hydra would start several jobs."""
     depth = 0
     for character in text:
         depth += (character in "{[(") - (character in "}])")
@@ -67,7 +67,7 @@ def _placed(value: Value, place: str) -> Value:
 
 
 def _may_be_lost(path: Path, lost: list[LostPart]) -> bool:
-    """A part that is not here may have the key, or all the sections around it."""
+    """A part that was not found may contain the key, or all sections around it."""
     return any(starts_with(path, part.package) or starts_with(part.package, path) for part in lost)
 
 
@@ -87,7 +87,8 @@ def apply_override(root: Value, change: Override, lost: list[LostPart]) -> None:
     if change.kind == "~":
         section.pop(path[-1], None)
         return
-    # Hydra adds to a key that is null or ??? as to one that is not there, and lays maps and lists on any value.
+    # Hydra treats a key that is null or ??? like a missing one when adding, and overrides any value with maps and
+    # lists.
     has_value = known is not None and known.data not in (None, "???")
     if change.kind == "+" and has_value and not isinstance(change.value.data, (dict, list)):
         refuse(change.place, f"the configuration has {change.key} already", "To change it, leave out the +")

@@ -25,10 +25,10 @@ MANDATORY = "is ??? there: a value that has to be given, on the command line, sa
 
 @dataclass
 class LostPart:
-    """A part of a configuration that a file which is not here would fill."""
+    """A part of a configuration that a missing file would fill."""
 
-    package: Path  # where its keys would stand
-    entry: str  # as its defaults list has it: "actor@actor_rollout_ref.actor: dp_actor"
+    package: Path  # where its keys would be
+    entry: str  # as written in its defaults list: "actor@actor_rollout_ref.actor: dp_actor"
     file: str  # "actor/dp_actor.yaml"
 
 
@@ -37,7 +37,7 @@ def has_reference(value: Value) -> bool:
 
 
 def value_of(data: Any, written: str = "") -> Value:
-    """What OmegaConf reads, as a value; `written` is its text."""
+    """A text parsed by OmegaConf, as a value; `written` is the text."""
     if isinstance(data, Value):
         return data
     if isinstance(data, list):
@@ -54,12 +54,12 @@ def _parse(text: str, rule: str, mode: str) -> Any:
         return parse_by_grammar(text, parser_rule=rule, lexer_mode=mode)
     except RecursionError:
         raise
-    except Exception as error:  # a bracket closed at the very start is ANTLR's own "Empty Stack"
+    except Exception as error:  # a bracket closed at the very start causes ANTLR's own "Empty Stack" error
         raise GrammarParseError(str(error)) from None
 
 
 class _Visitor(GrammarVisitor):
-    """OmegaConf's, which remembers what the parts of a text followed."""
+    """OmegaConf's visitor, which also records what the parts of a text refer to."""
 
     def __init__(self, on_key: Any, on_resolver: Any) -> None:
         super().__init__(on_key, on_resolver, None)
@@ -87,7 +87,7 @@ class _Visitor(GrammarVisitor):
 
 
 def literal(text: str, place: str) -> Value:
-    """A list or a map as it is written on a command line. References in it stay: they are followed where it stands."""
+    """Parses a list or a map as written on a command line. References in it are kept and followed at their place."""
     visitor = _Visitor(
         lambda key, memo: Value(f"${{{key}}}"),
         lambda name, args, args_str: Value(f"${{{name}:{','.join(args_str)}}}"),
@@ -106,15 +106,15 @@ class References:
         self.root = root
         self.environment = environment
         self.lost = lost
-        self.followed: dict[Path, Value] = {}  # so that each text is read once
-        self.open: list[Path] = []  # the places that are being read, outermost first
+        self.followed: dict[Path, Value] = {}  # so that each text is parsed only once
+        self.open: list[Path] = []  # the positions being read, outermost first
         self.work = 0
 
     def follow_all(self) -> Value:
         return self.follow(self.root, ())
 
     def follow(self, value: Value, at: Path) -> Value:
-        """Everything below a value whose place in the configuration is `at`."""
+        """Follows the references in a value whose position in the configuration is `at`."""
         self.work += 1
         if self.work > MOST_WORK:
             refuse(self.root.place, TOO_LARGE)
@@ -128,7 +128,7 @@ class References:
         return replace(value, missing=MANDATORY if is_mandatory else value.missing)
 
     def evaluate(self, value: Value, at: Path) -> Value:
-        """A text with references in it."""
+        """Evaluates a text that contains references."""
         if at not in self.followed:
             if at in self.open or len(self.open) > DEEPEST:
                 result = Value(missing=f"refers to itself, by way of {dotted(self.open[-1])}")
@@ -169,7 +169,7 @@ class References:
         return selected.add_via(f"follows {dotted(path)}") if selected else Value(missing=self.why_absent(path))
 
     def select(self, path: Path) -> Value | None:
-        """What a path leads to; None when nothing stands there."""
+        """The value at a path; None if there is none."""
         node = self.root
         for depth, part in enumerate(path):
             if has_reference(node) and not node.missing:
@@ -234,7 +234,7 @@ class References:
         return replace(arguments[1]).add_via(f"{name} is not set in the environment: its default")
 
     def decode(self, argument: Value, at: Path) -> Value:
-        """A text as if it stood in the file: "[1, 2]" becomes a list."""
+        """Parses a text as if it were in the file: "[1, 2]" becomes a list."""
         if not isinstance(argument.data, str):
             return argument
         value = self.read(argument.data.strip(), at, "singleElement", "VALUE_MODE")

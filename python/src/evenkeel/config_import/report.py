@@ -1,4 +1,4 @@
-"""What became of each key, and what is missing."""
+"""The result for each key, and what is missing."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from evenkeel.config_import.values import ForeignKey, as_flag, as_integer, is_at
 
 @dataclass
 class ImportedKey:
-    """What one key of the foreign configuration became."""
+    """The result for one key of the foreign configuration."""
 
     foreign: str  # "rl_config.use_dynamic_bsz"
-    value: str  # on one line; of an understood key, what its references stand for
-    evenkeel: list[str]  # "micro_batch.mode: packed"; none when nothing has to be set
-    note: str  # what a reader should know; for an unused key, why. May be empty
+    value: str  # on one line; for an understood key, with references followed
+    evenkeel: list[str]  # "micro_batch.mode: packed"; none if nothing has to be set
+    note: str  # a remark for the reader; for an unused key, the reason. May be empty
 
 
 @dataclass
 class Imported:
-    """What an import gives. Together, `keys` and `unused` are all keys of the files, each in their order."""
+    """The result of an import. Together, `keys` and `unused` contain all keys of the files, each in their order."""
 
     system: str
-    yaml: str = ""  # the Evenkeel configuration, with a comment a key where it came from
+    yaml: str = ""  # the Evenkeel configuration, with a comment on the origin of each key
     keys: list[ImportedKey] = field(default_factory=list)
     unused: list[ImportedKey] = field(default_factory=list)
     missing: list[MissingSetting] = field(default_factory=list)  # not empty: `yaml` would train differently
-    files: list[str] = field(default_factory=list)  # read besides the first, as defaults lists name them
-    lost_files: list[str] = field(default_factory=list)  # that they name and that are not found, each with its entry
+    files: list[str] = field(default_factory=list)  # read in addition to the first, as listed in defaults lists
+    lost_files: list[str] = field(default_factory=list)  # listed in them but not found, each with its entry
 
 
 def report(facts: Facts, imported: Imported) -> None:
-    """Fills in the outcome of every key."""
+    """Fills in the result of every key."""
     _apply_always_rules(facts)
     for rule in facts.table.same:
         _apply_same_rule(facts, rule)
@@ -62,7 +62,7 @@ def _apply_always_rules(facts: Facts) -> None:
 
 
 def _plain_value(facts: Facts, path: str, fallback: str) -> str:
-    """As one text for all ways to write it."""
+    """As one text for all spellings of a value."""
     key = facts.keys[facts.index[path]] if path in facts.index else None
     if key is None or key.value.data is None:
         return fallback
@@ -71,7 +71,7 @@ def _plain_value(facts: Facts, path: str, fallback: str) -> str:
 
 
 def _effective_value(facts: Facts, paths: tuple[str, ...], fallback: str) -> str:
-    """The value that the first of these keys states, else one of the others."""
+    """The value that the first of these keys states, otherwise one of the others."""
     values = (_plain_value(facts, path, fallback) for path in paths)
     return next((value for value in values if value != fallback), fallback)
 
@@ -97,7 +97,7 @@ def _apply_same_rule(facts: Facts, rule: Same) -> None:
         why += f"; this one is {rule.fallback} there"
     else:
         add_once(facts.outcomes[at].reasons, why)
-    # What the key that it is compared with decides is not as this key says it.
+    # The key it is compared with determines the setting, and its value differs.
     known = next((key for key in facts.table.keys if key.path == rule.like), None)
     for fact in known.facts.split() if known else ():
         path = setting_of_fact(facts.table, fact)
@@ -125,7 +125,7 @@ def _is_outside(path: str, rule: str) -> bool:
 
 
 def _meant_by(path: str, table: Table) -> str:
-    """A known key that this one is probably a slip of: two letters wrong, left out, added or swapped at most."""
+    """A known key of which this one is probably a misspelling: at most two letters wrong, missing, added or swapped."""
     if len(path.rpartition(".")[2]) < 8:
         return ""
     near = (key.path for key in table.keys if key.path != path and abs(len(key.path) - len(path)) <= 2)

@@ -45,7 +45,7 @@ _OUTSIDE = {
 
 
 def _common(actor: str) -> Table:
-    """What all of ROLL's pipelines have in common. The model that is trained decides the mesh and the batches."""
+    """The common part of all of ROLL's pipelines. The trained model determines the mesh and the batches."""
     return Table(
         system="roll",
         title="ROLL",
@@ -75,7 +75,7 @@ def _common(actor: str) -> Table:
 
 
 def _pass(section: str, stage: str, trains: bool) -> list[Key]:
-    """What each pass of a model has its own key for."""
+    """Settings for which each pass of a model has its own key."""
     padded, packed = ("_in_train", "_train") if trains else ("_in_infer", "_forward")
     packing = f"{section}.sequence_packing_args."
     size = ".training_args.per_device_train_batch_size" if trains else ".infer_batch_size"
@@ -91,7 +91,8 @@ def _pass(section: str, stage: str, trains: bool) -> list[Key]:
 
 
 def _add_workers(table: Table, section: str, train: str, forward: str, is_required: bool = False) -> None:
-    """A section of one model's workers, and the profiles of its training and its forward passes; empty for none."""
+    """A section of one model's workers, and the profiles of its training and its forward passes; empty if there are
+    none."""
     stages = [(stage, trains) for stage, trains in ((train, True), (forward, False)) if stage]
     for stage, trains in stages:
         table.keys += _pass(section, stage, trains)
@@ -140,7 +141,7 @@ def _rl(actor: str = "actor_train", infer: str = "actor_infer", reference: str =
 
 
 def _agentic() -> Table:
-    """Trajectories are counted, not prompts."""
+    """Trajectories are counted instead of prompts."""
     table = _rl()
     table.marks = ["train_env_manager", "custom_envs"]
     table.keys = [key for key in table.keys if key.facts != "responses"]
@@ -188,7 +189,7 @@ def _dpo() -> Table:
 
 
 def _distill() -> Table:
-    """Its loss is a mixture of two means over each micro-batch, which is none of Evenkeel's."""
+    """Its loss is a mixture of two means over each micro-batch, which Evenkeel does not support."""
     table = _tuning("student")
     _add_workers(table, "teacher", "", "teacher")
     # The teacher's micro-batches are as large as those it "trains" with.

@@ -1,4 +1,4 @@
-"""The micro-batches of each pass over a step, which become profiles; those of training are the job's own too."""
+"""The micro-batches of each pass over a step, which become profiles; those of training also become the job's own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class _Setting(NamedTuple):
     value: object
     facts: str
     note: str = ""
-    why: str = ""  # of one that no fact states
+    why: str = ""  # of a setting that is not stated
 
 
 class _StageReader:
-    """Reads what a file says of one stage."""
+    """Reads the settings of one stage."""
 
     def __init__(self, facts: Facts, rule: Stage) -> None:
         self.facts = facts
         self.rule = rule
-        self.mode = ""  # while the file does not say
+        self.mode = ""  # while it is not specified in the file
         self.settings: dict[str, _Setting] = {}
         self.is_asked_for = rule.is_required or facts.mentions_stage(rule.name)
         if facts.has_flexible_cp():
@@ -44,7 +44,7 @@ class _StageReader:
         return f"micro_batch.{key}" if is_training else f"profiles.{self.rule.name}.micro_batch.{key}"
 
     def read_flexible(self) -> None:
-        """All passes pack under one cap, whatever they would do with a cp that is one number."""
+        """All passes are packed under one cap, regardless of what they would do with a fixed cp."""
         if self.is_asked_for:
             self.settings["mode"] = _Setting("packed", "dynamic_cp")
             self.settings["max_tokens_per_rank"] = _Setting(self.facts.integer("rank_cap"), "rank_cap")
@@ -64,9 +64,9 @@ class _StageReader:
             self.add_integer("length_round")
         if self.mode == "fixed":
             self.read_size()
-            # The plain split counts samples only; Evenkeel's own cap would cut its micro-batches smaller.
+            # The plain split only counts samples; Evenkeel's own cap would make its micro-batches smaller.
             self.settings.setdefault("max_tokens", _Setting(LARGEST_COUNT, "", why="no cap there"))
-        # Only the plain split shuffles; that nothing is shuffled holds for all.
+        # Only the plain split shuffles; the absence of shuffling is valid for all.
         shuffle = self.facts.flag(self.fact("shuffle"))
         if shuffle is not None and (not shuffle or self.mode in ("fixed", "")):
             self.settings["shuffle"] = _Setting(shuffle, self.fact("shuffle"))
@@ -136,7 +136,7 @@ class _StageReader:
         self.settings["size"] = _Setting(over_all // ranks, size, "over all GPUs there, of one DP rank here")
 
     def want_the_rest(self) -> None:
-        """After the settings are set: what is missing for them."""
+        """Call after the settings are set: records what is missing for them."""
         if self.facts.has_flexible_cp():
             return
         if not self.mode:
@@ -161,8 +161,8 @@ class _StageReader:
 
 
 def _keep_defaults(facts: Facts, section: str, stage: _StageReader, training: _StageReader) -> None:
-    """What a profile would take over from the job's own settings although its stage does not say it. A cap and a size that
-    a stage needs and does not say are missing, and told so."""
+    """What a profile would inherit from the job's own settings although its stage does not specify it. A cap and a size
+    that a stage needs but does not specify are reported as missing."""
     if "mode" not in stage.settings:
         return
     of_mode = {"padded": ["length_round"], "fixed": ["size"]}
@@ -193,7 +193,7 @@ def import_stages(facts: Facts) -> None:
 
 
 def _import_packing(facts: Facts) -> None:
-    """Packing without padding is what Evenkeel does anyway: the key says so only where nothing else does."""
+    """Evenkeel always packs without padding: the key specifies it only if nothing else does."""
     packing = facts.flag("packing")
     if packing is False:
         facts.leave("packing", "Evenkeel packs: padding is never computed on")

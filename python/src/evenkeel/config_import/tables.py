@@ -32,13 +32,13 @@ AXES = {
 class Key(NamedTuple):
     """A key and the facts it states; of two keys that state the same fact, the later one's wins."""
 
-    path: str  # "{a.b}" in it stands for the value of that key
+    path: str  # "{a.b}" in it is replaced by the value of that key
     facts: str  # separated by blanks
     note: str = ""
 
 
 class Always(NamedTuple):
-    """A key that adds nothing as long as its value is this one."""
+    """A key that has no effect as long as it has this value."""
 
     path: str
     value: str
@@ -46,13 +46,13 @@ class Always(NamedTuple):
 
 
 class Same(NamedTuple):
-    """A key of another model's section: fine when it says the same as the actor's."""
+    """A key of another model's section: accepted if it has the same value as the actor's."""
 
     path: str
     like: str  # the key it is compared with
-    fallback: str  # the value of either when it is absent
-    counts_when_absent: bool = False  # its section, if it is there, means the fallback when it leaves the key out
-    # Other keys, older or newer, for the same value: the one that is not the fallback counts.
+    fallback: str  # the value of either one if it is missing
+    counts_when_absent: bool = False  # if its section exists but lacks the key, that means the fallback
+    # Other keys, older or newer, for the same value: the one that differs from the fallback counts.
     beside: tuple[str, ...] = ()
     like_beside: tuple[str, ...] = ()
 
@@ -70,17 +70,17 @@ class Stage(NamedTuple):
     """A pass over a step that becomes a profile."""
 
     name: str
-    is_required: bool = False  # the job runs it whether or not the file says how
-    idle: Optional[Callable[[Facts], str]] = None  # why this job does not run it; empty when it does
-    section: str = ""  # what only an idle stage's keys stand below: "critic."
+    is_required: bool = False  # the job runs it whether or not the file mentions it
+    idle: Optional[Callable[[Facts], str]] = None  # why this job does not run it; empty if it does
+    section: str = ""  # the prefix of keys that only an idle stage has: "critic."
 
 
 class Trainer(NamedTuple):
     """How it reduces its losses over micro-batches, which sizes it reads, and where its ranks wait for each other."""
 
     micro_batches: str
-    is_megatron: bool = False  # tp, cp, pp; else Ulysses alone
-    meet: str = ""  # balance.meet; empty where its name does not say it, as with experts, or with a stage of ZeRO
+    is_megatron: bool = False  # tp, cp, pp; otherwise only Ulysses
+    meet: str = ""  # balance.meet; empty if its name does not determine it, as with experts, or with a stage of ZeRO
 
 
 @dataclass
@@ -90,26 +90,26 @@ class Table:
     keys: list[Key]
     stages: list[Stage]  # the first is the training stage
     trainers: dict[str, Trainer]
-    outside: dict[str, str]  # none of Evenkeel's business: keys at or below, or "*.name" for all called so -> why
-    marks: list[str] = field(default_factory=list)  # paths that only this kind of job has; none: the system's RL
-    not_marks: list[str] = field(default_factory=list)  # and that it never has
+    outside: dict[str, str]  # irrelevant for Evenkeel: keys at or below, or "*.name" for all keys with that name -> why
+    marks: list[str] = field(default_factory=list)  # paths that only this kind of job has; none for the system's RL
+    not_marks: list[str] = field(default_factory=list)  # and paths that it never has
     always: list[Always] = field(default_factory=list)
     same: list[Same] = field(default_factory=list)
     implied: list[Implied] = field(default_factory=list)
-    harmless: list[str] = field(default_factory=list)  # packages and files of defaults lists that decide nothing here
-    loss_words: dict[str, str] = field(default_factory=dict)  # of the fact loss -> loss.aggregation
+    harmless: list[str] = field(default_factory=list)  # packages and files of defaults lists that have no effect here
+    loss_words: dict[str, str] = field(default_factory=dict)  # values of the fact loss -> loss.aggregation
     # How samples of a step are counted: prompts times responses, samples (one update a step), or rank_batches: what one
     # DP rank takes for an update, times DP ranks.
     batch: str = "prompts"
-    cost: str = ""  # what it balances by; empty for tokens
+    cost: str = ""  # the cost it balances; empty for tokens
     balanced_by_default: bool = True  # over DP ranks
     align_lcm: str = ""  # of its packing; empty for none
-    packing_algorithm: str = "load_balance"  # when none is stated
+    packing_algorithm: str = "load_balance"  # the default
     fully_masked: str = ""  # loss.fully_masked in its means over samples; empty for the default
-    norm_note: str = ""  # what seq-mean-token-sum-norm is there
+    norm_note: str = ""  # the meaning of seq-mean-token-sum-norm there
 
     def annotate(self, ends: tuple[str, ...], note: str) -> None:
-        """Gives the keys with these ends a note."""
+        """Adds a note to the keys with these endings."""
         self.keys = [key._replace(note=note) if key.path.endswith(ends) else key for key in self.keys]
 
 

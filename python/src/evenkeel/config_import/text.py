@@ -1,4 +1,4 @@
-"""The imported configuration as YAML, and the table of what became of each key."""
+"""The imported configuration as YAML, and the table of the results for each key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def settings_yaml(title: str, settings: dict[str, Setting]) -> str:
     """Sections in the order of the reference page, profiles and their sections as they first appear: each map is written
     once."""
     lines: list[tuple[str, str]] = []
-    opened: list[str] = []  # the maps around the line before
+    opened: list[str] = []  # the maps around the previous line
     for path in _in_order(list(settings)):
         *maps, key = path.split(".")
         depth = next((i for i, (a, b) in enumerate(zip_longest(opened, maps)) if a != b), len(maps))
@@ -34,7 +34,7 @@ def settings_yaml(title: str, settings: dict[str, Setting]) -> str:
 
 def _in_order(paths: list[str]) -> list[str]:
     def group(path: str) -> str:
-        """The profile, or else the section."""
+        """The profile, otherwise the section."""
         return ".".join(path.split(".")[: 2 if path.startswith("profiles.") else 1])
 
     def section(path: str) -> str:
@@ -81,7 +81,7 @@ _Keys = list[tuple[str, str, list[str], str]]
 
 
 def _table(headings: list[str], keys: _Keys, width: int) -> str:
-    """A key that became several things has a row each."""
+    """A key with several results has one row for each."""
     rows = []
     for foreign, value, became, note in keys:
         rows.append([printable(foreign), _shortened(value), became[0], printable(note)])
@@ -95,7 +95,7 @@ def _table(headings: list[str], keys: _Keys, width: int) -> str:
 
 
 def _narrow_to(width: int, least: list[int], widths: list[int]) -> bool:
-    """Takes from the widest columns until all fit, none below its `least`. False where they do not."""
+    """Narrows the widest columns until all fit, none below its `least`. Returns False if they do not fit."""
     while sum(widths) + 2 * (sum(w > 0 for w in widths) - 1) > width:
         wide = [column for column in range(len(widths)) if widths[column] > least[column]]
         if not wide:
@@ -112,7 +112,7 @@ def _in_columns(row: list[str], widths: list[int]) -> Iterator[str]:
 
 
 def _as_list(row: list[str], headings: list[str], width: int) -> str:
-    """The first cell as a heading, the others below it with their columns' names."""
+    """The first cell as a heading, and the others below it with their column names."""
     lines = _wrapped(row[0], width)
     for heading, cell in zip(headings[1:], row[1:]):
         if cell:
@@ -122,7 +122,7 @@ def _as_list(row: list[str], headings: list[str], width: int) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` characters, broken at spaces; a longer word has a line of its own."""
+    """Lines of at most `width` characters, broken at spaces; a longer word gets a line of its own."""
     lines: list[str] = []
     line: str | None = None
     for word in text.split(" "):

@@ -1,4 +1,4 @@
-"""Values of a foreign configuration: what is written, and where it stands."""
+"""Values of a foreign configuration: their text and their position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Data = Union[None, str, List["Value"], Dict[str, "Value"]]
 
 
 class Lost(Exception):
-    """A value cannot be told; the text says why."""
+    """A value cannot be determined; the text is the reason."""
 
 
 @dataclass
@@ -34,14 +34,14 @@ class Value:
 
     data: Data = None
     place: str = ""  # "FILE:LINE" or "--override KEY=VALUE", for messages
-    quoted: bool = False  # a scalar in quotes is a text, whatever it looks like
-    # Of a value that references were followed for:
-    written: str = ""  # as the file has it
+    quoted: bool = False  # a quoted scalar is a text, regardless of its content
+    # For a value whose references were followed:
+    written: str = ""  # as in the file
     via: str = ""  # "follows data.max_response_length"
-    missing: str = ""  # why the reference leads nowhere
+    missing: str = ""  # why the reference cannot be resolved
 
     def __str__(self) -> str:
-        """As a part of a text around it."""
+        """As part of a surrounding text."""
         if self.missing:
             raise Lost(self.missing)
         if isinstance(self.data, (list, dict)):
@@ -78,7 +78,7 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Safe on a terminal: control characters and bytes that are no UTF-8 become \\xNN, line ends \\n."""
+    """Makes a text safe for a terminal: control characters and bytes that are not UTF-8 become \\xNN, line ends \\n."""
     for character, name in (("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = text.replace(character, name)
     return _NO_TEXT.sub(lambda m: "".join(f"\\x{byte:02x}" for byte in m[0].encode("utf-8", "surrogateescape")), text)
@@ -102,7 +102,7 @@ def _flow(data: Data) -> str:
 
 
 class _Reader:
-    """Turns YAML's nodes into values, with the line of each."""
+    """Converts YAML nodes to values, with the line of each."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -145,7 +145,7 @@ class _Reader:
             if key.value in entries:
                 refuse(f"{self.place(key)}: {where}", "the key is given twice")
             entries[key.value] = value
-        for base in merged:  # YAML 1.1's "<<: *other": what the map does not say itself is as in the other
+        for base in merged:  # YAML 1.1's "<<: *other": keys that the map does not have are those of the other
             if not isinstance(base.data, dict):
                 refuse(f"{base.place}: <<", "only maps can be merged into one")
             for name, value in base.data.items():
@@ -154,7 +154,7 @@ class _Reader:
 
 
 def read_yaml(text: str, name: str) -> Value:
-    """The one YAML document in `text`. Bytes that are no UTF-8 come as surrogates."""
+    """The only YAML document in `text`. Bytes that are not UTF-8 are represented as surrogates."""
     text = text[1:] if text.startswith("\ufeff") else text
     if len(text) > MOST_BYTES:
         refuse(name, f"is larger than a configuration can be, {MOST_BYTES} bytes", "Is it the right file?")
@@ -163,7 +163,7 @@ def read_yaml(text: str, name: str) -> Value:
         before = text[: wrong.start()].split("\n")
         refuse(
             f"{name}:{len(before)}:{len(before[-1]) + 1}",
-            f"malformed YAML: a byte that is no text, shown as {printable(wrong[0])}",
+            f"malformed YAML: a byte that is not text, shown as {printable(wrong[0])}",
             "Save it as UTF-8; in double quotes, \\xNN stands for a control character",
         )
     try:
@@ -183,7 +183,7 @@ def read_yaml(text: str, name: str) -> Value:
 
 
 def merge(under: Value, over: Value) -> Value:
-    """`under` with `over` laid on it: maps are joined key by key, all else is replaced."""
+    """`under` overridden by `over`: maps are merged key by key, everything else is replaced."""
     if not isinstance(under.data, dict) or not isinstance(over.data, dict):
         return over
     for key, value in over.data.items():
@@ -192,7 +192,7 @@ def merge(under: Value, over: Value) -> Value:
 
 
 def merge_at(root: Value, path: Path, value: Value) -> None:
-    """Lays `value` on the map at `path`, which is made where it is missing."""
+    """Merges `value` into the map at `path`, which is created if it is missing."""
     at = root
     for depth, part in enumerate(path):
         if at.data is None:
@@ -211,7 +211,7 @@ class ForeignKey:
     """One key of a foreign configuration, with all the maps around it: a scalar, a list, or an empty map."""
 
     path: str  # "rl_config.use_dynamic_bsz"
-    value: Value  # what it stands for, references followed
+    value: Value  # its value, with references followed
 
     @property
     def where(self) -> str:
@@ -249,7 +249,7 @@ _FLAGS = {
 
 
 def as_number(data: Any) -> int | float | None:
-    """1_024, 0x400, 8e3: an integer where it is written as one."""
+    """1_024, 0x400, 8e3: returns an integer if it is written as one."""
     text = data.replace("_", "") if isinstance(data, str) else ""
     integer = _INTEGER.fullmatch(text)
     if integer:
@@ -261,7 +261,7 @@ def as_number(data: Any) -> int | float | None:
 
 
 def as_integer(value: Value) -> int | None:
-    """Also 8.0e3 and "8192"; None for a fraction and for any other."""
+    """Also accepts 8.0e3 and "8192"; returns None for a fraction and for anything else."""
     number = as_number(value.data)
     if isinstance(number, float):
         return int(number) if number.is_integer() and abs(number) <= 1 << 53 else None

@@ -30,7 +30,7 @@ def _engine(section: str) -> list[Key]:
 
 
 def _pass(stage: str, section: str, dynamic: str, cap: str, size: str) -> list[Key]:
-    """The keys by which one pass cuts its micro-batches."""
+    """The keys that define how one pass splits its micro-batches."""
     return [
         Key(section + dynamic, f"{stage}.packed"),
         Key(section + cap, f"{stage}.gpu_cap", "counted after alignment, and it always holds"),
@@ -70,7 +70,7 @@ def _rl_keys() -> list[Key]:
         Key(_ROLLOUT + "response_length", "width"),
         Key("critic.loss_agg_mode", "critic_update.loss"),
         Key("critic.loss_scale_factor", "critic_update.norm"),
-        # Asked for only to tell which passes there are.
+        # Only used to determine which passes exist.
         Key(_ACTOR + "use_kl_loss", "kl_in_loss"),
         Key("algorithm.use_kl_in_reward", "kl_in_reward"),
         Key("algorithm.adv_estimator", "advantages"),
@@ -146,7 +146,7 @@ def _why_no_reference(facts: Facts) -> str:
 
 
 def _why_no_critic(facts: Facts) -> str:
-    """verl runs the critic when it is told to, and else for GAE."""
+    """verl runs the critic if that is configured, otherwise for GAE."""
     enable, advantages = facts.flag("critic"), facts.word("advantages")
     is_off = not enable if enable is not None else advantages not in (None, "gae")
     return "advantages are not GAE: the critic does not run" if is_off and not facts.is_lost("critic") else ""
@@ -183,7 +183,7 @@ def _rl() -> Table:
 
 
 def _tuning() -> Table:
-    """What its SFT and DPO trainers have in common: a step is one update."""
+    """The common part of its SFT and DPO trainers: a step is one update."""
     keys = [
         Key("data.train_batch_size", "prompts"),
         Key("trainer.total_epochs", "epochs"),
@@ -236,7 +236,7 @@ def _sft() -> Table:
         "data.max_token_len_per_gpu data.micro_batch_size_per_gpu data.micro_batch_size model.partial_pretrain"
     ).split()
     table.implied.append(Implied("loss", "token-mean", "verl's SFT takes the mean over tokens"))
-    # The older trainer, known by its section of the model, averages over micro-batches.
+    # The older trainer, identified by its section of the model, averages over micro-batches.
     table.implied.append(Implied("trainer", "sft on fsdp", "verl's older SFT trainer", "model.fsdp_config"))
     table.trainers["sft on fsdp"] = Trainer("mean", meet="micro-batch")
     table.loss_words = {"token-mean": "token-mean"}

@@ -1,10 +1,10 @@
-"""Datasets as JSON lines of rollouts, which jobs and ``evenkeel convert`` read (docs/formats.md): Parquet and Arrow files, tables
-of pyarrow, datasets of Hugging Face, and any other rows with names.
+"""Converts datasets to JSON lines of rollouts, which jobs and ``evenkeel convert`` read (docs/formats.md): Parquet and
+Arrow files, tables of pyarrow, datasets of Hugging Face, and any other rows with named columns.
 
     evenkeel.convert.to_jsonl(datasets.load_dataset(...)["train"], "train.jsonl", tokenizer=tokenizer)
     python3 -m evenkeel.convert 'shards/*.parquet' train.jsonl
 
-NumPy's files become safetensors and back, tensor by tensor:
+Also converts NumPy's files to safetensors and back, tensor by tensor:
 
     python3 -m evenkeel.convert batch.npz batch.safetensors
 """
@@ -17,7 +17,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenkeel import _core
+from evenkeel import _c
 from evenkeel.convert._rows import Converted, Rows
 from evenkeel.convert._sources import rows_of
 from evenkeel.convert._tensors import convert_tensors
@@ -39,8 +39,8 @@ def to_jsonl(
     at: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> Converted:
-    """Writes a line a row, which appears complete or not at all. No column is left out but those that ``drop`` names; one that a
-    line cannot hold is refused by name.
+    """Writes one line per row. The file appears complete or not at all. Only columns named in ``drop`` are omitted; a
+    column that JSON lines cannot represent is rejected by name.
 
     ``source``     rows: mappings by column, such as a Dataset of Hugging Face; or columns: a table of pyarrow, a mapping of
                    lists; or the names of Parquet and Arrow files (pyarrow reads them), patterns too
@@ -49,7 +49,7 @@ def to_jsonl(
     ``uid``        the column that says which rows have one prompt; rows without are groups of their own
     ``messages``   the column with chats, which ``tokenizer`` turns into tokens by its template, where there is no ``input_ids``
     ``as_is``      columns of lists of any length, for a job whose ``fields`` say what they are
-    ``at``         by column, the row convention of its lists: token, next or response (docs/adapters.md#row-conventions)
+    ``at``         by column, the row convention of its lists: token, next or response (docs/micro-batches.md#row-conventions)
 
     A row has ``prompt_ids`` and ``response_ids``; or ``input_ids``, of which those up to the first with loss are the prompt, one at
     least, and ``attention_mask`` where they are padded; or a chat. The response's part of the mask becomes ``loss_mask``, so that
@@ -60,7 +60,7 @@ def to_jsonl(
     """
     target = pathlib.Path(path)
     if target.exists() and not overwrite:
-        _core.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite")
+        _c.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite")
     made = Rows(mask=mask, uid=uid, messages=messages, tokenizer=tokenizer, drop=set(drop), as_is=set(as_is), at=at)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
@@ -72,7 +72,7 @@ def to_jsonl(
     except Error:
         raise
     except OSError as error:
-        _core.raise_error("io", str(target), f"cannot be written: {error.strerror or error}")
+        _c.raise_error("io", str(target), f"cannot be written: {error.strerror or error}")
     finally:
         part.unlink(missing_ok=True)
     return made.told

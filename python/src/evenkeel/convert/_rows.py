@@ -1,4 +1,5 @@
-"""What a line of JSON holds of one row of a dataset: prompt, response, uid, loss mask and fields, or why it cannot."""
+"""Converts rows of a dataset to JSON lines: prompt, response, uid, loss mask and fields, or the reason why that is
+impossible."""
 
 from __future__ import annotations
 
@@ -9,20 +10,20 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
 
-from evenkeel import _core
+from evenkeel import _c
 from evenkeel._conventions import IGNORED, LABELS, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
 LOSS_FLAGS = ("weight", "loss", "loss_scale", "trainable", "train", "training")  # keys of a message that say whether it is trained
-TEMPLATE_COLUMNS = ("tools", "documents")  # columns of a chat that its template takes, too
+TEMPLATE_COLUMNS = ("tools", "documents")  # columns of a chat that its template also uses
 
 
 @dataclasses.dataclass
 class Converted:
-    """What was written. ``mask`` is the column that said which tokens carry loss, and became ``loss_mask``; ``without_response``
-    counts samples of which none does; ``read_as`` is the section ``fields`` that a job needs to read the columns that are
-    no numbers, of which it else says that they are left out."""
+    """The result of a conversion. ``mask`` is the column that specified which tokens carry loss and became
+    ``loss_mask``; ``without_response`` is the number of samples without such tokens; ``read_as`` is the section
+    ``fields`` that a job needs for columns without numbers, which it would otherwise report as ignored."""
 
     samples: int = 0
     tokens: int = 0
@@ -33,7 +34,7 @@ class Converted:
 
 
 class Rows:
-    """Turns one row after the other into what a line holds."""
+    """Converts one row after another to JSON objects."""
 
     def __init__(self, *, mask: str | None, uid: str, messages: str, tokenizer: Any, drop: set[str], as_is: set[str],
                  at: Mapping[str, str] | None = None) -> None:
@@ -41,7 +42,7 @@ class Rows:
         self._at_of = require_conventions(at)
         self._drop, self._as_is = drop, as_is
         self._first: set[str] = set()
-        self._names: set[str] = set()  # of all rows' columns, dropped ones included
+        self._names: set[str] = set()  # the columns of all rows, including dropped ones
         self.told = Converted()
 
     def line(self, row: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ class Rows:
         if self.told.samples == 0:
             self._refuse("", "has no rows")
         for name in sorted((self._drop | self._as_is | set(self._at_of)) - self._names):
-            self._refuse(name, f"is not there; there are {', '.join(sorted(self._names))}")
+            self._refuse(name, f"does not exist; there are {', '.join(sorted(self._names))}")
         if self.told.mask not in (None, "all") and self.told.without_response == self.told.samples:
             self._refuse(str(self.told.mask), "names no token of any row; nothing could be learned",
                          "Does the chat template have {% generation %} around what the assistant says?")
@@ -83,7 +84,8 @@ class Rows:
             self._refuse(name, "is not in every row", "Give every row the same columns, or drop it")
 
     def _split(self, line: dict[str, Any], columns: dict[str, Any]) -> list[bool] | None:
-        """Prompt and response. Returns which tokens of padded columns there are, None where nothing is padded."""
+        """Splits prompt and response. Returns which entries of padded columns are tokens, or None if nothing is padded.
+        """
         if "prompt_ids" in columns or "response_ids" in columns:
             if self._mask is not None:
                 self._refuse("prompt_ids", "is there, which says what mask would", "Leave mask out; a loss_mask is carried as it is")
@@ -93,7 +95,7 @@ class Rows:
                 line[name] = self._tokens(name, columns.pop(name))
             return None
         if "input_ids" not in columns:
-            self._refuse("input_ids", f"is not there; there are {', '.join(sorted(columns)) or 'no others'}",
+            self._refuse("input_ids", f"does not exist; there are {', '.join(sorted(columns)) or 'no others'}",
                          "Rows have prompt_ids and response_ids, input_ids, or a chat")
         tokens = self._tokens("input_ids", columns.pop("input_ids"))
         kept = None
@@ -105,15 +107,15 @@ class Rows:
         if self.told.mask == "all":
             line["prompt_ids"], line["response_ids"] = [], tokens
             return kept
-        # The first token, which nothing predicts, is the prompt's: so the mask has a value for each token of a response, not
-        # for each token, of which it would say whether the next one carries loss.
+        # The first token, which is not predicted, always belongs to the prompt. Thus the mask has one value per
+        # response token; a mask as long as the tokens would be read as saying whether the next token carries loss.
         first = max(carries.index(True), 1) if True in carries else len(tokens)
         line["prompt_ids"], line["response_ids"] = tokens[:first], tokens[first:]
         line["loss_mask"] = [int(flag) for flag in carries[first:]]
         return kept
 
     def _loss_of(self, columns: dict[str, Any], tokens: list[int]) -> list[bool]:
-        """Which tokens carry loss. Takes the columns away that say so."""
+        """Returns which tokens carry loss, and removes the columns that specify it."""
         name = self._mask or self._only_mask(columns)
         if self.told.mask not in (None, name):
             self._refuse(name, f"says which tokens carry loss, and {self.told.mask} in the rows before")
@@ -145,7 +147,8 @@ class Rows:
         return there[0] if there else "labels"
 
     def _template_arguments(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Takes the columns away that the chat template gets beside the messages. Some datasets keep them as JSON."""
+        """Removes and returns the columns that the chat template gets in addition to the messages. Some datasets store
+        them as JSON."""
         arguments = {}
         for name in TEMPLATE_COLUMNS:
             value = columns.pop(name, None)
@@ -183,11 +186,11 @@ class Rows:
             made = self._tokenizer.apply_chat_template(
                 chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **arguments)
             return list(made["input_ids"]), list(made["assistant_masks"])
-        except Exception as error:  # whatever a template and its tokenizer raise
+        except Exception as error:  # anything that a template or its tokenizer may raise
             self._refuse(self._messages, f"is not rendered by the chat template: {type(error).__name__}: {error}")
 
     def _loss_flag(self, message: Any, number: int) -> bool | None:
-        """Whether a message says that it carries loss; None if it says nothing."""
+        """Whether a message specifies that it carries loss; None if it does not specify it."""
         flags = {}
         for name in LOSS_FLAGS if isinstance(message, Mapping) else ():
             value = message.get(name)
@@ -202,7 +205,8 @@ class Rows:
         return next(iter(flags.values()), None)
 
     def _tokens_of_message(self, chat: Any, number: int, tokens: list[int], arguments: dict[str, Any]) -> tuple[int, int]:
-        """Where the tokens of one message begin and end: the template of a chat that ends with it, and of one before it."""
+        """The range of the tokens of one message, from templates of the chat that ends with it and of the one before
+        it."""
         ends = []
         for size in (number, number + 1):
             part = self._templated(chat[:size], arguments)[0] if size else []
@@ -235,8 +239,8 @@ class Rows:
         return self._placed(name, plain, at, moves, prompt, responses)
 
     def _placed(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:
-        """The values of the response tokens, unless it is not said at which rows the values are, or they are of inputs. Where a
-        mask says of each token whether it carries loss (``moves``), the columns beside it follow the same convention."""
+        """The values of the response tokens, unless their rows are unspecified or they describe inputs. If a mask
+        specifies for each token whether it carries loss (``moves``), the other columns follow the same convention."""
         is_of_tokens = len(values) == prompt + responses and prompt > 0
         if at is None and is_of_tokens and name in WITHOUT_LOSS:
             self._refuse(name, "has a value for each token, and nothing says whether a token's value is at the token or at the row "
@@ -245,7 +249,7 @@ class Rows:
             at = "token"
         if at is None:
             return values
-        if prompt == 0:  # as long as the tokens, which a job may take it for
+        if prompt == 0:  # as long as the tokens, which a job may confuse it with
             self.told.read_as[name] = {"at": "response"}
         try:
             return of_response(name, values, at, prompt, responses)
@@ -253,7 +257,7 @@ class Rows:
             self._refuse(name, error.message, error.hint)
 
     def _plain(self, name: str, value: Any) -> Any:
-        """As JSON has it."""
+        """Converts a value to JSON."""
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, str) and not _is_utf8(value):
@@ -274,7 +278,7 @@ class Rows:
     def _whole(self, name: str, value: Any, size: int | None = None) -> list[int]:
         plain = self._plain(name, value)
         if not isinstance(plain, list) or not all(isinstance(each, int) for each in plain):
-            self._refuse(name, "is no list of whole numbers")
+            self._refuse(name, "is not a list of whole numbers")
         if size is not None and len(plain) != size:
             self._refuse(name, f"has {len(plain)} values for {size} tokens")
         return [int(each) for each in plain]
@@ -287,7 +291,7 @@ class Rows:
 
     def _flags(self, name: str, value: Any, size: int) -> list[bool]:
         plain = self._plain(name, value)
-        if isinstance(plain, list):  # masks are often of 0.0 and 1.0
+        if isinstance(plain, list):  # masks often contain 0.0 and 1.0
             plain = [int(each) if isinstance(each, float) and each.is_integer() else each for each in plain]
         return [each != 0 for each in self._whole(name, plain, size)]
 
@@ -305,7 +309,7 @@ class Rows:
         return plain
 
     def _refuse(self, name: str, message: str, hint: str = "") -> NoReturn:
-        _core.raise_error("input", f"{self._at}, column {name!r}" if name else self._at, message, hint)
+        _c.raise_error("input", f"{self._at}, column {name!r}" if name else self._at, message, hint)
 
 
 def _is_utf8(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The rows of a dataset, whatever it is: rows, columns, tables of pyarrow, or Parquet and Arrow files."""
+"""The rows of a dataset in any supported form: rows, columns, tables of pyarrow, or Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from evenkeel import _core
+from evenkeel import _c
 
 
 def rows_of(source: Any) -> Iterator[Any]:
@@ -34,9 +34,9 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
     sizes = {name: len(column) for name, column in columns.items()}
     for name, column in columns.items():
         if sizes[name] and isinstance(next(iter(column)), Mapping):
-            _core.raise_error("input", "dataset", f"has parts: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
+            _c.raise_error("input", "dataset", f"has parts: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
         if sizes[name] != max(sizes.values()):
-            _core.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; others have {max(sizes.values())}")
+            _c.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; others have {max(sizes.values())}")
     for values in zip(*columns.values()):
         yield dict(zip(columns, values))
 
@@ -44,7 +44,7 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
 def files_of(name: str) -> list[str]:
     found = [name] if os.path.exists(name) else sorted(glob.glob(name), key=os.fsencode)
     if not found:
-        _core.raise_error("io", name, "names no file")
+        _c.raise_error("io", name, "names no file")
     return found
 
 
@@ -54,7 +54,7 @@ def _rows_of_file(name: str) -> Iterator[Any]:
         return
     kind = pathlib.Path(name).suffix
     if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
-        _core.raise_error("input", name, "is no .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
+        _c.raise_error("input", name, "is no .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
                           "evenkeel convert reads safetensors; NumPy files become safetensors first: python3 -m evenkeel.convert IN.npz OUT.safetensors")
     try:
         import pyarrow
@@ -70,16 +70,16 @@ def _rows_of_file(name: str) -> Iterator[Any]:
             try:
                 whole = pyarrow.ipc.open_file(mapped)
                 batches = (whole.get_batch(i) for i in range(whole.num_record_batches))
-            except pyarrow.ArrowInvalid:  # a stream, as datasets of Hugging Face are kept
+            except pyarrow.ArrowInvalid:  # a stream, the format in which Hugging Face stores datasets
                 batches = pyarrow.ipc.open_stream(pyarrow.memory_map(name))
         for batch in batches:
             yield from batch.to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
-        _core.raise_error("io", name, f"cannot be read: {error}")
+        _c.raise_error("io", name, f"cannot be read: {error}")
 
 
 def _rows_of_lines(name: str) -> Iterator[Any]:
-    """A row a line, such as pretokenized input_ids and labels, or chats."""
+    """Rows from JSON lines, such as pretokenized input_ids and labels, or chats."""
     def refuse_constant(word: str) -> NoReturn:
         raise ValueError(f"holds {word}, which JSON does not have")
 
@@ -92,8 +92,8 @@ def _rows_of_lines(name: str) -> Iterator[Any]:
                 try:
                     yield json.loads(line, parse_constant=refuse_constant)
                 except ValueError as error:
-                    _core.raise_error("input", f"{name}:{number}", f"is not valid JSON: {error}")
+                    _c.raise_error("input", f"{name}:{number}", f"is not valid JSON: {error}")
     except UnicodeDecodeError as error:
-        _core.raise_error("input", name, f"is not UTF-8: {error}")
+        _c.raise_error("input", name, f"is not UTF-8: {error}")
     except (OSError, EOFError) as error:
-        _core.raise_error("io", name, f"cannot be read: {error}")
+        _c.raise_error("io", name, f"cannot be read: {error}")

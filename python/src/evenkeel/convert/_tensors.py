@@ -1,4 +1,4 @@
-"""Tensors of NumPy's files and of safetensors, each in the place of the other."""
+"""Converts tensors between NumPy's files and safetensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from evenkeel import _core
+from evenkeel import _c
 
 ENDINGS = (".npz", ".npy", ".safetensors")
 _TYPES = {"BOOL": "?", "U8": "<u1", "I8": "<i1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8",
@@ -23,11 +23,11 @@ _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 
 
 def _refuse(where: str, what: str, advice: str = "") -> NoReturn:
-    _core.raise_error("input", where, what, advice)
+    _c.raise_error("input", where, what, advice)
 
 
 class Tensors:
-    """Named tensors of files, and texts about them. Those of .npy files and safetensors are read when they are asked for."""
+    """Named tensors from files, and their metadata. Tensors in .npy files and safetensors are read on first access."""
 
     def __init__(self) -> None:
         self.metadata: dict[str, str] = {}
@@ -90,7 +90,7 @@ def _read_safetensors(path: str, tensors: Tensors) -> None:
         def read(at: int = 8 + length + begin, dtype: np.dtype[Any] = dtype, shape: tuple[int, ...] = shape,
                  stored: str = stored) -> NDArray[Any]:
             array = np.fromfile(path, dtype, math.prod(shape), offset=at).reshape(shape)
-            # float32 has all values of bfloat16, in its upper half.
+            # float32 represents all values of bfloat16 in its upper half.
             return (array.astype(np.uint32) << 16).view(np.float32) if stored == "BF16" else array
 
         tensors.add(path, name, read)
@@ -103,7 +103,7 @@ def read_tensors(paths: Sequence[str]) -> Tensors:
         try:
             readers[pathlib.Path(path).suffix](path, tensors)
         except OSError as error:
-            _core.raise_error("io", path, f"cannot be read: {error.strerror or error}")
+            _c.raise_error("io", path, f"cannot be read: {error.strerror or error}")
         except (ValueError, KeyError, TypeError, struct.error, EOFError) as error:
             _refuse(path, f"is damaged: {error}")
         except Exception as error:
@@ -135,10 +135,10 @@ def _write_npz(path: pathlib.Path, tensors: Tensors) -> None:
 
 
 def convert_tensors(paths: Sequence[str], target: pathlib.Path, *, overwrite: bool = False) -> int:
-    """Writes the tensors of all files to one .safetensors or .npz file, which appears complete or not at all. Returns their
-    number."""
+    """Writes the tensors of all files to one .safetensors or .npz file, which appears complete or not at all. Returns
+    the number of tensors."""
     if target.exists() and not overwrite:
-        _core.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite")
+        _c.raise_error("io", str(target), "exists", "Choose another name, or pass overwrite")
     tensors = read_tensors(paths)
     write = _write_npz if target.suffix == ".npz" else _write_safetensors
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -146,7 +146,7 @@ def convert_tensors(paths: Sequence[str], target: pathlib.Path, *, overwrite: bo
         write(part, tensors)
         os.replace(part, target)
     except OSError as error:
-        _core.raise_error("io", str(target), f"cannot be written: {error.strerror or error}")
+        _c.raise_error("io", str(target), f"cannot be written: {error.strerror or error}")
     finally:
         with contextlib.suppress(FileNotFoundError):
             part.unlink()

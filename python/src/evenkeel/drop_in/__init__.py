@@ -8,7 +8,7 @@
 
 Names, arguments, return types and results are those of the project. Where a project's code breaks what its own
 documentation promises, the functions here keep the promise, or raise a typed error where that is impossible;
-``strict_reference=True`` gives what the project's code does. docs/drop-ins.md lists the differences.
+``strict_reference=True`` gives what the project's code does. docs/verl.md, roll.md, mindspeed-rl.md and prefix-sharing.md list the differences.
 
 Bad input raises evenkeel.InputError, or LimitError for a sample that fits no micro-batch, where the projects use
 assertions. Only what takes tensors imports torch.

@@ -1,4 +1,5 @@
-"""What ROLL's workers iterate over when micro-batches are padded ones of any size (roll.utils.dynamic_batching)."""
+"""The micro-batches that ROLL's workers iterate over if micro-batches are padded and of any size
+(roll.utils.dynamic_batching)."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def _require_whole(ranges: list[tuple[int, int]], lengths: list[int], num_sample
 
 
 def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
-    """Micro-batches of each mini-batch of so many samples."""
+    """Micro-batches of each mini-batch of this many samples."""
     num_samples = parts[-1][0][1] if parts else 0
     if size is None or size < 1 or num_samples % size != 0:
         _shared.refuse("mini_batch_size", f"is {size}, which does not divide the {num_samples} samples")
@@ -69,7 +70,8 @@ def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
 
 
 def _split_to(multiple: int, group: list[Any], strict: bool) -> list[Any]:
-    """The same samples in a multiple of so many micro-batches: the largest is halved, and where all have one, empty ones."""
+    """The same samples in a multiple of this many micro-batches: the largest is halved; once all have one sample, empty
+    ones are added."""
     while len(group) % multiple != 0:
         sizes = [end - begin for (begin, end), _ in group]
         at = sizes.index(max(sizes))

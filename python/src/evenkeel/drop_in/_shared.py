@@ -1,44 +1,40 @@
-"""What the drop-in modules share: rows of batches of any kind, counts that ranks agree on, moved tokens."""
+"""Common code of the drop-in modules: rows of batches of any kind, counts that ranks agree on, moved tokens."""
 
 from __future__ import annotations
 
 import copy
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from evenkeel import _core
+from evenkeel import _c
 from evenkeel.drop_in import _native
 
 if TYPE_CHECKING:
     import torch
 
-FAILED = 2**62  # above every count; what a rank says that cannot plan
-
-
-def refuse(where: str, message: str, hint: str = "") -> NoReturn:
-    """Raises InputError."""
-    _core.raise_error("input", where, message, hint)
+FAILED = 2**62  # above every count; sent by a rank that cannot plan
+refuse = _c.refuse
 
 
 # Batches
 
 def tensors_of(data: Any) -> Any:
-    """What holds the tensors by name: a DataProto's batch, or the batch itself."""
+    """The object that holds the tensors by name: a DataProto's batch, or the batch itself."""
     return data.batch if hasattr(data, "batch") and hasattr(data, "meta_info") else data
 
 
 def lengths_of(mask: Any) -> list[int]:
-    """Tokens of each sample of an attention mask, [n, ...]; one of [n] has the lengths themselves."""
+    """The number of tokens of each sample in an attention mask, [n, ...]; a mask [n] contains the lengths themselves.
+    """
     import torch
 
     if mask.dim() > 1:
         require_flags(mask)
     if mask.is_floating_point():
         mask = mask != 0
-    dtype = torch.long if mask.dtype == torch.long else torch.int32  # what torch adds up fast
-    lengths: list[int] = (mask.flatten(1).sum(-1, dtype=dtype) if mask.dim() > 1 else mask).tolist()
-    return lengths
+    dtype = torch.long if mask.dtype == torch.long else torch.int32  # a type that torch sums quickly
+    return (mask.flatten(1).sum(-1, dtype=dtype) if mask.dim() > 1 else mask).tolist()
 
 
 def require_flags(mask: torch.Tensor, name: str = "attention_mask") -> None:
@@ -59,7 +55,7 @@ def size_of(batch: Any) -> int:
 
 
 def rows_of(values: Any, indices: Sequence[int] | torch.Tensor) -> Any:
-    """The samples of these indices out of one column, or out of a batch that knows ``batch[indices]``."""
+    """The samples with these indices from one column, or from a batch that supports ``batch[indices]``."""
     import torch
 
     if isinstance(values, torch.Tensor):
@@ -89,13 +85,13 @@ def selected(data: Any, indices: Sequence[int]) -> Any:
     if _is_mapping(data):
         return {key: rows_of(values, indices) for key, values in data.items()}
     nested = [key for key in _keys_of(data) if getattr(data[key], "is_nested", False)]
-    if nested:  # a TensorDict's own indexing does not know nested tensors
+    if nested:  # a TensorDict's own indexing does not support nested tensors
         return type(data)({key: rows_of(data[key], indices) for key in data.keys()}, batch_size=[len(indices)])
     return rows_of(data, indices)
 
 
 def split(data: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
-    """selected() for each of the partitions, a mapping's tensors in one go."""
+    """selected() for each of the partitions; all tensors of a mapping together."""
     tensors = tensors_of(data)
     if not _is_mapping(tensors):
         return [selected(data, partition) for partition in partitions]
@@ -127,7 +123,7 @@ def _split_column(name: str, values: Any, partitions: Sequence[Sequence[int]]) -
 
 
 def _is_plain_memory(tensor: torch.Tensor) -> bool:
-    """Whether its rows may be copied as bytes, by this process, with nothing lost."""
+    """Whether its rows can be copied as bytes by this process without losing anything."""
     import torch
 
     return (type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.layout is torch.strided
@@ -136,7 +132,7 @@ def _is_plain_memory(tensor: torch.Tensor) -> bool:
 
 
 def _is_mapping(tensors: Any) -> bool:
-    """Columns by name, which know nothing of rows. A TensorDict is a mapping that does."""
+    """Whether it contains columns by name without any notion of rows. A TensorDict is a mapping with rows."""
     return isinstance(tensors, Mapping) and not hasattr(tensors, "batch_size")
 
 
@@ -165,14 +161,14 @@ def _keys_of(data: Any) -> list[Any]:
 # Counts that ranks agree on
 
 def is_distributed() -> bool:
-    """Whether torch.distributed has been initialised. Does not import torch."""
+    """Whether torch.distributed has been initialized. Does not import torch."""
     distributed = sys.modules.get("torch.distributed")
     return distributed is not None and distributed.is_available() and distributed.is_initialized()
 
 
 def planned_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
     """This rank's micro-batches, as many as every rank of the group has. ``make`` makes a planner of this rank's samples
-    (count, agreed, kept_count and of; see _native.pyi). What it raises is raised on every rank. ``strict``: the
+    (count, agreed, kept_count and of; see _native.MicroBatches). What it raises is raised on every rank. ``strict``: the
     largest of the ranks' counts; else the smallest from there on with which every rank keeps its cap."""
     planners: list[Any] = []
 
@@ -198,11 +194,11 @@ def _own(compute: Callable[[], int], group: Any) -> int:
 
 
 def _largest(compute: Callable[[], int], group: Any) -> int:
-    """The largest number that a rank of the group computes."""
+    """The largest number over the ranks of the group."""
     failure = None
     try:
         mine = compute()
-    except Exception as error:  # the others wait in the all-reduce
+    except Exception as error:  # the other ranks wait in the all-reduce
         mine, failure = FAILED, error
     largest = _all_reduce_max(mine, group)
     if failure is not None:
@@ -236,7 +232,7 @@ def moved(rows: Any, source: Any, target: Any, size: int, pad: float = 0) -> Any
 
 
 def ranges(bounds: Sequence[tuple[int, int]]) -> Any:
-    """The numbers of all ranges [begin, end), one range after another, as an int64 tensor."""
+    """The numbers in all ranges [begin, end), concatenated, as an int64 tensor."""
     import torch
 
     begins, ends = torch.tensor(bounds, dtype=torch.long).reshape(-1, 2).unbind(1)
@@ -246,5 +242,5 @@ def ranges(bounds: Sequence[tuple[int, int]]) -> Any:
 
 
 def whole_counts(metrics: dict[str, float], *fractions: str) -> dict[str, Any]:
-    """Counts of tokens as ints; the named figures stay floats."""
+    """Counts of tokens as ints; the named figures remain floats."""
     return {name: value if name.rsplit("/", 1)[-1] in fractions else int(value) for name, value in metrics.items()}

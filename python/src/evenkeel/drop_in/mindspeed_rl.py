@@ -13,7 +13,6 @@ import sys
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel import _core
 from evenkeel.drop_in import _native, _shared
 from evenkeel.drop_in.verl import get_reverse_idx, karmarkar_karp
 
@@ -75,7 +74,7 @@ def rearrange_micro_batches(
     strict_reference: bool = False,
 ) -> list[list[int]]:
     """The samples of each micro-batch: of at most `max_token_len` tokens and `dynamic_max_batch_size` samples, with about
-    equal tokens. Where torch.distributed is initialised, all ranks of ``dp_group`` (None: of the world) have equally many;
+    equal tokens. Where torch.distributed is initialized, all ranks of ``dp_group`` (None: of the world) have equally many;
     one with fewer samples than that has empty ones. Raises LimitError, on every rank, for a sample above `max_token_len`.
 
     Beside a multimodal MindSpeed-RL it is balanced_bin_packing, as there.
@@ -89,7 +88,7 @@ def rearrange_micro_batches(
     def planner() -> Any:
         if strict_reference and len(seqlen_list) == 0:
             _shared.refuse("seqlen_list", "is empty")
-        return _native.MindSpeedMicroBatches(seqlen_list, max_token_len, dynamic_max_batch_size)
+        return _native.mindspeed_micro_batches(seqlen_list, max_token_len, dynamic_max_batch_size)
 
     return _shared.planned_together(planner, dp_group, together=_shared.is_distributed(), strict=strict_reference)
 
@@ -132,7 +131,7 @@ def preprocess_packed_seqs(
 
 
 def _token_positions(mask: torch.Tensor, lengths: list[int], strict_reference: bool) -> torch.Tensor:
-    """Where the tokens stand in a flattened [n, width] tensor."""
+    """The positions of the tokens in a flattened [n, width] tensor."""
     import torch
 
     if strict_reference:
@@ -175,7 +174,7 @@ def postprocess_packed_seqs(
             _shared.refuse("output", f"has {output.shape[1]} rows; sequence {i} ends at {start + end}")
     source, target = [], []
     for i, (start, (begin, end)) in enumerate(zip(starts, kept)):
-        first = begin if strict_reference else max(begin, 0)  # nothing predicts a sequence's first token
+        first = begin if strict_reference else max(begin, 0)  # a sequence's first token is not predicted
         source.append((start + first, start + max(first, end)))
         target.append((i * seq_len + first - begin, i * seq_len + max(first, end) - begin))
     rows = _shared.moved(output[0], _shared.ranges(source), _shared.ranges(target), len(lengths) * seq_len)
@@ -183,7 +182,7 @@ def postprocess_packed_seqs(
 
 
 def _kept_rows(lengths: list[int], starts: list[int], prompts: Any, strict_reference: bool) -> list[tuple[int, int]]:
-    """[begin, end) of the rows of each sequence that are wanted."""
+    """[begin, end) of the rows to return from each sequence."""
     if prompts is None:
         return [(0, length) for length in lengths]
     if not strict_reference:
@@ -322,7 +321,7 @@ def get_output_allgather_cp_with_pack(
     rows = gathered.shape[0]
     if rows == 1 or order.numel() == gathered.shape[1]:
         return gathered.index_select(1, order)
-    per_rank = gathered.unflatten(1, (cp_size, -1)).transpose(0, 1).flatten(0, 2)  # what was cut lay through all rows
+    per_rank = gathered.unflatten(1, (cp_size, -1)).transpose(0, 1).flatten(0, 2)  # the split was over all rows
     return per_rank.index_select(0, order).reshape(gathered.shape)
 
 

@@ -45,7 +45,7 @@ class Info(Sequence[int]):
 
 
 class GroupInfo(tuple[Info, ...]):
-    """The groups of a PrefixGrouper, an Info each."""
+    """The groups of a PrefixGrouper, with one Info per group."""
 
     @property
     def batch_size(self) -> int:
@@ -83,22 +83,16 @@ class PrefixGrouper:
         self, group_info: Sequence[Sequence[int]], device: Any = None, padding_mode: str | torch.Tensor = "right"
     ) -> None:
         """Takes these groups, as the constructor does."""
-        places, device = _places_of(group_info, padding_mode), torch.device("cpu" if device is None else device)
+        layout, device = _layout_of(group_info, padding_mode), torch.device("cpu" if device is None else device)
         self.group_info = GroupInfo(Info(group[0], group[1:]) for group in group_info)
-        self._places = places
-        self._prefix, self._suffix, self._keys = (_Move(map_, device) for map_ in (
-            places.prefix, places.suffix, places.suffix_keys))
-        self._shape: tuple[int, ...] = tuple(places.shape)
-
-        def mask(values: Any) -> torch.Tensor:
-            return torch.from_numpy(values).to(device).bool()
-
-        self.padding_mask = mask(places.padding_mask)
-        self.grouped_prefix_mask = mask(places.grouped_prefix_mask)
-        self.grouped_suffix_mask = mask(places.grouped_suffix_mask)
-        self.ungrouped_prefix_mask = self.prefix_attn_mask = mask(places.prefix_mask)
-        self.ungrouped_suffix_mask = mask(places.suffix_mask)
-        self.suffix_attn_mask = mask(places.suffix_keys_mask)
+        self._layout = layout
+        keys = layout.suffix_keys()
+        self._prefix, self._suffix, self._keys = (_Move(places, device) for places in (layout.prefix, layout.suffix, keys))
+        self._shape: tuple[int, ...] = layout.grouped.shape
+        self.padding_mask = _mask_of(layout.grouped, device)
+        self.grouped_prefix_mask, self.ungrouped_prefix_mask = (_mask_of(places, device) for places in layout.prefix)
+        self.grouped_suffix_mask, self.ungrouped_suffix_mask = (_mask_of(places, device) for places in layout.suffix)
+        self.prefix_attn_mask, self.suffix_attn_mask = self.ungrouped_prefix_mask, _mask_of(keys[1], device)
 
     @classmethod
     def from_ungrouped_masks(
@@ -173,8 +167,8 @@ class PrefixGrouper:
         k = int(include_prefix_last)
         if self.strict_reference:
             k = min(k, self.prefix_x_shape[1])
-        prefix, prefix_mask, suffix, suffix_mask = self._places.split(k, self.strict_reference)
-        masks = [torch.from_numpy(mask).to(output.device).bool() for mask in (prefix_mask, suffix_mask)]
+        prefix, suffix = self._layout.split(k, short_prefix="pad" if self.strict_reference else "error")
+        masks = [_mask_of(places, output.device) for _, places in (prefix, suffix)]
         return self._move(prefix)(output), masks[0], self._move(suffix)(output), masks[1]
 
     def ungroup(
@@ -223,7 +217,7 @@ class PrefixGrouper:
     def position_ids(self, padding: int = 0) -> torch.Tensor:
         """Position ids [b, s] int64: a prefix counts from 0, every suffix from its prefix's length; `padding` where no
         token stands."""
-        return torch.from_numpy(self._places.position_ids(padding)).to(self.padding_mask.device)
+        return torch.from_numpy(self._layout.position_ids(padding)).to(self.padding_mask.device)
 
     def batch_repeat_cat(self, prefix: torch.Tensor, suffix: torch.Tensor, cat_dim: int) -> torch.Tensor:
         """Each group's row of `prefix` once for each of its suffixes, joined with `suffix` along `cat_dim`."""
@@ -298,14 +292,14 @@ class PrefixGrouper:
         return torch.tensor(list(values), dtype=torch.long, device=self.padding_mask.device)
 
     def _grouped(self, rows: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        """The rows of all prefixes' tokens and then of all suffixes' at their places in a grouped tensor."""
+        """The rows of all prefixes' tokens and then of all suffixes', at their positions in a grouped tensor."""
         target = torch.cat([self._prefix.source, self._suffix.source])
         grouped = _shared.moved(rows, source, target, math.prod(self._shape))
         return grouped.reshape(*self._shape, *rows.shape[1:])
 
-    def _move(self, map_: Any) -> _Move:
+    def _move(self, places: Any) -> _Move:
         """Of grouped tensors as this class has them."""
-        return _Move(map_)
+        return _Move(places)
 
     def _require_grouped(self, x: torch.Tensor, name: str) -> None:
         if tuple(x.shape[: len(self._shape)]) != self._shape:
@@ -353,7 +347,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
         tokens = int(padded.sum())
         mask = torch.ones(tokens) if padding_mode is None else padding_mode
         if not isinstance(mask, torch.Tensor) or mask.dim() != 1 or int((mask != 0).sum()) != tokens:
-            _shared.refuse("padding_mode", f"is no mask [s] of the {tokens} tokens that group_info has")
+            _shared.refuse("padding_mode", f"is not a mask [s] of the {tokens} tokens that group_info has")
         _shared.require_flags(mask, "padding_mode")
         mask = (mask != 0).to(padded.device)
         self._tokens = mask.nonzero()[:, 0]
@@ -373,7 +367,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
         cls, prefix_mask: torch.Tensor, suffix_mask: torch.Tensor, group_sizes: int | Sequence[int], device: Any = None,
         padding_mode: torch.Tensor | None = None, *, strict_reference: bool = False,
     ) -> PrefixGrouperForPackedSequence:
-        """As of PrefixGrouper."""
+        """As in PrefixGrouper."""
         made = super().from_ungrouped_masks(
             prefix_mask, suffix_mask, group_sizes, device, padding_mode, strict_reference=strict_reference)
         return made  # type: ignore[return-value]
@@ -398,12 +392,12 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
 
     @property
     def packed_q_indices(self) -> torch.Tensor:
-        """Where each token stands: [tokens, 1] int64."""
+        """The position of each token: [tokens, 1] int64."""
         return self._tokens[:, None]
 
     @property
     def packed_kv_indices(self) -> torch.Tensor:
-        """Of each prefix its tokens, and of each suffix those of its prefix and its own: [any, 1] int64."""
+        """For each prefix its tokens, and for each suffix those of its prefix and its own: [any, 1] int64."""
         bounds, first = [], 0
         for info in self.group_info:
             prefix = (first, first + info.prefix_len)
@@ -416,24 +410,24 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
 
     @property
     def cu_seq_lens_q(self) -> torch.Tensor:
-        """Where sequences of queries begin: [prefixes + suffixes + 1] int64."""
+        """The offsets of the query sequences: [prefixes + suffixes + 1] int64."""
         return self._counts([0, *(length for info in self.group_info for length in info)]).cumsum(0)
 
     @property
     def cu_seq_lens_kv(self) -> torch.Tensor:
-        """The same of keys and values."""
+        """The offsets of the key and value sequences."""
         return self._counts([0, *(length for info in self.group_info for length in (
             info.prefix_len, *(info.prefix_len + suffix for suffix in info.suffix_lens)))]).cumsum(0)
 
     def position_ids(self, padding: int = 0) -> torch.Tensor:
-        """Position ids [s] int64, as of PrefixGrouper."""
+        """Position ids [s] int64, as in PrefixGrouper."""
         padded = super().position_ids(padding)
         packed = padded.new_full(self._shape, padding)
         packed[self._tokens] = padded[self._padded_mask]
         return packed
 
-    def _move(self, map_: Any) -> _Move:
-        move = _Move(map_, self._packed.device)
+    def _move(self, places: Any) -> _Move:
+        move = _Move(places, self._packed.device)
         move.take_from(self._packed)
         return move
 
@@ -446,14 +440,14 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
 class _Move:
     """From the tokens' places in one padded tensor, or a packed one, to those in another of shape [batch, width, ...]."""
 
-    def __init__(self, map_: tuple[Any, Any, tuple[int, int]], device: Any = None) -> None:
-        source, target, self.shape = map_
-        self.source, self.target = (torch.from_numpy(index).to(device or "cpu") for index in (source, target))
+    def __init__(self, places: tuple[Any, Any], device: Any = None) -> None:
+        self.source, self.target = (torch.from_numpy(each.indices()).to(device or "cpu") for each in places)
+        self.shape = places[1].shape
         self.size = self.shape[0] * self.shape[1]
         self.batched = True
 
     def take_from(self, packed: torch.Tensor) -> None:
-        """Its tokens stand in a packed tensor, at packed[place in the padded one]."""
+        """Makes it read from a packed tensor, with each token at packed[position in the padded one]."""
         self.source, self.batched = packed[self.source], False
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -471,12 +465,16 @@ def _side_of(padding_mode: str) -> str:
     return padding_mode
 
 
-def _places_of(group_info: Sequence[Sequence[int]], padding_mode: str | torch.Tensor) -> Any:
+def _layout_of(group_info: Sequence[Sequence[int]], padding_mode: str | torch.Tensor) -> Any:
     groups = [list(group) for group in group_info]
     if isinstance(padding_mode, str):
-        return _native.PrefixPlaces(groups, _side_of(padding_mode))
+        return _native.prefix_layout(groups, _side_of(padding_mode), None)
     _require_mask(padding_mode, "padding_mode")
-    return _native.PrefixPlaces(groups, (padding_mode.detach().cpu() != 0).to(torch.uint8).contiguous().numpy())
+    return _native.prefix_layout(groups, "right", padding_mode.detach().cpu() != 0)
+
+
+def _mask_of(places: Any, device: Any) -> torch.Tensor:
+    return torch.from_numpy(places.mask()).to(device)
 
 
 def _require_mask(mask: Any, name: str) -> None:
@@ -491,5 +489,5 @@ def _lengths_of(mask: torch.Tensor) -> torch.Tensor:
 
 
 def _flat(mask: torch.Tensor) -> torch.Tensor:
-    """Where tokens stand in a tensor whose first two dimensions are made one."""
+    """The positions of tokens in a tensor whose first two dimensions are flattened."""
     return (mask != 0).flatten().nonzero()[:, 0]

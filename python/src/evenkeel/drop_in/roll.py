@@ -14,7 +14,7 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel import _core
+from evenkeel import _c
 from evenkeel.drop_in import _native, _shared, verl
 from evenkeel.drop_in._dynamic_batching import (
     get_dynamic_batching_loss_scale,
@@ -117,7 +117,7 @@ def dynamic_batching_shard(
     first where the cap is below `sequence_length_round`.
     """
     stages = 1
-    if isinstance(pipeline_model_parallel_size, str):  # older versions have the prefix in this place
+    if isinstance(pipeline_model_parallel_size, str):  # older versions have the prefix at this position
         log_prefix = pipeline_model_parallel_size
     else:
         stages = pipeline_model_parallel_size or 1
@@ -128,7 +128,7 @@ def dynamic_batching_shard(
     if strict_reference:
         _require_one_split(lengths, multiple, settings)
     elif max_tokens_per_microbatch < sequence_length_round:
-        _core.raise_error("limit", "max_tokens_per_microbatch",
+        _c.raise_error("limit", "max_tokens_per_microbatch",
                           f"{max_tokens_per_microbatch} is below one sample of {sequence_length_round} tokens")
     shards, positions, padded_lengths, padded_tokens = _native.padded_batches(lengths, *settings, multiple)
 
@@ -145,7 +145,8 @@ def dynamic_batching_shard(
 
 
 def _require_one_split(lengths: list[int], multiple: int, settings: tuple[int, int, int]) -> None:
-    """Raises where ROLL stops: shards of different sizes, or a count that splitting each micro-batch once cannot reach."""
+    """Raises an error in the cases in which ROLL fails: shards of different sizes, or a count that cannot be reached by
+    splitting each micro-batch once."""
     dp_size, num_samples = settings[0], len(lengths)
     if dp_size > 0 and num_samples % dp_size != 0:
         _shared.refuse("origin_batch", f"{num_samples} samples cannot be dealt out to {dp_size} ranks equally")
@@ -163,7 +164,7 @@ def _require_one_split(lengths: list[int], multiple: int, settings: tuple[int, i
 
 @dataclasses.dataclass
 class SequencePackingConfig:
-    """How ROLL packs: what its own class of this name says."""
+    """ROLL's packing settings, as documented in its class of this name."""
 
     algorithm: str = "none"  #: "none" or "load_balance"
     max_packed_sequence_length_train: int | None = None  #: tokens of a micro-batch, aligned
@@ -198,7 +199,7 @@ class SequencePackingPacker:
         if not micro_batch_size or micro_batch_size < 1:
             _shared.refuse("micro_batch_size", f"is {micro_batch_size}; at least 1 is needed")
         if size % micro_batch_size != 0:
-            _shared.refuse("mini_batch", f"{size} samples are no micro-batches of {micro_batch_size}")
+            _shared.refuse("mini_batch", f"{size} samples cannot be split into micro-batches of {micro_batch_size}")
         mini_batch.meta_info["partition_indices_list"] = []
         mini_batch.meta_info["num_micro_batchs"] = size // micro_batch_size
         runs = [list(range(i, i + micro_batch_size)) for i in range(0, size, micro_batch_size)]
@@ -236,7 +237,7 @@ class LoadBalancePacker(SequencePackingPacker):
         least = getattr(self.config, f"min_num_micro_batches_{phase}") or 1
         together = _shared.is_distributed()
         if together and dp_group is None:
-            _shared.refuse("dp_group", "is None, though torch.distributed is initialised")
+            _shared.refuse("dp_group", "is None, though torch.distributed is initialized")
 
         def planner() -> Any:
             if cap is None:
@@ -246,7 +247,7 @@ class LoadBalancePacker(SequencePackingPacker):
                 _shared.refuse(f"max_packed_sequence_length_{phase}",
                                f"{cap} is below the {mask.shape[-1]} columns of the batch")
             alignment = self.get_pad_factor(cp_size, tp_size)
-            return _native.RollMicroBatches(_shared.lengths_of(mask), cap, least, max(1, vp_size or 1), alignment)
+            return _native.roll_micro_batches(_shared.lengths_of(mask), cap, least, max(1, vp_size or 1), alignment)
 
         partitions = _shared.planned_together(planner, dp_group, together=together, strict=self.strict_reference)
         size = _shared.size_of(mini_batch)
@@ -315,7 +316,7 @@ def restore_results_order(
 
 @dataclasses.dataclass
 class PackedSeqParams:
-    """Megatron-Core's class of this name, where Megatron-Core is not installed."""
+    """Stands in for Megatron-Core's class of this name if Megatron-Core is not installed."""
 
     qkv_format: str | None = None
     cu_seqlens_q: torch.Tensor | None = None
@@ -412,7 +413,7 @@ class SequencePacker:
         self, input_tensor: torch.Tensor, attention_mask: torch.Tensor, pad_packed_seq_to: int | None = None,
         pad_val: float = 0,
     ) -> tuple[torch.Tensor, Any, torch.Tensor, torch.Tensor]:
-        """As the function _pack_sequences of this module."""
+        """Like the function _pack_sequences of this module."""
         return _pack_sequences(self, input_tensor, attention_mask, pad_packed_seq_to, pad_val,
                                strict_reference=self.strict_reference)
 

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel import _core
+from evenkeel import _c
 from evenkeel.drop_in import _native, _shared
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ def ceildiv(a: int, b: int) -> int:
 
 
 def roundup_divisible(a: int, b: int) -> int:
-    """The smallest multiple of b that is not below a."""
+    """The smallest multiple of b that is at least a."""
     return ceildiv(a, b) * b
 
 
 def balanced_chunk_range(num_items: int, num_chunks: int, chunk_idx: int) -> tuple[int, int]:
     """The items [begin, end) of one of `num_chunks` runs of `num_items` items, of which the first have one more."""
     if num_items < 0 or num_chunks < 1 or not 0 <= chunk_idx < num_chunks:
-        _shared.refuse("chunk_idx", f"{chunk_idx} is no chunk of {num_items} items in {num_chunks} chunks")
+        _shared.refuse("chunk_idx", f"{chunk_idx} is not a chunk of {num_items} items in {num_chunks} chunks")
     size, longer = divmod(num_items, num_chunks)
     begin = chunk_idx * size + min(chunk_idx, longer)
     return begin, begin + size + (chunk_idx < longer)
@@ -77,7 +77,8 @@ def karmarkar_karp(seqlen_list: Sequence[int], k_partitions: int, equal_size: bo
 
 
 def get_seqlen_balanced_partitions(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
-    """karmarkar_karp with each group's indices ascending, and none empty: InputError for fewer values than groups."""
+    """karmarkar_karp with ascending indices in each group and no empty groups: InputError for fewer values than groups.
+    """
     return _native.karmarkar_karp(seqlen_list, k_partitions, equal_size, True)
 
 
@@ -104,7 +105,7 @@ def get_group_balanced_partitions(
 
     The numbers of uids in the groups differ by one at most. At least `k_partitions` uids are needed.
 
-    ``strict_reference``: only neighbours with the same uid stay together, and `k_partitions` must divide the number of
+    ``strict_reference``: only neighbors with the same uid stay together, and `k_partitions` must divide the number of
     such runs.
     """
     uids = uid_list.tolist() if hasattr(uid_list, "tolist") else [_plain(uid) for uid in uid_list]
@@ -117,7 +118,7 @@ def get_group_balanced_partitions(
 
 
 def _plain(uid: Any) -> Any:
-    """A number out of a tensor of one, which is equal to another of the same value but has another hash."""
+    """Converts a tensor with one element to a number: equal tensors have different hashes."""
     return uid.item() if hasattr(uid, "item") else uid
 
 
@@ -157,11 +158,11 @@ def rearrange_micro_batches(
                                  tensors, a TensorDict, whatever knows ``batch[key]`` and ``batch[indices]``, or a
                                  DataProto; a micro-batch is of the same kind
     ``dp_group``                 a group of torch.distributed (None: all ranks) that shall have equally many micro-batches, if
-                                 ``same_micro_num_in_dp`` and torch.distributed is initialised
+                                 ``same_micro_num_in_dp`` and torch.distributed is initialized
     ``num_batches_divided_by``   their number is a multiple of it
     ``min_num_micro_batch``      and at least this
     ``use_dynamic_bsz_balance``  cheap micro-batches at both ends; else they come heaviest first
-    ``force_group_size``         so many neighbouring samples stay together
+    ``force_group_size``         so many neighboring samples stay together
 
     Where there are more micro-batches than samples, some have no rows. Raises LimitError, on every rank of the group, for
     a sample of more than `max_token_len` tokens.
@@ -180,7 +181,7 @@ def rearrange_micro_batches(
             _shared.refuse("max_token_len", f"{max_token_len} is below the {width} columns of the batch")
         settings = (max_token_len, min_num_micro_batch or 1, num_batches_divided_by or 1, use_dynamic_bsz_balance)
         if force_group_size == 1:
-            return _native.VerlMicroBatches(lengths, *settings)
+            return _native.verl_micro_batches(lengths, *settings)
         return _GroupedMicroBatches(lengths, force_group_size, *settings)
 
     partitions = _shared.planned_together(planner, dp_group, together=together, strict=strict_reference)
@@ -199,13 +200,13 @@ def _lengths_and_width(tensors: Any) -> tuple[list[int], int]:
 
 
 class _GroupedMicroBatches:
-    """What VerlMicroBatches does, for groups of neighbouring samples that stay together."""
+    """Like VerlMicroBatches, for groups of adjacent samples that stay together."""
 
     def __init__(
         self, lengths: list[int], group_size: int, max_tokens: int, min_count: int, multiple_of: int, pipeline_order: bool
     ) -> None:
         if group_size < 1 or len(lengths) % group_size != 0:
-            _shared.refuse("force_group_size", f"{len(lengths)} samples are no groups of {group_size}")
+            _shared.refuse("force_group_size", f"{len(lengths)} samples cannot be split into groups of {group_size}")
         groups = [lengths[i : i + group_size] for i in range(0, len(lengths), group_size)]
         self.group_size = group_size
         self.pipeline_order = pipeline_order
@@ -225,7 +226,7 @@ class _GroupedMicroBatches:
     def kept_count(self, count: int) -> int:
         for group, tokens in enumerate(self.tokens):
             if tokens > self.max_tokens:
-                _core.raise_error("limit", f"group {group}", f"takes {tokens} tokens; a micro-batch holds {self.max_tokens}")
+                _c.raise_error("limit", f"group {group}", f"takes {tokens} tokens; a micro-batch holds {self.max_tokens}")
         count = self.agreed(count)
         while count < len(self.tokens) and not self._is_kept(count):
             count = self.agreed(count + 1)
@@ -317,7 +318,7 @@ def build_pg_from_micro_batch(
     """A PrefixGrouper of the samples of a micro-batch, and what a model needs.
 
     ``micro_batch``   "prompts" [n, sp] with `pad_token_id` where no token stands, "responses" [n, ss], "response_mask"
-                      [n, ss] and "uid" [n]; neighbours with the same uid share the first one's prompt. Nested tensors are
+                      [n, ss] and "uid" [n]; neighbors with the same uid share the first one's prompt. Nested tensors are
                       padded on the right first
 
     Returns the PrefixGrouper, input ids [groups, s] with 0 where no token stands, the attention mask and position ids of
@@ -330,7 +331,7 @@ def build_pg_from_micro_batch(
     prompts, responses = _padded(micro_batch["prompts"], pad_token_id), _padded(micro_batch["responses"], pad_token_id)
     response_mask = _padded(micro_batch["response_mask"], 0)
     uids = micro_batch["uid"]
-    if type(uids).__name__ == "NonTensorData":  # tensordict's, around the whole column
+    if type(uids).__name__ == "NonTensorData":  # tensordict's wrapper of a whole column
         uids = uids.data
     uids = [_plain(uid) for uid in uids]
     if not len(uids) == prompts.shape[0] == responses.shape[0]:
@@ -345,10 +346,9 @@ def build_pg_from_micro_batch(
 
 
 def _padded(tensor: torch.Tensor, value: float) -> torch.Tensor:
-    """A nested tensor as one of [n, longest], padded on the right; others as they are."""
+    """A nested tensor as [n, longest], padded on the right; other tensors unchanged."""
     import torch
 
     if not getattr(tensor, "is_nested", False):
         return tensor
-    padded: torch.Tensor = torch.nn.utils.rnn.pad_sequence(list(tensor.unbind()), batch_first=True, padding_value=value)
-    return padded
+    return torch.nn.utils.rnn.pad_sequence(list(tensor.unbind()), batch_first=True, padding_value=value)

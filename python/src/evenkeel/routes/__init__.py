@@ -1,4 +1,4 @@
-"""Rows of a micro-batch in another cut, for models whose layers need different ones (docs/hybrid-models.md).
+"""Moves rows of a micro-batch to another split, for models whose layers need different ones (docs/hybrid-models.md).
 
 A cut says how the rows of a packed micro-batch are spread over the ranks of its group:
 
@@ -13,13 +13,17 @@ ranks, of which member ``cp_rank * tp + tp_rank`` is this one.
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel import _core
-from evenkeel._core import PackedLayout, PackedTreeLayout
+from evenkeel import _arrays, _c
+from evenkeel import _prototypes as c
+from evenkeel._c import lib
+from evenkeel.packing import PackedLayout
+from evenkeel.prefix import PackedTreeLayout
 
 if TYPE_CHECKING:
     import torch
@@ -27,10 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["RowRoute", "SequenceRuns", "halo_route", "row_route", "sequence_runs"]
 
 
+_CUTS = {"zigzag": c.EVENKEEL_ZIGZAG, "contiguous": c.EVENKEEL_CONTIGUOUS, "flat": c.EVENKEEL_FLAT}
+_DTYPES = {"int32": c.EVENKEEL_INT32, "int64": c.EVENKEEL_INT64}
+
+
 class RowRoute(NamedTuple):
-    """Rows that move between the members of a group, as one of them sees it: gather ``send_rows``, exchange (it fits
-    ``all_to_all_single``), and put what arrives at ``receive_rows``. Rows that stay are sent to oneself. Arrays, or tensors
-    on any device; counts are lists, as collectives take them."""
+    """The rows that move between the members of a group, from the perspective of one member: gather ``send_rows``,
+    exchange (it fits ``all_to_all_single``), and put what arrives at ``receive_rows``. Rows that stay are sent to the
+    member itself. Arrays, or tensors on any device; counts are lists, as collectives take them."""
 
     send_rows: Any
     """Local rows, those for member 0 first."""
@@ -46,32 +54,32 @@ class RowRoute(NamedTuple):
     """Rows of the tensor that they land in; those where nothing lands are zeros."""
 
     def reversed(self) -> RowRoute:
-        """The way back, which gradients take, too."""
+        """The reverse route, which gradients take as well."""
         return RowRoute(
             self.receive_rows, self.receive_counts, self.send_rows, self.send_counts, self.num_rows, self.num_rows_before
         )
 
     def to(self, device: Any) -> RowRoute:
-        """The same with its rows as tensors on a device: once for a micro-batch, for all of its layers."""
+        """The same route with its rows as tensors on a device: call it once per micro-batch, for all of its layers."""
         import torch
 
         send, receive = (torch.as_tensor(rows, device=device) for rows in (self.send_rows, self.receive_rows))
         return self._replace(send_rows=send, receive_rows=receive)
 
     def move(self, rows: torch.Tensor, *, group: Any = None) -> torch.Tensor:
-        """Collective over a process group of torch.distributed (None: all ranks), whose ranks are the members in order, or
-        local for one member: a tensor [num_rows_before, ...] in the other cut, [num_rows, ...]. Gradients take the way back,
-        and are added up where a row went to several places."""
+        """Collective over a process group of torch.distributed (None: all ranks), whose ranks are the members in order,
+        or local for one member: a tensor [num_rows_before, ...] in the other cut, [num_rows, ...]. Gradients take the
+        reverse route, and are added if a row was sent to several positions."""
         if rows.shape[0] != self.num_rows_before:
-            _core.raise_error("input", "rows", f"there are {rows.shape[0]}; the route is of {self.num_rows_before}")
-        from evenkeel.routes.moving import Moving  # for those who have torch
+            _c.raise_error("input", "rows", f"there are {rows.shape[0]}; the route is of {self.num_rows_before}")
+        from evenkeel.routes.moving import Moving  # requires torch
 
         return Moving.apply(rows, self.to(rows.device), group)
 
 
 class SequenceRuns(NamedTuple):
-    """Runs of rows that follow each other in a sequence and on one member, in the order of its rows, which they cover:
-    [runs] int64 each. A recurrent layer begins each of them with the state after another one."""
+    """Runs of rows that are consecutive in a sequence and on one member. They cover its rows in order: [runs] int64
+    each. A recurrent layer starts each run with the state after another run."""
 
     sequence: npt.NDArray[np.int64]
     """Its number in the micro-batch; with shared prefixes, the segment's."""
@@ -94,7 +102,7 @@ class SequenceRuns(NamedTuple):
 
     @property
     def cu_seqlens(self) -> npt.NDArray[np.int32]:
-        """The runs as a varlen kernel takes them: [runs + 1] int32."""
+        """The runs in the form that varlen kernels take: [runs + 1] int32."""
         return np.concatenate([np.zeros(1, np.int32), self.end.astype(np.int32)])
 
 
@@ -108,17 +116,21 @@ def row_route(
     tp: int = 1,
     dtype: str = "int64",
 ) -> RowRoute:
-    """From one cut to another, for one member: both lists of rows are permutations of its rows. A tree's route is that of its
-    ``segments``. ``dtype`` is int32 or int64. Raises InputError where a sequence cannot be cut so: align to 2 * cp * tp."""
-    lists = _core.row_route(layout, from_cut, to_cut, cp_rank, tp_rank, tp, dtype)
-    return _route(lists, layout.local_rows // tp, layout.local_rows // tp)
+    """The route from one split to another for one member: both lists of rows are permutations of its rows. For a tree,
+    pass its ``segments``. ``dtype`` is int32 or int64. Raises InputError if a sequence cannot be split this way: align
+    to 2 * cp * tp."""
+    cuts = (_c.value_of(_CUTS, cut, name) for cut, name in ((from_cut, "from_cut"), (to_cut, "to_cut")))
+    lists = _route(lib.evenkeel_layout_route, ctypes.byref(layout._struct), *cuts, _member(cp_rank, tp_rank, tp), dtype)
+    return RowRoute(*lists, layout.local_rows // tp, layout.local_rows // tp)
 
 
 def sequence_runs(
     layout: PackedLayout | PackedTreeLayout, cut: str, *, cp_rank: int, tp_rank: int = 0, tp: int = 1
 ) -> SequenceRuns:
-    """A member's runs of sequences, or of the segments of a tree, in a cut. Raises InputError as row_route does."""
-    return SequenceRuns(**_core.sequence_runs(layout, cut, cp_rank, tp_rank, tp))
+    """A member's runs of sequences, or of the segments of a tree, in a split. Raises InputError like row_route."""
+    chosen, of = _c.value_of(_CUTS, cut, "cut"), _struct_of(layout)
+    return SequenceRuns(**_arrays.named_arrays(lib.evenkeel_layout_sequence_runs, ctypes.byref(of), chosen,
+                                               _member(cp_rank, tp_rank, tp)))
 
 
 def halo_route(
@@ -131,14 +143,27 @@ def halo_route(
     tp: int = 1,
     dtype: str = "int64",
 ) -> RowRoute:
-    """The tokens before each of a member's runs, for causal convolutions of this width: rows of tensors in this cut land in
-    zeros [runs * (width - 1), ...], width - 1 rows a run, oldest first. Raises InputError as row_route does."""
-    lists = _core.halo_route(layout, cut, width, cp_rank, tp_rank, tp, dtype)
-    runs = len(_core.sequence_runs(layout, cut, cp_rank, tp_rank, tp)["tokens"])
+    """The tokens before each of a member's runs, for causal convolutions of this width: rows of tensors in this split
+    are written to zeros [runs * (width - 1), ...], width - 1 rows per run, oldest first. Raises InputError like
+    row_route."""
+    chosen, of = _c.value_of(_CUTS, cut, "cut"), _struct_of(layout)
+    lists = _route(lib.evenkeel_layout_halo_route, ctypes.byref(of), chosen, _c.int64(width), _member(cp_rank, tp_rank, tp), dtype)
+    runs = len(sequence_runs(layout, cut, cp_rank=cp_rank, tp_rank=tp_rank, tp=tp).tokens)
     segments = layout.segments if isinstance(layout, PackedTreeLayout) else layout
-    return _route(lists, segments.local_rows // tp, runs * (width - 1))
+    return RowRoute(*lists, segments.local_rows // tp, runs * (width - 1))
 
 
-def _route(lists: tuple[Any, Any, Any, Any], before: int, after: int) -> RowRoute:
-    send_rows, send_counts, receive_rows, receive_counts = lists
-    return RowRoute(send_rows, send_counts.tolist(), receive_rows, receive_counts.tolist(), before, after)
+def _struct_of(layout: PackedLayout | PackedTreeLayout) -> Any:
+    if not isinstance(layout, (PackedLayout, PackedTreeLayout)):
+        raise TypeError("layout is neither a PackedLayout nor a PackedTreeLayout")
+    return layout._struct
+
+
+def _member(cp_rank: int, tp_rank: int, tp: int) -> Any:
+    return ctypes.byref(c.evenkeel_member(_c.int32(cp_rank), _c.int32(tp_rank), _c.int32(tp)))
+
+
+def _route(function: Any, *arguments: Any) -> tuple[Any, list[int], Any, list[int]]:
+    """The lists of a route, whose rows are arrays over its memory. The last argument is the word of a dtype."""
+    found = _arrays.named_arrays(function, *arguments[:-1], _c.value_of(_DTYPES, arguments[-1], "dtype"))
+    return found["send_rows"], found["send_counts"].tolist(), found["receive_rows"], found["receive_counts"].tolist()

@@ -1,4 +1,4 @@
-"""What RowRoute.move does, for autograd of torch."""
+"""The autograd function of RowRoute.move."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Moving"]
 
 
 class Moving(torch.autograd.Function):  # type: ignore[misc]
-    """Rows to where a route takes them; gradients take the way back."""
+    """Moves rows along a route; gradients take the reverse route."""
 
     @staticmethod
     def forward(ctx: Any, rows: torch.Tensor, route: RowRoute, group: Any) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
     from evenkeel.drop_in.strict.verl import rearrange_micro_batches
 
-gives what verl's code does, also where that breaks verl's own documentation (docs/drop-ins.md). Modules: verl, roll,
+gives what verl's code does, also where that breaks verl's own documentation (docs/verl.md). Modules: verl, roll,
 mindspeed_rl and prefix_grouper. Since the projects' code asserts, what their functions raise here is an AssertionError, too.
 """
 
@@ -18,11 +18,11 @@ from evenkeel.errors import Error, InputError, LimitError
 
 
 class AssertedInputError(InputError, AssertionError):
-    """An InputError, for those who expect an assertion to fail."""
+    """An InputError for code that expects an AssertionError."""
 
 
 class AssertedLimitError(LimitError, AssertionError):
-    """A LimitError, for those who expect an assertion to fail."""
+    """A LimitError for code that expects an AssertionError."""
 
 
 def strictly(module: ModuleType, *more: str) -> dict[str, Any]:

@@ -1,0 +1,175 @@
+"""The C libraries, which are part of the package, called with ctypes. Calls release the interpreter lock.
+
+``lib`` has every function in evenkeel/c/evenkeel.h, with the types of its declaration, and ``service`` those that
+evenkeel/c/evenkeel_mpi.h adds. A status that is not EVENKEEL_OK becomes an exception of evenkeel.errors, with the text of
+the library. Arrays are passed by ``address``; keep them alive meanwhile.
+
+Functions that the library calls do not raise: they return ``note(error)``. The error that comes back from the library then
+has the exception as its cause, with its traceback."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import pathlib
+import traceback
+from typing import Any, NoReturn
+
+from evenkeel import _prototypes, errors
+
+_CLASSES: dict[int, type[errors.Error]] = {
+    _prototypes.EVENKEEL_ERROR_CONFIG: errors.ConfigError,
+    _prototypes.EVENKEEL_ERROR_INPUT: errors.InputError,
+    _prototypes.EVENKEEL_ERROR_LIMIT: errors.LimitError,
+    _prototypes.EVENKEEL_ERROR_MESH: errors.MeshError,
+    _prototypes.EVENKEEL_ERROR_IO: errors.IoError,
+    _prototypes.EVENKEEL_ERROR_MPI: errors.MpiError,
+    _prototypes.EVENKEEL_ERROR_ARGUMENT: errors.InputError,
+    _prototypes.EVENKEEL_END_OF_SAMPLES: errors.EndOfSamples,
+}
+_STATUSES = {kind.kind: status for status, kind in _CLASSES.items() if status != _prototypes.EVENKEEL_ERROR_ARGUMENT}
+
+
+def _raise_if_failed(status: int, function: Any, arguments: Any) -> None:
+    if status:
+        raise _last_error(status)
+
+
+def _last_error(status: int) -> Exception:
+    line = text(lib.evenkeel_last_error_message())
+    if status == _prototypes.EVENKEEL_ERROR_OUT_OF_MEMORY:
+        return MemoryError(line)
+    if status not in _CLASSES:
+        return RuntimeError(line)
+    error = _CLASSES[status](line, text(lib.evenkeel_last_error_where()), text(lib.evenkeel_last_error_what()),
+                             text(lib.evenkeel_last_error_hint()), lib.evenkeel_last_error_rank())
+    if _noted and _noted[0][0] == error.message:
+        error.__cause__ = _noted.pop()[1]
+    return error
+
+
+_noted: list[tuple[str, BaseException]] = []  # what was noted last
+
+
+def note(error: BaseException, where: str, message: str = "") -> int:
+    """Makes an exception the last error of this thread, for the library, and returns its status. One that is not Evenkeel's becomes an
+    InputError about ``where``, with its text after ``message``."""
+    if isinstance(error, errors.Error):
+        status, parts = _STATUSES[error.kind], (error.where, error.message, error.hint)
+    else:
+        line = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
+        status, parts = _prototypes.EVENKEEL_ERROR_INPUT, (where, f"{message}: {line}" if message else line, "")
+    _noted[:] = [(parts[1], error)]
+    _set_last_error(status, *map(encoded, parts), -1)
+    return status
+
+
+def _load(name: str) -> Any:
+    """A library with its prototypes."""
+    library = ctypes.CDLL(str(pathlib.Path(__file__).parent / f"{name}.so"))
+    for function, prototype in _prototypes.FUNCTIONS[pathlib.PurePath(name).name.removeprefix("lib")].items():
+        _declare(getattr(library, function), *prototype)
+    return library
+
+
+def _declare(function: Any, result: Any, arguments: list[Any], is_status: bool) -> Any:
+    function.restype, function.argtypes = result, arguments
+    if is_status:
+        function.errcheck = _raise_if_failed
+    return function
+
+
+lib: Any = _load("libevenkeel")
+_set_last_error: Any = _declare(lib["evenkeel_set_last_error"], *_prototypes.FUNCTIONS["evenkeel"]["evenkeel_set_last_error"][:2], False)
+
+
+class _Service:
+    """The functions of libevenkeel_mpi, which is loaded when the first of them is called. Where MPI's library is missing, it is that of a
+    wheel without MPI, and ``missing`` says why."""
+
+    def __init__(self) -> None:
+        self.missing = ""
+        self._library: Any = None
+
+    def load(self) -> Any:
+        if self._library is None:
+            try:
+                self._library = _load("libevenkeel_mpi")
+            except OSError as reason:
+                self._library = self._without_mpi(reason)
+        return self._library
+
+    def _without_mpi(self, reason: OSError) -> Any:
+        try:
+            alone = _load("_without_mpi/libevenkeel_mpi")
+        except OSError:
+            raise ImportError(f"this build of evenkeel has no service ({reason}): build it where mpicxx is, on Debian with "
+                              "libopenmpi-dev") from None
+        self.missing = str(reason)
+        return alone
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self.load(), name)
+        setattr(self, name, function)  # asked once
+        return function
+
+
+service: Any = _Service()
+
+
+def text(value: bytes) -> str:
+    """Converts a text from the library."""
+    return value.decode("utf-8", "replace")
+
+
+def encoded(value: str) -> bytes:
+    """Encodes a text for the library."""
+    return value.encode("utf-8", "backslashreplace")
+
+
+def raise_error(kind: str, where: str, message: str, hint: str = "") -> NoReturn:
+    """Raises the error of a kind (config, input, limit, mesh, io, mpi or end), with the text that the library composes
+    from its parts."""
+    if kind not in _STATUSES:
+        raise ValueError(f"no kind of error is called {kind}")
+    lib.evenkeel_set_last_error(_STATUSES[kind], encoded(where), encoded(message), encoded(hint), -1)
+    raise AssertionError(f"{kind} is a status that is not an error")
+
+
+def refuse(where: str, message: str, hint: str = "") -> NoReturn:
+    """Raises InputError."""
+    raise_error("input", where, message, hint)
+
+
+def address(array: Any) -> int:
+    """The address of a NumPy array's first element."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # a third of the time of the other way
+    except (TypeError, ValueError):  # empty, read-only or not contiguous
+        return array.__array_interface__["data"][0]
+
+
+def int64(value: Any) -> int:
+    """Converts a value to int64_t. Raises TypeError if it is not an integer or does not fit."""
+    return _of_bits(value, 63)
+
+
+def int32(value: Any) -> int:
+    """Converts a value to int32_t in the same way."""
+    return _of_bits(value, 31)
+
+
+def _of_bits(value: Any, bits: int) -> int:
+    number = operator.index(value)
+    if not -(1 << bits) <= number < 1 << bits:
+        raise TypeError(f"{number} does not fit into {bits + 1} bits")
+    return number
+
+
+def value_of(words: dict[str, int], word: str, name: str) -> int:
+    """The constant for a word. Raises an InputError that lists the valid words."""
+    if not isinstance(word, str):
+        raise TypeError(f"{name} is a {type(word).__name__}; a str is needed")
+    if word not in words:
+        raise_error("input", name, f"is '{word}'; it can be {', '.join(words)}")
+    return words[word]

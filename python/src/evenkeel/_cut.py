@@ -1,0 +1,43 @@
+"""Micro-batches of samples that stay on their rank, as many on each rank as the rank needs that needs the most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from evenkeel._c import refuse
+from evenkeel.errors import Error
+from evenkeel.planning import plan
+
+_FAILED = 2**31
+
+
+def cut(
+    lengths: Sequence[int], micro_batch: dict[str, Any], largest: Callable[[list[int]], list[int]], remedy: str, **sections: Any
+) -> list[list[int]]:
+    """The samples of each micro-batch of this rank.
+
+    ``micro_batch`` and ``sections`` are settings of evenkeel.plan. ``largest`` returns the elementwise maximum of numbers over the
+    ranks. If a rank cannot cut its samples, or has fewer than other ranks need micro-batches, all ranks raise; ``remedy`` says what
+    to change in the latter case."""
+
+    def planned(**settings: Any) -> Any:
+        return plan(lengths, mesh={"dp": 1}, micro_batch={**micro_batch, **settings}, **sections)
+
+    failure: Error | None = None
+    count = _FAILED
+    try:
+        count = planned().num_micro_batches
+    except Error as error:  # raised once the other ranks know about it
+        failure = error
+    count, least = largest([count, -len(lengths)])
+    if failure:
+        raise failure
+    if count == _FAILED:
+        refuse("dp_group", "another rank cannot cut its samples into micro-batches", "See the error of that rank")
+    if count > -least:
+        refuse(
+            "dp_group", f"a rank has {-least} samples, and ranks need {count} micro-batches of at most {micro_batch['max_tokens']} tokens",
+            remedy,
+        )
+    return [[int(index) for index in part.samples] for part in planned(min_count=count).ranks[0].micro_batches]

@@ -1,0 +1,198 @@
+"""Plans one step by Evenkeel and by the own code of installed training frameworks, and judges all plans by one measure.
+
+    python3 -m evenkeel.compare lengths.csv --with verl --dp 64 --max-tokens 32768
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.metadata
+import itertools
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from evenkeel import _c
+from evenkeel._peers import PEERS, Clock, Peer, Piece, Ranks, Way
+from evenkeel.balance import CostModel, max_sum_lower_bound
+from evenkeel.errors import ConfigError, Error
+from evenkeel.planning import plan
+
+__all__ = ["Figures", "Step", "judge", "main", "ways_of"]
+
+
+class Step(NamedTuple):
+    """What is planned: the samples of one step."""
+
+    lengths: list[int]
+    dp: int
+    cap: int
+    cost: CostModel
+
+
+class Figures(NamedTuple):
+    """What one plan is worth."""
+
+    micro_batches: int  # of the rank with the most
+    above_cap: int  # micro-batches
+    fullest: float  # most tokens in a micro-batch, over the cap
+    padding: float  # over the samples' tokens
+    cut: int  # samples that are not whole in one micro-batch of one rank
+    wrong: int  # samples of which tokens are missing or repeated
+    once: float  # end over the bound if ranks meet once per step
+    each: float  # the same if ranks meet at each micro-batch
+
+
+def judge(step: Step, ranks: Ranks) -> Figures:
+    """Judges the micro-batches of each rank. The bound holds for samples that are not cut; micro-batches have no overhead."""
+    pieces = [p for rank in ranks for m in rank for p in m]
+    held = np.bincount([p.sample for p in pieces], [p.tokens / p.ranks for p in pieces], len(step.lengths))
+    sizes = [sum((p.tokens + p.padding) / p.ranks for p in m) for rank in ranks for m in rank]
+    work: list[list[float]] = [[sum((step.cost(p.tokens + p.padding) / p.ranks for p in m), 0.0) for m in rank] for rank in ranks]
+    bound = max_sum_lower_bound(step.cost(step.lengths), step.dp)
+    return Figures(
+        micro_batches=max(map(len, ranks)),
+        above_cap=sum(size > step.cap for size in sizes),
+        fullest=max(sizes) / step.cap,
+        padding=sum(p.padding / p.ranks for p in pieces) / sum(step.lengths),
+        cut=len({p.sample for p in pieces if p.tokens != step.lengths[p.sample] or p.ranks > 1}),
+        wrong=int(np.count_nonzero(np.rint(held) != step.lengths)),
+        once=max(sum(rank) for rank in work) / bound,
+        each=sum(max(at_once) for at_once in itertools.zip_longest(*work, fillvalue=0.0)) / bound,
+    )
+
+
+def _evenkeel(cost: CostModel, meet: str) -> Way:
+    def way(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
+        balance = {"cost": {"linear": cost.linear, "quadratic": cost.quadratic}, "meet": meet}
+        found = call(plan, lengths, mesh={"dp": dp}, micro_batch={"max_tokens": cap}, balance=balance)
+        return [[[Piece(sample, lengths[sample]) for sample in m.samples.tolist()] for m in rank.micro_batches] for rank in found.ranks]
+
+    return way
+
+
+def _installed(package: str) -> tuple[str, Peer]:
+    """The name with the version, and how it plans."""
+    if package not in PEERS:
+        _c.refuse("--with", f"'{package}' is not known; known are {', '.join(PEERS)}")
+    try:
+        return f"{package} {importlib.metadata.version(package)}", PEERS[package]
+    except importlib.metadata.PackageNotFoundError:
+        _c.refuse("--with", f"{package} is not installed", f"Install it: python3 -m pip install {package}=={PEERS[package].tested}")
+
+
+def _judged(step: Step, way: Way) -> tuple[Figures, float]:
+    """The figures, and the least time of up to three in milliseconds, since the first plan also allocates memory."""
+    times: list[float] = []
+    start = time.perf_counter()
+    while not times or (len(times) < 3 and time.perf_counter() - start < 1):
+        clock = Clock()
+        ranks = way(step.lengths, step.dp, step.cap, clock)
+        times.append(clock.milliseconds)
+    return judge(step, ranks), min(times)
+
+
+def ways_of(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Figures, float]]:
+    """Yields each way to plan: its name, its figures, and the milliseconds that planning takes.
+
+    Raises LimitError for a sample above the cap, and InputError for packages that are unknown, not installed or fail.
+    """
+    peers = [_installed(package) for package in packages]
+    for meet in ("step", "micro-batch"):
+        yield f"evenkeel, meet: {meet}", *_judged(step, _evenkeel(step.cost, meet))
+    if len(step.lengths) % step.dp:
+        _c.refuse("LENGTHS", f"{len(step.lengths)} samples are not a multiple of {step.dp} DP ranks, and frameworks give each rank "
+                  "equally many", "Leave out some, or choose another --dp")
+    for name, peer in peers:
+        for word, way in peer.ways.items():
+            try:
+                yield f"{name}, {word}", *_judged(step, way)
+            except Exception as error:
+                _c.refuse(f"{name}, {word}", f"cannot plan this step: {type(error).__name__}: {error}",
+                          f"Version {peer.tested} was tested")
+
+
+# The command.
+
+
+def read_lengths(path: str) -> list[int]:
+    """The lengths of a .csv with the column length, or prompt_length and response_length, or with one number per line."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.reader(file)
+            rows = [(reader.line_num, row) for row in reader if row]
+    except (OSError, ValueError) as error:
+        _c.raise_error("io", path, f"cannot be read: {error}")
+    header = [name.strip() for name in rows[0][1]] if rows else []
+    names = ["length"] if "length" in header else ["prompt_length", "response_length"]
+    columns = [header.index(name) for name in names] if set(names) <= set(header) else []
+    lengths = [_length_of(row, columns, f"{path}:{line}") for line, row in rows[1 if columns else 0 :]]
+    return lengths or _c.refuse(path, "has no lengths")
+
+
+def _length_of(row: list[str], columns: list[int], where: str) -> int:
+    text = ",".join(row)
+    try:
+        length = sum(int(row[column]) for column in columns) if columns else int(text)
+    except (ValueError, IndexError):
+        _c.refuse(where, f"'{text}' has no length", "Write the column length, or one number per line")
+    return length if length > 0 else _c.refuse(where, f"the length is {length}; a sample has at least 1 token")
+
+
+def text_of(step: Step, found: list[tuple[str, Figures, float]]) -> str:
+    """What was planned, and the table."""
+    rows = [["way", "micro-", "above", "fullest", "padding", "samples", "once /", "at each", "ms"],
+            ["", "batches", "cap", "/ cap", "", "cut", "bound", "/ bound", ""]]
+    for name, f, milliseconds in found:
+        rows.append([name, f"{f.micro_batches:,}", f"{f.above_cap:,}", f"{f.fullest:.3f}", f"{100 * f.padding:.1f}%", f"{f.cut:,}",
+                     f"{f.once:.4f}", f"{f.each:.4f}", f"{milliseconds:.1f}"])
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    text = (f"{len(step.lengths):,} samples, {sum(step.lengths):,} tokens on {step.dp:,} DP ranks, cap {step.cap:,} tokens; "
+            f"work is {step.cost.linear} per token + {step.cost.quadratic} per squared length\n")
+    for name, *cells in rows:
+        text += "  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() + "\n"
+    text += "once, at each: when the step ends if ranks meet once, or at each micro-batch\n"
+    return text + "".join(f"{name}: tokens of {f.wrong:,} samples are missing or repeated\n" for name, f, _ in found if f.wrong)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. See: python3 -m evenkeel.compare --help")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="python3 -m evenkeel.compare",
+                     description="Plan one step by Evenkeel and by the own code of installed frameworks, and compare the plans.",
+                     epilog="Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
+    parser.add_argument("lengths", metavar="LENGTHS", help=".csv with the column length, or prompt_length and response_length, or with one number per line")
+    parser.add_argument("--with", dest="packages", metavar="NAMES", required=True, help=f"frameworks, separated by commas: {', '.join(PEERS)}")
+    parser.add_argument("--dp", type=int, required=True, help="data-parallel ranks")
+    parser.add_argument("--max-tokens", type=int, required=True, help="the cap of a micro-batch")
+    parser.add_argument("--linear", type=int, default=CostModel.flops_7b().linear, help="work of a token (%(default)s)")
+    parser.add_argument("--quadratic", type=int, default=CostModel.flops_7b().quadratic, help="work of a squared length (%(default)s)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns its exit status."""
+    try:
+        given = _parser().parse_args(arguments)
+        cost = CostModel(linear=given.linear, quadratic=given.quadratic)
+        step = Step(read_lengths(given.lengths), given.dp, given.max_tokens, cost)
+        print(text_of(step, list(ways_of(step, given.packages.split(",")))), end="")
+    except Error as error:
+        print(f"evenkeel.compare: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # frameworks warn of kernels that planning does not need
+    logging.disable(logging.WARNING)
+    sys.exit(main())

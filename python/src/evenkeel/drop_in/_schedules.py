@@ -1,0 +1,42 @@
+"""Plans for frameworks whose own arguments decide the ranks and the cap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evenkeel._c import refuse
+from evenkeel.planning import plan
+
+
+def planned(lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any]) -> list[list[list[int]]]:
+    """The samples of each micro-batch of each of ``dp`` ranks, ascending, as evenkeel.plan assigns them. All ranks have as many
+    micro-batches, some of which may be empty. InputError if ``sections`` set what the framework decides.
+    """
+    others = sections.get("micro_batch", {})
+    decided = {"mesh", "batch"} & set(sections) | {f"micro_batch.{key}" for key in {*micro_batch, "equal_counts"} & set(others)}
+    if decided:
+        refuse(min(decided), "is decided by the framework's own arguments", "Leave it out")
+    settings: dict[str, Any] = {"balance": {"cost": "flops-7b"}, **sections}
+    settings |= {"mesh": {"dp": dp}, "micro_batch": {**micro_batch, **others}}
+    return [[part.samples.tolist() for part in rank.micro_batches] for rank in plan(lengths, **settings).ranks]
+
+
+def plan_without_empty(
+    lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any], where: str
+) -> list[list[list[int]]]:
+    """What ``planned`` returns, for frameworks in which no micro-batch can be empty.
+
+    A rank whose few samples are long may have fewer of them than other ranks have micro-batches. Each of its empty ones gets the
+    shortest sample of a micro-batch that has several. InputError if there are fewer samples than micro-batches.
+    """
+    ranks = planned(lengths, dp, micro_batch, sections)
+    parts = [part for rank in ranks for part in rank]
+    if len(lengths) < len(parts):
+        refuse(where, f"has {len(lengths)} samples for {len(parts)} micro-batches on {dp} ranks, and no micro-batch can be empty",
+               "Give a step more samples, or use fewer data-parallel ranks")
+    for empty in (part for part in parts if not part):
+        _, sample, source = min((lengths[sample], sample, part) for part in parts if len(part) > 1 for sample in part)
+        source.remove(sample)
+        empty.append(sample)
+    return ranks
