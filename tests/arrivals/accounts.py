@@ -20,7 +20,7 @@ class Rules:
 
 @dataclasses.dataclass
 class Run:
-    """A start of the job: its ranks, and what they wrote."""
+    """A start of the job: its ranks, and their output."""
 
     mesh: tuple[int, int]  # dp and cp
     dump: pathlib.Path

@@ -1,4 +1,4 @@
-"""Draws what happens to a buffer and its job: settings, samples and events. Equal seeds give equal draws."""
+"""Draws random events for a buffer and its job: settings, samples and events. Equal seeds give equal draws."""
 import dataclasses
 import json
 import random

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from doors import NoAnswer, call, free_ports
+from servers import NoAnswer, call, free_ports
 
 RANKS = 2
 
@@ -96,7 +96,7 @@ def play_with_other_rules(scene):
     buffer.kill()
     buffer.wait(timeout=60)
     scene.start_buffer(4)
-    require_error(job, ['has other rules than when the job began', 'group_size was 2 and is 4'], status=2)
+    require_error(job, ['has different rules than when the job began', 'group_size was 2 and is 4'], status=2)
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's door, one to
+"""producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's server, one to
 three a request, and some requests twice. A request that is not answered is sent
 again. The numbers of lines that the buffer has acknowledged are in ACKNOWLEDGED, on the disk; a producer that is killed and
-started again goes on after them. Samples are up to K versions behind what the door last told. The version of
+started again goes on after them. Samples are up to K versions behind what the server last told. The version of
 a line is in ACKNOWLEDGED.versions before it is sent, since a sample that is sent again must be the same."""
 import argparse
 import json
@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 
-from doors import NoAnswer, call
+from servers import NoAnswer, call
 
 PATIENCE = 120  # seconds for which a request is sent again
 PAUSE = 0.6  # the longest between two requests, in seconds
@@ -45,7 +45,7 @@ def post(url, body):
 
 
 def send(url, lines, twice):
-    """Returns the version that the buffer has told."""
+    """Returns the version reported by the buffer."""
     answer = post(url + '/v1/samples', ''.join(lines))
     if sum(answer.get(word, 0) for word in ('accepted', 'duplicates', 'stale', 'dropped')) < len(lines):
         sys.exit(f'the buffer says {answer} of {len(lines)} samples')

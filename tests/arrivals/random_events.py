@@ -25,7 +25,7 @@ import urllib.error
 import urllib.parse
 
 from accounts import Accountant, Rules, Run
-from doors import NoAnswer, call, free_ports
+from servers import NoAnswer, call, free_ports
 from drawn_events import MOST_TOKENS, Draws
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
@@ -53,7 +53,7 @@ def settles(is_done):
 
 
 class Play:
-    """One folder, its buffer, its job, and what producers know of their samples."""
+    """One folder, its buffer, its job, and what producers know about their samples."""
 
     def __init__(self, arguments, seed, folder, shared_memory):
         self._arguments, self._folder = arguments, folder
@@ -185,7 +185,7 @@ class Play:
             self._version = answer['version']
 
     def send_again(self, share, seed, changes):
-        """A new version alone makes no other sample; other tokens do."""
+        """A new version alone does not make a different sample; other tokens do."""
         draw = random.Random(seed)
         keys = draw.sample(sorted(self._lines), max(1, int(share * len(self._lines))))
         samples = [json.loads(self._lines[key]) for key in keys]
@@ -203,7 +203,7 @@ class Play:
         self._require_sums()  # nothing of the request was taken
 
     def refuse(self, key, fault, is_first):
-        """A sample that no job can train, beside one that could be."""
+        """A sample that no job can train, together with one that could be trained."""
         good = {**self._draws.samples[key], 'version': self._version}
         bad = {name: value for name, value in {**good, 'uid': 'bad', **fault}.items() if value is not None}
         lines = [json.dumps(sample) + '\n' for sample in ((bad, good) if is_first else (good, bad))]
@@ -260,7 +260,7 @@ class Play:
         return range(group * size, (group + 1) * size)
 
     def _of_group(self, group, call_name, in_url, content):
-        """In the address only where it can name the group."""
+        """In the address only if it can identify the group."""
         uid = self._draws.uids[group]
         if in_url and isinstance(uid, str) and not uid.lstrip('-').isdigit() and '\x00' not in uid:
             return self._post(f'groups/{urllib.parse.quote(uid, safe="")}/{call_name}', content)
@@ -287,7 +287,7 @@ class Play:
     # Events of the job and of the buffer.
 
     def begin_with_sample_that_is_too_long(self):
-        """It came before any job: the job ends with its name, and goes on when it is aborted."""
+        """It arrived before any job: the job ends with its name, and continues when it is aborted."""
         uid = 'too long'
         size = self._settings.group_size
         lines = [json.dumps({'uid': uid, 'index': index, 'key': -1, 'version': 0, 'prompt_ids': [1],
@@ -358,7 +358,7 @@ class Play:
         self._end_buffer()
         staleness = 1000 + (self._settings.max_staleness or 0)
         self._start_buffer(**{rule: {'deadline': 900, 'max_staleness': staleness}[rule]})
-        self._require_end(2, 'has other rules than when the job began', f'{rule} was')
+        self._require_end(2, 'has different rules than when the job began', f'{rule} was')
         self._end_buffer()
         self._start_buffer()
         self.start_job(ranks)

@@ -1,4 +1,4 @@
-"""A Redis of its own, which keeps what it has acknowledged whatever happens to it."""
+"""A separate Redis server, which keeps everything that it has acknowledged."""
 import socket
 import time
 

@@ -3,7 +3,7 @@
 producer, the buffer, a rank or mpirun at random moments. What died is started again; the job resumes, mostly on other ranks. When
 all samples are acknowledged and the end was told, the job must end by itself, and every sample must be in one step, or dropped
 for a reason that the buffer tells. Each round draws the mesh, prefetching, look-ahead, the bound on staleness and the
-groups' deadline; in some the job has the buffer itself. With --store redis, two doors share a Redis, which is killed like
+groups' deadline; in some the job has the buffer itself. With --store redis, two servers share a Redis, which is killed like
 all else; with --store memory, the buffer is spared, which would lose its samples."""
 import argparse
 import collections
@@ -23,7 +23,7 @@ import time
 import urllib.error
 
 from accounts import Accountant, Rules, Run
-from doors import NoAnswer, call, free_ports
+from servers import NoAnswer, call, free_ports
 from redis_server import RedisServer
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
@@ -76,19 +76,19 @@ def draw_mesh(draw):
 
 
 class Round:
-    """One folder, its producers, its job, and its buffer with one door or two."""
+    """One folder, its producers, its job, and its buffer with one server or two."""
 
     def __init__(self, arguments, seed, folder, shared_memory):
         self._draw = random.Random(seed)
         self._arguments, self._seed, self._folder = arguments, seed, folder
         self.settings = Settings(self._draw, arguments.store)
-        doors = 2 if self.settings.store == 'redis' and not self.settings.is_embedded else 1
-        self._urls = [f'http://127.0.0.1:{port}' for port in free_ports(doors)]
+        servers = 2 if self.settings.store == 'redis' and not self.settings.is_embedded else 1
+        self._urls = [f'http://127.0.0.1:{port}' for port in free_ports(servers)]
         self._environment = dict(os.environ, TMPDIR=str(folder / 't'),
                                  OMPI_MCA_btl_vader_backing_directory=str(shared_memory),
                                  **{TAG: f'rounds-{os.getpid()}-{seed}'})
         self._processes = Processes(self._environment[TAG])
-        self._samples, self._producers, self._doors, self._job, self._mesh, self._redis = [], {}, {}, None, None, None
+        self._samples, self._producers, self._servers, self._job, self._mesh, self._redis = [], {}, {}, None, None, None
         self.runs, self.killed, self.polls, self.duplicates, self.dropped = [], collections.Counter(), 0, 0, 0
         self._is_over, self._failure = threading.Event(), None
 
@@ -121,23 +121,23 @@ class Round:
             self._folder / f'samples{number}.jsonl', self._folder / f'acknowledged{number}',
             '--seed', str(self._seed * PRODUCERS + number), '--versions', str(behind)])
 
-    def _any_door(self):
-        """Draws only where there is a choice: a round without Redis is the same as ever."""
+    def _any_server(self):
+        """Draws only if there is a choice, so a round without Redis does not change."""
         return 0 if len(self._urls) == 1 else self._draw.randrange(len(self._urls))
 
     def _place(self, number):
-        """Where the buffer of a door keeps samples: keys of a job, and options of a program."""
+        """Where the buffer of a server keeps samples: keys of a job, and options of a program."""
         if self._redis:
             return {'store': self._redis.url, 'name': 'rounds'}
         if self.settings.store == 'memory':
             return {'store': 'memory'}
         return {'store': self.settings.store, 'dir': str(self._folder / f'buffer{number}')}
 
-    def _start_door(self, number):
+    def _start_server(self, number):
         options = []
         for name, value in {**self.settings.of_buffer(), **self._place(number)}.items():
             options += ['--' + name.replace('_', '-'), str(value)]
-        self._doors[number] = self._start(f'buffer{number}', [
+        self._servers[number] = self._start(f'buffer{number}', [
             self._arguments.program, 'buffer', '--listen', self._urls[number].split('//')[1], *options])
 
     def _start_job(self):
@@ -149,7 +149,7 @@ class Round:
             stream.update(self.settings.of_buffer(), listen=self._urls[0].split('//')[1], **self._place(0))
         source = {'kind': 'stream'}
         if not self.settings.is_embedded:
-            source['path'] = self._urls[self._any_door()]
+            source['path'] = self._urls[self._any_server()]
         config = self._folder / 'job.yaml'
         config.write_text(json.dumps({
             'source': source, 'stream': stream, 'batch': {'global_batch': GROUP_SIZE * GROUPS_OF_A_STEP},
@@ -177,10 +177,10 @@ class Round:
                 self._start_producer(number)
                 self.killed[who] += 1
         elif who == 'buffer':
-            number = self._any_door()
-            self._end(self._doors[number])
+            number = self._any_server()
+            self._end(self._servers[number])
             time.sleep(self._draw.choice([0, 0.5]))
-            self._start_door(number)
+            self._start_server(number)
             self.killed[who] += 1
         elif who == 'redis':
             self._redis.kill()
@@ -229,9 +229,9 @@ class Round:
         for number, producer in self._producers.items():
             if producer.poll():
                 raise Wrong(f'producer {number} has ended with status {producer.poll()}: {self._log(f"producer{number}")}')
-        for number, door in self._doors.items():
-            if door.poll() is not None:
-                raise Wrong(f'the buffer has ended with status {door.poll()}: {self._log(f"buffer{number}")}')
+        for number, server in self._servers.items():
+            if server.poll() is not None:
+                raise Wrong(f'the buffer has ended with status {server.poll()}: {self._log(f"buffer{number}")}')
         if self._job.poll():
             raise Wrong(f'the job has ended with status {self._job.poll()}: {self._log("job")}')
 
@@ -287,7 +287,7 @@ class Round:
             if self.settings.store == 'redis':
                 self._redis = RedisServer(self._folder, self._start)
             for number in range(0 if self.settings.is_embedded else len(self._urls)):
-                self._start_door(number)
+                self._start_server(number)
             for number in range(PRODUCERS):
                 self._start_producer(number)
             self._start_job()
@@ -324,14 +324,14 @@ class Round:
 
     def _tell_end(self):
         try:
-            call(self._urls[self._any_door()] + '/v1/end', b'')
+            call(self._urls[self._any_server()] + '/v1/end', b'')
             return True
         except (NoAnswer, urllib.error.HTTPError):
             return self._job.poll() == 0
 
     def _final_status(self):
         if self.settings.is_embedded:
-            self._start_door(0)
+            self._start_server(0)
         self._await('the buffer', lambda: self._status() is not None)
         return self._status()
 

@@ -11,14 +11,14 @@ import sys
 import tempfile
 import time
 
-from doors import NoAnswer, call, free_ports
+from servers import NoAnswer, call, free_ports
 
 WATCHDOG = 2  # seconds
 MESHES = [(1, 0), (2, 0), (2, 1), (3, 2)]  # ranks, steps made ahead
 
 
 def post(job, url, body):
-    """Until somebody answers, or the job has ended: then what it said is what counts."""
+    """Retries until there is an answer, or the job has ended: then its output is relevant."""
     until = time.monotonic() + 60
     while job.poll() is None:
         try:

@@ -28,7 +28,7 @@ std::vector<std::int64_t> identity(std::int64_t n) {
   return columns;
 }
 
-/// The optimum by trying every permutation.
+/// Finds the optimum by trying every permutation.
 std::int64_t best_value(const Values& values, std::int64_t n) {
   std::vector<std::int64_t> columns = identity(n);
   std::int64_t best = 0;
@@ -49,19 +49,19 @@ Values any_values(std::int64_t n) {
                                      rc::gen::resize(100, rc::gen::inRange<std::int64_t>(0, end)));
 }
 
-TEST(BestAssignment, gives_up_the_largest_value_where_that_pays) {
+TEST(BestAssignment, gives_up_the_largest_value_if_the_total_grows) {
   const Values values = {9, 8,  //
                          8, 1};
   EXPECT_EQ(best_assignment(values, 2), (Assignment{{1, 0}, 16, 16}));
 }
 
-TEST(BestAssignment, of_none_is_empty) {
+TEST(BestAssignment, is_empty_for_an_empty_matrix) {
   EXPECT_EQ(best_assignment({}, 0), Assignment{});
   EXPECT_EQ(good_assignment({}, 0), Assignment{});
   EXPECT_EQ(best_assignment(Values{7}, 1), (Assignment{{0}, 7, 7}));
 }
 
-TEST(BestAssignment, a_matrix_that_is_none_is_an_error) {
+TEST(BestAssignment, rejects_values_that_do_not_form_a_square_matrix) {
   EXPECT_THROW((void)best_assignment(Values{1, 2, 3}, 2), InputError);
   EXPECT_THROW((void)best_assignment(Values{-1}, 1), InputError);
   EXPECT_THROW((void)good_assignment(Values{1}, -1), InputError);
@@ -74,7 +74,7 @@ TEST(GoodAssignment, swaps_pairs_after_taking_the_largest_values_first) {
   EXPECT_EQ(good_assignment(values, 2), (Assignment{{1, 0}, 16, 17}));
 }
 
-TEST(GoodAssignment, is_the_optimum_where_every_row_has_a_column_of_its_own) {
+TEST(GoodAssignment, is_optimal_if_each_row_has_its_maximum_in_a_different_column) {
   constexpr std::int64_t n = 300;
   Values values(n * n, 1);
   for (std::int64_t row = 0; row < n; ++row)
@@ -101,7 +101,7 @@ RC_GTEST_PROP(GoodAssignment, lies_between_half_the_optimum_and_its_bound, ()) {
   RC_ASSERT(is_permutation_of_columns(good.column_of_row));
   RC_ASSERT(good.value == value_of(values, good.column_of_row));
   RC_ASSERT(good.value <= optimum);
-  RC_ASSERT(2 * good.value >= optimum);  // what taking the largest first guarantees
+  RC_ASSERT(2 * good.value >= optimum);  // guaranteed if the largest values are taken first
   RC_ASSERT(optimum <= good.upper_bound);
 }
 

@@ -29,18 +29,18 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-TEST(BalanceItems, is_karmarkar_karp_where_that_reaches_the_bound) {
+TEST(BalanceItems, uses_karmarkar_karp_if_it_reaches_the_bound) {
   EXPECT_EQ(balance_items(document_lengths, 4), karmarkar_karp(document_lengths, 4));
 }
 
-TEST(BalanceItems, improves_on_karmarkar_karp_where_that_misses_the_bound) {
+TEST(BalanceItems, improves_on_karmarkar_karp_if_it_misses_the_bound) {
   const std::vector<Cost> costs = {8, 7, 6, 6, 5};
   EXPECT_EQ(largest_sum(karmarkar_karp(costs, 2), costs), 18);
   EXPECT_EQ(largest_sum(balance_items(costs, 2), costs), 17);
 }
 
-TEST(BalanceItems, equal_counts_are_not_bound_to_sorted_runs) {
-  // Differencing assigns each sorted run of two one to a group, so that 20 and 10 never meet.
+TEST(BalanceItems, equal_counts_do_not_require_sorted_runs) {
+  // Differencing puts one item of each sorted pair into each group, so 20 and 10 are never in the same group.
   const std::vector<Cost> costs = {20, 11, 10, 9, 8, 2};
   EXPECT_EQ(largest_sum(karmarkar_karp(costs, 2, GroupSize::equal), costs), 31);
   EXPECT_EQ(largest_sum(balance_items(costs, 2, GroupSize::equal), costs), 30);
@@ -59,7 +59,7 @@ TEST(BalanceItems, bad_input_is_an_error) {
   EXPECT_THROW((void)balance_items(std::vector<Cost>{-1}, 2), InputError);
 }
 
-TEST(BalanceItems, many_groups_are_dealt_by_longest_processing_time) {
+TEST(BalanceItems, many_groups_are_assigned_by_longest_processing_time) {
   std::vector<Cost> costs(20'000);
   for (std::size_t i = 0; i < costs.size(); ++i) costs[i] = 1 + static_cast<Cost>(i * i % 997);
   EXPECT_EQ(balance_items(costs, 17'000, GroupSize::free, false), longest_processing_time(costs, 17'000));
@@ -94,7 +94,7 @@ RC_GTEST_PROP(BalanceItems, of_a_few_items_is_within_a_fifth_of_the_optimum, ())
   if (largest == max_sum_lower_bound(costs, k, group_size)) RC_ASSERT(largest == best);
 }
 
-/// Lengths with a long tail: doublings as often as heads in a row.
+/// Lengths with a long tail: each doubles with probability 1/2.
 std::vector<Cost> long_tailed_lengths(std::size_t n) {
   std::mt19937_64 random(7);
   std::vector<Cost> lengths(n);
@@ -147,7 +147,7 @@ struct AutoAdversary {
 
 class AdversarialCosts : public testing::TestWithParam<AutoAdversary> {};
 
-TEST_P(AdversarialCosts, are_dealt_at_the_optimum) {
+TEST_P(AdversarialCosts, are_assigned_optimally) {
   const auto& [name, costs, k, best_free, best_equal] = GetParam();
   EXPECT_EQ(largest_sum(balance_items(costs, k, GroupSize::free), costs), best_free);
   const Partition equal = balance_items(costs, k, GroupSize::equal);

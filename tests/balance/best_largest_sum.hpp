@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// Tries every way to assign a handful of items.
+/// Tries every assignment of a few items.
 class EveryDeal {
  public:
   EveryDeal(std::span<const Cost> costs, std::int64_t k, GroupSize group_size)
@@ -44,10 +44,10 @@ class EveryDeal {
   std::vector<Cost> sums_;
   std::vector<std::size_t> counts_;
   std::size_t quota_ = std::numeric_limits<std::size_t>::max();
-  std::size_t extra_ = 0;  ///< groups that may still take one more than the quota
+  std::size_t extra_ = 0;  ///< number of groups that may still exceed the quota by one
 };
 
-/// The optimum by trying everything; exponential. Precondition: k >= 1.
+/// Returns the optimum by exhaustive search; exponential. Precondition: k >= 1.
 inline Cost best_largest_sum(std::span<const Cost> costs, std::int64_t k, GroupSize group_size) {
   return EveryDeal(costs, k, group_size).best_largest_sum();
 }

@@ -16,13 +16,13 @@ using testing::HasSubstr;
 using Sizes = std::vector<std::int64_t>;
 
 TEST(FirstFitDecreasing, each_item_goes_to_the_earliest_bin_with_room) {
-  // 6 | 5 | 4 joins 5 (bin 1), since 6 has room for 3 only; 3 joins 6.
+  // 6 | 5 | 4 joins 5 (bin 1), because the bin of 6 has room for only 3; 3 joins 6.
   EXPECT_THAT(first_fit_decreasing(Sizes{3, 6, 4, 5}, {.max_size = 9}).to_vectors(),
               ElementsAre(ElementsAre(1, 0), ElementsAre(3, 2)));
 }
 
 TEST(BestFitDecreasing, each_item_goes_to_the_fullest_bin_with_room) {
-  // 7 | 5 4, with room for 3 and 1: the last item fits both.
+  // 7 | 5 4, with 3 and 1 left: the last item fits both bins.
   const Sizes sizes = {7, 5, 4, 1};
   const BinLimits limits{.max_size = 10};
   EXPECT_THAT(first_fit_decreasing(sizes, limits).to_vectors(),
@@ -32,8 +32,8 @@ TEST(BestFitDecreasing, each_item_goes_to_the_fullest_bin_with_room) {
 }
 
 TEST(ModifiedFirstFitDecreasing, puts_a_small_item_with_the_largest_other_beside_a_large_one) {
-  // 11 has room for 9: the smallest above a sixth of 20 is 4, and beside it 5 fits, not 6. 6 would have been
-  // first, and left room for nothing.
+  // The bin of 11 has 9 left. The smallest item above a sixth of 20 is 4, and then 5 still fits, but 6 does
+  // not. Taking 6 first would leave no room for anything.
   const Sizes sizes = {11, 10, 6, 5, 4, 4};
   const BinLimits limits{.max_size = 20};
   EXPECT_EQ(first_fit_decreasing(sizes, limits).size(), 3);
@@ -43,7 +43,7 @@ TEST(ModifiedFirstFitDecreasing, puts_a_small_item_with_the_largest_other_beside
 }
 
 TEST(ModifiedFirstFitDecreasing, gives_every_large_item_the_largest_medium_one_that_fits_first) {
-  // Above a third of 12: 5 beside 7. Nothing of that sort fits beside 9; 2 and 1 fill it.
+  // Items above a third of 12: 5 joins 7. No such item fits next to 9; 2 and 1 fill that bin.
   EXPECT_THAT(modified_first_fit_decreasing(Sizes{5, 7, 9, 2, 1}, {.max_size = 12}).to_vectors(),
               ElementsAre(ElementsAre(2, 3, 4), ElementsAre(1, 0)));
 }
@@ -57,7 +57,7 @@ RC_GTEST_PROP(ModifiedFirstFitDecreasing, takes_at_most_71_60_of_the_fewest_bins
   RC_ASSERT(60 * bins <= 71 * optimum + 60);
 }
 
-TEST(PackBins, packs_as_the_algorithm_of_that_name) {
+TEST(PackBins, uses_the_named_algorithm) {
   const Sizes sizes = {7, 5, 4, 1};
   const BinLimits limits{.max_size = 10};
   EXPECT_EQ(pack_bins(sizes, limits, BinPacking::first_fit_decreasing), first_fit_decreasing(sizes, limits));
@@ -113,7 +113,7 @@ RC_GTEST_PROP(BinPacking, every_item_is_in_one_bin_within_the_limits, ()) {
   }
 }
 
-RC_GTEST_PROP(BinPacking, items_that_stand_for_several_keep_the_limit_on_these, ()) {
+RC_GTEST_PROP(BinPacking, keeps_the_limit_on_items_with_counts, ()) {
   const Sizes sizes = *cost_lists(80);
   const Sizes counts = *rc::gen::container<Sizes>(sizes.size(), rc::gen::inRange<std::int64_t>(1, 9));
   const BinItems items{sizes, counts};
@@ -130,14 +130,14 @@ RC_GTEST_PROP(BinPacking, items_that_stand_for_several_keep_the_limit_on_these, 
 }
 
 TEST(BinPacking, first_fit_looks_for_room_by_size_and_count_in_the_same_bin) {
-  // The first bin has room for the last item by size, but only the second by count as well.
+  // The first bin has enough space left for the last item, but only the second also allows another item.
   const Sizes sizes = {5, 5, 4, 3};
   const Sizes counts = {4, 1, 4, 2};
   EXPECT_THAT(first_fit_decreasing({sizes, counts}, {.max_size = 8, .max_items = 5}).to_vectors(),
               ElementsAre(ElementsAre(0), ElementsAre(1, 3), ElementsAre(2)));
 }
 
-TEST(MinBinsLowerBound, sees_that_items_that_count_for_above_half_cannot_share) {
+TEST(MinBinsLowerBound, items_with_more_than_half_of_the_count_cannot_share_a_bin) {
   const Sizes sizes(3, 1);
   const Sizes counts = {5, 5, 5};
   EXPECT_EQ(min_bins_lower_bound({sizes, counts}, {.max_items = 8}), 3);
@@ -149,9 +149,9 @@ TEST(MinBinsLowerBound, counts_sizes_and_items) {
   EXPECT_EQ(min_bins_lower_bound(Sizes{0, 0, 0}, {.max_size = 0}), 1);
 }
 
-TEST(MinBinsLowerBound, sees_that_items_above_half_cannot_share) {
+TEST(MinBinsLowerBound, items_with_more_than_half_of_the_size_cannot_share_a_bin) {
   EXPECT_EQ(min_bins_lower_bound(Sizes{6, 6, 6, 1}, {.max_size = 10}), 3);
-  // Beside a 7 there is room for no 4, so that two 4s need a bin of their own.
+  // No 4 fits next to a 7, so two 4s need another bin.
   EXPECT_EQ(min_bins_lower_bound(Sizes{7, 7, 7, 4, 4}, {.max_size = 10}), 4);
 }
 
@@ -166,7 +166,7 @@ RC_GTEST_PROP(MinBinsLowerBound, no_packing_has_fewer_bins, ()) {
 }
 
 TEST(BalancedBinPacking, moves_items_from_heavy_to_light_bins) {
-  // Best fit fills {7, 5} and {6, 3, 3} to the brim and leaves {2, 2, 1}; three moves even that out.
+  // Best fit fills {7, 5} and {6, 3, 3} completely and leaves {2, 2, 1}; three moves even out the bins.
   EXPECT_THAT(balanced_bin_packing(Sizes{1, 2, 2, 5, 3, 7, 6, 3}, 12).to_vectors(),
               ElementsAre(ElementsAre(5, 2), ElementsAre(7, 4, 3), ElementsAre(1, 0, 6)));
 }

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Sizes = std::vector<std::int64_t>;
 
-/// Partitions of at least the needed count: all hold every item and keep the limits.
+/// Partitions with at least the required number of groups: each contains every item and satisfies the limits.
 void expect_sound(const std::vector<Cost>& costs, BinItems items, BinLimits limits,
                   const std::vector<std::int64_t>& more_groups) {
   const GroupCount count = count_groups(costs, items, limits);
@@ -39,7 +39,7 @@ void expect_sound(const std::vector<Cost>& costs, BinItems items, BinLimits limi
   }
 }
 
-// The reference only fixes the number of groups by the cap; one of its groups has 14.
+// The reference only derives the number of groups from the cap; one of its groups has 14.
 TEST(PartitionUnderLimits, balancing_never_breaks_the_cap) {
   const Sizes lengths = {2, 3, 3, 4, 6, 6, 6, 8};
   const BinLimits limits{.max_size = 13};
@@ -48,15 +48,25 @@ TEST(PartitionUnderLimits, balancing_never_breaks_the_cap) {
   EXPECT_EQ(largest_sum(partition_under_limits(lengths, lengths, limits, 3), lengths), 13);
 }
 
-// The reference puts three samples together here.
-TEST(PartitionUnderLimits, max_items_is_the_most_items_of_a_group) {
+TEST(DealUnderLimits, items_go_to_the_cheapest_group_with_room) {
+  const std::vector<Cost> costs = {5, 4, 3, 2};
+  const std::vector<EmptyGroup> groups = {{.cost = 6, .limits = {.max_size = 9}},
+                                          {.cost = 0, .limits = {.max_size = 1}}};
+  const std::optional<Partition> dealt = deal_under_limits(costs, Sizes{1, 2, 1, 6}, groups);
+  ASSERT_TRUE(dealt);
+  EXPECT_THAT(dealt->to_vectors(), ElementsAre(ElementsAre(1, 2, 3), ElementsAre(0)));
+  EXPECT_EQ(deal_under_limits(costs, Sizes{1, 2, 1, 7}, groups), std::nullopt);
+}
+
+// The reference puts three samples into one group here.
+TEST(PartitionUnderLimits, max_items_limits_the_items_of_each_group) {
   const Sizes lengths = {1, 1, 1, 3};
   const BinLimits limits{.max_size = 6, .max_items = 2};
   EXPECT_EQ(count_groups(lengths, lengths, limits), (GroupCount{2, 2}));
   EXPECT_EQ(count_spread(partition_under_limits(lengths, lengths, limits, 2)), 0);
 }
 
-// The reference makes empty groups instead, and places the item above the cap.
+// The reference creates empty groups instead, and accepts the item above the cap.
 TEST(CountGroups, an_item_above_the_cap_is_an_error_that_names_it) {
   for (const auto& use : {+[] {
                             (void)count_groups(Sizes{1, 2}, Sizes{1, 2}, {.max_size = 1});
@@ -73,7 +83,7 @@ TEST(CountGroups, an_item_above_the_cap_is_an_error_that_names_it) {
   }
 }
 
-TEST(PartitionUnderLimits, groups_without_items_are_empty_when_another_rank_needs_more_than_there_are_items) {
+TEST(PartitionUnderLimits, more_groups_than_items_leave_groups_empty) {
   EXPECT_THAT(partition_under_limits(Sizes{1}, Sizes{1}, {.max_size = 1}, 2).to_vectors(),
               ElementsAre(ElementsAre(0), IsEmpty()));
 }
@@ -85,8 +95,8 @@ TEST(CountGroups, no_items_need_no_groups) {
               ElementsAre(IsEmpty(), IsEmpty()));
 }
 
-TEST(CountGroups, differencing_finds_a_packing_where_falling_sizes_need_a_bin_more) {
-  // 7 + 5 leaves 3 unused, and the last 4 has no room; 7 + 4 + 4 and 5 + 5 + 4 is the way.
+TEST(CountGroups, differencing_finds_a_packing_where_descending_sizes_need_another_bin) {
+  // 7 + 5 leaves 3 unused, so the last 4 does not fit; only 7 + 4 + 4 and 5 + 5 + 4 work.
   const Sizes sizes = {5, 7, 4, 5, 4, 4};
   const BinLimits limits{.max_size = 15};
   EXPECT_EQ(first_fit_decreasing(sizes, limits).size(), 3);
@@ -94,7 +104,7 @@ TEST(CountGroups, differencing_finds_a_packing_where_falling_sizes_need_a_bin_mo
   EXPECT_EQ(count_groups(sizes, sizes, limits), (GroupCount{2, 2}));
 }
 
-TEST(CountGroups, exchanges_find_a_packing_where_neither_falling_sizes_nor_differencing_do) {
+TEST(CountGroups, exchanges_find_a_packing_where_descending_sizes_and_differencing_fail) {
   // 9 + 3 + 3 and 7 + 4 + 4 fill both bins.
   const Sizes sizes = {9, 7, 4, 4, 3, 3};
   const BinLimits limits{.max_size = 15};
@@ -107,7 +117,7 @@ TEST(CountGroups, exchanges_find_a_packing_where_neither_falling_sizes_nor_diffe
 }
 
 TEST(PartitionUnderLimits, balances_costs_while_sizes_are_capped) {
-  // Costs alone would put items 0 and 3 together; their sizes do not fit.
+  // Judged by costs alone, items 0 and 3 would share a group; their sizes do not fit.
   const std::vector<Cost> costs = {10, 9, 9, 8};
   const Sizes sizes = {6, 1, 1, 6};
   const BinLimits limits{.max_size = 8};
@@ -117,8 +127,7 @@ TEST(PartitionUnderLimits, balances_costs_while_sizes_are_capped) {
   EXPECT_TRUE(keeps_limits(partition, sizes, limits));
 }
 
-TEST(PartitionUnderLimits,
-     has_karmarkar_karps_groups_where_these_keep_the_limits_and_are_the_best_there_are) {
+TEST(PartitionUnderLimits, uses_karmarkar_karps_groups_if_they_are_optimal_and_within_the_limits) {
   const Sizes lengths = {1, 2, 2, 5, 3, 7, 6, 3};
   const Partition partition = partition_under_limits(lengths, lengths, {.max_size = 8}, 4);
   const std::vector<Cost> sums = group_sums(partition, lengths);
@@ -133,7 +142,7 @@ TEST(PartitionUnderLimits, improves_on_karmarkar_karp_by_moves_and_swaps) {
 }
 
 TEST(PartitionUnderLimits, spreads_work_over_many_more_groups_than_needed) {
-  // Items without cost fill the cap, so that balancing costs alone breaks it and bins must be split.
+  // Items without cost fill the cap, so balancing only the costs exceeds it and bins must be split.
   std::vector<Cost> costs(64, 1);
   Sizes sizes(64, 1);
   for (std::size_t i = 0; i < 32; ++i) {
@@ -161,7 +170,7 @@ TEST(PartitionUnderLimits, long_tailed_lengths_end_up_within_half_a_percent_of_t
     const Partition partition = partition_under_limits(lengths, lengths, limits, count.needed);
     const BalanceQuality quality = balance_quality(group_sums(partition, lengths));
     EXPECT_LE(quality.max, cap);
-    // A length near the cap fills a group alone, so that the mean may be out of reach.
+    // A length near the cap fills a group alone, so the mean may not be achievable.
     const Cost bound = max_sum_lower_bound(lengths, count.needed);
     EXPECT_LE(static_cast<double>(quality.max), 1.005 * static_cast<double>(bound));
   }
@@ -173,7 +182,7 @@ TEST(PartitionUnderLimits, too_few_groups_are_an_error) {
   EXPECT_THROW((void)partition_under_limits(lengths, lengths, {.max_size = 9}, 0), InputError);
 }
 
-TEST(PartitionUnderLimits, costs_and_sizes_must_be_as_many) {
+TEST(PartitionUnderLimits, costs_and_sizes_must_have_the_same_length) {
   EXPECT_THROW((void)partition_under_limits(Sizes{1, 2}, Sizes{1}, {.max_size = 9}, 2), InputError);
   EXPECT_THROW((void)count_groups(Sizes{1, 2}, Sizes{1}, {.max_size = 9}), InputError);
   EXPECT_THROW((void)count_groups(Sizes{-1}, Sizes{1}, {.max_size = 9}), InputError);
@@ -234,13 +243,14 @@ RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_every_count_from_the_nee
   expect_sound(costs, sizes, limits, {0, 1, 2, 3, more});
 }
 
-/// Sizes of which few fit a bin: falling sizes, differencing and exchanges all miss some optima of these.
+/// Few items of these sizes fit into a bin. Descending order, differencing and exchanges each miss some
+/// optima for them.
 Sizes awkward_sizes(std::size_t most) {
   return *rc::gen::resize(static_cast<int>(most), rc::gen::container<Sizes>(rc::gen::resize(
                                                       100, rc::gen::inRange<std::int64_t>(0, 14))));
 }
 
-RC_GTEST_PROP(CountGroups, of_a_few_items_is_the_optimum_and_says_so, ()) {
+RC_GTEST_PROP(CountGroups, of_a_few_items_is_the_proven_optimum, ()) {
   const Sizes sizes = awkward_sizes(9);
   const BinLimits limits{*rc::gen::resize(100, rc::gen::inRange<std::int64_t>(13, 30)),
                          *rc::gen::resize(100, rc::gen::inRange<std::int64_t>(1, 6))};
@@ -250,30 +260,30 @@ RC_GTEST_PROP(CountGroups, of_a_few_items_is_the_optimum_and_says_so, ()) {
   expect_sound(sizes, sizes, limits, {0, 1, 9});
 }
 
-// What stays whole may stand for several: the limit is on these.
-TEST(CountGroups, counts_what_an_item_stands_for) {
-  // A group of 8 samples and 8 groups of one, at most 8 samples in a bin: dividing the limit by the largest
-  // group would let one group into a bin, and ask for 9 bins.
+// An indivisible item may represent several samples; the limit applies to samples.
+TEST(CountGroups, uses_the_counts_of_items) {
+  // One group of 8 samples and 8 groups of one, with at most 8 samples per bin: if the limit was divided by
+  // the largest group's size, each bin could take one group, and 9 bins would be needed.
   const Sizes sizes(9, 1);
   const Sizes counts = {8, 1, 1, 1, 1, 1, 1, 1, 1};
   EXPECT_EQ(count_groups(sizes, {sizes, counts}, {.max_items = 8}), (GroupCount{2, 2}));
   expect_sound(sizes, {sizes, counts}, {.max_items = 8}, {0, 1, 8});
 }
 
-TEST(CountGroups, an_item_that_counts_for_too_many_is_an_error_that_names_it) {
+TEST(CountGroups, an_item_whose_count_exceeds_the_limit_is_an_error_that_names_it) {
   const Sizes sizes = {1, 1};
   const Sizes counts = {2, 5};
   EXPECT_THAT(testing_support::message_of([&] {
                 (void)count_groups(sizes, {sizes, counts}, {.max_items = 4});
               }),
-              HasSubstr("item 1 fits no bin: it counts for 5, and a bin may hold 4"));
+              HasSubstr("item 1 does not fit in any bin: its count is 5, and a bin holds at most 4"));
   const Sizes none = {1, 0};
   EXPECT_THROW((void)count_groups(sizes, {sizes, none}, {.max_items = 4}), InputError);
   const Sizes one = {1};
   EXPECT_THROW((void)count_groups(sizes, {sizes, one}, {.max_items = 4}), InputError);
 }
 
-RC_GTEST_PROP(CountGroups, of_items_that_stand_for_several_is_the_optimum_too, ()) {
+RC_GTEST_PROP(CountGroups, of_items_with_counts_is_the_optimum, ()) {
   const Sizes sizes = awkward_sizes(9);
   const Sizes counts =
       *rc::gen::container<Sizes>(sizes.size(), rc::gen::resize(100, rc::gen::inRange<std::int64_t>(1, 6)));
@@ -285,7 +295,7 @@ RC_GTEST_PROP(CountGroups, of_items_that_stand_for_several_is_the_optimum_too, (
   expect_sound(sizes, items, limits, {0, 1, 9});
 }
 
-RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_items_that_stand_for_several, ()) {
+RC_GTEST_PROP(PartitionUnderLimits, keeps_the_limits_on_items_with_counts, ()) {
   const Sizes sizes = *cost_lists(60);
   const Sizes counts = *rc::gen::container<Sizes>(sizes.size(), rc::gen::inRange<std::int64_t>(1, 9));
   const BinLimits limits{largest_of(sizes) * *rc::gen::inRange<std::int64_t>(1, 5),
@@ -293,8 +303,8 @@ RC_GTEST_PROP(PartitionUnderLimits, the_limits_hold_for_items_that_stand_for_sev
   expect_sound(sizes, {sizes, counts}, limits, {0, 1, 2, 7});
 }
 
-RC_GTEST_PROP(CountGroups, finds_a_packing_that_leaves_no_room_at_all, ()) {
-  // Bins of 1000 cut at random: the sum needs every one of them filled to the brim.
+RC_GTEST_PROP(CountGroups, finds_a_packing_without_free_space, ()) {
+  // Bins of 1000, cut at random: every bin must be filled completely.
   const auto bins = *rc::gen::inRange<std::int64_t>(1, 9);
   Sizes sizes;
   for (std::int64_t bin = 0; bin < bins; ++bin) {
@@ -308,14 +318,15 @@ RC_GTEST_PROP(CountGroups, finds_a_packing_that_leaves_no_room_at_all, ()) {
 }
 
 TEST(CountGroups, proves_that_a_packing_at_the_simple_bound_is_impossible) {
-  // 28 in two bins of 14 leaves no room, but nothing adds up to the 6 that must go beside 8.
+  // 28 fits into two bins of 14 exactly, but no items add up to the 6 that must go with 8.
   const Sizes sizes = {8, 5, 5, 5, 3, 2};
   EXPECT_EQ(min_bins_lower_bound(sizes, {.max_size = 14}), 2);
   EXPECT_EQ(count_groups(sizes, sizes, {.max_size = 14}), (GroupCount{3, 3}));
 }
 
-TEST(CountGroups, a_search_that_takes_too_long_ends_with_what_it_has) {
-  // Three to a bin at most, by odd sizes whose sum leaves little room: too many ways to try them all.
+TEST(CountGroups, a_search_over_budget_returns_its_best_packing) {
+  // At most three items per bin, with odd sizes whose sum leaves little room: too many combinations to try
+  // them all.
   Sizes sizes;
   for (std::int64_t i = 0; i < 300; ++i) sizes.push_back(30'001 + 2 * ((i * 7919) % 3001));
   const BinLimits limits{.max_size = 99'002};

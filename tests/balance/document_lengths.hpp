@@ -6,7 +6,7 @@
 
 namespace evenkeel::test {
 
-/// The lengths that the documents of the systems covered balance in their examples.
+/// The lengths that the documentation of the covered systems balances in its examples.
 inline const std::vector<Cost> document_lengths = {1, 2, 2, 5, 3, 7, 6, 3};
 
 }  // namespace evenkeel::test

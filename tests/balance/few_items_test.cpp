@@ -27,7 +27,7 @@ TEST(FewItems, are_a_list_that_grows) {
   }
 }
 
-TEST(FewItems, copies_and_what_was_moved_hold_the_same) {
+TEST(FewItems, copies_and_moves_keep_the_items) {
   for (const Item most : {3, 4, 5, 9}) {
     FewItems items;
     std::vector<Item> expected;

@@ -9,7 +9,7 @@
 
 namespace evenkeel {
 
-/// Tries every packing of the items from `next` on; exponential, for a handful of items.
+/// Tries every packing of the items from `next` on; exponential, for a few items only.
 inline std::int64_t fewest_bins(BinItems items, BinLimits limits, std::size_t next,
                                 std::vector<std::int64_t>& loads, std::vector<std::int64_t>& counts) {
   if (next == items.sizes.size()) return static_cast<std::int64_t>(loads.size());
@@ -32,7 +32,7 @@ inline std::int64_t fewest_bins(BinItems items, BinLimits limits, std::size_t ne
   return best;
 }
 
-/// The optimum by trying everything. Precondition: every item fits alone.
+/// Returns the optimum by exhaustive search. Precondition: every item fits alone.
 inline std::int64_t fewest_bins(BinItems items, BinLimits limits) {
   std::vector<std::int64_t> loads;
   std::vector<std::int64_t> counts;

@@ -25,7 +25,7 @@ using test::joined;
 using test::powers_of_two;
 using Sizes = std::vector<std::int64_t>;
 
-/// What rows that meet at every column take, and what the costliest row does.
+/// Returns the time of rows that are synchronized at every column, and the cost of the most expensive row.
 struct GridCost {
   Cost meeting = 0;
   Cost dearest_row = 0;
@@ -51,7 +51,7 @@ GridCost cost_of(const Partition& grid, std::span<const Cost> costs, GridShape s
   return cost_of(group_sums(grid, costs), shape);
 }
 
-/// The lowest meeting cost there is, by trying every assignment of a handful of items.
+/// Returns the lowest possible cost of synchronized rows, by trying every assignment of a few items.
 class EveryGrid {
  public:
   EveryGrid(std::span<const Cost> costs, std::span<const std::int64_t> sizes, BinLimits limits,
@@ -74,7 +74,7 @@ class EveryGrid {
         lowest = std::min(lowest, lowest_meeting_cost(next + 1));
         cell = before;
       }
-      if (is_new) break;  // cells without items are alike
+      if (is_new) break;  // cells without items are interchangeable
     }
     return lowest;
   }
@@ -86,7 +86,7 @@ class EveryGrid {
     std::int64_t count = 0;
   };
 
-  /// Of cells that may be laid out at will: like cells share a column.
+  /// If cells may be ordered freely, similar cells share a column.
   [[nodiscard]] Cost meeting_cost() const {
     std::vector<Cost> sums;
     for (const Cell& cell : cells_) sums.push_back(cell.cost);
@@ -120,20 +120,20 @@ Sizes long_tailed_lengths(std::uint64_t seed, std::size_t n) {
   return lengths;
 }
 
-TEST(PartitionIntoGrid, dear_items_share_a_column) {
+TEST(PartitionIntoGrid, costly_items_share_a_column) {
   const std::vector<Cost> costs = {8, 7, 2, 2, 1};
   const Partition grid = partition_into_grid(costs, costs, {}, {2, 2});
   EXPECT_EQ(group_sums(grid, costs), (std::vector<Cost>{8, 2, 8, 2}));
 }
 
 TEST(PartitionIntoGrid, a_column_of_long_items_is_filled_as_far_as_the_cap_allows) {
-  // One item of 10 sets the pace of its column, so that the other row may do as much there: 5 and 5.
+  // One item of 10 determines its column's time, so the other row may also use 10 there: 5 and 5.
   const std::vector<Cost> costs = {10, 5, 5, 3, 3, 3, 3};
   const Partition grid = partition_into_grid(costs, costs, {.max_size = 10}, {2, 2});
   EXPECT_EQ(cost_of(grid, costs, {2, 2}).meeting, 16);
 }
 
-TEST(PartitionIntoGrid, columns_come_dearest_first) {
+TEST(PartitionIntoGrid, columns_are_in_descending_order_of_cost) {
   const Sizes lengths = long_tailed_lengths(3, 300);
   const GridShape shape{4, 8};
   const std::vector<Cost> sums = group_sums(partition_into_grid(lengths, lengths, {}, shape), lengths);
@@ -152,7 +152,7 @@ TEST(PartitionIntoGrid, one_row_never_waits_and_one_column_is_a_partition) {
   EXPECT_LE(cost_of(column, lengths, {6, 1}).meeting, total / 6 + total / 2000);
 }
 
-TEST(PartitionIntoGrid, cells_run_empty_where_there_are_fewer_items) {
+TEST(PartitionIntoGrid, cells_are_empty_if_there_are_fewer_items) {
   const Partition grid = partition_into_grid(Sizes{4}, Sizes{4}, {.max_size = 4}, {2, 3});
   expect_sound(grid, {4}, Sizes{4}, {.max_size = 4}, {2, 3});
   const Partition none = partition_into_grid({}, {}, {.max_size = 4}, {2, 3});
@@ -168,7 +168,7 @@ TEST(PartitionIntoGrid, impossible_shapes_and_limits_are_errors) {
                LimitError);
 }
 
-/// Differencing over rows, then over each row's columns, costliest column first.
+/// Differencing over rows, then over each row's columns, most expensive column first.
 Cost two_level_meeting_cost(const std::vector<Cost>& costs, GridShape shape) {
   std::vector<Cost> all;
   const Partition rows = karmarkar_karp(costs, shape.rows);
@@ -182,7 +182,7 @@ Cost two_level_meeting_cost(const std::vector<Cost>& costs, GridShape shape) {
   return cost_of(all, shape).meeting;
 }
 
-/// What is waited for at the columns, over what differencing twice waits for, which knows no cap.
+/// The waiting time at the columns, divided by that of two-stage differencing, which does not know the cap.
 double share_of_two_level_wait(const Sizes& lengths, std::int64_t cap, GridShape shape) {
   std::vector<Cost> costs;
   for (const std::int64_t length : lengths) costs.push_back(CostModel::flops_7b()(length));
@@ -193,15 +193,15 @@ double share_of_two_level_wait(const Sizes& lengths, std::int64_t cap, GridShape
          static_cast<double>(two_level_meeting_cost(costs, shape) - mean);
 }
 
-// 64 ranks of 16 micro-batches: what is waited for is at most a third of what differencing twice waits for.
+// 64 ranks with 16 micro-batches: the waiting time is at most a third of that of two-stage differencing.
 TEST(PartitionIntoGrid, waits_less_than_a_third_of_two_level_differencing) {
   const Sizes lengths = long_tailed_lengths(8, 8192);
   for (const std::int64_t cap : {32768, 65536})
     EXPECT_LE(3 * share_of_two_level_wait(lengths, cap, {64, 16}), 1) << cap;
 }
 
-// Half a micro-batch of each rank is all the room there is; differencing breaks the cap in every second one.
-TEST(PartitionIntoGrid, waits_less_than_a_third_of_that_where_micro_batches_are_nearly_full) {
+// The free capacity is only half a micro-batch per rank; differencing exceeds the cap in every second one.
+TEST(PartitionIntoGrid, waits_less_than_a_third_of_that_if_micro_batches_are_nearly_full) {
   const GridShape shape{64, 16};
   for (const std::int64_t cap : {32768, 40960}) {
     Sizes lengths = long_tailed_lengths(1, 20'000);
@@ -213,7 +213,7 @@ TEST(PartitionIntoGrid, waits_less_than_a_third_of_that_where_micro_batches_are_
   }
 }
 
-TEST(PartitionIntoGrid, rows_end_level_where_no_item_is_dearer_than_a_cell) {
+TEST(PartitionIntoGrid, rows_end_together_if_no_item_costs_more_than_a_cell) {
   const GridShape shape{8, 4};
   const Sizes lengths = long_tailed_lengths(2, 2000);
   const Partition grid = partition_into_grid(lengths, lengths, {}, shape);
@@ -235,7 +235,7 @@ RC_GTEST_PROP(PartitionIntoGrid, of_a_few_items_is_near_the_optimum, ()) {
   const Cost optimum = EveryGrid(costs, costs, limits, shape).lowest_meeting_cost();
   const Cost meeting = cost_of(grid, costs, shape).meeting;
   RC_ASSERT(meeting >= optimum);
-  RC_ASSERT(2 * meeting <= 3 * optimum);  // one in some 40,000 is more than 5 / 4
+  RC_ASSERT(2 * meeting <= 3 * optimum);  // about 1 in 40,000 exceeds 5 / 4
 }
 
 RC_GTEST_PROP(PartitionIntoGrid, is_sound_and_never_beats_the_bounds,
@@ -253,7 +253,7 @@ RC_GTEST_PROP(PartitionIntoGrid, is_sound_and_never_beats_the_bounds,
   RC_ASSERT(grid == partition_into_grid(costs, costs, limits, shape));
 }
 
-RC_GTEST_PROP(PartitionIntoGrid, keeps_the_limits_on_items_that_stand_for_several, ()) {
+RC_GTEST_PROP(PartitionIntoGrid, keeps_the_limits_on_items_with_counts, ()) {
   const std::vector<Cost> costs = *cost_lists(40);
   const Sizes counts = *rc::gen::container<Sizes>(costs.size(), rc::gen::inRange<std::int64_t>(1, 6));
   const BinItems items{costs, counts};
@@ -268,7 +268,7 @@ struct GridAdversary {
   std::string name;
   std::vector<Cost> costs;
   std::int64_t max_size;
-  Cost meeting;  ///< the optimum for 3 rows of 4
+  Cost meeting;  ///< the optimum for 3 rows with 4 columns
 
   friend void PrintTo(const GridAdversary& adversary, std::ostream* out) { *out << adversary.name; }
 };

@@ -24,13 +24,13 @@ TEST(BalanceWholeGroups, groups_stay_together_and_parts_get_equal_numbers_of_the
               ElementsAre(ElementsAre(0, 1, 2, 9, 10, 11), ElementsAre(3, 4, 5, 6, 7, 8)));
 }
 
-// The reference counts {0} and {2} as two groups here, and separates them.
+// The reference counts {0} and {2} as two groups here and separates them.
 TEST(BalanceWholeGroups, samples_of_a_group_need_not_be_adjacent) {
   EXPECT_THAT(balance_whole_groups(std::vector<Cost>{1, 1, 1}, Keys{0, 1, 0}, 3).to_vectors(),
               ElementsAre(ElementsAre(0, 2), ElementsAre(1), IsEmpty()));
 }
 
-// The reference refuses this.
+// The reference rejects this.
 TEST(BalanceWholeGroups, the_number_of_groups_need_not_be_a_multiple_of_the_parts) {
   EXPECT_THAT(balance_whole_groups(std::vector<Cost>{4, 3, 2}, Keys{0, 1, 2}, 2).to_vectors(),
               UnorderedElementsAre(ElementsAre(0), ElementsAre(1, 2)));

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(GroupedItems, stand_in_the_group_that_is_named_for_each_in_their_order) {
+TEST(GroupedItems, are_in_their_named_groups_in_the_original_order) {
   const Partition groups =
       partition_by_group(std::vector<Item>{5, 9, 7, 2}, std::vector<std::int32_t>{2, 0, 2, 0}, 3);
   EXPECT_THAT(groups.to_vectors(), ElementsAre(ElementsAre(9, 2), IsEmpty(), ElementsAre(5, 7)));

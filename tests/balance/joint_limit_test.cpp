@@ -16,7 +16,7 @@ Amounts amounts_up_to(std::int64_t most, std::int64_t n) {
                                       rc::gen::inRange<std::int64_t>(0, most + 1));
 }
 
-/// What the items of a set take together, of which bit i says whether item i is one.
+/// The total of a set of items, in which bit i says whether item i is included.
 std::int64_t sum_of(const Amounts& amounts, unsigned set) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < amounts.size(); ++i)
@@ -28,7 +28,7 @@ std::int64_t count_of(const JointLimit& joint, unsigned set) {
   return sum_of(joint.counts.empty() ? Amounts(16, 1) : joint.counts, set);
 }
 
-RC_GTEST_PROP(JointLimit, of_a_single_limit_is_kept_by_exactly_the_bins_that_keep_that, ()) {
+RC_GTEST_PROP(JointLimit, of_a_single_limit_is_equivalent_to_it, ()) {
   const auto n = *rc::gen::inRange<std::int64_t>(1, 9);
   const std::int64_t most = *rc::gen::elementOf(Amounts{1, 2, 7, 16384, std::int64_t{1} << 31});
   const Amounts amounts = amounts_up_to(most, n);
@@ -38,7 +38,7 @@ RC_GTEST_PROP(JointLimit, of_a_single_limit_is_kept_by_exactly_the_bins_that_kee
     RC_ASSERT((count_of(joint, set) <= joint.most) == (sum_of(amounts, set) <= most));
 }
 
-RC_GTEST_PROP(JointLimit, bins_that_keep_it_keep_every_limit_and_what_fits_alone_fits, ()) {
+RC_GTEST_PROP(JointLimit, implies_every_limit_and_admits_single_items, ()) {
   const auto n = *rc::gen::inRange<std::int64_t>(1, 9);
   std::vector<Amounts> amounts;
   std::vector<LimitedAmount> limits;
@@ -56,7 +56,7 @@ RC_GTEST_PROP(JointLimit, bins_that_keep_it_keep_every_limit_and_what_fits_alone
   for (unsigned i = 0; i < n; ++i) RC_ASSERT(count_of(joint, 1U << i) <= joint.most);
 }
 
-TEST(JointLimit, limits_that_all_items_keep_together_are_left_out) {
+TEST(JointLimit, omits_limits_that_all_items_together_satisfy) {
   const Amounts rows{3, 0, 2};
   const Amounts ones{1, 1, 1};
   const std::vector<LimitedAmount> loose{{rows, 5}, {ones, 3}};

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// The lengths that MindSpeed-RL's document on the dynamic batch size explains its partitions with.
+/// The lengths with which MindSpeed-RL's documentation of the dynamic batch size explains its partitions.
 TEST(KarmarkarKarp, the_documents_example_is_at_least_as_even_as_the_document_says) {
   const Partition stated{std::vector<std::vector<Item>>{{0, 5}, {1, 6}, {2, 3}, {4, 7}}};
   EXPECT_EQ(largest_sum(stated, document_lengths), 8);

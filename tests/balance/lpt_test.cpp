@@ -64,7 +64,8 @@ RC_GTEST_PROP(LongestProcessingTime, the_largest_sum_keeps_grahams_bound, ()) {
   const auto k = *rc::gen::inRange<std::int64_t>(1, 40);
   const Partition partition = longest_processing_time(costs, k);
   RC_ASSERT(holds_every_item_once(partition, costs.size()));
-  // The last item of the heaviest group found that group lightest, at the mean of the other items at most.
+  // When the last item joined the heaviest group, that group was the lightest, so at most the mean of the
+  // other items.
   const Cost largest = largest_of(costs);
   const Cost mean_or_more = max_sum_lower_bound(costs, k);
   RC_ASSERT(largest_sum(partition, costs) <= mean_or_more + largest - largest / k);
@@ -81,7 +82,7 @@ TEST(LongestProcessingTimeWithCap, sums_may_reach_the_cap_exactly) {
               ElementsAre(ElementsAre(3, 1), ElementsAre(2, 0)));
 }
 
-// As the reference does; count_groups() reports such an item as an error instead.
+// As in the reference; count_groups() reports such an item as an error instead.
 TEST(LongestProcessingTimeWithCap, an_item_above_the_cap_is_alone_and_closes_an_empty_group) {
   EXPECT_THAT(longest_processing_time_with_cap(std::vector<Cost>{2}, 1, 1).to_vectors(),
               ElementsAre(IsEmpty(), ElementsAre(0)));

@@ -36,7 +36,7 @@ TEST(Partition, sorting_items_keeps_the_order_of_groups) {
               ElementsAre(ElementsAre(3, 4, 5), ElementsAre(0, 2)));
 }
 
-TEST(Partition, sorting_serves_items_that_are_only_some_or_repeated_too) {
+TEST(Partition, sorting_also_works_for_missing_or_repeated_items) {
   EXPECT_THAT(Partition({7, 2, 9}, {0, 2, 3}).with_sorted_items().to_vectors(),
               ElementsAre(ElementsAre(2, 7), ElementsAre(9)));
   EXPECT_THAT(Partition({2, 0, 2}, {0, 0, 3}).with_sorted_items().to_vectors(),

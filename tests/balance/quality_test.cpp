@@ -29,7 +29,7 @@ TEST(MaxSumLowerBound, of_no_items_is_zero_and_no_groups_are_an_error) {
 TEST(MaxSumLowerBound, more_large_items_than_groups_must_crowd) {
   EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{5, 5, 5}, 2), 10);
   EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{5, 5, 5, 1, 1, 1}, 2), 10);
-  // The two that share a group fill it up to three items.
+  // The two items that share a group belong to a group of three items.
   EXPECT_EQ(max_sum_lower_bound(std::vector<Cost>{5, 5, 5, 1, 1, 1}, 2, GroupSize::equal), 11);
 }
 
@@ -45,11 +45,11 @@ RC_GTEST_PROP(MaxSumLowerBound, no_partition_goes_below_it, ()) {
     RC_ASSERT(max_sum_lower_bound(costs, k, group_size) <= best_largest_sum(costs, k, group_size));
 }
 
-TEST(BalanceQuality, says_how_far_the_largest_sum_is_above_the_mean) {
+TEST(BalanceQuality, is_the_largest_sum_relative_to_the_mean) {
   EXPECT_EQ(balance_quality(std::vector<Cost>{6, 12, 12}), (BalanceQuality{6, 12, 10.0, 1.2}));
 }
 
-TEST(BalanceQuality, nothing_and_zeros_are_perfectly_even) {
+TEST(BalanceQuality, empty_and_zero_sums_are_perfectly_even) {
   EXPECT_EQ(balance_quality({}), BalanceQuality{});
   EXPECT_EQ(balance_quality(std::vector<Cost>{0, 0}), (BalanceQuality{0, 0, 0.0, 1.0}));
 }

@@ -12,8 +12,7 @@
 
 namespace evenkeel {
 
-/// Lists of 0 to `max_items` costs of one sort: all zero, heavy ties, lengths, large, huge, or one value
-/// only.
+/// Lists of 0 to `max_items` costs of one kind: all zero, many ties, lengths, large, huge, or all equal.
 inline rc::Gen<std::vector<Cost>> cost_lists(std::size_t max_items) {
   const auto of_range = [=](Cost end) {
     return rc::gen::mapcat(rc::gen::inRange<std::size_t>(0, max_items + 1), [=](std::size_t n) {
@@ -27,7 +26,7 @@ inline rc::Gen<std::vector<Cost>> cost_lists(std::size_t max_items) {
                         of_range(Cost{1} << 45), constant);
 }
 
-/// All items of the partition, ascending, are 0..n-1: each is in one group, once.
+/// Fails unless the items of the partition are 0..n-1, each in exactly one group.
 inline bool holds_every_item_once(const Partition& partition, std::size_t n) {
   std::vector<Item> items(partition.items().begin(), partition.items().end());
   std::ranges::sort(items);
@@ -36,7 +35,7 @@ inline bool holds_every_item_once(const Partition& partition, std::size_t n) {
   return items == expected;
 }
 
-/// The most items of a group minus the fewest.
+/// The difference between the largest and the smallest number of items in a group.
 inline std::int64_t count_spread(const Partition& partition) {
   std::int64_t fewest = partition.num_items();
   std::int64_t most = 0;
@@ -48,7 +47,7 @@ inline std::int64_t count_spread(const Partition& partition) {
   return most - fewest;
 }
 
-/// 0 for no costs.
+/// Returns 0 if there are no costs.
 inline Cost largest_of(std::span<const Cost> costs) {
   return std::accumulate(costs.begin(), costs.end(), Cost{0},
                          [](Cost left, Cost right) { return std::max(left, right); });

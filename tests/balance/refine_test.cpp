@@ -50,31 +50,40 @@ TEST(Refine, with_equal_counts_items_are_swapped) {
   EXPECT_THAT(refined.to_vectors(), ElementsAre(ElementsAre(3, 0), ElementsAre(2, 1)));
 }
 
-TEST(Refine, swaps_where_every_move_would_overshoot) {
+TEST(Refine, swaps_items_if_every_move_would_overshoot) {
   const std::vector<Cost> costs = {6, 5, 5, 4};
   const Partition refined = refine(costs, Partition{Groups{{0, 1}, {2, 3}}}, GroupSize::free);
   EXPECT_THAT(group_sums(refined, costs), ElementsAre(10, 10));
 }
 
+TEST(Refine, exchanges_several_items_if_no_swap_of_two_helps) {
+  const std::vector<Cost> costs = {2, 2, 5, 2, 2, 3};
+  for (const GroupSize group_size : {GroupSize::free, GroupSize::equal}) {
+    const Partition refined = refine(costs, Partition{Groups{{0, 1, 2}, {3, 4, 5}}}, group_size);
+    const bool is_free = group_size == GroupSize::free;
+    EXPECT_THAT(group_sums(refined, costs), is_free ? ElementsAre(8, 8) : ElementsAre(9, 7));
+  }
+}
+
 TEST(Refine, a_partition_at_the_bound_stays_as_it_is) {
   const Partition start{Groups{{2, 0}, {1}}};
   EXPECT_EQ(refine(std::vector<Cost>{1, 3, 2}, start, GroupSize::free), start);
-  // No exchange makes 3 + 2 against 4 better.
+  // No exchange improves 3 + 2 and 4.
   const Partition stuck{Groups{{1, 0}, {2}}};
   EXPECT_EQ(refine(std::vector<Cost>{2, 3, 4}, stuck, GroupSize::free), stuck);
 }
 
-TEST(Refine, groups_that_are_not_looked_at_keep_their_order_of_items) {
+TEST(Refine, unchanged_groups_keep_the_order_of_their_items) {
   const std::vector<Cost> costs = {4, 6, 7, 2, 1, 4, 3};
   const Partition refined = refine(costs, Partition{Groups{{1, 0}, {2, 3}, {4, 5, 6}}}, GroupSize::free);
   EXPECT_THAT(refined.to_vectors(), ElementsAre(ElementsAre(6, 1), ElementsAre(2, 3), ElementsAre(4, 0, 5)));
 }
 
-TEST(Refine, no_items_are_left_alone) {
+TEST(Refine, accepts_an_empty_partition) {
   EXPECT_THAT(refine({}, runs(0, 2), GroupSize::equal).to_vectors(), ElementsAre(IsEmpty(), IsEmpty()));
 }
 
-TEST(Refine, says_what_is_wrong_with_the_start) {
+TEST(Refine, describes_an_invalid_start) {
   const std::vector<Cost> costs = {1, 2, 3};
   const auto message_of = [&](const Groups& start, GroupSize group_size) -> std::string {
     try {
@@ -107,12 +116,12 @@ RC_GTEST_PROP(Refine, is_never_worse_than_its_start_and_keeps_every_item, ()) {
   }
 }
 
-/// Whether giving `given` for `taken` makes the larger of two sums smaller.
+/// Returns whether exchanging `given` for `taken` reduces the larger of two sums.
 bool helps(Cost heavy, Cost light, Cost given, Cost taken) {
   return std::max(heavy - given + taken, light + given - taken) < heavy;
 }
 
-/// Tries every move and swap of an item of group `heavy`.
+/// Tries to move and to swap every item of group `heavy`.
 bool can_be_improved(const Partition& partition, std::span<const Cost> costs, std::int64_t heavy,
                      bool may_move) {
   const std::vector<Cost> sums = group_sums(partition, costs);
@@ -130,7 +139,7 @@ bool can_be_improved(const Partition& partition, std::span<const Cost> costs, st
   return false;
 }
 
-RC_GTEST_PROP(Refine, ends_at_the_bound_or_where_no_exchange_helps_a_heaviest_group, ()) {
+RC_GTEST_PROP(Refine, ends_at_the_bound_or_a_local_optimum, ()) {
   const std::vector<Cost> costs = *cost_lists(40);
   const auto k = *rc::gen::inRange<std::int64_t>(2, 9);
   const auto group_size = *rc::gen::element(GroupSize::free, GroupSize::equal);
@@ -146,7 +155,7 @@ RC_GTEST_PROP(Refine, ends_at_the_bound_or_where_no_exchange_helps_a_heaviest_gr
   RC_ASSERT(is_final);
 }
 
-// Finn and Horowitz: moves alone end at 2 - 2/(k+1) times the optimum at worst.
+// Finn and Horowitz: moves alone reach at worst 2 - 2/(k+1) times the optimum.
 RC_GTEST_PROP(Refine, from_any_start_ends_below_twice_the_optimum, ()) {
   const std::vector<Cost> costs = *cost_lists(8);
   const auto k = *rc::gen::inRange<std::int64_t>(2, 4);

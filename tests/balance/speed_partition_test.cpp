@@ -19,7 +19,7 @@ namespace {
 
 using Speeds = std::vector<std::int64_t>;
 
-/// The optimum by trying every assignment of a handful of items.
+/// Returns the optimum by trying every assignment of a few items.
 double earliest_end(std::span<const Cost> costs, std::span<const std::int64_t> speeds,
                     std::vector<Cost>& sums, std::size_t next = 0) {
   double earliest = next == costs.size() ? 0 : std::numeric_limits<double>::infinity();
@@ -35,7 +35,7 @@ double earliest_end(std::span<const Cost> costs, std::span<const std::int64_t> s
   return earliest;
 }
 
-/// When the last group ends: the largest sum over speed.
+/// Returns when the last group ends: the largest ratio of sum to speed.
 double latest_end(const Partition& partition, std::span<const Cost> costs,
                   std::span<const std::int64_t> speeds) {
   const std::vector<Cost> sums = group_sums(partition, costs);
@@ -91,7 +91,7 @@ RC_GTEST_PROP(PartitionBySpeed, of_a_few_items_is_near_the_optimum, ()) {
   const double optimum = earliest_end(costs, speeds, sums);
   const double end = latest_end(partition, costs, speeds);
   RC_ASSERT(end >= optimum);
-  RC_ASSERT(3 * end <= 5 * optimum);  // what longest processing time guarantees (Friesen, 1987)
+  RC_ASSERT(3 * end <= 5 * optimum);  // guaranteed by longest processing time first (Friesen, 1987)
   RC_ASSERT(partition == partition_by_speed(costs, speeds));
 }
 
@@ -105,7 +105,7 @@ struct SpeedAdversary {
 
 class AdversarialSpeeds : public testing::TestWithParam<SpeedAdversary> {};
 
-TEST_P(AdversarialSpeeds, end_when_the_best_deal_does) {
+TEST_P(AdversarialSpeeds, end_at_the_optimum) {
   const auto& [name, costs, end] = GetParam();
   const Speeds speeds = {1, 2, 4};
   const Partition partition = partition_by_speed(costs, speeds);

@@ -7,8 +7,8 @@
 
 #include "evenkeel/base/ids.hpp"
 
-// Levels are looked at where a macro is used, so that each can be tried whatever this build has. The
-// functions of headers above keep the build's.
+// The level is evaluated where a macro is used, so each level can be tested independently of the build's.
+// Functions in the headers above keep the build's level.
 #undef EVENKEEL_ASSERTION_LEVEL
 
 namespace evenkeel {
@@ -39,7 +39,7 @@ void require_true(bool holds) {
   EVENKEEL_PRECONDITION(cheap, holds);
 }
 
-TEST(AssertionsDeathTest, a_broken_precondition_says_which_its_values_and_where) {
+TEST(AssertionsDeathTest, a_violated_precondition_prints_itself_its_values_and_its_place) {
   size_of(4);
   EXPECT_DEATH(
       size_of(7),
@@ -47,18 +47,18 @@ TEST(AssertionsDeathTest, a_broken_precondition_says_which_its_values_and_where)
       "at tests/base/assertions_test\\.cpp:[0-9]+ in size_of\n$");
 }
 
-TEST(AssertionsDeathTest, a_condition_without_values_is_told_alone) {
+TEST(AssertionsDeathTest, a_condition_without_values_is_printed_alone) {
   EXPECT_DEATH(require_true(false), "precondition violated: holds at tests/");
 }
 
-TEST(AssertionsDeathTest, an_invariant_is_told_as_one) {
+TEST(AssertionsDeathTest, an_invariant_is_called_an_invariant) {
   const int rows = 2;
   EVENKEEL_INVARIANT(cheap, rows == 2, rows);
   EXPECT_DEATH(EVENKEEL_INVARIANT(cheap, rows == 3, rows),
                "invariant violated: rows == 3 \\(rows = 2\\) at ");
 }
 
-TEST(AssertionsDeathTest, values_of_every_kind_are_told) {
+TEST(AssertionsDeathTest, prints_values_of_every_kind) {
   const std::uint64_t greatest = ~std::uint64_t{0};
   const DpRank rank{-3};
   const std::string name = "a, b";
@@ -74,7 +74,7 @@ TEST(AssertionsDeathTest, commas_inside_of_a_value_do_not_separate_names) {
                "\\(sum\\(1, 2\\) = 3, sum\\(sum\\(1, 1\\), 3\\) = 5\\)");
 }
 
-TEST(Assertions, that_hold_are_evaluated_once_and_their_values_not_at_all) {
+TEST(Assertions, evaluate_a_true_condition_once_and_never_its_values) {
   Counted condition;
   Counted value;
   EVENKEEL_PRECONDITION(cheap, condition.holds(), value.holds());
@@ -102,7 +102,7 @@ TEST(Assertions, hold_in_constant_expressions) {
 #undef EVENKEEL_ASSERTION_LEVEL
 #define EVENKEEL_ASSERTION_LEVEL 0
 
-TEST(Assertions, of_a_build_without_any_are_not_evaluated) {
+TEST(Assertions, are_not_evaluated_in_a_build_without_assertions) {
   Counted condition;
   EVENKEEL_PRECONDITION(cheap, condition.holds(), condition.holds());
   EXPECT_EQ(condition.times, 0);
@@ -112,7 +112,7 @@ TEST(Assertions, of_a_build_without_any_are_not_evaluated) {
 #undef EVENKEEL_ASSERTION_LEVEL
 #define EVENKEEL_ASSERTION_LEVEL 3
 
-TEST(Assertions, of_all_levels_are_evaluated_at_the_highest) {
+TEST(Assertions, are_all_evaluated_at_the_highest_level) {
   Counted condition;
   EVENKEEL_PRECONDITION(cheap, condition.holds());
   EVENKEEL_PRECONDITION(thorough, condition.holds());

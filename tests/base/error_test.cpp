@@ -5,13 +5,13 @@
 namespace evenkeel {
 namespace {
 
-TEST(Error, tells_where_what_who_and_what_to_do) {
+TEST(Error, has_place_problem_rank_and_remedy) {
   const ErrorReport report{ErrorKind::input, "rollouts.jsonl:17", "token -4 is negative", "Tokens start at 0",
                            3};
   EXPECT_EQ(to_string(report), "rollouts.jsonl:17: token -4 is negative (rank 3). Tokens start at 0");
 }
 
-TEST(Error, leaves_out_what_is_empty) {
+TEST(Error, omits_empty_parts) {
   EXPECT_EQ(to_string({ErrorKind::mpi, "", "connection lost", "", -1}), "connection lost");
 }
 

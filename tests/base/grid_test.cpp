@@ -25,12 +25,12 @@ std::vector<std::string> all_orders() {
   return orders;
 }
 
-std::vector<GridPoint> all_sizes(int most_ranks) {
+std::vector<GridPoint> all_sizes(int max_ranks) {
   std::vector<GridPoint> sizes;
-  for (int tp = 1; tp <= most_ranks; ++tp) {
-    for (int cp = 1; tp * cp <= most_ranks; ++cp) {
-      for (int dp = 1; tp * cp * dp <= most_ranks; ++dp) {
-        for (int pp = 1; tp * cp * dp * pp <= most_ranks; ++pp) sizes.push_back({tp, cp, dp, pp});
+  for (int tp = 1; tp <= max_ranks; ++tp) {
+    for (int cp = 1; tp * cp <= max_ranks; ++cp) {
+      for (int dp = 1; tp * cp * dp <= max_ranks; ++dp) {
+        for (int pp = 1; tp * cp * dp * pp <= max_ranks; ++pp) sizes.push_back({tp, cp, dp, pp});
       }
     }
   }
@@ -60,7 +60,7 @@ TEST(Grid, ranks_and_points_are_a_bijection_for_every_size_up_to_64_and_every_or
   }
 }
 
-TEST(Grid, the_first_axis_of_the_order_has_neighbouring_ranks) {
+TEST(Grid, the_first_axis_of_the_order_has_neighboring_ranks) {
   for (const std::string& order : all_orders()) {
     const Grid grid({2, 3, 2, 2}, RankOrder(order));
     const std::vector<WorldRank> line =
@@ -90,12 +90,12 @@ TEST(Grid, line_through_a_point_rises_along_the_axis) {
   EXPECT_THAT(grid.line_through({1, 0, 0, 0}, Axis::dp), ElementsAre(WorldRank{1}, WorldRank{5}));
 }
 
-TEST(Grid, dp_auto_takes_what_remains) {
+TEST(Grid, dp_auto_uses_the_remaining_ranks) {
   EXPECT_EQ(Grid::fill_dp({2, 2, 99, 1}, {}, 8).sizes(), (GridPoint{2, 2, 2, 1}));
   EXPECT_EQ(Grid::fill_dp({1, 1, 0, 1}, {}, 7).sizes().dp, 7);
 }
 
-TEST(Grid, dp_auto_that_does_not_divide_says_so_and_what_to_start) {
+TEST(Grid, dp_auto_reports_a_remainder_and_the_number_of_ranks_to_start) {
   try {
     (void)Grid::fill_dp({2, 2, 1, 1}, {}, 6);
     FAIL() << "4 does not divide 6";
@@ -105,7 +105,7 @@ TEST(Grid, dp_auto_that_does_not_divide_says_so_and_what_to_start) {
   }
 }
 
-TEST(Grid, dp_auto_beside_more_ranks_than_can_be_numbered_is_refused) {
+TEST(Grid, dp_auto_with_too_many_ranks_to_number_is_refused) {
   constexpr int most = std::numeric_limits<int>::max();
   EXPECT_THROW((void)Grid::fill_dp({most, most, 1, most}, {}, 8), MeshError);
   EXPECT_THROW((void)Grid::fill_dp({1 << 20, 1 << 20, 1, 1 << 20}, {}, 8), MeshError);

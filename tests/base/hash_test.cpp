@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-TEST(Hash, fnv1a_gives_its_authors_values) {
+TEST(Hash, fnv1a_matches_published_values) {
   EXPECT_EQ(fnv1a_64(""), 0xcbf29ce484222325U);
   EXPECT_EQ(fnv1a_64("a"), 0xaf63dc4c8601ec8cU);
   EXPECT_EQ(fnv1a_64("foobar"), 0x85944171f73967e8U);
@@ -42,7 +42,8 @@ TEST(Hash, mixing_keeps_different_numbers_apart_and_changes_about_half_the_bits)
 }
 
 TEST(ByteHash, changes_with_every_byte_and_with_how_many_there_are) {
-  std::vector<std::byte> bytes(71, std::byte{3});  // no whole number of words, nor of lanes
+  std::vector<std::byte> bytes(71,
+                               std::byte{3});  // not a multiple of the word size or of the number of lanes
   std::set<std::uint64_t> hashes{hash_of_bytes(bytes)};
   for (std::byte& byte : bytes) {
     byte = std::byte{4};

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// A root folder with what a system would tell.
+/// A root folder with the files of a simulated system.
 class System {
  public:
   void tell(const std::string& path, const std::string& text) const {
@@ -34,7 +34,7 @@ const std::string machine =
     "kB\nSwapFree:  0 kB\n"
     "HugePages_Total:       0\n";
 
-TEST(AvailableMemory, is_what_the_machine_can_free_but_for_a_64th_of_all) {
+TEST(AvailableMemory, is_the_memory_that_can_be_freed_minus_a_64th_of_the_total) {
   const System system;
   system.tell("proc/meminfo", machine);
   EXPECT_EQ(system.available(), 1000 * 1024);
@@ -47,7 +47,7 @@ TEST(AvailableMemory, counts_swap) {
   EXPECT_EQ(system.available(), 1000 * 1024);
 }
 
-TEST(AvailableMemory, is_what_the_tightest_control_group_leaves) {
+TEST(AvailableMemory, is_limited_by_the_tightest_control_group) {
   const System system;
   system.tell("proc/meminfo", machine);
   system.tell("proc/self/cgroup", "0::/job/step\n");
@@ -73,7 +73,7 @@ TEST(AvailableMemory, knows_control_groups_of_version_1) {
   EXPECT_EQ(system.available(), 128000 - 5000 + 110 - 2000);
 }
 
-TEST(AvailableMemory, is_not_known_where_nothing_tells) {
+TEST(AvailableMemory, is_unknown_without_a_source) {
   EXPECT_EQ(System().available(), std::nullopt);
   const System odd;
   odd.tell("proc/meminfo", "MemTotal: many\n");
@@ -81,7 +81,7 @@ TEST(AvailableMemory, is_not_known_where_nothing_tells) {
   EXPECT_EQ(odd.available(), std::nullopt);
 }
 
-TEST(RequireMemory, refuses_what_no_machine_has_and_grants_little) {
+TEST(RequireMemory, refuses_absurd_amounts_and_grants_small_ones) {
   require_memory(4096);
   try {
     require_memory(std::numeric_limits<std::int64_t>::max());

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(PollPause, is_a_sixteenth_of_what_was_waited_within_bounds) {
+TEST(PollPause, is_a_sixteenth_of_the_wait_within_bounds) {
   EXPECT_EQ(pause_after(0us), 50us);
   EXPECT_EQ(pause_after(800us), 50us);
   EXPECT_EQ(pause_after(1600us), 100us);

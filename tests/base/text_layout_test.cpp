@@ -5,7 +5,7 @@
 namespace evenkeel {
 namespace {
 
-TEST(Counted, tells_one_from_many) {
+TEST(Counted, uses_singular_and_plural) {
   EXPECT_EQ(counted(0, "sample"), "0 samples");
   EXPECT_EQ(counted(1, "sample"), "1 sample");
   EXPECT_EQ(counted(1234567, "sample"), "1,234,567 samples");
@@ -16,13 +16,13 @@ TEST(Counted, tells_one_from_many) {
   EXPECT_EQ(grouped(-123), "-123");
 }
 
-TEST(Bytes, are_told_in_the_unit_that_suits_them) {
+TEST(Bytes, are_printed_in_a_suitable_unit) {
   EXPECT_EQ(bytes_text(1536), "1.5 KiB");
   EXPECT_EQ(bytes_text(std::int64_t{3} << 20), "3.0 MiB");
   EXPECT_EQ(bytes_text(std::int64_t{5} << 29), "2.50 GiB");
 }
 
-TEST(Alarm, is_colored_only_for_readers_who_can_be_shown_colors) {
+TEST(Alarm, is_colored_only_on_terminals_with_colors) {
   EXPECT_EQ(in_alarm("broken", false), "broken");
   EXPECT_EQ(in_alarm("broken", true), "\033[1;31mbroken\033[0m");
 }

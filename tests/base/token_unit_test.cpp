@@ -19,7 +19,7 @@ TEST(TokenUnit, needs_digits_and_one_letter) {
     EXPECT_FALSE(tokens_with_unit(text)) << text;
 }
 
-TEST(TokenUnit, of_more_than_64_bits_is_the_largest_number) {
+TEST(TokenUnit, saturates_above_64_bits) {
   constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(tokens_with_unit("9007199254740991k"), 9007199254740991 * 1024);
   EXPECT_EQ(tokens_with_unit("9007199254740992k"), largest);

@@ -14,7 +14,7 @@ TEST(Utf8, text_of_any_script_is_utf8_to_its_end) {
     EXPECT_EQ(utf8_prefix(text), text.size());
 }
 
-TEST(Utf8, what_is_none_ends_the_text_where_it_begins) {
+TEST(Utf8, ends_at_the_first_invalid_byte) {
   for (const char* const wrong : {"\x80", "\xc0\xaf", "\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"}) {
     for (const std::size_t before : {0U, 3U, 8U, 17U})
       EXPECT_EQ(utf8_prefix(std::string(before, 'a') + wrong + "after"), before);

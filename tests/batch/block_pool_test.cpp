@@ -20,7 +20,7 @@ using testing_support::CountingMemory;
 
 using Blocks = std::vector<std::shared_ptr<std::byte>>;
 
-TEST(BlockPool, gives_a_block_out_again_once_the_last_pointer_into_it_has_gone) {
+TEST(BlockPool, reuses_a_block_after_the_last_pointer_into_it_is_destroyed) {
   CountingMemory memory;
   const ColumnsIn own(memory);
   BlockPool pool;
@@ -38,7 +38,7 @@ TEST(BlockPool, gives_a_block_out_again_once_the_last_pointer_into_it_has_gone) 
   EXPECT_EQ(memory.requests(), 3) << "not who needs little";
 }
 
-TEST(BlockPool, asks_for_no_memory_once_steps_of_changing_sizes_have_met_their_blocks) {
+TEST(BlockPool, stops_allocating_after_steps_of_varying_sizes) {
   CountingMemory memory;
   const ColumnsIn own(memory);
   BlockPool pool;
@@ -60,7 +60,7 @@ TEST(BlockPool, asks_for_no_memory_once_steps_of_changing_sizes_have_met_their_b
   EXPECT_EQ(memory.requests(), after_warm_up);
 }
 
-TEST(BlockPool, never_has_much_more_than_was_in_use_at_the_time_of_the_greatest_need) {
+TEST(BlockPool, never_holds_much_more_than_the_maximum_in_use) {
   CountingMemory memory;
   const ColumnsIn own(memory);
   BlockPool pool;
@@ -75,7 +75,7 @@ TEST(BlockPool, never_has_much_more_than_was_in_use_at_the_time_of_the_greatest_
     sizes[at] = 0;
     const std::size_t bytes = (std::size_t{1} << digits(random)) + round;
     blocks[at] = pool.take(bytes);
-    sizes[at] = std::max<std::size_t>(2 * bytes, 4096);  // what it may be given at most
+    sizes[at] = std::max<std::size_t>(2 * bytes, 4096);  // the most that it may be given
     std::size_t in_use = 0;
     for (const std::size_t size : sizes) in_use += size;
     most = std::max(most, in_use);
@@ -85,7 +85,7 @@ TEST(BlockPool, never_has_much_more_than_was_in_use_at_the_time_of_the_greatest_
   EXPECT_GT(memory.held(), 0U) << "some are kept";
 }
 
-TEST(BlockPool, returns_what_it_keeps_before_it_says_that_there_is_no_memory) {
+TEST(BlockPool, frees_kept_blocks_before_it_reports_a_lack_of_memory) {
   CountingMemory memory(1'500'000);
   const ColumnsIn own(memory);
   BlockPool pool;
@@ -97,7 +97,7 @@ TEST(BlockPool, returns_what_it_keeps_before_it_says_that_there_is_no_memory) {
   EXPECT_NE(pool.take(1'000'000), nullptr) << "nothing is held by what failed";
 }
 
-TEST(BlockPool, returns_all_of_a_memory_from_which_columns_come_no_more) {
+TEST(BlockPool, frees_all_blocks_of_a_memory_that_columns_no_longer_use) {
   CountingMemory memory;
   std::shared_ptr<std::byte> block;
   {
@@ -116,43 +116,43 @@ Column numbers_at(std::shared_ptr<std::byte> place) {
   return column;
 }
 
-bool stands_at(const Column& column, const std::shared_ptr<std::byte>& place) {
+bool place_has_column(const Column& column, const std::shared_ptr<std::byte>& place) {
   return column.bytes().data() == place.get();
 }
 
-TEST(PlacedColumn, is_written_where_it_stands_and_its_copies_have_memory_of_their_own) {
+TEST(PlacedColumn, is_written_in_place_and_its_copies_own_their_memory) {
   const auto place = BlockPool::of_process().take(24);
   Column column = numbers_at(place);
-  EXPECT_TRUE(stands_at(column, place));
+  EXPECT_TRUE(place_has_column(column, place));
   EXPECT_FALSE(column.is_borrowed());
   Column copy = column;
   Column assigned;
   assigned = column;
-  EXPECT_FALSE(stands_at(copy, place) || stands_at(assigned, place));
+  EXPECT_FALSE(place_has_column(copy, place) || place_has_column(assigned, place));
   copy.values<std::int64_t>()[0] = 7;
   EXPECT_EQ(column, assigned);
   const Column moved = std::move(column);
-  EXPECT_TRUE(stands_at(moved, place));
+  EXPECT_TRUE(place_has_column(moved, place));
 }
 
 TEST(PlacedColumn, leaves_its_place_when_it_grows) {
   const auto place = BlockPool::of_process().take(24);
   Column column = numbers_at(place);
   column.resize(2);
-  EXPECT_TRUE(stands_at(column, place));
+  EXPECT_TRUE(place_has_column(column, place));
   column.resize(3);
-  EXPECT_FALSE(stands_at(column, place));
+  EXPECT_FALSE(place_has_column(column, place));
   const auto values = std::as_const(column).values<std::int64_t>();
   EXPECT_EQ(std::vector(values.begin(), values.end()), (std::vector<std::int64_t>{4, 5, 0}));
 }
 
-TEST(PlacedColumn, lends_its_place_which_stays_until_the_last_borrower_lets_go) {
+TEST(PlacedColumn, lends_its_place_until_the_last_borrower_releases_it) {
   auto place = BlockPool::of_process().take(24);
   const std::weak_ptr<std::byte> block = place;
   Column column = numbers_at(std::move(place));
   Column borrower = column.lent();
   EXPECT_TRUE(column.is_borrowed());
-  EXPECT_TRUE(stands_at(borrower, block.lock()));
+  EXPECT_TRUE(place_has_column(borrower, block.lock()));
   column.values<std::int64_t>()[0] = 7;
   EXPECT_EQ(borrower, numbers_at(nullptr));
   EXPECT_FALSE(block.expired());

@@ -31,23 +31,23 @@ std::uint64_t always_7(std::span<const std::byte> /*bytes*/) {
   return 7;
 }
 
-TEST(EqualValues, are_those_of_the_first_sample_with_the_same_bytes) {
+TEST(EqualValues, refer_to_the_first_sample_with_the_same_bytes) {
   EXPECT_THAT(first_equal_samples(texts({"cat", "dog", "cat", "", "cats", "dog", ""})),
               ElementsAre(0, 1, 0, 3, 4, 1, 3));
 }
 
-TEST(EqualValues, are_compared_byte_by_byte_where_hashes_collide) {
+TEST(EqualValues, are_compared_byte_by_byte_if_hashes_collide) {
   const Column column = texts({"cat", "dog", "cat", "", "cats", "dog", ""});
   EXPECT_EQ(first_equal_samples(column, always_7), first_equal_samples(column));
 }
 
-TEST(EqualValues, have_as_many_rows_also_where_rows_have_no_bytes) {
+TEST(EqualValues, have_equal_numbers_of_rows_even_if_rows_have_no_bytes) {
   const Column column({"nothing", DType::int32, FieldKind::rows, {0}},
                       SampleRows::of_counts(std::vector<std::int64_t>{2, 0, 2, 1}));
   EXPECT_THAT(first_equal_samples(column), ElementsAre(0, 1, 0, 3));
 }
 
-TEST(RowsInCommon, are_ranges_that_samples_may_have_alike) {
+TEST(RowsInCommon, are_ranges_that_several_samples_may_share) {
   const SampleRows rows = SampleRows::in_common({{2, 5}, {0, 2}, {2, 5}, {0, 0}}, 9);
   EXPECT_TRUE(rows.are_in_common());
   EXPECT_EQ(rows.size(), 4);
@@ -56,19 +56,19 @@ TEST(RowsInCommon, are_ranges_that_samples_may_have_alike) {
   EXPECT_NE(SampleRows::in_common({{0, 2}}, 2), SampleRows::of_offsets({0, 2}));
 }
 
-TEST(RowsInCommon, outside_of_those_that_there_are_are_refused) {
+TEST(RowsInCommon, ranges_outside_of_the_rows_are_refused) {
   for (const RowRange range : {RowRange{-1, 1}, {2, 1}, {0, 4}})
     EXPECT_THROW((void)SampleRows::in_common({range}, 3), InputError);
 }
 
-TEST(RowsInCommon, become_each_samples_own_for_who_needs_them_back_to_back) {
+TEST(RowsInCommon, can_be_copied_so_that_each_sample_has_its_own) {
   Column pool = texts({"dog", "bird", "cat"});
   const Column column = pool.lent_to(SampleRows::in_common({{7, 10}, {0, 3}, {7, 10}, {0, 0}}, 10));
   EXPECT_EQ(column.bytes().data(), std::as_const(pool).bytes().data()) << "lies where it lay";
-  EXPECT_EQ(with_rows_of_their_own(column), texts({"cat", "dog", "cat", ""}));
+  EXPECT_EQ(with_separate_rows(column), texts({"cat", "dog", "cat", ""}));
 }
 
-TEST(RowsInCommon, are_not_brought) {
+TEST(RowsInCommon, are_rejected_in_input_batches) {
   RaggedBatch batch({{SampleId{0}, 0, 1, 1}});
   Column pool = texts({"dog"});
   EXPECT_THROW(batch.add_field(pool.lent_to(SampleRows::in_common({{0, 3}}, 3))), InputError);

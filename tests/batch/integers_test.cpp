@@ -9,7 +9,7 @@
 namespace evenkeel {
 namespace {
 
-TEST(Integers, are_the_dtypes_of_whole_numbers) {
+TEST(Integers, include_exactly_the_integer_dtypes) {
   std::string names;
   for (const DType dtype : all_dtypes) {
     if (is_integer(dtype)) names.append(name_of(dtype)).append(" ");
@@ -17,7 +17,7 @@ TEST(Integers, are_the_dtypes_of_whole_numbers) {
   EXPECT_EQ(names, "uint8 int32 int64 int8 int16 uint16 uint32 ");
 }
 
-TEST(Integers, are_visited_as_the_type_whose_dtype_they_are) {
+TEST(Integers, are_visited_with_the_matching_type) {
   for (const DType dtype : all_dtypes) {
     if (!is_integer(dtype)) continue;
     EXPECT_EQ(with_integer_type(dtype, []<typename T>(T) { return dtype_of<T>; }), dtype);
@@ -30,7 +30,7 @@ TEST(Integers, are_visited_as_the_type_whose_dtype_they_are) {
   }
 }
 
-TEST(IntegerRange, is_empty_at_first_and_grows_with_what_it_is_joined_with) {
+TEST(IntegerRange, is_empty_at_first_and_grows_when_joined) {
   const IntegerRange none;
   EXPECT_TRUE(none.empty());
   EXPECT_EQ(none.joined(none), none);

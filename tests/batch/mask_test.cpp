@@ -21,7 +21,7 @@ struct Mask {
 
 class MasksOfEveryWidth : public testing::TestWithParam<Mask> {
  protected:
-  /// 21 rows of which every third is set, by its last byte alone.
+  /// 21 rows, of which every third is set, indicated only by its last byte.
   [[nodiscard]] static Column every_third_row() {
     Column mask({"loss_mask", GetParam().dtype, FieldKind::token, GetParam().trailing}, 21);
     for (std::int64_t row = 0; row < mask.rows(); row += 3) *(mask.row(row + 1) - 1) = std::byte{1};
@@ -37,7 +37,7 @@ TEST_P(MasksOfEveryWidth, rows_with_any_byte_set_are_counted) {
   EXPECT_EQ(count_set(mask, {4, 4}), 0);
 }
 
-TEST_P(MasksOfEveryWidth, values_stand_where_rows_are_set_and_zeros_where_not) {
+TEST_P(MasksOfEveryWidth, writes_values_in_set_rows_and_zeros_elsewhere) {
   const Column mask = every_third_row();
   std::vector<float> values(5, -1);
   write_where_set(mask, {2, 6}, 0.5F, std::span(values).first(4));
@@ -49,7 +49,7 @@ TEST(Masks, a_zero_of_either_sign_is_not_set) {
   for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
     Column mask({"loss_mask", dtype, FieldKind::token, {}}, 3);
     *(mask.row(1) - 1) = std::byte{0x80};  // -0.0
-    *(mask.row(2) - 1) = std::byte{0xBF};  // some other number below 0
+    *(mask.row(2) - 1) = std::byte{0xBF};  // another negative number
     EXPECT_EQ(count_set(mask, {0, 3}), 1) << name_of(dtype);
     std::vector<float> values(3, -1);
     write_where_set(mask, {0, 3}, 0.5F, values);

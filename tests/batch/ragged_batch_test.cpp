@@ -68,7 +68,7 @@ TEST(RaggedBatch, lengths_that_add_up_past_64_bits_are_an_error_that_names_the_s
   EXPECT_EQ(RaggedBatch({shape(0, half, half - 1)}).num_tokens(), std::numeric_limits<std::int64_t>::max());
 }
 
-TEST(FieldSpec, rows_that_no_memory_holds_are_an_error_that_names_the_field) {
+TEST(FieldSpec, rows_too_large_for_memory_are_an_error_that_names_the_field) {
   const auto spec = [](DType dtype, std::vector<std::int64_t> trailing) {
     return FieldSpec{"hidden", dtype, FieldKind::token, std::move(trailing)};
   };
@@ -89,7 +89,7 @@ TEST(FieldSpec, rows_that_no_memory_holds_are_an_error_that_names_the_field) {
   EXPECT_EQ(spec(DType::int64, {half, half, 0}).row_elements(), 0);
 }
 
-TEST(Column, of_a_size_that_no_memory_holds_is_an_error) {
+TEST(Column, a_size_too_large_for_memory_is_an_error) {
   const FieldSpec row_of_many{"hidden", DType::uint8, FieldKind::token, {half}};
   EXPECT_THROW((void)Column(row_of_many, 2), InputError);
   EXPECT_THROW((void)Column::unwritten(row_of_many, 4), InputError);
@@ -122,14 +122,14 @@ TEST(SampleRows, are_prefix_sums_of_the_samples_counts) {
   EXPECT_EQ(SampleRows::of_offsets({0, 2, 2, 5}), rows);
 }
 
-TEST(SampleRows, of_no_samples_have_one_offset_however_they_are_made) {
+TEST(SampleRows, without_samples_have_one_offset) {
   for (const SampleRows& rows : {SampleRows(), SampleRows::of_counts({}), SampleRows::of_offsets({0})}) {
     EXPECT_EQ(rows.size(), 0);
     EXPECT_THAT(rows.offsets(), ElementsAre(0));
   }
 }
 
-TEST(SampleRows, are_never_negative_never_fall_and_add_up_in_64_bits) {
+TEST(SampleRows, reject_negative_counts_and_sums_beyond_64_bits) {
   EXPECT_THROW((void)SampleRows::of_counts(std::vector<std::int64_t>{1, -1}), InputError);
   EXPECT_THROW((void)SampleRows::of_counts(std::vector{half, half}), InputError);
   EXPECT_THROW((void)SampleRows::of_offsets({}), InputError);
@@ -137,7 +137,7 @@ TEST(SampleRows, are_never_negative_never_fall_and_add_up_in_64_bits) {
   EXPECT_THROW((void)SampleRows::of_offsets({0, 3, 2}), InputError);
 }
 
-TEST(RaggedBatch, a_counted_field_has_the_rows_that_its_samples_count) {
+TEST(RaggedBatch, a_counted_field_has_the_rows_counted_by_its_samples) {
   RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 0), shape(2, 1, 1)});
   const Column& column =
       batch.add_field(Column(patches, SampleRows::of_counts(std::vector<std::int64_t>{2, 0, 3})));
@@ -147,7 +147,7 @@ TEST(RaggedBatch, a_counted_field_has_the_rows_that_its_samples_count) {
   EXPECT_EQ(batch.rows_of(column, 2), (RowRange{2, 5}));
 }
 
-TEST(RaggedBatch, a_counted_field_of_other_samples_is_refused) {
+TEST(RaggedBatch, a_counted_field_with_another_number_of_samples_is_refused) {
   RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 0)});
   for (const std::vector<std::int64_t>& counts : {std::vector<std::int64_t>{}, {3}, {1, 1, 1}}) {
     try {
@@ -162,7 +162,7 @@ TEST(RaggedBatch, a_counted_field_of_other_samples_is_refused) {
   EXPECT_EQ(RaggedBatch().add_field(patches).rows(), 0);
 }
 
-TEST(Column, of_a_counted_field_is_equal_where_its_samples_are) {
+TEST(Column, a_counted_field_is_equal_only_if_its_samples_are) {
   const auto of = [](std::vector<std::int64_t> counts) {
     return Column(patches, SampleRows::of_counts(counts));
   };
@@ -175,7 +175,7 @@ TEST(Column, of_a_counted_field_is_equal_where_its_samples_are) {
   EXPECT_EQ(Column::unwritten(patches, lender.samples()).samples(), lender.samples());
 }
 
-TEST(RaggedBatch, a_name_can_be_taken_once) {
+TEST(RaggedBatch, a_name_can_be_used_once) {
   RaggedBatch batch({shape(0, 1, 1)});
   batch.add_field({"reward", DType::float32, FieldKind::sample, {}});
   EXPECT_THROW(batch.add_field({"reward", DType::int64, FieldKind::token, {}}), InputError);
@@ -198,7 +198,7 @@ TEST(RaggedBatch, asking_for_an_unknown_field_lists_the_known_ones) {
   }
 }
 
-TEST(Column, is_zero_where_nothing_was_written) {
+TEST(Column, is_zero_in_unwritten_rows) {
   Column column({"logits", DType::float32, FieldKind::token, {3}}, 4);
   EXPECT_THAT(column.values<float>(), testing::Each(0.0F));
   std::ranges::fill(column.values<float>(), 1.0F);
@@ -208,7 +208,7 @@ TEST(Column, is_zero_where_nothing_was_written) {
   EXPECT_THAT(column.values<float>().subspan(6), testing::Each(0.0F));
 }
 
-TEST(Column, has_room_for_all_rows_when_it_is_left_to_be_written) {
+TEST(Column, can_be_allocated_without_being_written) {
   Column column = Column::unwritten({"weights", DType::float64, FieldKind::sample, {}}, 3);
   ASSERT_EQ(column.values<double>().size(), 3);
   std::ranges::fill(column.values<double>(), 0.5);
@@ -222,7 +222,7 @@ Column three_weights() {
   return column;
 }
 
-TEST(Column, lends_its_rows_which_outlive_it) {
+TEST(Column, lends_rows_that_outlive_it) {
   auto column = std::make_unique<Column>(three_weights());
   const std::byte* const address = std::as_const(*column).row(0);
   const Column borrower = Column::borrowing(column->spec(), 3, column->lend());
@@ -234,7 +234,7 @@ TEST(Column, lends_its_rows_which_outlive_it) {
   EXPECT_EQ(borrower, three_weights());
 }
 
-TEST(Column, takes_a_copy_before_it_writes_rows_that_others_read) {
+TEST(Column, copies_lent_rows_before_writing) {
   Column lender = three_weights();
   const Column borrower = Column::borrowing(lender.spec(), 3, lender.lend());
   Column second = borrower;
@@ -270,7 +270,7 @@ TEST(DType, sizes_are_those_of_the_elements) {
   EXPECT_EQ(dtype_of<std::int64_t>, DType::int64);
 }
 
-TEST(DType, every_one_is_in_the_list_once_under_a_name_of_its_own) {
+TEST(DType, every_dtype_is_listed_once_with_a_unique_name) {
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < all_dtypes.size(); ++i) {
     EXPECT_EQ(static_cast<std::size_t>(all_dtypes[i]), i);

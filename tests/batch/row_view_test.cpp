@@ -35,7 +35,7 @@ void put_integer(Column& column, std::size_t element, std::int64_t number) {
   });
 }
 
-/// Integers that both dtypes hold, with the extremes of that among them.
+/// Integers that both dtypes can represent, including the extremes.
 Column made_up_integers(FieldSpec spec, std::int64_t rows, DType other) {
   const IntegerRange range{std::max(range_of(spec.dtype).least, range_of(other).least),
                            std::min(range_of(spec.dtype).most, range_of(other).most)};
@@ -53,7 +53,7 @@ Column made_up_integers(FieldSpec spec, std::int64_t rows, DType other) {
   return column;
 }
 
-/// Any layers, in any order; some in none.
+/// Any layers, in any order, sometimes none.
 std::vector<std::int64_t> any_layers(std::int64_t layers) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(layers));
   std::iota(all.begin(), all.end(), 0);
@@ -65,7 +65,7 @@ std::vector<std::int64_t> any_layers(std::int64_t layers) {
   return some;
 }
 
-/// A column of these layers of another, on the way or where it is received.
+/// A column with these layers of another column, as sent or where it is received.
 Column column_of(const Column& source, const std::vector<std::int64_t>& layers, DType dtype) {
   FieldSpec spec = source.spec();
   spec.dtype = dtype;
@@ -73,7 +73,7 @@ Column column_of(const Column& source, const std::vector<std::int64_t>& layers, 
   return Column::unwritten(std::move(spec), source.rows());
 }
 
-/// Element e of layer l of a row, the plain way.
+/// Element e of layer l of a row, computed in the obvious way.
 std::size_t wrong_elements(const Column& source, const std::vector<std::int64_t>& layers,
                            const Column& target) {
   const std::int64_t all_layers = source.spec().trailing.front();
@@ -91,7 +91,7 @@ std::size_t wrong_elements(const Column& source, const std::vector<std::int64_t>
   return wrong + (next * size_of(target.spec().dtype) == target.bytes().size() ? 0U : 1U);
 }
 
-/// Copies all of it, in pieces of so many bytes.
+/// Copies everything in pieces of this many bytes.
 void copy_in_pieces(const ViewedRows& from, const ViewedRows& to, std::size_t bytes, std::size_t piece,
                     bool streams) {
   for (std::size_t at = 0; at < bytes; at += piece)
@@ -99,7 +99,7 @@ void copy_in_pieces(const ViewedRows& from, const ViewedRows& to, std::size_t by
   streaming::finish();
 }
 
-RC_GTEST_PROP(RowView, takes_every_element_that_a_plain_loop_does_straight_or_over_the_way, ()) {
+RC_GTEST_PROP(RowView, copies_the_elements_of_a_plain_loop, ()) {
   const DType brought = *rc::gen::elementOf(integer_dtypes);
   const DType way = *rc::gen::elementOf(integer_dtypes);
   const DType handed_out = *rc::gen::elementOf(std::vector{brought, way});
@@ -117,7 +117,7 @@ RC_GTEST_PROP(RowView, takes_every_element_that_a_plain_loop_does_straight_or_ov
   const RowView taken = view_of_rows(spec, layers, way);
   const RowView put = view_of_rows(straight.spec(), std::nullopt, way);
   const std::size_t bytes = on_the_way.bytes().size();
-  RC_ASSERT(taken.travelling_bytes() == on_the_way.row_bytes());
+  RC_ASSERT(taken.wire_bytes() == on_the_way.row_bytes());
   const std::size_t piece = size_of(way) * *rc::gen::inRange<std::size_t>(1, 50);
   copy_in_pieces({source.row(0), &taken}, {on_the_way.row(0)}, bytes, piece, streams);
   copy_in_pieces({on_the_way.row(0)}, {over_the_way.row(0), &put}, bytes, piece, streams);
@@ -127,7 +127,7 @@ RC_GTEST_PROP(RowView, takes_every_element_that_a_plain_loop_does_straight_or_ov
   RC_ASSERT(straight == over_the_way);
 }
 
-TEST(RowView, of_many_rows_at_once_takes_the_same) {
+TEST(RowView, copies_many_rows_at_once_like_single_rows) {
   const std::vector<std::int64_t> layers{11, 5, 6, 7};
   for (const DType to : {DType::int16, DType::uint8, DType::int32}) {
     const Column source = made_up_integers({"x", DType::int16, FieldKind::token, {12, 37}}, 5001, to);
@@ -142,7 +142,7 @@ TEST(RowView, of_many_rows_at_once_takes_the_same) {
   }
 }
 
-TEST(RowView, takes_elements_of_any_dtype_as_they_are) {
+TEST(RowView, copies_elements_of_any_dtype_unchanged) {
   for (const DType dtype : all_dtypes) {
     Column source({"x", dtype, FieldKind::token, {3}}, 2);
     const std::size_t size = size_of(dtype);
@@ -162,7 +162,7 @@ TEST(RowView, takes_elements_of_any_dtype_as_they_are) {
   }
 }
 
-TEST(RowView, joins_layers_that_lie_together_and_is_plain_where_nothing_changes) {
+TEST(RowView, joins_adjacent_layers_and_is_plain_if_nothing_changes) {
   const FieldSpec spec{"x", DType::int16, FieldKind::token, {6, 4}};
   using Layers = std::vector<std::int64_t>;
   EXPECT_EQ(view_of_rows(spec, Layers{0, 1, 4, 5}, DType::int16).pieces,
@@ -174,11 +174,11 @@ TEST(RowView, joins_layers_that_lie_together_and_is_plain_where_nothing_changes)
   EXPECT_FALSE(view_of_rows(spec, Layers{5, 4, 3, 2, 1, 0}, DType::int16).is_plain());
   const RowView nothing = view_of_rows(spec, Layers{}, DType::int16);
   EXPECT_FALSE(nothing.is_plain());
-  EXPECT_EQ(nothing.travelling_bytes(), 0U);
-  EXPECT_EQ(view_of_rows(spec, Layers{2}, DType::uint8).travelling_bytes(), 4U);
+  EXPECT_EQ(nothing.wire_bytes(), 0U);
+  EXPECT_EQ(view_of_rows(spec, Layers{2}, DType::uint8).wire_bytes(), 4U);
 }
 
-RC_GTEST_PROP(RangeOfValues, is_what_a_plain_loop_finds, ()) {
+RC_GTEST_PROP(RangeOfValues, matches_a_plain_loop, ()) {
   const DType dtype = *rc::gen::elementOf(integer_dtypes);
   const Column column =
       made_up_integers({"x", dtype, FieldKind::token, {}}, *rc::gen::inRange<std::int64_t>(0, 40), dtype);

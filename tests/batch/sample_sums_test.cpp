@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Samples 7 and 9 of 1 + 2 and 2 + 0 tokens.
+/// Samples 7 and 9 with 1 + 2 and 2 + 0 tokens.
 RaggedBatch two_samples() {
   return RaggedBatch({{SampleId{7}, 7, 1, 2}, {SampleId{9}, 9, 2, 0}});
 }
@@ -40,7 +40,7 @@ TEST(SumsOfSamples, are_the_numbers_of_samples_and_sums_over_rows_tokens_and_dim
   EXPECT_THAT(sums_of_samples(batch, column<double>(FieldKind::response_token, {4, 5})), ElementsAre(9, 0));
 }
 
-TEST(SumsOfSamples, of_what_is_no_work_are_refused_with_the_field_the_sample_and_the_number) {
+TEST(SumsOfSamples, reject_invalid_work_with_field_sample_and_number) {
   const auto refusal = [](const auto& values) {
     try {
       static_cast<void>(sums_of_samples(two_samples(), column(FieldKind::sample, values)));
@@ -49,10 +49,10 @@ TEST(SumsOfSamples, of_what_is_no_work_are_refused_with_the_field_the_sample_and
     }
     return std::string("none");
   };
-  EXPECT_EQ(
-      refusal(std::vector<std::int32_t>{4, -3}),
-      "field 'work': has -3 in sample 9, and balance.cost goes by this field: it counts work. Bring whole "
-      "numbers, 0 or more");
+  EXPECT_EQ(refusal(std::vector<std::int32_t>{4, -3}),
+            "field 'work': has -3 in sample 9, but balance.cost reads the work of samples from this field. "
+            "Use whole "
+            "numbers, 0 or more");
   EXPECT_THAT(refusal(std::vector<float>{0.5F, 1}), HasSubstr("has 0.5 in sample 7"));
   EXPECT_THAT(refusal(std::vector<double>{1, std::nan("")}), HasSubstr("nan in sample 9"));
   EXPECT_THAT(refusal(std::vector<double>{1, std::numeric_limits<double>::infinity()}),

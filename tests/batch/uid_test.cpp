@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
 
-TEST(Uid, of_a_number_from_0_on_is_the_group) {
+TEST(Uid, nonnegative_numbers_are_the_group) {
   EXPECT_EQ(group_of_uid(std::int64_t{0}), 0U);
   EXPECT_EQ(group_of_uid(std::numeric_limits<std::int64_t>::max()), first_own_group - 1);
   EXPECT_EQ(group_of_uid(std::uint64_t{7}), 7U);
 }
 
-TEST(Uid, that_differs_makes_another_group) {
+TEST(Uid, different_uids_give_different_groups) {
   const std::set<std::uint64_t> groups{group_of(Uid(std::int64_t{7}), 1),
                                        group_of(Uid("7"), 1),
                                        group_of(Uid(std::int64_t{-1}), 1),
@@ -29,8 +29,7 @@ TEST(Uid, that_differs_makes_another_group) {
   EXPECT_EQ(groups.size(), 8U);
 }
 
-RC_GTEST_PROP(Uid, of_whatever_kind_is_of_no_group_that_is_a_samples_own,
-              (std::int64_t number, std::string text)) {
+RC_GTEST_PROP(Uid, of_any_kind_never_equals_a_samples_own_group, (std::int64_t number, std::string text)) {
   for (const Uid& uid : {Uid(number), Uid(static_cast<std::uint64_t>(number)), Uid(text)})
     RC_ASSERT(!is_own_group(group_of(uid, 3)));
   const std::int64_t sample = *rc::gen::nonNegative<std::int64_t>();

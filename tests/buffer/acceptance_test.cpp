@@ -1,4 +1,4 @@
-// What no job accepts, and what the current job does not accept.
+// Samples that no job accepts, and samples that the current job does not accept.
 #include "buffer/intake/acceptance.hpp"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using testing_support::message_of;
 using testing_support::received;
 using testing_support::rollout_line;
 
-/// A sample with a prompt of two tokens, a response of three, and more fields.
+/// A sample with a prompt of two tokens, a response of three, and additional fields.
 std::string line_with(const std::string& fields, const std::string& uid = "a", int index = 0) {
   return R"({"uid": ")" + uid + R"(", "index": )" + std::to_string(index) +
          R"(, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8, 9], )" + fields + "}\n";
@@ -70,7 +70,7 @@ TEST(Acceptance, what_the_current_job_does_not_accept_is_refused_at_its_line) {
       why(R"("loss_mask": [1, 0, 1, 1, 0], "segment_ids": [0, 0, 1, 1, 1])"),
       AllOf(HasSubstr("body:2: "), HasSubstr("loss_mask is set at row 0"), HasSubstr("prefix.share")));
   EXPECT_THAT(why(R"("loss_mask": [0, 1, 1, 1, 0], "segment_ids": [0, 0, -7, 1, 1])"),
-              AllOf(HasSubstr("body:2: "), HasSubstr("segment_ids have -7")));
+              AllOf(HasSubstr("body:2: "), HasSubstr("segment_ids contain -7")));
   EXPECT_EQ(buffer.take(received(line_with(good, "b"))).accepted, 1);
   EXPECT_EQ(buffer.take(received(before)).duplicates, 1) << "it was acknowledged before the job began";
   buffer.leave_job(pass);
@@ -115,7 +115,7 @@ TEST(Acceptance, values_of_tokens_follow_the_conventions_that_the_job_declares) 
   EXPECT_THAT(message_of([&] {
                 buffer.take(received(line_with(R"("loss_mask": [1, 1, 1], "response_mask": [1, 1, 1])")));
               }),
-              HasSubstr("'response_mask' beside 'loss_mask'"));
+              HasSubstr("'response_mask' and 'loss_mask'"));
   buffer.take(received(line_with(as_in_hugging_face, "before")));
   const std::string first = buffer.begin_job(1);
   const auto refusal = [&](const std::string& uid) {

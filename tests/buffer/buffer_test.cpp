@@ -86,7 +86,7 @@ TEST(Buffer, refuses_a_key_that_comes_again_with_other_content_whatever_became_o
   buffer->take(received(one));
   const ErrorReport report = refusal(rollout_line("a", 1) + other);
   EXPECT_EQ(report.where, "body:2");
-  EXPECT_EQ(report.message, "sample 0 of group 'a' came before with other content");
+  EXPECT_EQ(report.message, "sample 0 of group 'a' was already accepted with different content");
   EXPECT_THAT(report.hint, HasSubstr("an index of its own"));
   EXPECT_EQ(buffer->status().stream.received.samples, 1) << "nothing of the request is taken";
   buffer->take(received(rollout_line("a", 1)));
@@ -162,7 +162,7 @@ TEST(Buffer, that_is_full_of_tiny_samples_can_always_train_some_of_them) {
   EXPECT_GT(buffer.take(received(more())).accepted, 0);
 }
 
-TEST(Buffer, that_is_full_of_groups_of_which_no_step_can_be_formed_says_so_to_both_sides) {
+TEST(Buffer, full_without_a_possible_step_reports_it_to_both_sides) {
   const std::string sample = rollout_line("a", 0, 0, 3000);
   Buffer buffer(make_memory_store(std::ssize(sample) * 3), groups_of(2));
   buffer.begin_job(2);
@@ -179,7 +179,7 @@ TEST(Buffer, that_is_full_of_groups_of_which_no_step_can_be_formed_says_so_to_bo
   EXPECT_EQ(buffer.wait_for(2, 2, 0ms).full, "");
 }
 
-TEST(Buffer, that_is_an_older_copy_goes_on_after_steps_that_it_does_not_know) {
+TEST(Buffer, restored_from_an_older_copy_skips_unknown_steps) {
   const ScratchFolder folder;
   {
     Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
@@ -220,7 +220,7 @@ TEST(Buffer, in_memory_counts_the_records_of_samples_toward_its_capacity) {
   std::int64_t taken = 0;
   const auto next = [&] { return rollout_line("g" + std::to_string(taken), 0); };
   EXPECT_THROW(for (;; ++taken) buffer.take(received(next())), FullError);
-  constexpr std::int64_t of_node = 128;  // of a map, for the body and for the event
+  constexpr std::int64_t of_node = 128;  // of a map node, for the body and for the event
   EXPECT_LT(taken, capacity / (std::ssize(next()) + 2 * of_node));
   EXPECT_GT(taken, 100);
   EXPECT_LE(buffer.status().used, capacity);
@@ -320,7 +320,7 @@ TEST(Buffer, closes_a_group_at_its_deadline_and_writes_that_down) {
   EXPECT_THAT(uids_of(buffer.wait_for(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
 }
 
-/// A store in memory that can be gone for a while.
+/// An in-memory store that can become unavailable for a while.
 class StoreThatGoes : public Store {
  public:
   void commit(const StoreChange& change) override {
@@ -362,7 +362,7 @@ class StoreThatGoes : public Store {
   const std::unique_ptr<Store> store_ = make_memory_store(1 << 20);
 };
 
-TEST(Buffer, whose_store_is_gone_asks_for_it_now_and_then_and_goes_on_by_itself) {
+TEST(Buffer, retries_an_unavailable_store_and_recovers) {
   stream::StreamSettings settings = groups_of(4);
   settings.min_group = 1;
   settings.deadline = 0.3;
@@ -380,7 +380,7 @@ TEST(Buffer, whose_store_is_gone_asks_for_it_now_and_then_and_goes_on_by_itself)
   expect_balance(buffer);
 }
 
-TEST(Buffer, whose_store_is_gone_tells_nothing_that_the_store_may_not_have) {
+TEST(Buffer, reports_no_unstored_data_while_the_store_is_unavailable) {
   auto made = std::make_unique<StoreThatGoes>();
   StoreThatGoes& store = *made;
   Buffer buffer(std::move(made), groups_of(1));
@@ -435,7 +435,7 @@ TEST(Buffer, grants_tickets_once_a_job_has_said_what_a_step_takes) {
   EXPECT_EQ(buffer.grant(100).groups, 0);
 }
 
-/// A buffer whose job takes four groups at once, each of one sample.
+/// A buffer whose job takes four groups at a time, each with one sample.
 std::unique_ptr<Buffer> with_tickets(std::unique_ptr<Store> store, double deadline,
                                      stream::OnStale on_stale = stream::OnStale::wait) {
   stream::StreamSettings settings = groups_of(1);
@@ -548,13 +548,14 @@ TEST(Buffer, commits_requests_of_many_threads_together) {
 TEST(Buffer, finds_a_group_by_the_text_of_its_number) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   buffer.take(received(R"({"uid": 7, "index": 0, "version": 0, "prompt_ids": [1], "response_ids": [2]})"));
-  EXPECT_EQ(buffer.group_called("7"), Uid(std::int64_t{7}));
-  EXPECT_THROW(static_cast<void>(buffer.group_called("8")), UnknownGroupError) << "a number, or a text?";
-  EXPECT_EQ(buffer.group_called("08"), Uid("08"));
+  EXPECT_EQ(buffer.find_group_by_name("7"), Uid(std::int64_t{7}));
+  EXPECT_THROW(static_cast<void>(buffer.find_group_by_name("8")), UnknownGroupError)
+      << "a number, or a text?";
+  EXPECT_EQ(buffer.find_group_by_name("08"), Uid("08"));
   buffer.abort_group(std::uint64_t{1} << 63, 0, "");
-  EXPECT_EQ(buffer.group_called("9223372036854775808"), Uid(std::uint64_t{1} << 63));
+  EXPECT_EQ(buffer.find_group_by_name("9223372036854775808"), Uid(std::uint64_t{1} << 63));
   buffer.take(received(rollout_line("7", 0)));
-  EXPECT_THROW(static_cast<void>(buffer.group_called("7")), InputError);
+  EXPECT_THROW(static_cast<void>(buffer.find_group_by_name("7")), InputError);
 }
 
 TEST(Buffer, closes_only_groups_of_which_something_came) {
@@ -562,34 +563,34 @@ TEST(Buffer, closes_only_groups_of_which_something_came) {
   EXPECT_THROW(buffer.close_group("a"), UnknownGroupError);
   buffer.take(received(rollout_line("a", 0)));
   buffer.close_group("a");
-  buffer.close_group("a");  // dropped by now, and known
+  buffer.close_group("a");  // dropped by now, but known
   EXPECT_EQ(buffer.status().stream.dropped[2].samples, 1);
 }
 
-TEST(Buffer, reads_lines_as_it_was_told_and_with_the_samples_that_it_has_in_no_other_way) {
+TEST(Buffer, reads_lines_in_the_declared_format_only) {
   const ScratchFolder scratch;
-  const auto open = [&](const std::optional<ToldFormats>& told) {
+  const auto open = [&](const std::optional<DeclaredFormats>& told) {
     return std::make_unique<Buffer>(open_lmdb_store(scratch / "kept", least_lmdb_capacity), groups_of(1),
                                     told);
   };
   const std::string plain = rollout_line("a", 0);
   const std::string line = plain.substr(0, plain.size() - 2) + R"(, "note": "good"})" + "\n";
   {
-    const auto buffer = open(ToldFormats{{"note", LineFormat::bytes}});
+    const auto buffer = open(DeclaredFormats{{"note", LineFormat::bytes}});
     EXPECT_EQ(report_of<InputError>([&] { static_cast<void>(received(plain, buffer->formats())); }).where,
               "body");
   }
   {
-    const auto buffer = open(ToldFormats{{"note", LineFormat::text}});  // nothing has come so far
+    const auto buffer = open(DeclaredFormats{{"note", LineFormat::text}});  // nothing has come so far
     buffer->take(received(line, buffer->formats()));
     ASSERT_EQ(buffer->schema().fields.size(), 3);
     EXPECT_EQ(buffer->schema().fields[1].kind, FieldKind::text);
   }
-  const std::string refused = report_of<InputError>([&] { open(ToldFormats{}); }).message;
-  EXPECT_THAT(refused, HasSubstr("are written as note=text,versions=runs"));
-  EXPECT_THAT(refused, HasSubstr("to read them as versions=runs"));
+  const std::string refused = report_of<InputError>([&] { open(DeclaredFormats{}); }).message;
+  EXPECT_THAT(refused, HasSubstr("has samples in the format note=text,versions=runs"));
+  EXPECT_THAT(refused, HasSubstr("is configured to read versions=runs"));
   EXPECT_EQ(open(std::nullopt)->formats().at("note"), LineFormat::text);
-  EXPECT_THROW(open(ToldFormats{{"versions", LineFormat::axes}}), ConfigError);
+  EXPECT_THROW(open(DeclaredFormats{{"versions", LineFormat::axes}}), ConfigError);
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
 #include "buffer/job_client.hpp"
 #include "buffer/rollout_lines.hpp"
+#include "buffer/server.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/error_message.hpp"
@@ -32,7 +32,7 @@ using testing_support::received;
 using testing_support::rollout_line;
 using testing_support::ScratchFolder;
 
-/// A buffer in a folder and its server, which can be started again with other rules at the same port.
+/// A buffer in a folder and its server, which can be restarted with other rules at the same port.
 class RestartedBuffer {
  public:
   explicit RestartedBuffer(const stream::StreamSettings& settings) { start(settings); }
@@ -42,32 +42,32 @@ class RestartedBuffer {
     stop();
     start(settings);
   }
-  [[nodiscard]] std::string url() const { return door_->url(); }
+  [[nodiscard]] std::string url() const { return server_->url(); }
   Buffer* operator->() { return buffer_.get(); }
 
  private:
   void start(const stream::StreamSettings& settings) {
     buffer_ = std::make_unique<Buffer>(open_lmdb_store(scratch_ / "kept", least_lmdb_capacity), settings);
-    door_.emplace(*buffer_, DoorSettings{.port = port_});
-    port_ = door_->port();
-    serving_ = std::thread([this] { door_->serve(); });
+    server_.emplace(*buffer_, ServerSettings{.port = port_});
+    port_ = server_->port();
+    serving_ = std::thread([this] { server_->serve(); });
   }
   void stop() {
     buffer_->stop();
-    door_->stop();
+    server_->stop();
     serving_.join();
-    door_.reset();
+    server_.reset();
     buffer_.reset();
   }
 
   ScratchFolder scratch_;
   int port_ = 0;
   std::unique_ptr<Buffer> buffer_;
-  std::optional<Door> door_;
+  std::optional<BufferServer> server_;
   std::thread serving_;
 };
 
-/// All calls of a job but begin.
+/// All calls of a job except begin.
 std::vector<std::function<void()>> calls_of(JobClient& job) {
   return {[&] { job.wait_for(1, 1, 0ms); },
           [&] { job.wait_for_step(0, 0s); },
@@ -144,7 +144,7 @@ TEST(JobsOfBuffer, end_with_the_difference_when_the_buffer_comes_back_with_other
   for (const auto& call : calls_of(job)) {
     EXPECT_THROW(call(), ConfigError);
     EXPECT_THAT(message_of(call),
-                AllOf(HasSubstr("has other rules than when the job began"),
+                AllOf(HasSubstr("has different rules than when the job began"),
                       HasSubstr("group_size was 2 and is 4, max_staleness was null and is 0, on_stale was "
                                 "\"wait\" and is \"mask\"")));
   }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""kill_rounds.py PROGRAM [--rounds 20] [--store lmdb|redis]: evenkeel buffer is killed (kill -9) while producers send to it, and
-started again on the same folder, over and over. With redis there are two doors over one Redis that writes each commit to the disk
-before it answers, and what is killed is Redis, the active door, or the one that stands by; or the active one is stopped for
-longer than its lease. What was acknowledged must be there each time, once, as it was sent, and the sums must be right. Speaks to
-doors with the standard library alone."""
+"""kill_rounds.py PROGRAM [--rounds 20] [--store lmdb|redis] [--late-fields]: evenkeel buffer is killed (kill -9) while producers
+send to it, and started again on the same folder, over and over. With --late-fields, producers add two fields to each sample after
+it was acknowledged, so that the buffer is also killed between a sample, its fields and their delivery. With redis there are two
+servers over one Redis that writes each commit to the disk before it answers, and what is killed is Redis, the active server, or the
+one that stands by; or the active one is stopped for longer than its lease. What was acknowledged must be there each time, once, as
+it was sent, and the sums must be right. Speaks to servers with the standard library alone."""
 import argparse
+import functools
 import json
 import pathlib
 import random
@@ -19,16 +21,18 @@ import time
 import urllib.error
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'arrivals'))
-from doors import NoAnswer, call  # noqa: E402
+from servers import NoAnswer, call  # noqa: E402
 
 GROUP_SIZE = 4
+LATE_FIELDS = ('old_log_probs', 'values')
 PRODUCERS = 4
 
 
 class Buffer:
-    def __init__(self, program, *store):
+    def __init__(self, program, late_fields, *store):
         self.process = subprocess.Popen(
-            [program, 'buffer', '--listen', '127.0.0.1:0', *store, '--capacity', '256MiB', '--group-size', str(GROUP_SIZE)],
+            [program, 'buffer', '--listen', '127.0.0.1:0', *store, '--capacity', '256MiB', '--group-size', str(GROUP_SIZE),
+             *(('--late-fields', ','.join(late_fields)) if late_fields else ())],
             stdout=subprocess.PIPE, text=True)
         said = ''
         while not (found := re.search(r'Listening on (\S+)', said)):
@@ -47,12 +51,12 @@ class Buffer:
 class OneBuffer:
     """A buffer in a folder, which is killed."""
 
-    def __init__(self, program, scratch):
-        self.program, self.folder = program, str(scratch / 'buffer')
+    def __init__(self, program, scratch, late_fields):
+        self.program, self.folder, self.late_fields = program, str(scratch / 'buffer'), late_fields
         self.buffer = self.start()
 
     def start(self):
-        return Buffer(self.program, '--dir', self.folder)
+        return Buffer(self.program, self.late_fields, '--dir', self.folder)
 
     def urls(self):
         return [self.buffer.url]
@@ -68,15 +72,15 @@ class OneBuffer:
         self.buffer.kill()
 
 
-class SeveralDoors:
-    """Two doors over one Redis. What is killed takes turns, since a door that dies costs the time of its lease."""
+class SeveralServers:
+    """Two servers over one Redis. What is killed takes turns, since a server that dies costs the time of its lease."""
 
-    TURNS = ('Redis', 'the standby', 'Redis', 'the active door', 'Redis', 'the active door, for a while', 'both doors', 'Redis')
+    TURNS = ('Redis', 'the standby', 'Redis', 'the active server', 'Redis', 'the active server, for a while', 'both servers', 'Redis')
 
-    def __init__(self, program, scratch):
-        self.program, self.folder = program, scratch
+    def __init__(self, program, scratch, late_fields):
+        self.program, self.folder, self.late_fields = program, scratch, late_fields
         self.start_redis()
-        self.doors = [self.start_door(), self.start_door()]
+        self.servers = [self.start_server(), self.start_server()]
 
     def start_redis(self):
         self.redis = subprocess.Popen(
@@ -85,11 +89,11 @@ class SeveralDoors:
         while subprocess.run(['redis-cli', '-s', str(self.folder / 'redis.sock'), 'ping'], capture_output=True).stdout != b'PONG\n':
             time.sleep(0.02)
 
-    def start_door(self):
-        return Buffer(self.program, '--store', f"redis+unix://{self.folder / 'redis.sock'}")
+    def start_server(self):
+        return Buffer(self.program, self.late_fields, '--store', f"redis+unix://{self.folder / 'redis.sock'}")
 
     def urls(self):
-        return [door.url for door in self.doors]
+        return [server.url for server in self.servers]
 
     def kill_one(self, round_number):
         victim = self.TURNS[round_number % len(self.TURNS)]
@@ -97,32 +101,32 @@ class SeveralDoors:
             self.redis.kill()
             self.redis.wait()
             return victim
-        active = json.loads(patient_call(self.doors[0].url + '/v1/status'))['active']
+        active = json.loads(patient_call(self.servers[0].url + '/v1/status'))['active']
         self.stopped = None
-        for door in self.doors:
-            if victim == 'both doors' or (door.url == active) == victim.startswith('the active door'):
+        for server in self.servers:
+            if victim == 'both servers' or (server.url == active) == victim.startswith('the active server'):
                 if victim.endswith('for a while'):
-                    door.process.send_signal(signal.SIGSTOP)
-                    self.stopped = door
+                    server.process.send_signal(signal.SIGSTOP)
+                    self.stopped = server
                 else:
-                    door.kill()
+                    server.kill()
         return victim
 
     def repair(self):
         if self.redis.poll() is not None:
             self.start_redis()
         if stopped := getattr(self, 'stopped', None):
-            others = [door for door in self.doors if door is not stopped]
+            others = [server for server in self.servers if server is not stopped]
             patient_call(others[0].url + '/v1/status')  # it has taken over
             stopped.process.send_signal(signal.SIGCONT)
             self.stopped = None
-        self.doors = [door if door.process.poll() is None else self.start_door() for door in self.doors]
+        self.servers = [server if server.process.poll() is None else self.start_server() for server in self.servers]
         for url in self.urls():
             patient_call(url + '/v1/status')
 
     def end(self):
-        for door in self.doors:
-            door.kill()
+        for server in self.servers:
+            server.kill()
         self.redis.kill()
         self.redis.wait()
 
@@ -148,12 +152,30 @@ def line_of(key, seed):
                        'response_ids': tokens})
 
 
+def values_of(key):
+    """Of late fields: one number per response token of the sample's group, and one for the sample."""
+    tokens = json.loads(line_of(key, 0))['response_ids']
+    return dict(zip(LATE_FIELDS, ([0.5 * token for token in tokens], key)))
+
+
+def fields_line(key, field):
+    return json.dumps({'uid': f'g{key // GROUP_SIZE}', 'index': key % GROUP_SIZE, field: values_of(key)[field]})
+
+
+def delivered_line(key, late_fields):
+    values = values_of(key)
+    added = ''.join(f',"{field}":{json.dumps(values[field], separators=(",", ":"))}' for field in late_fields)
+    return line_of(key, 0)[:-1] + added + '}'
+
+
 class Producer(threading.Thread):
     """Sends keys of its own, until the buffer is gone or `ending`. Those of a request that was not answered come again next
     time."""
 
-    def __init__(self, url, keys, acknowledged, unsure, ending):
+    def __init__(self, url, keys, acknowledged, unsure, ending, late_fields):
         super().__init__()
+        self.requests = [('/v1/samples', ('accepted', 'duplicates'), lambda key: line_of(key, 0))]
+        self.requests += [('/v1/fields', ('added', 'repeated'), functools.partial(fields_line, field=field)) for field in late_fields]
         self.url, self.keys, self.acknowledged, self.unsure, self.error = url, keys, acknowledged, unsure, None
         self.ending = ending
 
@@ -162,7 +184,11 @@ class Producer(threading.Thread):
             batch = self.unsure or [next(self.keys) for _ in range(random.randrange(1, 4))]
             self.unsure = batch
             try:
-                answer = json.loads(call(self.url + '/v1/samples', '\n'.join(line_of(key, 0) for key in batch).encode()))
+                for path, counts, line in self.requests:
+                    answer = json.loads(call(self.url + path, '\n'.join(line(key) for key in batch).encode()))
+                    if sum(answer[count] for count in counts) != len(batch):
+                        self.error = f'{answer} of {len(batch)}'
+                        return
             except urllib.error.HTTPError as error:
                 if error.code == 503:
                     time.sleep(0.02)
@@ -171,14 +197,11 @@ class Producer(threading.Thread):
                 return
             except NoAnswer:
                 return
-            if answer['accepted'] + answer['duplicates'] != len(batch):
-                self.error = f'{answer} of {len(batch)}'
-                return
             self.acknowledged.update(batch)
             self.unsure = []
 
 
-def check(url, acknowledged, sent):
+def check(url, acknowledged, sent, late_fields):
     """Everything acknowledged is there once, as it was sent; nothing is there that was never sent."""
     waiting = json.loads(patient_call(url + '/v1/job/waiting?groups=0&most=1000000'))
     status = json.loads(patient_call(url + '/v1/status'))
@@ -190,7 +213,7 @@ def check(url, acknowledged, sent):
     keys = [json.loads(line)['key'] for line in lines]
     if len(keys) != len(set(keys)):
         return 'a sample is there twice'
-    if wrong := [key for key, line in zip(keys, lines) if line != line_of(key, 0)]:
+    if wrong := [key for key, line in zip(keys, lines) if line != delivered_line(key, late_fields)]:
         return f'samples are not as they were sent: {wrong[:5]}'
     whole = {key for key in acknowledged if all(other in acknowledged for other in group_of(key))}
     if lost := whole - set(keys):
@@ -210,6 +233,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('program')
     parser.add_argument('--rounds', type=int, default=20)
+    parser.add_argument('--late-fields', action='store_const', const=LATE_FIELDS, default=())
     parser.add_argument('--store', choices=('lmdb', 'redis'), default='lmdb')
     arguments = parser.parse_args()
     if arguments.store == 'redis' and not shutil.which('redis-server'):
@@ -225,12 +249,14 @@ def main():
             yield key
 
     with tempfile.TemporaryDirectory() as scratch:
-        there = (SeveralDoors if arguments.store == 'redis' else OneBuffer)(arguments.program, pathlib.Path(scratch))
+        kind = SeveralServers if arguments.store == 'redis' else OneBuffer
+        there = kind(arguments.program, pathlib.Path(scratch), arguments.late_fields)
         try:
             for round_number in range(arguments.rounds):
                 ending = threading.Event()
                 urls = there.urls()
-                producers = [Producer(urls[i % len(urls)], keys(), acknowledged, unsure[i], ending) for i in range(PRODUCERS)]
+                producers = [Producer(urls[i % len(urls)], keys(), acknowledged, unsure[i], ending, arguments.late_fields)
+                             for i in range(PRODUCERS)]
                 for producer in producers:
                     producer.start()
                 time.sleep(random.uniform(0.05, 0.4))
@@ -242,7 +268,7 @@ def main():
                     unsure[i] = producer.unsure
                     if producer.error:
                         sys.exit(f'round {round_number}, {killed} killed: {producer.error}')
-                if error := check(random.choice(there.urls()), acknowledged, set(range(last[0] + 1))):
+                if error := check(random.choice(there.urls()), acknowledged, set(range(last[0] + 1)), arguments.late_fields):
                     sys.exit(f'round {round_number}, {killed} killed: {error}')
         finally:
             there.end()

@@ -12,13 +12,13 @@
 namespace evenkeel {
 namespace {
 
-SpooledBody spooled_lines(const std::string& text) {
-  SpooledBody body;
+RequestBody spooled_lines(const std::string& text) {
+  RequestBody body;
   body.write(text);
   return body;
 }
 
-/// What a request is taken for, or why it is not.
+/// How a request was interpreted, or why it was rejected.
 struct Outcome {
   std::string error;
   std::vector<ReceivedSample> samples;
@@ -38,8 +38,8 @@ Outcome outcome_of(Read read) {
   }
 }
 
-/// Both ways to read a body are the same.
-void expect_same(const std::string& text, const ToldFormats& told = stream_formats()) {
+/// Expects both ways of reading a body to give the same result.
+void expect_same(const std::string& text, const DeclaredFormats& told = stream_formats()) {
   const Outcome fast =
       outcome_of([&] { return ReceivedSamples(spooled_lines(text), SampleForm::lines, told); });
   const Outcome slow = outcome_of([&] { return ReceivedSamples::parsed(spooled_lines(text), told); });
@@ -53,7 +53,7 @@ void expect_same(const std::string& text, const ToldFormats& told = stream_forma
 }
 
 bool is_plain(const std::string& text) {
-  SpooledBody body = spooled_lines(text);
+  RequestBody body = spooled_lines(text);
   static_cast<void>(body.file());
   return outline_samples(body.bytes(), stream_formats(), {}).has_value();
 }
@@ -88,10 +88,10 @@ TEST(PlainLines, have_no_integers_that_float32_would_round_beside_real_numbers) 
 }
 
 TEST(PlainLines, have_fields_that_are_told) {
-  const ToldFormats runs{{"turn", LineFormat::runs}, {"versions", LineFormat::runs}};
-  const ToldFormats axes{{"turn", LineFormat::axes}, {"versions", LineFormat::runs}};
+  const DeclaredFormats runs{{"turn", LineFormat::runs}, {"versions", LineFormat::runs}};
+  const DeclaredFormats axes{{"turn", LineFormat::axes}, {"versions", LineFormat::runs}};
   const std::string line = "{" + keys + R"(, "turn": [[0, 1], [7, 2]]})";
-  for (const ToldFormats& told : {runs, axes}) {
+  for (const DeclaredFormats& told : {runs, axes}) {
     expect_same(line, told);
     expect_same("{" + keys + "}", told);
     expect_same("", told);

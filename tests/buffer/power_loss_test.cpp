@@ -19,8 +19,8 @@
 #include "evenkeel/base/error.hpp"
 #include "support/scratch_folder.hpp"
 
-// What a disk has after a power loss, if it has no more than what was flushed: here, a copy of LMDB's file at
-// its latest flush.
+// Simulates a disk after a power loss that has only what was flushed: here, a copy of LMDB's file as of its
+// latest flush.
 namespace {
 
 std::mutex mutex;
@@ -38,7 +38,7 @@ int flush(int descriptor) {
 
 }  // namespace
 
-// In the place of the C library's, for all that this program links.
+// Replaces the function of the C library for everything that this program links.
 extern "C" int fdatasync(int descriptor) {
   return flush(descriptor);
 }
@@ -82,19 +82,20 @@ class PowerLoss : public testing::Test {
     const std::lock_guard lock(mutex);
     takes_ = time;
   }
-  /// The one after so many.
+  /// Makes the flush after this many successful ones fail.
   void fail_a_flush_after(int good_ones) {
     const std::lock_guard lock(mutex);
     good_flushes_ = good_ones;
   }
-  /// As if this process was killed now: from here on the folder is another, with all that was written.
+  /// Simulates that this process is killed now: from here on, the folder is another one, with everything
+  /// written so far.
   void kill() {
     const std::lock_guard lock(mutex);
     const std::filesystem::path left = std::exchange(folder_, scratch_ / "left");
     copy(left, folder_);
     std::filesystem::remove_all(disk());
   }
-  /// If the power was lost now.
+  /// Returns the result if the power was lost now.
   bool would_have_event(const std::string& words) {
     std::filesystem::path after;
     {

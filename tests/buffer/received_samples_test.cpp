@@ -19,8 +19,8 @@ using testing::HasSubstr;
 using testing_support::received;
 using testing_support::report_of;
 
-SpooledBody spooled(std::string_view text) {
-  SpooledBody body;
+RequestBody spooled(std::string_view text) {
+  RequestBody body;
   body.write(text);
   return body;
 }
@@ -70,7 +70,7 @@ TEST(ReceivedSamples, are_as_old_as_the_oldest_of_their_tokens) {
   EXPECT_EQ(other.message, "field 'version' is 6; the oldest of versions is 4");
 }
 
-TEST(ReceivedSamples, that_are_none_are_none) {
+TEST(ReceivedSamples, rejects_requests_without_samples) {
   EXPECT_TRUE(received("").samples().empty());
   EXPECT_TRUE(received("\n \n").samples().empty());
 }
@@ -90,10 +90,10 @@ TEST(ReceivedSamples, need_a_group_an_index_and_a_version) {
             "has no field 'version'");
   EXPECT_EQ(
       refused(R"({"uid": 1, "index": 0.5, "version": 0, "prompt_ids": [], "response_ids": [1]})").message,
-      "field 'index' is not one integer a sample");
+      "field 'index' is not one integer per sample");
 }
 
-TEST(ReceivedSamples, that_have_their_index_or_version_as_a_text_are_told_so) {
+TEST(ReceivedSamples, rejects_text_as_index_or_version) {
   const auto with = [](const std::string& index, const std::string& version) {
     return "\n" + std::string(R"({"uid": 1, "prompt_ids": [], "response_ids": [1], "index": )") + index +
            R"(, "version": )" + version + "}";
@@ -136,7 +136,7 @@ TEST(ReceivedSamples, have_a_hash_that_does_not_depend_on_their_versions) {
   EXPECT_NE(with(R"("version": 5, "a": [1, 2])"), with(R"("version": 5, "a": [1, 3])"));
 }
 
-TEST(SpooledBody, is_unpacked_up_to_a_bound) {
+TEST(RequestBody, is_unpacked_up_to_a_bound) {
   const std::string text(100'000, 'a');
   EXPECT_EQ(spooled(gzipped(text)).unpacked(Packing::gzip, 100'000).size(), 100'000);
   EXPECT_THAT(
@@ -144,12 +144,12 @@ TEST(SpooledBody, is_unpacked_up_to_a_bound) {
       HasSubstr("more than 99999 bytes when it is unpacked"));
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
-  SpooledBody unpacked = spooled(packed).unpacked(Packing::zstd, 100'000);
+  RequestBody unpacked = spooled(packed).unpacked(Packing::zstd, 100'000);
   static_cast<void>(unpacked.file());
   EXPECT_EQ(unpacked.bytes(), text);
 }
 
-TEST(SpooledBody, that_is_cut_off_is_refused_whole) {
+TEST(RequestBody, that_is_cut_off_is_refused_whole) {
   const std::string packed = gzipped(std::string(line) + "\n");
   EXPECT_THAT(report_of<InputError>([&] {
                 return spooled(packed.substr(0, packed.size() - 4)).unpacked(Packing::gzip, 1000);

@@ -7,7 +7,7 @@
 
 #include "buffer/buffer.hpp"
 #include "buffer/intake/received_samples.hpp"
-#include "buffer/intake/sent_samples.hpp"
+#include "buffer/intake/sample_bodies.hpp"
 #include "buffer/rollout_lines.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
@@ -24,7 +24,7 @@ using testing_support::received;
 using testing_support::report_of;
 using testing_support::rollout_line;
 
-/// Named arrays, to be sent.
+/// Named arrays to send.
 class Tensors {
  public:
   template <typename Element>
@@ -55,7 +55,7 @@ class Tensors {
     std::vector<TensorView> views;
     for (const auto& [name, tensor] : tensors_)
       views.push_back({name, tensor.dtype, tensor.shape, tensor.bytes});
-    SpooledBody body;
+    RequestBody body;
     body.write(safetensors_bytes(views, metadata_));
     return ReceivedSamples(std::move(body), SampleForm::tensors);
   }
@@ -73,7 +73,7 @@ class Tensors {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Three samples of 2+1, 0+2 and 1+3 tokens in groups 7, 7 and 8.
+/// Three samples with 2+1, 0+2 and 1+3 tokens in groups 7, 7 and 8.
 Tensors three() {
   return Tensors()
       .with("input_ids", {9}, std::vector<std::int32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9})
@@ -84,7 +84,7 @@ Tensors three() {
       .with("version", {4, 5, 6});
 }
 
-/// As a job gets them from a buffer.
+/// As a job receives them from a buffer.
 RaggedBatch handed_out(const ReceivedSamples& received, const std::vector<std::int64_t>& order) {
   std::string answer;
   for (const std::int64_t sample : order) {
@@ -92,7 +92,7 @@ RaggedBatch handed_out(const ReceivedSamples& received, const std::vector<std::i
     const BodyFrame frame = frame_of(body);
     answer.append(frame.before).append(body).append(frame.after);
   }
-  return sent_samples(answer, order, received.schema(), stream_formats());
+  return parse_samples(answer, order, received.schema(), stream_formats());
 }
 
 TEST(ReceivedTensors, are_told_by_their_keys_lengths_and_versions) {
@@ -167,7 +167,7 @@ TEST(ReceivedTensors, need_a_group_an_index_and_a_version) {
   EXPECT_EQ(three().without("index").refused().message, "has no field 'index'");
   EXPECT_EQ(three().without("version").refused().message, "has no field 'version'");
   EXPECT_EQ(three().with("index", {3}, std::vector<float>{0, 1, 0}).refused().message,
-            "field 'index' is not one integer a sample");
+            "field 'index' is not one integer per sample");
   EXPECT_EQ(three().with("versions", {6}, std::vector<std::int32_t>{4, 4, 4, 6, 6, 6}).refused().message,
             "sample 1: field 'version' is 5; the oldest of versions is 4");
 }
@@ -177,7 +177,7 @@ TEST(ReceivedTensors, are_refused_as_those_of_a_file_are) {
   EXPECT_EQ(report.where, "body");
   EXPECT_THAT(report.message, HasSubstr("ends at 8 in element 3; 'input_ids' has 9 rows"));
   EXPECT_THAT(three().with("prompt_lengths", {2, 0, 5}).refused().message, HasSubstr("a prompt of 5"));
-  SpooledBody text;
+  RequestBody text;
   text.write(std::string_view("{\"uid\": 1}"));
   EXPECT_THAT(
       report_of<InputError>([&] { return ReceivedSamples(std::move(text), SampleForm::tensors); }).message,
@@ -186,7 +186,7 @@ TEST(ReceivedTensors, are_refused_as_those_of_a_file_are) {
 
 TEST(ReceivedTensors, keep_all_that_was_sent_or_are_refused) {
   EXPECT_THAT(three().with("stray", {1, 2}).refused().message,
-              HasSubstr("has a tensor 'stray' that makes no field"));
+              HasSubstr("has a tensor 'stray' that does not form a field"));
 }
 
 TEST(ReceivedTensors, do_not_mix_with_lines) {
@@ -243,7 +243,7 @@ TEST(ReceivedTensors, decide_what_was_open) {
     const std::string_view body = sent->samples()[0].body;
     answer.append(frame_of(body).before).append(body);
   }
-  const RaggedBatch batch = sent_samples(answer, std::vector<std::int64_t>{1, 2}, joined, {});
+  const RaggedBatch batch = parse_samples(answer, std::vector<std::int64_t>{1, 2}, joined, {});
   EXPECT_EQ(batch.at("score").spec().kind, FieldKind::response_token);
   EXPECT_THAT(batch.at("score").values<float>(), ElementsAre(0.5F, 1.5F, 2.5F, 3.5F));
 }
@@ -261,12 +261,12 @@ TEST(SentSamples, that_are_others_than_were_asked_for_are_refused) {
   const ReceivedSamples lines = received(rollout_line("a", 0));
   const std::string answer = std::string(lines.samples()[0].body) + "\n";
   const std::vector<std::int64_t> two{1, 2};
-  EXPECT_EQ(report_of<InputError>([&] { return sent_samples(answer, two, lines.schema(), {}); }).message,
+  EXPECT_EQ(report_of<InputError>([&] { return parse_samples(answer, two, lines.schema(), {}); }).message,
             "are 1; 2 were asked for");
   const ReceivedSamples tensors = three().sent();
   const std::string_view body = tensors.samples()[0].body;
   const std::string cut = frame_of(body).before + std::string(body.substr(0, body.size() - 1));
-  EXPECT_THROW(static_cast<void>(sent_samples(cut, std::vector<std::int64_t>{1}, tensors.schema(), {})),
+  EXPECT_THROW(static_cast<void>(parse_samples(cut, std::vector<std::int64_t>{1}, tensors.schema(), {})),
                InputError);
 }
 

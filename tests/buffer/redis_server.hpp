@@ -33,7 +33,7 @@ inline std::string no_redis() {
              : "redis-server is not installed (launch/install-packages.sh --tests)";
 }
 
-/// A port of TCP that nobody listens on, below those that connections get.
+/// A TCP port that nobody listens on, below the ephemeral ports.
 inline int free_port() {
   std::random_device device;
   while (true) {
@@ -49,7 +49,7 @@ inline int free_port() {
   }
 }
 
-/// A redis-server of its own, on a socket in a folder of its own.
+/// A separate redis-server, on a socket in its own folder.
 class RedisServer {
  public:
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) { start(); }

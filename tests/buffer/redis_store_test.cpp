@@ -104,7 +104,7 @@ TEST_F(RedisBuffer, is_written_by_who_has_the_lease_alone) {
   const auto store = open();
   redis_->call({"SET", lease_key, "another http://there"});
   EXPECT_THAT(report_of<IoError>([&] { store->commit(with_body(1, "one")); }).message,
-              HasSubstr("another door's now"));
+              HasSubstr("another server's now"));
   EXPECT_THROW(store->refresh(), IoError);
   EXPECT_THROW(open(), IoError);
   EXPECT_EQ(redis_->call({"EXISTS", bodies_key}).number(), 0) << "nothing was written";
@@ -116,7 +116,7 @@ TEST_F(RedisBuffer, refuses_a_commit_that_does_not_know_an_earlier_one) {
   const auto late = open();
   store->commit(with_body(1, "one"));
   EXPECT_THAT(report_of<IoError>([&] { late->commit(with_body(1, "late")); }).message,
-              HasSubstr("changes that this door does not know"));
+              HasSubstr("changes that this server does not know"));
   EXPECT_EQ(sample_in(*store, 1), "one");
   late->refresh();
   late->commit(with_body(2, "late"));
@@ -158,7 +158,7 @@ TEST_F(RedisBuffer, tells_what_is_damaged_and_never_gives_it) {
 TEST_F(RedisBuffer, leaves_alone_what_it_does_not_know) {
   use();
   redis_->call({"SET", bodies_key, "years of work"});
-  EXPECT_THAT(refusal(), HasSubstr("no buffer's"));
+  EXPECT_THAT(refusal(), HasSubstr("do not belong to a buffer"));
   redis_->call({"DEL", bodies_key});
   redis_->call({"HSET", "evenkeel:{test}:about", "format", "evenkeel-buffer 4"});
   EXPECT_THAT(refusal(), HasSubstr("'evenkeel-buffer 4'; this program reads and writes 'evenkeel-buffer 3'"));
@@ -230,7 +230,7 @@ TEST_F(RedisBuffer, counts_as_much_for_a_sample_as_it_asks_room_for) {
 TEST_F(RedisBuffer, counts_what_redis_uses) {
   use();
   const auto store = open();
-  // Without what scripts and connections leave for the next ones, which Redis 8 counts.
+  // Without what scripts and connections leave for later ones, which Redis 8 counts.
   const auto memory = [&] {
     const auto redis = redis_->connect();
     redis->call({"SCRIPT", "FLUSH", "SYNC"});
@@ -252,7 +252,7 @@ TEST_F(RedisBuffer, counts_what_redis_uses) {
       store->commit(change);
     }
   }
-  // Without the room that events keep for keys.
+  // Without the memory that events use for keys.
   const auto used = [&] { return store->used() - number * (store->cost_of_event(0) - store->cost_of(0)); };
   expect_near(used());
   for (int size = 1; size < 1400; ++size) {

@@ -7,7 +7,7 @@
 
 namespace evenkeel::testing_support {
 
-/// A sample's line.
+/// Returns a sample's line.
 inline std::string rollout_line(const std::string& uid, int index, int version = 0, int tokens = 3) {
   std::string ids;
   for (int i = 0; i < tokens; ++i) ids += (i == 0 ? "" : ", ") + std::to_string(i);
@@ -21,8 +21,8 @@ inline stream::StreamSettings groups_of(std::int64_t size) {
   return settings;
 }
 
-inline ReceivedSamples received(const std::string& lines, const ToldFormats& formats = stream_formats()) {
-  SpooledBody body;
+inline ReceivedSamples received(const std::string& lines, const DeclaredFormats& formats = stream_formats()) {
+  RequestBody body;
   body.write(lines);
   return ReceivedSamples(std::move(body), SampleForm::lines, formats);
 }

@@ -1,4 +1,4 @@
-// Files that producers rename into a folder, from which a buffer's own process takes them.
+// Files that producers rename into a folder, and that a separate process of a buffer takes from there.
 #include "buffer/spool/spool.hpp"
 
 #include <gmock/gmock.h>
@@ -18,9 +18,9 @@
 #include <thread>
 
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
 #include "buffer/rollout_lines.hpp"
 #include "buffer/sample_tensors.hpp"
+#include "buffer/server.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/error_message.hpp"
@@ -39,7 +39,7 @@ using testing_support::sample_tensors;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// A buffer that takes files from a folder, as a job has it.
+/// A buffer that takes files from a folder, as in a job.
 class Taking {
  public:
   Taking(std::unique_ptr<Store> store, const std::filesystem::path& folder)
@@ -49,14 +49,14 @@ class Taking {
                  said_ += line + "\n";
                }),
         buffer_(std::move(store), testing_support::groups_of(2)),
-        door_(buffer_, {.port = 0}),
-        thread_([this] { door_.serve(); }) {
-    spool_->begin(JobClient(door_.url()));
+        server_(buffer_, {.port = 0}),
+        thread_([this] { server_.serve(); }) {
+    spool_->begin(JobClient(server_.url()));
   }
   ~Taking() {
     spool_.reset();
     buffer_.stop();
-    door_.stop();
+    server_.stop();
     thread_.join();
   }
 
@@ -71,7 +71,7 @@ class Taking {
   std::string said_;
   std::optional<Spool> spool_;
   Buffer buffer_;
-  Door door_;
+  BufferServer server_;
   std::thread thread_;
 };
 
@@ -84,7 +84,7 @@ class SpoolFolder : public testing::Test {
  protected:
   SpoolFolder() { std::filesystem::create_directory(folder_); }
 
-  /// As a producer does it: under another name, and renamed when it is finished.
+  /// Writes a file as a producer does: under another name, renamed when it is complete.
   void put(const std::string& name, const std::string& lines) const {
     write_text(folder_ / ("." + name), lines);
     std::filesystem::rename(folder_ / ("." + name), folder_ / name);
@@ -168,7 +168,7 @@ TEST_F(SpoolFolder, a_folder_has_one_process_that_takes_its_files) {
   EXPECT_THAT(message_of([&] { Taking(make_memory_store(1 << 20), folder_); }),
               HasSubstr("another process takes files"));
   EXPECT_THAT(message_of([&] { Taking(make_memory_store(1 << 20), scratch_ / "none"); }),
-              HasSubstr("is no folder"));
+              HasSubstr("is not a folder"));
 }
 
 TEST_F(SpoolFolder, each_file_is_taken_once_however_often_its_process_is_killed) {

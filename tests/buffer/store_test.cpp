@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "buffer/door_json.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "buffer/redis/redis_store.hpp"
 #include "buffer/redis_server.hpp"
+#include "buffer/server_json.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/report_of.hpp"
 #include "support/scratch_folder.hpp"
@@ -175,7 +175,7 @@ class LmdbFolder : public testing::Test {
   ScratchFolder folder_;
 };
 
-/// What a process of its own makes of a folder: LMDB may crash where its pages are damaged.
+/// Opens a folder in a separate process: LMDB may crash if its pages are damaged.
 enum class Fate { as_it_was, told, crashed, wrong };
 
 Fate fate_of(const std::function<bool()>& is_as_it_was) {
@@ -313,7 +313,7 @@ TEST_F(LmdbFolder, tells_flipped_bytes_of_a_sample_and_never_gives_them) {
               HasSubstr("sample 1 of 4080 bytes is damaged"));
 }
 
-TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
+TEST_F(LmdbFolder, detects_every_relevant_bit_flip_without_crashing) {
   const auto body_for = [](std::int64_t number) {
     return std::string(static_cast<std::size_t>(number % 7 == 0 ? 9000 : number % 90 + 1),
                        static_cast<char>('a' + number % 26));
@@ -359,7 +359,7 @@ TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
   std::mt19937_64 random(7);
   std::map<Fate, int> fates;
   for (int round = 0; round < 150; ++round) {
-    // Half of them where pages say what is in them.
+    // Half of them where pages describe their contents.
     const std::size_t page = random() % pages;
     const std::size_t place =
         page * 4096 + (page < 2 ? random() % 152 : random() % (round % 2 == 0 ? 64 : 4096));
@@ -382,7 +382,7 @@ TEST_F(LmdbFolder, tells_any_flipped_bit_that_matters_and_never_crashes) {
 TEST_F(LmdbFolder, that_can_only_be_read_is_an_error) {
   static_cast<void>(open());
   if (::geteuid() == 0) {
-    // Root may write anywhere: another user looks.
+    // Root may write anywhere, so another user tries.
     const Fate fate = fate_of([&] {
       std::filesystem::permissions(path().parent_path(), std::filesystem::perms(0755));
       std::filesystem::permissions(path(), std::filesystem::perms(0555));

@@ -1,16 +1,33 @@
 #!/usr/bin/env bash
-# check_symbols.sh LIBRARY HEADER VERSION: fails unless what comes out of the library is exactly the functions that the
-# header declares, all under this version, and its name is that of the first number.
+# check_symbols.sh LIBRARY HEADER VERSION: fails unless the library exports exactly the functions that the header and the
+# headers included by it declare, except those of evenkeel.h for another header, all under this version, and unless its
+# name has the first number of the version.
 set -euo pipefail
 library=$1 header=$2 version=$3
+folder="$(dirname "$header")"
 
-declared=$(grep -oE '\bevenkeel_[a-z0-9_]+\(' <(grep -A1 -E '^EVENKEEL_API' "$header") | tr -d '(' | sort -u)
+# The headers of this folder that a header includes, and itself.
+headers_of() {
+  local file=$1 included
+  echo "$file"
+  for included in $(sed -nE 's|^#include "evenkeel/c/(.*)"$|\1|p' "$folder/$file"); do headers_of "$included"; done | sort -u
+}
+declared_in() {
+  (cd "$folder" && grep -h -A1 -E '^EVENKEEL_API' "$@") | grep -oE '\bevenkeel_[a-z0-9_]+\(' | tr -d '(' | sort -u
+}
+mapfile -t headers < <(headers_of "$(basename "$header")" | sort -u)
+declared="$(declared_in "${headers[@]}")"
+if [[ $(basename "$header") != evenkeel.h ]]; then
+  mapfile -t below < <(headers_of evenkeel.h | sort -u)
+  declared="$(comm -23 <(echo "$declared") <(declared_in "${below[@]}"))"
+fi
 exported=$(nm -D --defined-only --with-symbol-versions "$library" | awk '{print $3}' | grep -v "^EVENKEEL_$version\$" | sort)
 expected=$(sed "s/\$/@@EVENKEEL_$version/" <<<"$declared" | sort)
 if [[ $exported != "$expected" ]]; then
-  echo "declared in the header (<) and coming out of the library (>):"
+  echo "declared in the headers (<) and exported by the library (>):"
   diff <(echo "$expected") <(echo "$exported") || true
   exit 1
 fi
-readelf -d "$library" | grep -q "SONAME.*\[libevenkeel.so.${version%%.*}\]"
+name="$(basename "$library")"
+readelf -d "$library" | grep -qF "[${name%%.so*}.so.${version%%.*}]"
 echo "$(wc -l <<<"$exported") functions, all under EVENKEEL_$version"

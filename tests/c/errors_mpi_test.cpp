@@ -1,4 +1,4 @@
-// What goes wrong on one rank of a collective call of C, every rank returns.
+// Errors on one rank in collective calls of the C API are returned on every rank.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(CErrors, of_making_a_service_reach_all_ranks) {
   const auto status_of = [](const evenkeel_config* config, bool has_place = true) {
     evenkeel_service* service = nullptr;
     const evenkeel_status status =
-        evenkeel_service_create(MPI_COMM_WORLD, config, has_place ? &service : nullptr);
+        evenkeel_service_create(c_ranks().get(), config, has_place ? &service : nullptr);
     EXPECT_EQ(service == nullptr, status != EVENKEEL_OK);
     evenkeel_service_destroy(service);
     return status;
@@ -95,7 +95,7 @@ TEST(CErrors, of_going_on_from_a_state_reach_all_ranks) {
   const auto status_of = [&](const char* text, std::int64_t length) {
     evenkeel_service* resumed = nullptr;
     const evenkeel_status status =
-        evenkeel_service_resume(MPI_COMM_WORLD, config.get(), text, length, 0, &resumed);
+        evenkeel_service_resume(c_ranks().get(), config.get(), text, length, 0, &resumed);
     evenkeel_service_destroy(resumed);
     return status;
   };
@@ -110,20 +110,65 @@ TEST(CErrors, of_going_on_from_a_state_reach_all_ranks) {
 }
 
 TEST(CErrors, of_communicators_without_ranks_or_of_two_groups_are_told) {
-  const Held<evenkeel_config> config = c_config(job);
-  evenkeel_service* service = nullptr;
-  EXPECT_EQ(evenkeel_service_create(MPI_COMM_NULL, config.get(), &service), EVENKEEL_ERROR_MESH);
-  EXPECT_EQ(evenkeel_service_create(MPI_COMM_NULL, nullptr, &service), EVENKEEL_ERROR_MESH);
+  evenkeel_ranks* ranks = nullptr;
+  EXPECT_EQ(evenkeel_ranks_of_mpi(MPI_COMM_NULL, &ranks), EVENKEEL_ERROR_MESH);
+  EXPECT_EQ(evenkeel_ranks_of_mpi(MPI_COMM_WORLD, nullptr), EVENKEEL_ERROR_ARGUMENT);
   const boost::mpi::communicator world;
   if (world.size() > 1) {
     const int side = world.rank() == 0 ? 0 : 1;
     const boost::mpi::communicator own = world.split(side);
     MPI_Comm both = MPI_COMM_NULL;
     MPI_Intercomm_create(own, 0, world, side == 0 ? 1 : 0, 7, &both);
-    EXPECT_EQ(evenkeel_service_create(both, config.get(), &service), EVENKEEL_ERROR_MESH);
+    EXPECT_EQ(evenkeel_ranks_of_mpi(both, &ranks), EVENKEEL_ERROR_MESH);
     MPI_Comm_free(&both);
   }
-  EXPECT_EQ(service, nullptr);
+  EXPECT_EQ(ranks, nullptr);
+}
+
+TEST(CErrors, of_a_rank_that_cannot_make_its_service_reach_all_ranks) {
+  const Held<evenkeel_config> config = c_config(job);
+  for (const int bad : bad_ranks()) {
+    const Held<evenkeel_ranks> ranks = c_ranks();
+    evenkeel_service* service = nullptr;
+    evenkeel_status status = EVENKEEL_OK;
+    if (is_here(bad)) {
+      evenkeel_config* none = nullptr;
+      const evenkeel_status own = evenkeel_config_load("/nowhere/at/all.yaml", nullptr, 0, &none);
+      status = evenkeel_ranks_fail(ranks.get(), own);
+    } else {
+      status = evenkeel_service_create(ranks.get(), config.get(), &service);
+    }
+    expect_everywhere(status, EVENKEEL_ERROR_IO);
+    EXPECT_TRUE(last_error_has("/nowhere/at/all.yaml"));
+    EXPECT_EQ(evenkeel_last_error_rank(), bad);
+    EXPECT_EQ(service, nullptr);
+  }
+  expect_everywhere(evenkeel_ranks_fail(c_ranks().get(), EVENKEEL_OK), EVENKEEL_ERROR_INPUT);
+}
+
+TEST(CErrors, of_samples_and_results_that_could_not_be_made_reach_all_ranks) {
+  const Held<evenkeel_service> service = c_service(job);
+  for (const int bad : bad_ranks()) {
+    const Held<evenkeel_samples> samples = own_samples();
+    if (is_here(bad)) {
+      evenkeel_set_last_error(EVENKEEL_ERROR_LIMIT, "the disk", "is full", "Free some", -1);
+      EXPECT_EQ(evenkeel_samples_fail(samples.get(), EVENKEEL_ERROR_LIMIT), EVENKEEL_OK);
+    }
+    expect_everywhere(step_of(service, samples.get()), EVENKEEL_ERROR_LIMIT);
+    EXPECT_TRUE(last_error_has("the disk: is full (rank " + std::to_string(bad) + "). Free some"));
+    const Held<evenkeel_step> step = good_step(service);
+    const Held<evenkeel_results> results = results_for(step);
+    if (is_here(bad)) {
+      evenkeel_set_last_error(EVENKEEL_ERROR_IO, nullptr, "lost", nullptr, -1);
+      EXPECT_EQ(evenkeel_results_fail(results.get(), EVENKEEL_ERROR_IO), EVENKEEL_OK);
+    }
+    evenkeel_samples* home = nullptr;
+    expect_everywhere(evenkeel_service_collect(service.get(), step.get(), results.get(), &home),
+                      EVENKEEL_ERROR_IO);
+    EXPECT_EQ(home, nullptr);
+  }
+  EXPECT_EQ(evenkeel_samples_fail(own_samples().get(), EVENKEEL_OK), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_results_fail(nullptr, EVENKEEL_ERROR_IO), EVENKEEL_ERROR_ARGUMENT);
 }
 
 TEST(CErrors, of_a_step_reach_all_ranks_and_the_service_goes_on) {
@@ -172,12 +217,12 @@ TEST(CErrors, of_a_later_pass_reach_all_ranks_and_use_the_step_up) {
     expect_everywhere(evenkeel_service_collect(service.get(), other.get(), nullptr, &home),
                       EVENKEEL_ERROR_INPUT);
     evenkeel_field field{};
-    EXPECT_EQ(evenkeel_step_field(other.get(), 0, 0, &field), EVENKEEL_ERROR_ARGUMENT);
+    EXPECT_EQ(evenkeel_step_find_field(other.get(), 0, "input_ids", &field), EVENKEEL_ERROR_ARGUMENT);
     EXPECT_EQ(evenkeel_service_report_time(service.get(), other.get(), 0, 1.0), EVENKEEL_ERROR_ARGUMENT);
   }
 }
 
-/// A result of one token, of a name that was put before.
+/// A result of one token, whose name is already used.
 evenkeel_field field_of(const std::int64_t* value) {
   evenkeel_field field{};
   field.name = "echo";
@@ -245,7 +290,8 @@ TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
     if (is_here(bad)) {
       const evenkeel_field again = field_of(&value);
       EXPECT_EQ(evenkeel_results_put(twice.get(), 0, &again), EVENKEEL_ERROR_INPUT);
-      EXPECT_EQ(evenkeel_results_put(twice.get(), 99, &again), EVENKEEL_ERROR_INPUT);  // the first one stays
+      EXPECT_EQ(evenkeel_results_put(twice.get(), 99, &again),
+                EVENKEEL_ERROR_INPUT);  // the first error is kept
     }
     expect_everywhere(status_of(twice.get()), EVENKEEL_ERROR_INPUT);
     evenkeel_samples* home = nullptr;

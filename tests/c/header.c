@@ -1,5 +1,5 @@
 /* The header in C11, with nothing in front of it. */
-#include "evenkeel/c/evenkeel.h"
+#include "evenkeel/c/evenkeel_mpi.h"
 
 int evenkeel_header_in_c(void);
 int evenkeel_header_in_c(void) {

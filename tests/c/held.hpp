@@ -11,14 +11,17 @@
 #include <vector>
 
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "evenkeel/c/evenkeel.h"
+#include "evenkeel/c/evenkeel_mpi.h"
 
-// The opaque types of C, let go of by themselves, and what tests ask of them.
+// Owners of the opaque types of the C API, and helper functions of tests.
 
 namespace evenkeel::test {
 
 struct Destroy {
   void operator()(evenkeel_config* config) const { evenkeel_config_destroy(config); }
+  void operator()(evenkeel_ranks* ranks) const { evenkeel_ranks_destroy(ranks); }
+  void operator()(evenkeel_arrays* arrays) const { evenkeel_arrays_destroy(arrays); }
+  void operator()(evenkeel_memory* memory) const { evenkeel_memory_destroy(memory); }
   void operator()(evenkeel_samples* samples) const { evenkeel_samples_destroy(samples); }
   void operator()(evenkeel_service* service) const { evenkeel_service_destroy(service); }
   void operator()(evenkeel_step* step) const { evenkeel_step_destroy(step); }
@@ -31,7 +34,7 @@ struct Destroy {
 template <typename Handle>
 using Held = std::unique_ptr<Handle, Destroy>;
 
-/// What `make` hands out through a pointer, which must go well.
+/// Returns what `make` stores through a pointer; fails the test if it returns an error.
 template <typename Handle, typename Make>
 Held<Handle> made(Make&& make) {
   Handle* handle = nullptr;
@@ -44,13 +47,17 @@ inline Held<evenkeel_config> c_config(const std::string& yaml) {
       [&](auto** config) { return evenkeel_config_parse(yaml.c_str(), nullptr, nullptr, 0, config); });
 }
 
+inline Held<evenkeel_ranks> c_ranks(MPI_Comm comm = MPI_COMM_WORLD) {
+  return made<evenkeel_ranks>([&](auto** ranks) { return evenkeel_ranks_of_mpi(comm, ranks); });
+}
+
 inline Held<evenkeel_service> c_service(const std::string& yaml, MPI_Comm comm = MPI_COMM_WORLD) {
   const Held<evenkeel_config> config = c_config(yaml);
   return made<evenkeel_service>(
-      [&](auto** service) { return evenkeel_service_create(comm, config.get(), service); });
+      [&](auto** service) { return evenkeel_service_create(c_ranks(comm).get(), config.get(), service); });
 }
 
-/// The column as a C caller would hand it in.
+/// The column as a C caller would pass it.
 inline evenkeel_field c_field(const Column& column) {
   const FieldSpec& spec = column.spec();
   return {spec.name.c_str(),
@@ -63,10 +70,11 @@ inline evenkeel_field c_field(const Column& column) {
           0,
           column.samples().size(),
           is_counted(spec.kind) ? column.samples().offsets().data() : nullptr,
-          nullptr};
+          nullptr,
+          0};
 }
 
-/// The same samples, through the calls of C.
+/// The same samples, created through the C API.
 inline Held<evenkeel_samples> c_samples(const RaggedBatch& batch) {
   std::vector<std::int64_t> ids;
   std::vector<std::uint64_t> groups;
@@ -117,11 +125,9 @@ inline void expect_equal(const evenkeel_sample& sample, const SampleShape& expec
 
 inline void expect_equal(const evenkeel_samples* samples, const RaggedBatch& expected) {
   ASSERT_EQ(evenkeel_samples_count(samples), expected.size());
-  for (std::int64_t i = 0; i < expected.size(); ++i) {
-    evenkeel_sample sample{};
-    ASSERT_EQ(evenkeel_samples_at(samples, i, &sample), EVENKEEL_OK);
-    expect_equal(sample, expected.samples()[static_cast<std::size_t>(i)]);
-  }
+  std::vector<evenkeel_sample> found(expected.samples().size());
+  ASSERT_EQ(evenkeel_samples_get(samples, found.data()), EVENKEEL_OK);
+  for (std::size_t i = 0; i < found.size(); ++i) expect_equal(found[i], expected.samples()[i]);
   ASSERT_EQ(evenkeel_samples_num_fields(samples), std::ssize(expected.fields()));
   for (const Column& column : expected.fields()) {
     evenkeel_field field{};
@@ -130,7 +136,7 @@ inline void expect_equal(const evenkeel_samples* samples, const RaggedBatch& exp
   }
 }
 
-/// Collective: fails unless the call ended like this on every rank, with one text.
+/// Collective: fails unless the call returned this status on every rank, with the same text.
 inline void expect_everywhere(evenkeel_status status, evenkeel_status expected) {
   EXPECT_EQ(std::string(evenkeel_status_name(status)), evenkeel_status_name(expected))
       << evenkeel_last_error_message();

@@ -1,4 +1,4 @@
-// Steps of configured sources through C.
+// Steps of configured sources through the C API.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ Held<evenkeel_step> next_of(const Held<evenkeel_stream>& stream) {
   return made<evenkeel_step>([&](auto** step) { return evenkeel_stream_next(stream.get(), step); });
 }
 
-/// All tokens that a step hands this rank, with its number in front.
+/// All tokens of a step on this rank, preceded by its number.
 std::vector<std::int64_t> tokens_of(const evenkeel_step* step) {
   evenkeel_step_info info{};
   EXPECT_EQ(evenkeel_step_get_info(step, &info), EVENKEEL_OK);
@@ -57,7 +57,7 @@ std::string state_of(const Held<evenkeel_stream>& stream) {
 evenkeel_status resume(const std::string& yaml, const std::string& state, bool accept,
                        evenkeel_service** service) {
   const Held<evenkeel_config> config = c_config(yaml);
-  return evenkeel_service_resume(MPI_COMM_WORLD, config.get(), state.data(), std::ssize(state),
+  return evenkeel_service_resume(c_ranks().get(), config.get(), state.data(), std::ssize(state),
                                  accept ? 1 : 0, service);
 }
 
@@ -165,6 +165,19 @@ TEST(CStream, keeps_the_measured_costs_of_all_passes_in_its_state) {
   EXPECT_NE(state.find("\"update\": {\n   \"overhead\""), std::string::npos) << state;
 }
 
+TEST(CStream, that_was_stopped_goes_on_after_the_step_it_returned_last) {
+  for (const int prefetch : {0, 2}) {
+    const Held<evenkeel_service> service = c_service(made_up_job(prefetch));
+    const Held<evenkeel_stream> stream = stream_of(service);
+    for (std::int64_t index = 0; index < 7; ++index) {
+      EXPECT_EQ(evenkeel_stream_stop(stream.get()), EVENKEEL_OK);
+      EXPECT_EQ(tokens_of(next_of(stream).get()).front(), index);
+    }
+    EXPECT_EQ(next_of(stream), nullptr);
+    EXPECT_EQ(evenkeel_stream_stop(nullptr), EVENKEEL_ERROR_ARGUMENT);
+  }
+}
+
 TEST(CStream, ends_at_any_step_and_leaves_steps_behind_it) {
   const Held<evenkeel_service> service = c_service(made_up_job(2));
   for (int taken = 0; taken < 3; ++taken) {
@@ -177,7 +190,7 @@ TEST(CStream, ends_at_any_step_and_leaves_steps_behind_it) {
 }
 
 TEST(CStream, tells_a_step_that_cannot_be_made_on_all_ranks_and_makes_the_others) {
-  // Samples of up to thousands of tokens under a cap that only some fit.
+  // Samples of up to thousands of tokens under a cap that only some of them satisfy.
   const std::string yaml =
       "source: {kind: synthetic, samples: 200}\n"
       "batch: {global_batch: 2}\n"
@@ -225,7 +238,7 @@ TEST(CStream, tells_what_is_wrong_with_sources_on_all_ranks) {
     char* state = nullptr;
     expect_everywhere(evenkeel_stream_state(good.get(), is_bad ? nullptr : &state, nullptr),
                       EVENKEEL_ERROR_INPUT);
-    // A rank that has no place for its step takes part in making it.
+    // A rank that passes no pointer for its step still takes part in making it.
     evenkeel_step* step = nullptr;
     EXPECT_EQ(evenkeel_stream_next(good.get(), is_bad ? nullptr : &step),
               is_bad ? EVENKEEL_ERROR_ARGUMENT : EVENKEEL_OK);

@@ -1,4 +1,4 @@
-// A watchdog through C.
+// A watchdog through the C API.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// What a rank's watchdog called.
+/// The calls made by a rank's watchdog.
 struct Calls {
   std::mutex mutex;
   std::condition_variable changed;
@@ -45,7 +45,7 @@ extern "C" void note_the_end(const char* text, void* context) {
 
 Held<evenkeel_watchdog> watchdog_of(double seconds, Calls& calls) {
   return made<evenkeel_watchdog>([&](auto** watchdog) {
-    return evenkeel_watchdog_create(MPI_COMM_WORLD, seconds, &note_what_is_told, &note_the_end, &calls,
+    return evenkeel_watchdog_create(c_ranks().get(), seconds, &note_what_is_told, &note_the_end, &calls,
                                     watchdog);
   });
 }
@@ -55,7 +55,7 @@ TEST(CWatchdog, calls_the_program_on_all_ranks_when_one_stays_away_from_a_step) 
   if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
   const Held<evenkeel_config> config = c_config("");
   const auto service = made<evenkeel_service>(
-      [&](auto** out) { return evenkeel_service_create(MPI_COMM_WORLD, config.get(), out); });
+      [&](auto** out) { return evenkeel_service_create(c_ranks().get(), config.get(), out); });
   const auto none = made<evenkeel_samples>(
       [](auto** samples) { return evenkeel_samples_create(0, nullptr, nullptr, nullptr, nullptr, samples); });
   Calls calls;
@@ -75,7 +75,7 @@ TEST(CWatchdog, leaves_a_rank_alone_that_says_that_it_gets_on) {
   const boost::mpi::communicator world;
   Calls calls;
   const Held<evenkeel_watchdog> watchdog = watchdog_of(60, calls);
-  evenkeel_watchdog_tell_progress();
+  evenkeel_watchdog_record_progress();
   world.barrier();
   const std::lock_guard lock(calls.mutex);
   EXPECT_TRUE(calls.ended.empty());
@@ -85,16 +85,16 @@ TEST(CWatchdog, wrong_arguments_of_one_rank_come_back_on_all) {
   const boost::mpi::communicator world;
   const bool is_bad = world.rank() == world.size() - 1;
   evenkeel_watchdog* watchdog = nullptr;
-  EXPECT_EQ(evenkeel_watchdog_create(MPI_COMM_WORLD, is_bad ? -1 : 60, nullptr, nullptr, nullptr, &watchdog),
+  EXPECT_EQ(evenkeel_watchdog_create(c_ranks().get(), is_bad ? -1 : 60, nullptr, nullptr, nullptr, &watchdog),
             EVENKEEL_ERROR_INPUT);
   EXPECT_EQ(watchdog, nullptr);
   EXPECT_EQ(
-      evenkeel_watchdog_create(MPI_COMM_WORLD, 60, nullptr, nullptr, nullptr, is_bad ? nullptr : &watchdog),
+      evenkeel_watchdog_create(c_ranks().get(), 60, nullptr, nullptr, nullptr, is_bad ? nullptr : &watchdog),
       EVENKEEL_ERROR_INPUT);
   EXPECT_THAT(evenkeel_last_error_message(), HasSubstr("watchdog"));
   EXPECT_EQ(watchdog, nullptr);
-  EXPECT_EQ(evenkeel_watchdog_create(MPI_COMM_NULL, 60, nullptr, nullptr, nullptr, &watchdog),
-            EVENKEEL_ERROR_MESH);
+  EXPECT_EQ(evenkeel_watchdog_create(nullptr, 60, nullptr, nullptr, nullptr, &watchdog),
+            EVENKEEL_ERROR_ARGUMENT);
   evenkeel_watchdog_destroy(nullptr);
 }
 

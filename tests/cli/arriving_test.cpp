@@ -1,4 +1,4 @@
-// A job that has its buffer itself, and what it and `inspect` tell of the samples there.
+// A job that runs its own buffer, and what the job and `inspect` report about the samples in it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ using testing_support::write_text;
 
 class JobWithABuffer : public testing::Test {
  protected:
-  /// Five groups of two samples, one sample again, and no more.
+  /// Sends five groups of two samples, repeats one sample, and ends.
   JobWithABuffer() {
     stream::StreamSettings settings = testing_support::groups_of(2);
     settings.max_staleness = 1;
@@ -59,7 +59,7 @@ class JobWithABuffer : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample) {
+TEST_F(JobWithABuffer, trains_fresh_samples_and_accounts_for_every_sample) {
   EXPECT_THAT(inspected(), AllOf(HasSubstr("received       10\n"), HasSubstr("duplicates     1\n"),
                                  HasSubstr("10 in 5 groups that are complete, 0 that are not"),
                                  HasSubstr("last formed    none")));
@@ -68,7 +68,7 @@ TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample)
   const ProgramResult told = run(2, "--report " + report + " --prometheus-file " + metrics);
   ASSERT_EQ(told.status, 0) << told.err;
   EXPECT_THAT(told.err, HasSubstr("samples that arrive, no end known"));
-  // Of version 0 are all: two steps' are fresh enough, and the last group is dropped.
+  // All samples are of version 0: those of two steps are fresh enough, and the last group is dropped.
   EXPECT_THAT(told.out,
               AllOf(HasSubstr("10: 8 trained, 0 in steps, 0 waiting, 2 dropped (2 stale); 1 duplicate\n"),
                     HasSubstr("4 by 0, 4 by 1 version\n")));
@@ -83,7 +83,7 @@ TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample)
   for (const char* row : {"samples that arrived", "response tokens of a sample", "samples behind the policy",
                           "seconds steps waited for samples"})
     EXPECT_THAT(page, HasSubstr("| " + std::string(row) + " |"));
-  // The same in the page, and while the job runs.
+  // The same on the page, also while the job runs.
   EXPECT_THAT(read_text(report + "/report.html"), HasSubstr("\"arrivals\":" + arrivals.dump()));
   std::istringstream lines(read_text(report + "/metrics.jsonl"));
   std::vector<std::int64_t> in_steps;
@@ -95,9 +95,8 @@ TEST_F(JobWithABuffer, trains_what_is_fresh_enough_and_accounts_for_each_sample)
                     HasSubstr("\nevenkeel_stream_waiting_samples 0\n"),
                     HasSubstr("\nevenkeel_stream_dropped_samples_total{reason=\"stale\"} 2\n"),
                     HasSubstr("\nevenkeel_stream_samples_behind_policy_total{versions=\"1\"} 4\n")));
-  const std::string watching = read_text(EVENKEEL_SOURCE_DIR "/docs/watching.md");
   for_each_arrival_figure([&](const auto& figure) {
-    EXPECT_THAT(watching, HasSubstr("| `evenkeel_stream_" + std::string(figure.metric) + "` |"));
+    EXPECT_THAT(page, HasSubstr("| `evenkeel_stream_" + std::string(figure.metric) + "` |"));
   });
   EXPECT_THAT(inspected(), AllOf(HasSubstr("trained        8\n"), HasSubstr("dropped        2 (2 stale)\n"),
                                  HasSubstr("behind policy  4 by 0, 4 by 1 version\n"),
@@ -116,7 +115,7 @@ TEST_F(JobWithABuffer, resumes_on_another_number_of_ranks) {
   EXPECT_THAT(again.err, AllOf(HasSubstr("step 0"), HasSubstr("has freed the samples of steps up to 1")));
 }
 
-TEST_F(JobWithABuffer, takes_files_of_a_spool_and_may_keep_samples_in_a_redis) {
+TEST_F(JobWithABuffer, reads_a_spool_folder_and_may_use_redis) {
   if (!testing_support::no_redis().empty()) GTEST_SKIP() << testing_support::no_redis();
   const testing_support::RedisServer redis;
   const std::filesystem::path spool = scratch_ / "spool";
@@ -136,7 +135,7 @@ TEST_F(JobWithABuffer, takes_files_of_a_spool_and_may_keep_samples_in_a_redis) {
               AllOf(HasSubstr("stream.store: has a password"), HasSubstr("stream.redis_password_file")));
 }
 
-TEST_F(JobWithABuffer, is_refused_where_it_cannot_be) {
+TEST_F(JobWithABuffer, is_refused_if_impossible) {
   EXPECT_THAT(run(1, "--set stream.version=trainer").err, HasSubstr("stream.version: is trainer"));
   EXPECT_THAT(run(1, "--set stream.token_file=" + (scratch_ / "none").string()).err,
               HasSubstr("none: cannot be opened"));

@@ -20,7 +20,7 @@ using testing_support::write_text;
 constexpr int three_ranks = 3;
 constexpr std::size_t num_lines = 30;
 
-/// Rollouts of 30 good lines, of which tests spoil one that the first, middle or last rank reads.
+/// Rollouts with 30 good lines, of which tests corrupt one that the first, middle or last rank reads.
 class BadInput : public testing::Test {
  protected:
   BadInput() {
@@ -49,7 +49,7 @@ class BadInput : public testing::Test {
   std::vector<std::string> lines_;
 };
 
-/// One message that says all of `parts`, and a status that says failure.
+/// Expects one message that contains all of `parts`, and an exit status that indicates failure.
 void expect_one_message(const ProgramResult& result, const std::vector<std::string>& parts) {
   EXPECT_NE(result.status, 0);
   std::size_t messages = 0;
@@ -112,12 +112,12 @@ TEST_F(BadInput, an_absurd_length_in_a_table_is_named_before_tokens_are_made) {
   expect_one_message(run(yaml), {"lengths.csv", "sample 1 has 2000000000 tokens", "the cap of 8192"});
 }
 
-TEST_F(BadInput, settings_of_a_field_that_no_sample_brings_are_refused) {
+TEST_F(BadInput, settings_of_a_missing_field_are_refused) {
   expect_one_message(run_on_rollouts("--set fields.routed_expert.layers=stage"),
                      {"fields.routed_expert", "no sample has"});
 }
 
-TEST_F(BadInput, a_field_that_no_pass_of_the_run_is_sent_is_refused) {
+TEST_F(BadInput, a_field_that_no_pass_gets_is_refused) {
   const std::string job =
       "--set 'profiles.encoder={}' --set 'profiles.model={}' --set 'fields.rewards.profiles=[encoder]'";
   for (const std::string passes : {"", " --profiles model"}) {
@@ -165,7 +165,7 @@ TEST_F(BadInput, a_dump_folder_that_cannot_be_written_is_an_error) {
                      {"a-file/dump", "--dump"});
 }
 
-TEST_F(BadInput, a_report_folder_that_only_rank_0_needs_is_still_everybodys_error) {
+TEST_F(BadInput, a_report_folder_needed_only_by_rank_0_is_everybodys_error) {
   write_text(scratch_ / "a-file", "in the way");
   expect_one_message(run_on_rollouts("--report " + (scratch_ / "a-file/report").string()),
                      {"a-file/report", "--report"});
@@ -175,7 +175,7 @@ TEST_F(BadInput, a_source_that_needs_a_path_says_so) {
   expect_one_message(run("source: {kind: jsonl}\n"), {"source.path"});
 }
 
-TEST_F(BadInput, an_unknown_option_is_told_once) {
+TEST_F(BadInput, an_unknown_option_is_reported_once) {
   expect_one_message(mpirun_evenkeel(three_ranks, "run job.yaml --dumpp x"),
                      {"unexpected argument '--dumpp'", "See: evenkeel run --help"});
 }

@@ -5,8 +5,7 @@
 
 #include "support/run_program.hpp"
 
-// Figures are not tested, only that each benchmark runs to its end on a small case and writes what it
-// promises.
+// Results are not tested, only that each benchmark finishes for a small case and writes the documented keys.
 
 namespace evenkeel {
 namespace {
@@ -71,13 +70,13 @@ TEST(BenchPack, warm_times_the_kernels_on_one_set_of_buffers) {
   EXPECT_FALSE(report.contains("derived"));
 }
 
-TEST(BenchPack, tells_why_there_is_no_comparison_with_another_language) {
+TEST(BenchPack, explains_a_missing_comparison_with_another_language) {
   const ProgramResult result = run_bench("pack --sequences 2 --repeat 1 --python no-such-python");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("'no-such-python' cannot be run"));
 }
 
-TEST(BenchStream, forms_steps_and_simulates_jobs_of_made_up_and_of_read_lengths) {
+TEST(BenchStream, forms_steps_and_simulates_jobs_with_synthetic_and_given_lengths) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "prompt_length,response_length\n10,900\n20,30\n30,200\n40000,1\n");
   const ProgramResult result = run_bench("stream --groups 4 --group-size 2 --steps 3 --repeat 1 --lengths " +
@@ -129,14 +128,14 @@ TEST(BenchPlan, never_breaks_the_cap_and_agrees_with_python) {
   EXPECT_FALSE(report.contains("ranks"));
 }
 
-TEST(BenchPlan, says_first_that_a_table_of_lengths_is_not_there) {
+TEST(BenchPlan, reports_a_missing_table_of_lengths_first) {
   const ProgramResult result = run_bench("plan --lengths /does/not/exist.csv");
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.out, "");
   EXPECT_NE(result.err.find("/does/not/exist.csv"), std::string::npos) << result.err;
 }
 
-TEST(BenchPlan, compares_grids_and_placement_with_what_is_plain_and_with_what_is_possible) {
+TEST(BenchPlan, compares_grids_and_placement_with_baselines_and_bounds) {
   const ScratchFolder scratch;
   const ProgramResult result = run_bench("plan --max-items 600 --draws 1 --repeat 1" + json_option(scratch));
   ASSERT_EQ(result.status, 0) << result.err;
@@ -219,7 +218,7 @@ TEST(BenchRead, reads_all_of_a_file_in_every_order) {
   }
 }
 
-TEST(BenchPrefix, packs_and_moves_every_prefix_once_a_group) {
+TEST(BenchPrefix, packs_and_sends_every_prefix_once_per_group) {
   const ScratchFolder scratch;
   const ProgramResult result =
       mpirun_bench(2, "prefix --tokens 3000 --response 8 --repeat 1" + json_option(scratch));
@@ -260,7 +259,7 @@ TEST(BenchPrefix, counts_the_prefixes_that_groups_above_the_cap_repeat) {
   EXPECT_EQ(report.at("packed").at(7).at("rows"), 160);
 }
 
-TEST(BenchSoak, tells_speed_and_memory_of_ten_parts_and_goes_on_after_every_error) {
+TEST(BenchSoak, reports_speed_and_memory_of_ten_parts_and_continues_after_errors) {
   const ScratchFolder scratch;
   const ProgramResult result =
       mpirun_bench(3, "soak --steps 100 --samples 12 --fail-every 10" + json_option(scratch));
@@ -276,11 +275,11 @@ TEST(BenchSoak, tells_speed_and_memory_of_ten_parts_and_goes_on_after_every_erro
   }
 }
 
-TEST(BenchSoak, asks_for_a_step_in_each_part) {
+TEST(BenchSoak, requires_a_step_in_each_part) {
   EXPECT_EQ(run_bench("soak --steps 9").status, 2);
 }
 
-TEST(BenchStep, shows_what_a_trainer_waits_for_steps_that_are_made_ahead) {
+TEST(BenchStep, shows_how_long_a_trainer_waits_for_steps_made_ahead) {
   const ScratchFolder scratch;
   const ProgramResult result =
       mpirun_bench(2, "step --bytes 100000 --samples 8 --repeat 3 --prefetch 2" + json_option(scratch));

@@ -24,15 +24,15 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-constexpr const char* commands[] = {"",       "run",           "plan",        "synth", "inspect",
-                                    "config", "config schema", "config show", "feed",  "buffer"};
+constexpr const char* commands[] = {"",       "run",           "plan",        "fit",  "synth", "inspect",
+                                    "config", "config schema", "config show", "feed", "buffer"};
 
-/// Words that are wrong, and the one line that says so.
+/// Wrong arguments, and the one line that reports them.
 struct WrongWords {
   const char* words;
   const char* line;
 
-  /// What GoogleTest and CTest call a case: the words, never the addresses of a run.
+  /// How GoogleTest and CTest print a case: the arguments, never addresses, which change between runs.
   friend void PrintTo(const WrongWords& wrong, std::ostream* out) {
     *out << "'evenkeel " << wrong.words << "'";
   }
@@ -40,7 +40,7 @@ struct WrongWords {
 
 class CommandLine : public testing::TestWithParam<WrongWords> {};
 
-TEST_P(CommandLine, that_is_wrong_is_told_in_one_line_of_our_own_with_status_2) {
+TEST_P(CommandLine, errors_are_one_line_with_status_2) {
   const ProgramResult result = run_evenkeel(GetParam().words);
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.err, std::string("evenkeel: error: ") + GetParam().line + "\n");
@@ -96,8 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"run job.yaml \"$(printf '\\033[31mx')\"",
                    "unexpected argument '\\x1b[31mx'. See: evenkeel run --help"}));
 
-/// The words of such errors are CLI11's.
-TEST(CommandLineThatLacksSomething, is_told_with_the_name_of_what_is_wrong_and_where_to_read_on) {
+/// The text of such errors comes from CLI11.
+TEST(IncompleteCommandLine, names_the_missing_option_and_points_to_help) {
   for (const auto& [words, name, see] : std::vector<std::array<std::string, 3>>{
            {"", "subcommand", "evenkeel --help"},
            {"config", "subcommand", "evenkeel config --help"},
@@ -144,7 +144,7 @@ TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command)
   }
 }
 
-TEST(CommandLineUnderALauncher, is_told_by_the_first_rank_alone_and_nobody_hangs) {
+TEST(CommandLineUnderLauncher, errors_are_printed_by_rank_0_and_no_rank_hangs) {
   for (const char* words : {"run job.yaml --stpes 4", "pln"}) {
     const ProgramResult result = mpirun_evenkeel(3, words);
     EXPECT_EQ(result.status, 2) << words;
@@ -154,7 +154,7 @@ TEST(CommandLineUnderALauncher, is_told_by_the_first_rank_alone_and_nobody_hangs
   }
 }
 
-TEST(CommandLineUnderALauncher, that_asks_for_help_or_the_version_is_answered_once) {
+TEST(CommandLineUnderLauncher, prints_help_and_version_once) {
   for (const char* words : {"--version", "run --help"}) {
     const ProgramResult result = mpirun_evenkeel(3, words);
     EXPECT_EQ(result.status, 0);
@@ -162,14 +162,14 @@ TEST(CommandLineUnderALauncher, that_asks_for_help_or_the_version_is_answered_on
   }
 }
 
-TEST(CommandLineUnderALauncher, that_another_rank_alone_has_wrong_is_told_too) {
+TEST(CommandLineUnderLauncher, errors_on_another_rank_are_printed_too) {
   const ProgramResult result =
       run_command(testing_support::mpirun_programs + " -np 1 sleep 30 : -np 1 " EVENKEEL_PROGRAM " fly");
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("unexpected argument 'fly'"));
 }
 
-TEST(ExitStatus, tells_a_wrong_configuration_from_work_that_failed) {
+TEST(ExitStatus, distinguishes_a_wrong_configuration_from_failed_work) {
   const ScratchFolder scratch;
   write_text(scratch / "job.yaml", "mesh: {tpp: 2}\n");
   EXPECT_EQ(run_evenkeel("config show " + (scratch / "job.yaml").string()).status, 2);
@@ -181,10 +181,10 @@ TEST(ExitStatus, tells_a_wrong_configuration_from_work_that_failed) {
   EXPECT_EQ(run_evenkeel(plan).status, 2) << "a mesh that does not fit";
 }
 
-TEST(Inspect, says_which_files_there_are_where_a_name_tells_no_kind) {
+TEST(Inspect, lists_the_kinds_of_files_if_a_name_does_not_imply_one) {
   const ProgramResult result = run_evenkeel("inspect /bin/ls");
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("/bin/ls: is of a kind that its name does not tell"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("/bin/ls: is of a kind that cannot be derived from its name"),
                                 HasSubstr(".safetensors"), HasSubstr("folders of runs")));
 }
 
@@ -197,11 +197,11 @@ TEST(Help, of_every_command_has_examples) {
   }
 }
 
-TEST(Help, tells_exit_statuses) {
+TEST(Help, lists_exit_statuses) {
   EXPECT_THAT(run_evenkeel("--help").out, AllOf(HasSubstr("Exit status"), HasSubstr("2 the command line")));
 }
 
-TEST(Colour, is_for_terminals_and_those_who_force_it) {
+TEST(Colour, is_used_on_terminals_or_if_forced) {
   EXPECT_THAT(run_evenkeel("fly").err, Not(HasSubstr("\033")));
   EXPECT_THAT(run_command("CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM " fly").err,
               HasSubstr("evenkeel: \033[1;31merror:\033[0m unexpected"));
@@ -209,23 +209,24 @@ TEST(Colour, is_for_terminals_and_those_who_force_it) {
               Not(HasSubstr("\033")));
 }
 
-/// What a terminal of this kind is shown.
+/// What is shown on a terminal of this kind.
 std::string shown_on(const std::string& terminal, const std::string& words) {
   return run_command("TERM=" + terminal + " script -qec '" EVENKEEL_PROGRAM " " + words + "' /dev/null").out;
 }
 
-TEST(Terminal, is_shown_colours_and_a_bar_unless_it_is_a_dumb_one) {
+TEST(Terminal, gets_colors_and_a_bar_unless_it_is_dumb) {
   const ScratchFolder scratch;
   write_text(scratch / "job.yaml",
              "source: {kind: synthetic, samples: 16}\nmicro_batch: {max_tokens: 32768}\n");
   const std::string run = "run " + (scratch / "job.yaml").string();
   EXPECT_THAT(shown_on("xterm", "fly"), HasSubstr("\033[1;31merror:"));
-  EXPECT_THAT(shown_on("xterm", run), HasSubstr("\r["));  // MPI, which starts here, looks like a launcher
+  EXPECT_THAT(shown_on("xterm", run),
+              HasSubstr("\r["));  // MPI, which initializes here, looks like a launcher
   EXPECT_THAT(shown_on("dumb", "fly"), AllOf(HasSubstr("error: "), Not(HasSubstr("\033"))));
   EXPECT_THAT(shown_on("dumb", run), AllOf(HasSubstr("step 1/1"), Not(HasSubstr("\033"))));
 }
 
-TEST(ConfigSchema, prints_all_keys_those_of_a_section_or_one) {
+TEST(ConfigSchema, prints_all_keys_one_section_or_one_key) {
   const std::string all = run_evenkeel("config schema").out;
   EXPECT_THAT(all, AllOf(HasSubstr("mesh.tp:"), HasSubstr("exchange.prefetch:")));
   const std::string section = run_evenkeel("config schema micro_batch").out;

@@ -20,12 +20,12 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-TEST(Program, tells_its_version_and_teaches_its_use) {
+TEST(Program, prints_version_and_help) {
   EXPECT_THAT(run_evenkeel("--version").out, HasSubstr("evenkeel 0."));
   const ProgramResult help = run_evenkeel("--help");
   EXPECT_EQ(help.status, 0);
   for (const char* word :
-       {"run", "plan", "synth", "inspect", "convert", "config", "mpirun -n 8 evenkeel run"}) {
+       {"run", "plan", "fit", "synth", "inspect", "convert", "config", "mpirun -n 8 evenkeel run"}) {
     EXPECT_THAT(help.out, HasSubstr(word));
   }
   EXPECT_NE(run_evenkeel("").status, 0);
@@ -81,7 +81,8 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
     EXPECT_LE(way.at("waiting_once"), way.at("waiting_every_micro_batch"));
   }
   ASSERT_EQ(by_name.size(), 10U);
-  // The best fixed cp stands in front of groups of their own sizes, once and where ranks meet.
+  // The best fixed cp is listed before groups of different sizes, once in general and once for ranks that are
+  // synchronized.
   for (const std::size_t fixed : {6U, 8U}) {
     EXPECT_TRUE(ways.at(fixed).at("cp").is_number());
     EXPECT_EQ(ways.at(fixed + 1).at("cp"), "flexible");
@@ -94,7 +95,7 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
             by_name.at("hierarchical, work").at("waiting_every_micro_batch"));
 }
 
-TEST(PlanCommand, compares_what_few_shapes_cost_each_way_that_keeps_the_cap) {
+TEST(PlanCommand, compares_the_cost_of_few_shapes_for_ways_that_keep_the_cap) {
   const ScratchFolder scratch;
   std::string lengths = "length\n";
   for (int i = 0; i < 96; ++i) lengths += std::to_string(i % 8 == 0 ? 900 + i : 20 + i) + "\n";
@@ -110,7 +111,7 @@ TEST(PlanCommand, compares_what_few_shapes_cost_each_way_that_keeps_the_cap) {
     if (way.contains("padding_to_shapes")) padding[way.at("way")] = way.at("padding_to_shapes");
   EXPECT_THAT(padding, UnorderedElementsAre(Pair("source order", Ge(0)), Pair("hierarchical, tokens", Ge(0)),
                                             Pair("hierarchical, work", Ge(0)), Pair("grid, work", Ge(0))));
-  // The way that is the default is compared as it is planned.
+  // The default is compared as it is planned.
   const ProgramResult planned = run_evenkeel(plan + " --json " + (scratch / "plan.json").string());
   ASSERT_EQ(planned.status, 0) << planned.err;
   const auto shapes = nlohmann::json::parse(read_text(scratch / "plan.json")).at("shapes");
@@ -118,7 +119,7 @@ TEST(PlanCommand, compares_what_few_shapes_cost_each_way_that_keeps_the_cap) {
                    shapes.at("padding").get<double>() / shapes.at("rows").get<double>());
 }
 
-TEST(PlanCommand, compares_groups_where_no_cp_divides_the_ranks) {
+TEST(PlanCommand, compares_groups_if_no_cp_divides_the_ranks) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n7\n900\n");
   const std::string plan =
@@ -130,8 +131,8 @@ TEST(PlanCommand, compares_groups_where_no_cp_divides_the_ranks) {
   EXPECT_NE(run_evenkeel(plan + "--set mesh.cp=flexible --set mesh.max_cp=1").status, 0);
 }
 
-// On twice as many ranks it would be more than lengths can be summed up to.
-TEST(PlanCommand, compares_under_the_largest_cap_there_is) {
+// With twice as many ranks, the sum of lengths would overflow.
+TEST(PlanCommand, compares_under_the_maximum_cap) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n7\n900\n");
   const ProgramResult result = run_evenkeel("plan --compare --lengths " + (scratch / "lengths.csv").string() +
@@ -140,7 +141,7 @@ TEST(PlanCommand, compares_under_the_largest_cap_there_is) {
   EXPECT_THAT(result.out, HasSubstr("cp flexible"));
 }
 
-/// 96 lengths, few of them long, in a file of their own.
+/// 96 lengths, few of them long, in a separate file.
 std::string plan_of_96(const ScratchFolder& scratch) {
   std::string lengths = "length\n";
   for (int i = 0; i < 96; ++i) lengths += std::to_string(i % 8 == 0 ? 900 + i : 20 + i) + "\n";
@@ -149,7 +150,7 @@ std::string plan_of_96(const ScratchFolder& scratch) {
          (scratch / "plan.json").string() + " --set micro_batch.max_tokens=1100 ";
 }
 
-TEST(PlanCommand, counts_time_where_dp_ranks_have_speeds) {
+TEST(PlanCommand, uses_time_if_dp_ranks_have_speeds) {
   const ScratchFolder scratch;
   const std::string plan = plan_of_96(scratch) + "--set mesh.dp=3 --set balance.speeds=[1,0.5,0.5] ";
   const ProgramResult result = run_evenkeel(plan);
@@ -186,7 +187,7 @@ TEST(PlanCommand, packs_by_name_or_counts_by_time) {
   EXPECT_GE(planned("--set micro_batch.count=fastest"), fewest);
 }
 
-TEST(PlanCommand, dp_auto_takes_what_remains_of_the_ranks_given) {
+TEST(PlanCommand, dp_auto_uses_the_remaining_ranks) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
   const std::string plan = "plan --lengths " + (scratch / "lengths.csv").string() + " --set mesh.cp=2 ";
@@ -197,7 +198,7 @@ TEST(PlanCommand, dp_auto_takes_what_remains_of_the_ranks_given) {
   EXPECT_THAT(unsaid.err, HasSubstr("--ranks"));
 }
 
-TEST(PlanCommand, names_what_is_wrong_with_a_length_table) {
+TEST(PlanCommand, describes_errors_in_a_length_table) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\nmany\n");
   const ProgramResult result = run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string());

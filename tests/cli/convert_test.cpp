@@ -20,7 +20,7 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// A folder with made-up rollouts, in which files are converted.
+/// A folder with synthetic rollouts, in which files are converted.
 class ConvertCommand : public testing::Test {
  protected:
   ConvertCommand() {
@@ -48,7 +48,7 @@ class ConvertCommand : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(ConvertCommand, goes_through_every_format_and_back_without_a_loss) {
+TEST_F(ConvertCommand, converts_to_every_format_and_back_without_loss) {
   converted("a.jsonl", "one.jsonl");
   converted("a.jsonl", "b.safetensors");
   converted("b.safetensors", "c.safetensors");
@@ -59,7 +59,7 @@ TEST_F(ConvertCommand, goes_through_every_format_and_back_without_a_loss) {
   expect_equal("b.safetensors", "again.safetensors");
 }
 
-TEST_F(ConvertCommand, writes_tokens_and_lengths_alone_where_it_is_told_to_drop_the_rest) {
+TEST_F(ConvertCommand, writes_only_tokens_and_lengths_if_the_rest_is_dropped) {
   EXPECT_THAT(convert("a.jsonl", "t.idx").err,
               AllOf(HasSubstr("t.idx: can hold only tokens"), HasSubstr("--drop")));
   EXPECT_FALSE(std::filesystem::exists(in("t.idx")));
@@ -80,7 +80,7 @@ TEST_F(ConvertCommand, writes_tokens_and_lengths_alone_where_it_is_told_to_drop_
   EXPECT_EQ(counts(of_rollouts) + "\n", counts(of_table));
 }
 
-TEST_F(ConvertCommand, drops_what_it_is_told_to_and_refuses_to_seem_to) {
+TEST_F(ConvertCommand, drops_named_fields_and_refuses_unknown_names) {
   converted("a.jsonl", "b.jsonl", "--drop advantages");
   EXPECT_THAT(read_text(in("b.jsonl")), testing::Not(HasSubstr("advantages")));
   const ProgramResult misspelt = convert("a.jsonl", "c.jsonl", "--progress off --drop advantges");
@@ -88,11 +88,11 @@ TEST_F(ConvertCommand, drops_what_it_is_told_to_and_refuses_to_seem_to) {
   EXPECT_THAT(misspelt.err, AllOf(HasSubstr("--drop: names 'advantges'"), HasSubstr("advantages")));
   const ProgramResult kept = convert("a.jsonl", "c.jsonl", "--progress off --drop prompt_lengths");
   EXPECT_EQ(kept.status, 1);
-  EXPECT_THAT(kept.err, HasSubstr("always has where prompts end"));
+  EXPECT_THAT(kept.err, HasSubstr("always stores where prompts end"));
   EXPECT_FALSE(std::filesystem::exists(in("c.jsonl")));
 }
 
-TEST_F(ConvertCommand, keeps_uids_as_they_are_and_makes_none_up) {
+TEST_F(ConvertCommand, keeps_uids_and_adds_none) {
   const auto lines = [&](const std::string& name, const std::vector<std::string>& uids) {
     std::string text;
     for (const std::string& uid : uids) text += "{" + uid + R"("prompt_ids":[1],"response_ids":[2]})" + "\n";
@@ -121,7 +121,7 @@ TEST_F(ConvertCommand, keeps_uids_as_they_are_and_makes_none_up) {
       << "no uids to lose";
 }
 
-TEST_F(ConvertCommand, refuses_tokens_below_0_by_the_name_of_their_file) {
+TEST_F(ConvertCommand, refuses_negative_tokens_and_names_the_file) {
   const std::string index{
       "MMIDIDX\0\0\1\0\0\0\0\0\0\0\3\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"
       "\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0",
@@ -134,7 +134,7 @@ TEST_F(ConvertCommand, refuses_tokens_below_0_by_the_name_of_their_file) {
   EXPECT_FALSE(std::filesystem::exists(in("t.safetensors")));
 }
 
-TEST_F(ConvertCommand, writes_parts_that_are_one_source_by_a_pattern) {
+TEST_F(ConvertCommand, writes_parts_that_a_pattern_reads_as_one_source) {
   const ProgramResult result = convert("a.jsonl", "part.safetensors", "--shard-samples 17 --progress off");
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* name : {"part-00000.safetensors", "part-00001.safetensors", "part-00002.safetensors"})
@@ -144,11 +144,11 @@ TEST_F(ConvertCommand, writes_parts_that_are_one_source_by_a_pattern) {
   expect_equal("one.jsonl", "b.jsonl");
 }
 
-TEST_F(ConvertCommand, replaces_nothing_unasked_and_leaves_nothing_behind) {
+TEST_F(ConvertCommand, overwrites_only_on_request_and_leaves_no_temporary_files) {
   write_text(in("b.safetensors"), "mine");
   const ProgramResult refused = convert("a.jsonl", "b.safetensors");
   EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err, HasSubstr("b.safetensors: is there already. Give another name, or --overwrite"));
+  EXPECT_THAT(refused.err, HasSubstr("b.safetensors: already exists. Give another name, or --overwrite"));
   EXPECT_EQ(read_text(in("b.safetensors")), "mine");
   converted("a.jsonl", "b.safetensors", "--overwrite");
   write_text(in("bad.jsonl"), "{\"prompt_ids\":[1],\"response_ids\":[2]}\n{\"prompt_ids\":[1]}\n");
@@ -159,14 +159,14 @@ TEST_F(ConvertCommand, replaces_nothing_unasked_and_leaves_nothing_behind) {
   EXPECT_EQ(files, 3);
 }
 
-TEST_F(ConvertCommand, says_how_far_it_is_and_what_it_does_not_read) {
+TEST_F(ConvertCommand, shows_progress_and_skipped_fields) {
   EXPECT_THAT(convert("a.jsonl", "b.safetensors", "--progress lines").err, HasSubstr("sample 40/40, "));
   EXPECT_THAT(convert("a.jsonl", "c.safetensors", "--progress bar").err, HasSubstr("sample 40/40, "));
   write_text(in("text.jsonl"), "{\"prompt_ids\":[1],\"response_ids\":[2],\"note\":\"a\"}\n");
   EXPECT_THAT(convert("text.jsonl", "d.safetensors").err, HasSubstr("text.jsonl: not read: 'note' (text)"));
 }
 
-TEST_F(ConvertCommand, is_told_what_its_names_do_not_tell) {
+TEST_F(ConvertCommand, has_options_for_formats_that_names_do_not_imply) {
   const ProgramResult unknown = convert("a.jsonl", "b.parquet");
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.err, HasSubstr("b.parquet: has a name that does not imply its format"));
@@ -179,7 +179,7 @@ TEST_F(ConvertCommand, is_told_what_its_names_do_not_tell) {
               HasSubstr("runs on one process"));
 }
 
-TEST_F(ConvertCommand, is_told_how_lines_write_fields_and_refuses_to_be_told_of_others) {
+TEST_F(ConvertCommand, accepts_formats_of_fields_in_lines_and_refuses_unknown_fields) {
   write_text(
       in("told.jsonl"),
       R"({"prompt_ids": [1], "response_ids": [2, 3], "position_ids": [[0, 1, 2], [0, 0, 1]], "v": [[4, 2]]})"
@@ -195,14 +195,14 @@ TEST_F(ConvertCommand, is_told_how_lines_write_fields_and_refuses_to_be_told_of_
   };
   EXPECT_THAT(refusal("told.jsonl", "v=runs,position_ids=axes,w=text"),
               HasSubstr("no line has a field 'w', which should be read as text"));
-  EXPECT_THAT(refusal("told.safetensors", "v=runs"), HasSubstr("--read-as: says what JSON lines have"));
+  EXPECT_THAT(refusal("told.safetensors", "v=runs"), HasSubstr("--read-as: declares formats of JSON lines"));
   EXPECT_THAT(refusal("told.jsonl", "v"), HasSubstr("'v' is not NAME=FORMAT"));
   EXPECT_THAT(refusal("told.jsonl", "v=lists"),
               HasSubstr("'lists' is not one of rows, text, bytes, axes, runs"));
   EXPECT_THAT(refusal("told.jsonl", "v=runs,v=rows"), HasSubstr("names 'v' twice"));
 }
 
-TEST_F(ConvertCommand, makes_samples_of_a_dump_and_a_job_takes_them) {
+TEST_F(ConvertCommand, converts_a_dump_to_samples_that_a_job_reads) {
   write_text(in("job.yaml"),
              "source: {kind: jsonl, path: " + in("a.jsonl") +
                  "}\nbatch: {global_batch: 16}\nmicro_batch: {max_tokens: 4096}\nmesh: {cp: 2}\n");

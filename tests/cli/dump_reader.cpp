@@ -24,7 +24,7 @@ std::vector<T> values_of(const SafetensorsFile& file, const char* name) {
   return values;
 }
 
-/// A source sample, to compare with.
+/// A source sample to compare with.
 struct Rollout {
   std::vector<std::int64_t> tokens;
   std::int64_t prompt = 0;
@@ -44,7 +44,8 @@ std::vector<Rollout> read_rollouts(const std::filesystem::path& path) {
   return rollouts;
 }
 
-// Puts the rows of one sequence that the CP ranks hold back in order: the definition of the cut, written out.
+// Restores the order of the rows of one sequence that the CP ranks have, following the definition of the
+// split.
 template <typename T>
 std::vector<T> merged(const std::vector<DumpedPart>& parts, std::vector<T> DumpedPart::*field,
                       std::size_t sequence, bool zigzag) {
@@ -68,7 +69,7 @@ std::vector<T> merged(const std::vector<DumpedPart>& parts, std::vector<T> Dumpe
   return rows;
 }
 
-/// Checks the micro-batches of a dump one after the other and counts what they deliver.
+/// Checks the micro-batches of a dump one by one and counts what they contain.
 class DumpCheck {
  public:
   DumpCheck(const std::vector<Rollout>& rollouts, const DumpExpectation& expected)
@@ -142,8 +143,8 @@ std::string file_name(std::int64_t micro_batch) {
   return "mb-" + std::string(5 - digits.size(), '0') + digits + ".safetensors";
 }
 
-// The part that all tensor- and pipeline-parallel ranks of one place hold, after checking that they hold the
-// same.
+// The part that all tensor- and pipeline-parallel ranks of one position have, after a check that they have
+// the same.
 DumpedPart agreed_part(const std::filesystem::path& dump, std::int64_t step, GridPoint place,
                        const GridPoint& mesh, const std::string& file) {
   place.tp = place.pp = 0;
@@ -174,7 +175,8 @@ DumpedPart read_part(const std::filesystem::path& path) {
 
 std::int64_t count_steps(const std::filesystem::path& dump) {
   return std::count_if(std::filesystem::directory_iterator(dump), {}, [](const auto& entry) {
-    return entry.path().filename().string().starts_with("step-");  // a run marks the folder, too
+    return entry.path().filename().string().starts_with(
+        "step-");  // a run also puts its marker into the folder
   });
 }
 

@@ -9,7 +9,7 @@
 
 namespace evenkeel::testing_support {
 
-/// One micro-batch of one (dp, cp) place as a dump holds it, copied out.
+/// A copy of one micro-batch of one (dp, cp) position, as found in a dump.
 struct DumpedPart {
   std::vector<std::int64_t> input_ids;
   std::vector<std::int64_t> labels;
@@ -25,14 +25,14 @@ struct DumpedPart {
   friend bool operator==(const DumpedPart&, const DumpedPart&) = default;
 };
 
-/// Reads one file of a dump. Throws when something it must have is missing.
+/// Reads one file of a dump. Throws if something required is missing.
 [[nodiscard]] DumpedPart read_part(const std::filesystem::path& file);
 
-/// How many steps a dump has, and how many micro-batches one rank's folder has.
+/// The number of steps in a dump, and the number of micro-batches in one rank's folder.
 [[nodiscard]] std::int64_t count_steps(const std::filesystem::path& dump);
 [[nodiscard]] std::int64_t count_micro_batches(const std::filesystem::path& folder);
 
-/// What a run was started with, as far as its dump depends on it.
+/// The options of a run that its dump depends on.
 struct DumpExpectation {
   GridPoint mesh;
   bool zigzag = true;

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
 #include "buffer/rollout_lines.hpp"
+#include "buffer/server.hpp"
 #include "buffer/store/store.hpp"
 #include "support/run_program.hpp"
 #include "support/scratch_folder.hpp"
@@ -27,7 +27,7 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// A folder with 40 rollouts of 10 prompts, and a buffer in this process.
+/// A folder with 40 rollouts for 10 prompts, and a buffer in this process.
 class Feed : public testing::Test {
  protected:
   Feed() {
@@ -38,15 +38,15 @@ class Feed : public testing::Test {
   void open(std::int64_t group_size, std::int64_t capacity = 64 << 20) {
     close();
     buffer_ = std::make_unique<Buffer>(make_memory_store(capacity), testing_support::groups_of(group_size));
-    door_ = std::make_unique<Door>(*buffer_, DoorSettings{.port = 0});
-    thread_ = std::thread([this] { door_->serve(); });
+    server_ = std::make_unique<BufferServer>(*buffer_, ServerSettings{.port = 0});
+    thread_ = std::thread([this] { server_->serve(); });
   }
   void close() {
-    if (!door_) return;
+    if (!server_) return;
     buffer_->stop();
-    door_->stop();
+    server_->stop();
     thread_.join();
-    door_.reset();
+    server_.reset();
   }
 
   [[nodiscard]] std::string in(const std::string& name) const { return (scratch_ / name).string(); }
@@ -55,31 +55,31 @@ class Feed : public testing::Test {
     ASSERT_EQ(result.status, 0) << result.err;
   }
   [[nodiscard]] ProgramResult feed(const std::string& what) const {
-    return run_evenkeel("feed " + what + " --to " + door_->url() + " --progress off");
+    return run_evenkeel("feed " + what + " --to " + server_->url() + " --progress off");
   }
   void expect_refused(const std::string& what, const testing::Matcher<std::string>& text) const {
     const ProgramResult result = feed(what);
     EXPECT_NE(result.status, 0);
     EXPECT_THAT(result.err, text);
   }
-  /// The samples of a job's dump, without what only a stream has.
+  /// The samples in a job's dump, without the fields that only a stream has.
   void convert_dump(const std::string& dump, const std::string& drop, const std::string& to) const {
     made("convert " + in(dump) + " " + in(to) + " --from dump --progress off --drop " + drop);
   }
 
   ScratchFolder scratch_;
   std::unique_ptr<Buffer> buffer_;
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<BufferServer> server_;
   std::thread thread_;
 };
 
-TEST_F(Feed, sends_what_a_job_would_read_from_the_same_files) {
+TEST_F(Feed, sends_the_samples_that_a_job_would_read_from_the_files) {
   open(1);
   const ProgramResult sent = feed(in("a.jsonl") + " --end");
   ASSERT_EQ(sent.status, 0) << sent.err;
   EXPECT_THAT(sent.out, HasSubstr("sent 40 samples, "));
   EXPECT_THAT(sent.out, HasSubstr("; 40 new, 0 duplicates, 0 stale, 0 dropped\n"));
-  write_text(scratch_ / "job.yaml", "source: {kind: stream, path: '" + door_->url() +
+  write_text(scratch_ / "job.yaml", "source: {kind: stream, path: '" + server_->url() +
                                         "'}\nbatch: {global_batch: 8}\nstream: {patience: 60}\n");
   ASSERT_EQ(mpirun_evenkeel(2, "run " + in("job.yaml") + " --dump " + in("fed")).status, 0);
   write_text(scratch_ / "file.yaml",
@@ -100,10 +100,10 @@ TEST_F(Feed, sends_the_same_keys_when_it_is_started_again) {
   }
 }
 
-TEST_F(Feed, of_other_samples_under_the_same_name_is_refused) {
+TEST_F(Feed, other_samples_under_the_same_name_are_refused) {
   open(1);
   ASSERT_EQ(feed(in("a.jsonl")).status, 0);
-  expect_refused(in("a.jsonl") + " --set batch.shuffle=true", HasSubstr("other content"));
+  expect_refused(in("a.jsonl") + " --set batch.shuffle=true", HasSubstr("different content"));
   EXPECT_THAT(feed(in("a.jsonl") + " --set batch.shuffle=true --name shuffled").out, HasSubstr("; 40 new, "));
 }
 
@@ -126,7 +126,7 @@ TEST_F(Feed, waits_for_room_in_a_full_buffer_and_loses_nothing) {
   expect_refused(in("large.jsonl") + " --patience 1", HasSubstr("full"));
   auto feeder = std::async(std::launch::async, [&] { return feed(in("large.jsonl") + " --end"); });
   write_text(scratch_ / "job.yaml",
-             "source: {kind: stream, path: '" + door_->url() +
+             "source: {kind: stream, path: '" + server_->url() +
                  "'}\nbatch: {global_batch: 20}\nmicro_batch: {max_tokens: 64k}\nstream: {patience: 60}\n");
   const ProgramResult job = mpirun_evenkeel(2, "run " + in("job.yaml") + " --state " + in("state"));
   EXPECT_EQ(job.status, 0) << job.err;
@@ -134,17 +134,17 @@ TEST_F(Feed, waits_for_room_in_a_full_buffer_and_loses_nothing) {
   EXPECT_EQ(buffer_->status().stream.trained.samples, 400);
 }
 
-TEST_F(Feed, refuses_what_cannot_have_a_key_or_depends_on_the_job) {
+TEST_F(Feed, refuses_samples_without_a_key_and_settings_that_depend_on_the_job) {
   open(2);
-  write_text(scratch_ / "stream.yaml", "source: {kind: stream, path: '" + door_->url() + "'}\n");
-  expect_refused(in("a.jsonl"), AllOf(HasSubstr("is one more of its group"), HasSubstr("have 2")));
+  write_text(scratch_ / "stream.yaml", "source: {kind: stream, path: '" + server_->url() + "'}\n");
+  expect_refused(in("a.jsonl"), AllOf(HasSubstr("exceeds the size of its group"), HasSubstr("have 2")));
   write_text(scratch_ / "no_uid.jsonl", "{\"prompt_ids\": [1], \"response_ids\": [2]}\n");
   expect_refused(in("no_uid.jsonl"), AllOf(HasSubstr("has no uid"), HasSubstr("--group-size 1")));
   expect_refused(in("a.jsonl") + " --set batch.too_long=drop", HasSubstr("batch.max_length"));
   expect_refused("", HasSubstr("has nothing to read"));
   std::filesystem::create_directory(scratch_ / "dump");
   expect_refused(in("dump") + " --set fields.values.at=token",
-                 AllOf(HasSubstr("fields.values.at"), HasSubstr("move them once more")));
+                 AllOf(HasSubstr("fields.values.at"), HasSubstr("shift them a second time")));
   expect_refused("--config " + in("stream.yaml"), HasSubstr("Name the files to read"));
 }
 

@@ -20,14 +20,14 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// What `inspect` shows of a file or folder.
+/// Returns what `inspect` prints for a file or folder.
 std::string shown(const std::filesystem::path& path) {
   const ProgramResult result = run_evenkeel("inspect " + path.string());
   EXPECT_EQ(result.status, 0) << result.err;
   return result.out;
 }
 
-TEST(InspectCommand, knows_rollouts_from_a_state_in_a_file_named_json) {
+TEST(InspectCommand, distinguishes_rollouts_from_a_state_in_a_json_file) {
   const ScratchFolder scratch;
   write_text(scratch / "rollouts.json", R"({"prompt_ids": [1], "response_ids": [2, 3]})"
                                         "\n"
@@ -36,8 +36,8 @@ TEST(InspectCommand, knows_rollouts_from_a_state_in_a_file_named_json) {
   write_text(scratch / "list.json", R"([{"prompt_ids": [1], "response_ids": [2]}])");
   const ProgramResult list = run_evenkeel("inspect " + (scratch / "list.json").string());
   EXPECT_EQ(list.status, 1);
-  EXPECT_THAT(list.err,
-              AllOf(HasSubstr("it is not a state"), HasSubstr("rollouts are JSON Lines, one object a line")));
+  EXPECT_THAT(list.err, AllOf(HasSubstr("it is not a state"),
+                              HasSubstr("rollouts are JSON Lines, one object per line")));
 }
 
 TEST(InspectCommand, shows_tensors_of_a_dump) {
@@ -56,7 +56,7 @@ TEST(InspectCommand, shows_tensors_of_a_dump) {
                     HasSubstr("\nevenkeel_dump  micro-batch 0 of 1 of step 0\nlayout         packed\n")));
 }
 
-TEST(InspectCommand, is_told_how_lines_write_fields) {
+TEST(InspectCommand, accepts_formats_of_fields_in_lines) {
   const ScratchFolder scratch;
   write_text(
       scratch / "told.jsonl",
@@ -65,14 +65,14 @@ TEST(InspectCommand, is_told_how_lines_write_fields) {
   const std::string file = (scratch / "told.jsonl").string();
   const ProgramResult told = run_evenkeel("inspect " + file + " --read-as axes=axes,from=text");
   EXPECT_EQ(told.status, 0) << told.err;
-  EXPECT_THAT(told.out, AllOf(HasSubstr("axes   int64  token      [2]"), HasSubstr("from   uint8  text")));
+  EXPECT_THAT(told.out, AllOf(HasSubstr("axes   int64  token        [2]"), HasSubstr("from   uint8  text")));
   EXPECT_THAT(run_evenkeel("inspect " + file).err, HasSubstr("read_as rows, axes or runs"));
   EXPECT_THAT(run_evenkeel("inspect " + file + " --read-as axes=axes,x=rows").err,
               HasSubstr("no line has a field 'x'"));
   write_text(scratch / "lengths.jsonl", "{\"length\": 3}\n");
   for (const std::filesystem::path& other : {scratch / "lengths.jsonl", scratch.path()})
     EXPECT_THAT(run_evenkeel("inspect " + other.string() + " --read-as x=rows").err,
-                HasSubstr("--read-as: says what rollouts in JSON lines have"));
+                HasSubstr("--read-as: declares formats of rollouts in JSON lines"));
 }
 
 TEST(InspectCommand, shows_fields_of_rollouts) {
@@ -85,14 +85,14 @@ TEST(InspectCommand, shows_fields_of_rollouts) {
              R"("spoken":"word"})"
              "\n");
   EXPECT_THAT(shown(scratch / "rollouts.jsonl"),
-              HasSubstr("field                            dtype  one row a       row shape\n"
+              HasSubstr("field                            dtype  one row per     row shape\n"
                         "a_field_with_a_long_name_indeed  int64  response_token  [2]\n"
                         "reward                           int64  sample\n"
                         "left out  why\n"
                         "spoken    text, null\n"));
 }
 
-TEST(InspectCommand, and_a_jobs_log_say_where_only_empty_prompts_make_a_field_one_of_tokens) {
+TEST(InspectCommand, reports_fields_whose_kind_depends_on_empty_prompts_like_a_jobs_log) {
   const ScratchFolder scratch;
   const std::string path = (scratch / "rollouts.jsonl").string();
   write_text(path, R"({"prompt_ids":[],"response_ids":[2,3],"turn":[0,1],"reward":1})"
@@ -101,14 +101,15 @@ TEST(InspectCommand, and_a_jobs_log_say_where_only_empty_prompts_make_a_field_on
   const std::string run = "run " + (scratch / "job.yaml").string();
   EXPECT_THAT(shown(path), AllOf(HasSubstr("turn    int64  token, as all prompts are empty\n"),
                                  HasSubstr("reward  int64  sample\n")));
-  EXPECT_THAT(run_evenkeel(run).err, HasSubstr(path + ": one row a token, as all prompts are empty: 'turn'"));
+  EXPECT_THAT(run_evenkeel(run).err,
+              HasSubstr(path + ": one row per token, as all prompts are empty: 'turn'"));
   write_text(path, R"({"prompt_ids":[1],"response_ids":[2,3],"turn":[0,1],"reward":1})"
                    "\n");
   EXPECT_THAT(shown(path), HasSubstr("turn    int64  response_token\n"));
   EXPECT_THAT(run_evenkeel(run).err, Not(HasSubstr("prompts are empty")));
 }
 
-TEST(InspectCommand, names_fields_that_are_left_out_and_lets_a_terminal_obey_nothing) {
+TEST(InspectCommand, names_skipped_fields_and_escapes_control_characters) {
   const ScratchFolder scratch;
   write_text(scratch / "rollouts.jsonl",
              R"({"prompt_ids":[1],"response_ids":[2],"note":"a","a\u001b[31mred":1,"c\u001b[0m":null})"
@@ -147,7 +148,7 @@ TEST(InspectCommand, refuses_what_a_job_refuses) {
   EXPECT_THAT(refusal("empty.csv", "length\n"), HasSubstr("empty.csv: has no samples"));
 }
 
-TEST(InspectCommand, says_of_names_that_cannot_be_opened_why) {
+TEST(InspectCommand, explains_why_a_file_cannot_be_opened) {
   const ScratchFolder scratch;
   std::filesystem::create_symlink("loop.jsonl", scratch / "loop.jsonl");
   for (const auto& [name, why] : {std::pair{std::string("loop.jsonl"), "Too many levels of symbolic links"},
@@ -160,7 +161,7 @@ TEST(InspectCommand, says_of_names_that_cannot_be_opened_why) {
   }
 }
 
-TEST(InspectCommand, takes_a_pattern_as_a_job_does) {
+TEST(InspectCommand, accepts_a_pattern_like_a_job) {
   const ScratchFolder scratch;
   const auto write = [&](const std::string& name, const std::string& prompt, const std::string& fields) {
     write_text(scratch / name,
@@ -185,7 +186,7 @@ TEST(InspectCommand, takes_a_pattern_as_a_job_does) {
   EXPECT_THAT(each, AllOf(HasSubstr("a.safetensors\ntensor"), HasSubstr("b.safetensors\ntensor")));
 }
 
-TEST(InspectCommand, says_what_it_reads_where_that_takes_seconds) {
+TEST(InspectCommand, announces_long_reads) {
   const ScratchFolder scratch;
   const std::vector<std::filesystem::path> files{scratch / "a", scratch / "b"};
   for (const std::filesystem::path& file : files) {

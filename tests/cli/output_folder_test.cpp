@@ -21,7 +21,7 @@ using testing_support::run_command;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// 24 samples in steps of 4, unless a test says otherwise, in a folder in which everything happens.
+/// 24 samples in steps of 4, unless a test changes that, in a folder that all commands run in.
 class OutputFolder : public testing::Test {
  protected:
   OutputFolder() {
@@ -46,7 +46,8 @@ class OutputFolder : public testing::Test {
     const ProgramResult result = shell(script);
     EXPECT_EQ(result.status, 0) << script << "\n" << result.err;
   }
-  /// One error that names the folder and says all of `parts`; a status that says failure.
+  /// Expects one error that names the folder and contains all of `parts`, and an exit status that indicates
+  /// failure.
   void expect_refusal(const std::string& script, const std::string& folder,
                       const std::vector<std::string>& parts) const {
     const ProgramResult result = shell(script);
@@ -64,7 +65,7 @@ class OutputFolder : public testing::Test {
   [[nodiscard]] nlohmann::json marker_of(const std::string& folder) const {
     return nlohmann::json::parse(read_text(scratch_ / (folder + "/evenkeel-run.json")));
   }
-  /// All files below a folder, but the marker.
+  /// All files below a folder, except the marker.
   [[nodiscard]] std::set<std::string> files_in(const std::string& folder) const {
     std::set<std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(scratch_ / folder)) {
@@ -78,7 +79,7 @@ class OutputFolder : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(OutputFolder, of_a_run_that_ended_well_says_so) {
+TEST_F(OutputFolder, of_a_successful_run_is_complete) {
   expect_success("$run2 --dump dump --results results --report report");
   for (const auto& [folder, files] : {std::pair{"dump", 12}, {"results", 6}, {"report", 4}}) {
     const nlohmann::json marker = marker_of(folder);
@@ -105,7 +106,7 @@ TEST_F(OutputFolder, with_an_earlier_runs_files_is_refused) {
   }
 }
 
-TEST_F(OutputFolder, with_files_that_no_marker_tells_of_is_refused) {
+TEST_F(OutputFolder, with_files_of_a_run_but_without_a_marker_is_refused) {
   expect_success("$run2 --dump dump --results results --report report; rm */evenkeel-run.json");
   for (const auto& [name, example] :
        {std::pair{"dump", "step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors"},
@@ -117,7 +118,7 @@ TEST_F(OutputFolder, with_files_that_no_marker_tells_of_is_refused) {
   }
 }
 
-TEST_F(OutputFolder, that_is_overwritten_keeps_nothing_of_the_run_and_all_else) {
+TEST_F(OutputFolder, is_overwritten_without_touching_other_files) {
   const std::string smaller = " --set batch.global_batch=12 --set source.seed=2";
   expect_success("$run2 --dump dump --results results --report report");
   expect_success("$run2 --dump expected" + smaller);
@@ -161,7 +162,7 @@ TEST_F(OutputFolder, of_several_profiles_is_overwritten_in_all_its_folders) {
   EXPECT_TRUE(exists("dump/a/step-000005"));
 }
 
-TEST_F(OutputFolder, of_a_run_that_goes_on_or_was_killed_shows_it) {
+TEST_F(OutputFolder, of_a_running_or_killed_run_is_incomplete) {
   const std::string start =
       "$run --dump dump --set source.samples=100000 --set batch.global_batch=1 & job=$!\n"
       "for i in $(seq 200); do ls dump/step-000003 >/dev/null 2>&1 && break; sleep 0.05; done\n";
@@ -198,7 +199,7 @@ TEST_F(OutputFolder, of_a_run_that_failed_is_incomplete) {
   EXPECT_THAT(shell(failing).err, HasSubstr("dump: holds the files of a run that did not end"));
 }
 
-TEST_F(OutputFolder, of_a_run_that_failed_before_it_wrote_anything_is_as_it_was) {
+TEST_F(OutputFolder, of_a_run_that_failed_before_writing_is_unchanged) {
   fs::create_directories(scratch_ / "there");
   for (const std::string wrong : {"--set micro_batch.max_tokens=2", "--report job.yaml",
                                   "--set source.kind=jsonl --set source.path=absent.jsonl"}) {
@@ -208,14 +209,14 @@ TEST_F(OutputFolder, of_a_run_that_failed_before_it_wrote_anything_is_as_it_was)
   }
 }
 
-TEST_F(OutputFolder, is_not_cleared_for_a_run_that_another_folder_refuses) {
+TEST_F(OutputFolder, is_not_cleared_if_another_folder_is_refused) {
   expect_success("$run2 --dump dump --report report");
   expect_refusal("$run2 --dump dump --report report/report.txt --overwrite", "report/report.txt",
                  {"--report"});
   EXPECT_THAT(inspect("dump"), HasSubstr("missing        nothing"));
 }
 
-TEST_F(OutputFolder, that_cannot_be_written_is_an_error) {
+TEST_F(OutputFolder, must_be_writable) {
   write_text(scratch_ / "file", "in the way");
   for (const std::string option : {"--dump", "--results", "--report"}) {
     expect_refusal("$run2 " + option + " file", "file", {"cannot make the folder of " + option});
@@ -262,7 +263,7 @@ TEST_F(OutputFolder, may_be_shared_by_a_dump_and_a_report) {
   EXPECT_THAT(inspect("all") + inspect("all/dump") + inspect("all/results"), Not(HasSubstr("incomplete")));
 }
 
-TEST_F(OutputFolder, must_not_lie_among_the_files_of_another) {
+TEST_F(OutputFolder, must_not_be_inside_of_another) {
   expect_refusal("$run2 --dump out --results ./out", "./out",
                  {"--results would write among the files of --dump"});
   expect_refusal("$run2 --dump out --results out/results", "out/results", {"--results would write among"});
@@ -274,7 +275,7 @@ TEST_F(OutputFolder, must_not_lie_among_the_files_of_another) {
 }
 
 TEST_F(OutputFolder, may_be_a_different_one_on_every_node) {
-  // Each rank starts in a folder of its own, as if on a disk of its own.
+  // Each rank starts in a different folder, like ranks with local disks.
   const auto on_own_disks = [](const std::string& options) {
     return "$mpirun -np 3 sh -c 'mkdir -p disk-$OMPI_COMM_WORLD_RANK; cd disk-$OMPI_COMM_WORLD_RANK; "
            "exec " EVENKEEL_PROGRAM " run ../job.yaml --log-level off --dump dump --report report " +
@@ -293,7 +294,7 @@ TEST_F(OutputFolder, may_be_a_different_one_on_every_node) {
   EXPECT_EQ(files_in("disk-2/dump").size(), 1U);
 }
 
-TEST_F(OutputFolder, tells_what_is_missing) {
+TEST_F(OutputFolder, reports_missing_files) {
   expect_success("$run2 --dump dump --results results --set micro_batch.max_samples=1");
   const int written = marker_of("dump").at("files").at("dump");
   const std::string of_all = " of " + std::to_string(written) + " files of the dump, the first at ";
@@ -311,7 +312,7 @@ TEST_F(OutputFolder, tells_what_is_missing) {
   EXPECT_THAT(inspect("results"), HasSubstr("too many       1 file of the results"));
 }
 
-TEST_F(OutputFolder, that_no_run_wrote_or_with_a_spoilt_marker_is_named) {
+TEST_F(OutputFolder, without_a_valid_marker_is_reported) {
   fs::create_directories(scratch_ / "dump");
   const ProgramResult unknown = shell("$evenkeel inspect dump");
   EXPECT_EQ(unknown.status, 1);
@@ -326,10 +327,10 @@ TEST_F(OutputFolder, that_no_run_wrote_or_with_a_spoilt_marker_is_named) {
   expect_success("$run --dump dump --overwrite");
 }
 
-TEST_F(OutputFolder, on_a_full_disk_of_one_rank_fails_the_run_on_every_rank) {
+TEST_F(OutputFolder, on_a_full_disk_of_one_rank_fails_all_ranks) {
   if (shell("unshare -m mount -t tmpfs none " + scratch_.path().string()).status != 0)
     GTEST_SKIP() << "this machine does not permit a file system for a test";
-  // Each rank ends well, having kept its status: once one has failed, mpirun ends the others.
+  // Each rank exits with 0 after saving its status: once one has failed, mpirun ends the others.
   const std::string run = EVENKEEL_PROGRAM
       " run job.yaml --log-level off --dump dump --set source.samples=4000 --set batch.global_batch=400; "
       "echo $? >status-$OMPI_COMM_WORLD_RANK";

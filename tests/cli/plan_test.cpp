@@ -42,7 +42,7 @@ TEST(PlanOfARun, counts_the_work_of_an_encoder_by_a_column_of_its_field) {
               HasSubstr("balance.cost: counts the work of an encoder by the rows of 'patches'"));
 }
 
-TEST(PlanOfARun, says_what_a_run_does_by_who_holds_samples) {
+TEST(PlanOfARun, warns_if_a_run_depends_on_the_owners_of_samples) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n7\n8\n");
   const auto warnings = [&](const std::string& settings) {
@@ -51,15 +51,15 @@ TEST(PlanOfARun, says_what_a_run_does_by_who_holds_samples) {
         .err;
   };
   const std::string drawn = "--set micro_batch.mode=fixed --set micro_batch.shuffle=true ";
-  EXPECT_THAT(warnings(drawn), HasSubstr("warning: micro_batch.shuffle draws by DP rank"));
+  EXPECT_THAT(warnings(drawn), HasSubstr("warning: micro_batch.shuffle depends on the numbers of DP ranks"));
   EXPECT_EQ(warnings(drawn + "--set balance.placement=none"), "");
   EXPECT_EQ(warnings("--set micro_batch.mode=fixed"), "");
 }
 
-TEST(PlanCommandLimits, memory_that_cannot_be_had_is_a_sentence) {
+TEST(PlanCommandLimits, lack_of_memory_is_one_sentence) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n");
-  // Less address space than a plan for so many ranks takes.
+  // Less address space than a plan for this many ranks needs.
   const ProgramResult result =
       run_command("ulimit -v 200000; " EVENKEEL_PROGRAM " plan --ranks 1048576 --lengths " +
                   (scratch / "lengths.csv").string());
@@ -68,7 +68,7 @@ TEST(PlanCommandLimits, memory_that_cannot_be_had_is_a_sentence) {
 }
 #endif
 
-/// A group of two a line; the long samples come one a step of 4 groups.
+/// One group of two samples per line; each step of 4 groups has one long sample.
 std::string arrivals_with_long_samples() {
   std::string rows = "arrival,uid,version,response_length,prompt_length\n";
   for (int group = 0; group < 24; ++group) {
@@ -103,7 +103,7 @@ TEST(PlanArrivals, forms_steps_that_end_earlier_than_first_come_first_served) {
   }
 }
 
-TEST(PlanArrivals, counts_duplicates_and_what_is_dropped) {
+TEST(PlanArrivals, counts_duplicates_and_dropped_samples) {
   const ScratchFolder scratch;
   write_text(scratch / "trace.jsonl", R"({"uid": 1, "index": 0, "length": 5, "version": 0}
 {"uid": 1, "index": 0, "length": 7, "version": 0}
@@ -120,7 +120,7 @@ TEST(PlanArrivals, counts_duplicates_and_what_is_dropped) {
   EXPECT_EQ(way.at("steps").size(), 1);
 }
 
-TEST(PlanArrivals, says_what_a_trace_lacks) {
+TEST(PlanArrivals, reports_missing_columns_of_a_trace) {
   const ScratchFolder scratch;
   const auto why = [&](const std::string& text, const std::string& words) {
     write_text(scratch / "trace.csv", text);
@@ -152,7 +152,7 @@ TEST(PlanPage, shows_a_plan_or_with_a_comparison_the_plans_of_all_ways) {
     EXPECT_THAT(read_text(page), HasSubstr(text));
 }
 
-TEST(PlanComparison, is_told_of_the_ranks_or_refused) {
+TEST(PlanComparison, needs_the_number_of_ranks) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "5\n6\n7\n");
   const std::string plan = "plan --compare --lengths " + (scratch / "lengths.csv").string();
@@ -164,7 +164,7 @@ TEST(PlanComparison, is_told_of_the_ranks_or_refused) {
               testing::StartsWith("3 samples, 18 tokens on 2 DP ranks, cap 1,024 tokens; work is "));
 }
 
-TEST(PlanPipeline, says_when_it_ends_and_how_much_of_it_is_bubble) {
+TEST(PlanPipeline, shows_the_end_and_the_bubble) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n" + std::string("6\n6\n6\n6\n6\n6\n"));
   const std::string json = (scratch / "plan.json").string();
@@ -173,7 +173,7 @@ TEST(PlanPipeline, says_when_it_ends_and_how_much_of_it_is_bubble) {
                         " --set micro_batch.max_tokens=6 " + settings);
   };
   const auto written = [&] { return nlohmann::json::parse(read_text(json)); };
-  // Three micro-batches of 6 on each DP rank: two stages take as long as for four.
+  // Three micro-batches of 6 on each DP rank: with two stages, they take as long as four.
   const ProgramResult two_stages = plan("--set mesh.dp=2 --set mesh.pp=2 --set micro_batch.order=schedule");
   ASSERT_EQ(two_stages.status, 0) << two_stages.err;
   EXPECT_THAT(two_stages.out, HasSubstr("simulated pipeline of 2 stages: ends at 12, 25.00 % of it bubble"));
@@ -190,7 +190,7 @@ TEST(PlanPipeline, says_when_it_ends_and_how_much_of_it_is_bubble) {
   EXPECT_FALSE(written().contains("pipeline"));
 }
 
-TEST(PlanPipeline, is_compared_with_presets_that_have_orders_of_their_own) {
+TEST(PlanPipeline, is_compared_with_presets_that_have_their_own_orders) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n5\n6\n7\n");
   const ProgramResult result = run_evenkeel(
@@ -200,8 +200,8 @@ TEST(PlanPipeline, is_compared_with_presets_that_have_orders_of_their_own) {
   EXPECT_THAT(result.out, HasSubstr("preset verl"));
 }
 
-// A sample that needs both ranks takes twice as long as on two fast ones, whatever the way.
-TEST(PlanSpeeds, slow_a_group_as_its_slowest_rank_does) {
+// A sample that needs both ranks takes twice as long as on two fast ranks, no matter how it is planned.
+TEST(PlanSpeeds, make_a_group_as_slow_as_its_slowest_rank) {
   const ScratchFolder scratch;
   write_text(scratch / "lengths.csv", "length\n10\n");
   const std::string json = (scratch / "plan.json").string();
@@ -226,7 +226,7 @@ TEST(PlanSpeeds, slow_a_group_as_its_slowest_rank_does) {
   EXPECT_EQ(end_of(speeds + waves), 2 * end_of(waves));
 }
 
-TEST(PlanTables, alarm_where_a_cap_is_broken) {
+TEST(PlanTables, highlight_broken_caps) {
   const ScratchFolder scratch;
   const std::filesystem::path scratch_file = scratch / "lengths.csv";
   std::string lengths = "length\n";
@@ -241,6 +241,79 @@ TEST(PlanTables, alarm_where_a_cap_is_broken) {
   EXPECT_THAT(plain.out, HasSubstr("ABOVE THE CAP"));
   EXPECT_THAT(plain.out, Not(HasSubstr("\033")));
   EXPECT_THAT(run_command("CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM + plan).out, HasSubstr("\033[1;31m"));
+}
+
+/// Times of micro-batches with one or two samples: 10 ms each, 3 us per token, 1 ns per squared length.
+std::string table_of_times(std::int64_t rows) {
+  std::ostringstream table;
+  table << "step,lengths,seconds\n";
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t first = 500 + i * i * 97 % 9001;
+    const std::int64_t second = i % 2 == 0 ? 0 : 1000 + i * 53 % 4001;
+    const double seconds = 0.01 + 3e-6 * static_cast<double>(first + second) +
+                           1e-9 * static_cast<double>(first * first + second * second);
+    table << i << ',' << first << (second > 0 ? " " + std::to_string(second) : "") << ',' << seconds << '\n';
+  }
+  return table.str();
+}
+
+TEST(FitCommand, prints_the_cost_its_error_and_the_loss_of_other_costs) {
+  const ScratchFolder scratch;
+  write_text(scratch / "times.csv", table_of_times(64));
+  const ProgramResult result = run_evenkeel("fit " + (scratch / "times.csv").string());
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out,
+              testing::ContainsRegex("balance.cost: \\{linear: (2999|3000|3001), quadratic: 1\\}\n"));
+  EXPECT_THAT(result.out,
+              testing::ContainsRegex("error of a time: 0.0[0-9] % in the median, 0.[0-9]+ % at most"));
+  EXPECT_THAT(result.out, HasSubstr("a step of 96 samples on 8 DP ranks, cap "));
+  EXPECT_THAT(result.out, testing::ContainsRegex("balance.cost: tokens +[0-9]+\\.[0-9]+ %\n"));
+  EXPECT_THAT(run_evenkeel("fit " + (scratch / "times.csv").string() + " --set mesh.dp=4").out,
+              HasSubstr("on 4 DP ranks"));
+}
+
+TEST(FitCommand, names_an_invalid_line_and_insufficient_times) {
+  const ScratchFolder scratch;
+  const auto error = [&](const std::string& table) {
+    write_text(scratch / "times.csv", table);
+    const ProgramResult result = run_evenkeel("fit " + (scratch / "times.csv").string());
+    EXPECT_EQ(result.status, 1) << table;
+    return result.err;
+  };
+  EXPECT_THAT(error("length,time\n5,1\n"), HasSubstr("times.csv:1: names no column 'seconds'"));
+  EXPECT_THAT(error("length,seconds\n5,1\n5 x,1\n"), HasSubstr("times.csv:3: 'x' is not a length"));
+  EXPECT_THAT(error("length,seconds\n5,-1\n"), HasSubstr("times.csv:2: '-1' is not a time above 0 seconds"));
+  EXPECT_THAT(error("length,seconds\n"), HasSubstr("times.csv: has no times"));
+  EXPECT_THAT(error(table_of_times(15)), HasSubstr("its 15 times cannot separate"));
+}
+
+TEST(PlanComparison, shows_the_loss_of_a_wrong_quadratic_term) {
+  const ScratchFolder scratch;
+  write_text(scratch / "lengths.csv", "length\n5000\n6000\n7000\n8000\n100\n200\n300\n");
+  const ProgramResult result =
+      run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() + " --set mesh.dp=2 --compare");
+  EXPECT_THAT(result.out,
+              testing::ContainsRegex("if attention takes 20 % more or less than balance.cost says, a "
+                                     "step ends at most [0-9]+\\.[0-9][0-9] % later"));
+}
+
+TEST(PlanCounts, may_differ_between_ranks_that_meet_once_a_step) {
+  const ScratchFolder scratch;
+  std::string lengths = "length\n30\n";
+  for (int i = 0; i < 60; ++i) lengths += "4\n";
+  write_text(scratch / "lengths.csv", lengths);
+  const auto planned = [&](const std::string& settings) {
+    return run_evenkeel("plan --lengths " + (scratch / "lengths.csv").string() +
+                        " --set mesh.dp=2 --set micro_batch.max_tokens=32 --set balance.overhead=20 --set "
+                        "'balance.cost={linear: 1, quadratic: 1}' " +
+                        settings);
+  };
+  const std::string free = "--set micro_batch.equal_counts=auto ";
+  EXPECT_THAT(planned(free + "--set balance.meet=step").out, HasSubstr(": 3 to 7 micro-batches each"));
+  EXPECT_THAT(planned("--set balance.meet=step").out, HasSubstr(": 7 micro-batches each"));
+  EXPECT_THAT(planned(free).err,
+              HasSubstr("balance.meet: is not set, and micro_batch.equal_counts: auto needs it"));
+  EXPECT_EQ(planned(free + "--set balance.meet=micro-batch").out.find(" to "), std::string::npos);
 }
 
 }  // namespace

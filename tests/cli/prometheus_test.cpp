@@ -24,7 +24,7 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// A socket on 127.0.0.1, closed when it goes.
+/// A socket on 127.0.0.1, closed by the destructor.
 class Socket {
  public:
   explicit Socket(int port = 0) {
@@ -36,7 +36,7 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Takes a port, and says which.
+  /// Binds a port and returns it.
   [[nodiscard]] int listen() {
     EXPECT_EQ(::bind(socket_, raw(), sizeof(address_)), 0);
     EXPECT_EQ(::listen(socket_, 1), 0);
@@ -62,7 +62,7 @@ class Socket {
   int socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
 };
 
-TEST(Prometheus, is_answered_while_the_run_goes_on) {
+TEST(Prometheus, is_available_during_the_run) {
   PrometheusMetrics metrics({"127.0.0.1:0", {}}, "1.2.3");
   ASSERT_NE(metrics.port(), 0);
   EXPECT_THAT(Socket(metrics.port()).get("/metrics"), HasSubstr("evenkeel_build_info{version=\"1.2.3\"} 1"));
@@ -78,7 +78,7 @@ TEST(Prometheus, is_answered_while_the_run_goes_on) {
   EXPECT_THAT(answer, HasSubstr("\nevenkeel_tokens_total{profile=\"odd \\\"name\\\"\\\\\"} 200\n"));
 }
 
-/// Values of a file by name and labels.
+/// The values of a file by name and labels.
 std::map<std::string, double> values_in(const std::string& text) {
   std::map<std::string, double> values;
   std::istringstream lines(text);
@@ -121,7 +121,7 @@ TEST_F(PrometheusOfARun, has_the_sums_of_the_report_in_a_file) {
   EXPECT_EQ(values.at("evenkeel_passes_total{profile=\"\"}"), 4);
   EXPECT_EQ(values.at("evenkeel_tokens_total{profile=\"\"}"), tokens);
   EXPECT_EQ(values.at("evenkeel_moved_bytes_total{profile=\"\",way=\"between_ranks\"}"), sent);
-  // What the slowest ranks took, beside the means.
+  // The times of the slowest ranks, in addition to the means.
   const nlohmann::json& latest = report.at("steps").back();
   double waited = 0;
   for (const auto& step : report.at("steps")) waited += step.at("longest_waited_seconds").get<double>();
@@ -133,13 +133,13 @@ TEST_F(PrometheusOfARun, has_the_sums_of_the_report_in_a_file) {
               values.at("evenkeel_phase_seconds_total" + labels));
     EXPECT_EQ(values.at("evenkeel_slowest_rank" + labels), latest.at("slowest_ranks").at(phase));
   }
-  // Every one is on the page, under its name.
-  const std::string page = read_text(EVENKEEL_SOURCE_DIR "/docs/watching.md");
+  // Each one is documented on the page under its name.
+  const std::string page = read_text(EVENKEEL_SOURCE_DIR "/docs/report.md");
   for (const auto& [name, value] : values)
     EXPECT_THAT(page, HasSubstr("`" + name.substr(0, name.find('{')) + "`"));
 }
 
-TEST_F(PrometheusOfARun, is_an_error_before_the_run_where_the_port_is_taken) {
+TEST_F(PrometheusOfARun, fails_before_the_run_if_the_port_is_in_use) {
   Socket other;
   const ProgramResult result =
       run("--prometheus " + std::to_string(other.listen()) + " --report " + (scratch_ / "report").string());
@@ -148,7 +148,7 @@ TEST_F(PrometheusOfARun, is_an_error_before_the_run_where_the_port_is_taken) {
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "report"));
 }
 
-TEST_F(PrometheusOfARun, refuses_what_is_no_address_with_a_sentence) {
+TEST_F(PrometheusOfARun, refuses_an_invalid_address_with_a_sentence) {
   for (const std::string wrong : {"localhost:9464", "99999", "-1", "1.2.3.4", "1.2.3.4:", "a", "80s", "80,81",
                                   "[::1]:9464", "1.2.3.400:1"}) {
     const ProgramResult result = run_evenkeel("run job.yaml --prometheus=" + wrong);

@@ -46,7 +46,7 @@ class ReportOfARun : public testing::Test {
   ScratchFolder scratch_;
 };
 
-/// Settings whose reports have every line and key between them.
+/// Settings whose reports together contain every line and key.
 const std::vector<std::string> kinds{"",
                                      "--set prefix.share=tree",
                                      "--set balance.cost=measured",
@@ -63,7 +63,7 @@ double sum_of(const nlohmann::json& phases) {
   return sum;
 }
 
-TEST_F(ReportOfARun, has_phases_that_add_up_and_waits_that_stay_below_them_and_both_below_the_clock) {
+TEST_F(ReportOfARun, has_consistent_phases_and_waits) {
   for (const std::string& kind : kinds) {
     ASSERT_EQ(run(3, kind).status, 0) << kind;
     const nlohmann::json whole = report();
@@ -84,7 +84,7 @@ TEST_F(ReportOfARun, has_phases_that_add_up_and_waits_that_stay_below_them_and_b
   }
 }
 
-TEST_F(ReportOfARun, never_tells_of_less_than_no_alignment) {
+TEST_F(ReportOfARun, never_shows_negative_alignment) {
   for (const std::string& kind : kinds) {
     ASSERT_EQ(run(2, kind + " --set mesh.cp=2").status, 0) << kind;
     EXPECT_EQ(read_text(scratch_ / "report/report.txt").find("(-"), std::string::npos) << kind;
@@ -99,7 +99,7 @@ TEST_F(ReportOfARun, never_tells_of_less_than_no_alignment) {
   }
 }
 
-/// Slices of one track do not cross each other.
+/// Slices on one track do not overlap partially.
 void expect_nesting(const nlohmann::json& trace) {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> tracks;
   for (const auto& event : trace) {
@@ -145,7 +145,7 @@ TEST_F(ReportOfARun, comes_with_the_same_figures_in_metrics_and_trace) {
   }
 }
 
-/// The labels of a table: what stands before its values, those of continued lines left out.
+/// The labels of a table: the text before its values, without continuation lines.
 std::set<std::string> labels_of(const std::string& table) {
   std::set<std::string> labels;
   std::istringstream lines(table);
@@ -162,7 +162,7 @@ std::set<std::string> labels_of(const std::string& table) {
   return labels;
 }
 
-/// The keys of a report, those of objects inside as "outer.inner".
+/// The keys of a report; keys of nested objects as "outer.inner".
 void add_keys(const nlohmann::json& json, const std::string& outer, std::set<std::string>& keys) {
   for (const auto& [name, value] : json.items()) {
     const std::string key = outer.empty() ? name : outer + "." + name;
@@ -186,15 +186,16 @@ TEST_F(ReportOfARun, is_explained_line_by_line_and_key_by_key_in_the_documentati
   }
 }
 
-TEST_F(ReportOfARun, is_shown_by_inspect_of_its_folder_once_the_run_is_over) {
+TEST_F(ReportOfARun, is_shown_by_inspect_after_the_run) {
   ASSERT_EQ(run(3, "").status, 0);
   const std::filesystem::path folder = scratch_ / "report";
   const ProgramResult told = run_evenkeel("inspect " + folder.string());
   ASSERT_EQ(told.status, 0) << told.err;
   EXPECT_THAT(told.out, HasSubstr("  missing        nothing\n" + read_text(folder / "report.txt")));
   for (const char* name : {"report.json", "metrics.jsonl"})
-    EXPECT_THAT(run_evenkeel("inspect " + (folder / name).string()).err,
-                HasSubstr(std::string(name) + ": is of a run, for programs to read. Give its folder"));
+    EXPECT_THAT(
+        run_evenkeel("inspect " + (folder / name).string()).err,
+        HasSubstr(std::string(name) + ": belongs to a run and is meant for programs. Give its folder"));
   write_text(folder / "report.txt", "\x1b[2J\n");
   EXPECT_THAT(run_evenkeel("inspect " + folder.string()).out, HasSubstr("\n\\x1b[2J\n"));
   std::filesystem::remove(folder / "report.txt");

@@ -19,7 +19,7 @@ using testing_support::run_command;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// 24 samples in steps of 4, twice over, in a folder in which everything happens.
+/// 24 samples in steps of 4, two epochs, in a folder that all commands run in.
 class Resume : public testing::Test {
  protected:
   Resume() {
@@ -71,7 +71,7 @@ TEST_F(Resume, run_after_run_writes_what_one_run_would_have) {
   EXPECT_EQ(marker_of("results")["files"]["results"], 12);
 }
 
-TEST_F(Resume, in_a_window_of_delayed_outliers_goes_on_with_the_steps_that_were_left) {
+TEST_F(Resume, in_a_window_of_delayed_outliers_continues_with_the_remaining_steps) {
   const std::string delay =
       " --set batch.delay_outliers=3 --set batch.outlier_length=2000 --set batch.outlier_companions=2"
       " --set balance.cost=flops-7b";
@@ -88,14 +88,14 @@ TEST_F(Resume, in_a_window_of_delayed_outliers_goes_on_with_the_steps_that_were_
                  {"balance.overhead was auto and is 1: steps would have other samples"});
 }
 
-TEST_F(Resume, where_there_is_no_state_begins) {
+TEST_F(Resume, without_a_state_starts_a_new_job) {
   const ProgramResult first = expect_success("$run --dump dump --state state --resume");
   EXPECT_THAT(first.err, testing::Not(HasSubstr("goes on")));
   const ProgramResult again = expect_success("$run --dump dump --state state --resume");
   EXPECT_THAT(again.err, HasSubstr("resumes with step 12, 0 steps left"));
 }
 
-TEST_F(Resume, that_is_to_stop_before_where_it_stands_leaves_all_as_it_is) {
+TEST_F(Resume, with_an_earlier_last_step_changes_nothing) {
   expect_success("$run --dump dump --state state --steps 5");
   expect_success("$run --dump dump --state state --resume --steps 3");
   EXPECT_EQ(marker_of("dump")["steps"], 5);
@@ -118,7 +118,7 @@ TEST_F(Resume, on_another_mesh_gives_the_steps_that_mesh_would_have_had) {
   expect_success("cmp one.safetensors dump.safetensors");
 }
 
-TEST_F(Resume, files_of_earlier_runs_that_have_gone_are_missed) {
+TEST_F(Resume, reports_missing_files_of_earlier_runs) {
   expect_success("$run2 --dump whole");
   expect_success("$run2 --dump dump --results results --state state --steps 4");
   const std::string lost = "step-000001/dp-001/cp-000/tp-000/pp-000/mb-00000.safetensors";
@@ -134,7 +134,7 @@ TEST_F(Resume, files_of_earlier_runs_that_have_gone_are_missed) {
   expect_refusal("$evenkeel convert dump d.safetensors", {lost + ": is missing"});
 }
 
-TEST_F(Resume, with_other_profiles_does_not_go_on_in_the_folders_of_the_first) {
+TEST_F(Resume, with_other_profiles_refuses_the_folders_of_the_first_run) {
   write_text(scratch_ / "job.yaml", read_text(scratch_ / "job.yaml") + "profiles: {a: {}, b: {}}\n");
   expect_success("$run --profiles a,b --dump dump --results results --state state --steps 2");
   const std::string before = read_text(scratch_ / "dump/evenkeel-run.json");
@@ -146,7 +146,7 @@ TEST_F(Resume, with_other_profiles_does_not_go_on_in_the_folders_of_the_first) {
   expect_success("$run --profiles a,b --dump dump --state another --steps 1 --overwrite");
 }
 
-TEST_F(Resume, a_dump_that_begins_with_a_later_run_holds_the_steps_from_there_on) {
+TEST_F(Resume, a_dump_started_by_a_later_run_contains_the_steps_from_there) {
   expect_success("$run --state state --steps 2");
   expect_success("$run --dump dump --state state --resume --steps 5");
   expect_success("$run --dump dump --state state --resume");
@@ -156,10 +156,10 @@ TEST_F(Resume, a_dump_that_begins_with_a_later_run_holds_the_steps_from_there_on
               HasSubstr("d.safetensors: 40 samples"));
 }
 
-TEST_F(Resume, writes_steps_anew_that_came_after_the_state) {
+TEST_F(Resume, rewrites_steps_after_the_state) {
   expect_success("$run --dump whole");
   expect_success("$run2 --dump dump --state state --state-every 5 --steps 7 --set mesh.cp=2");
-  // As if the job had been killed after step 7, with its last state of step 5.
+  // As if the job had been killed after step 7, with its last checkpoint after step 5.
   expect_success(
       "cp state/evenkeel-state.previous.json state/evenkeel-state.json; touch dump/step-000003/mine");
   const ProgramResult result = expect_success("$run --dump dump --state state --resume");
@@ -171,14 +171,14 @@ TEST_F(Resume, writes_steps_anew_that_came_after_the_state) {
   EXPECT_EQ(marker_of("dump")["first_step"], 5);
 }
 
-TEST_F(Resume, does_not_go_on_in_a_folder_of_another_job) {
+TEST_F(Resume, refuses_the_folder_of_another_job) {
   expect_success("$run --dump dump --state other --steps 3");
   expect_success("$run --state state --steps 3");
   expect_refusal("$run --dump dump --state state --resume", {"dump: holds an earlier run of 3 steps"});
   EXPECT_EQ(marker_of("dump")["state"], "complete");
 }
 
-TEST_F(Resume, of_a_changed_job_is_refused_with_what_changed_and_accepted_with_a_word) {
+TEST_F(Resume, of_a_changed_job_is_refused_with_the_changes_unless_allowed) {
   write_text(scratch_ / "a.jsonl", R"({"prompt_ids":[1],"response_ids":[2,3]})"
                                    "\n"
                                    R"({"prompt_ids":[4],"response_ids":[5,6]})"
@@ -196,7 +196,7 @@ TEST_F(Resume, of_a_changed_job_is_refused_with_what_changed_and_accepted_with_a
   EXPECT_THAT(accepted.err, HasSubstr("accepted: a.jsonl has other content"));
 }
 
-TEST_F(Resume, a_copy_of_the_source_elsewhere_is_no_change) {
+TEST_F(Resume, accepts_a_copy_of_the_source_elsewhere) {
   write_text(scratch_ / "a.jsonl", R"({"prompt_ids":[1],"response_ids":[2,3]})"
                                    "\n"
                                    R"({"prompt_ids":[4],"response_ids":[5,6]})"
@@ -206,7 +206,7 @@ TEST_F(Resume, a_copy_of_the_source_elsewhere_is_no_change) {
   expect_success(run + "--set source.path=b/c.jsonl");
 }
 
-TEST_F(Resume, a_state_is_not_begun_anew_by_mistake) {
+TEST_F(Resume, does_not_replace_a_state_by_mistake) {
   expect_success("$run --state state --steps 3");
   expect_refusal("$run --state state",
                  {"evenkeel-state.json: is the state of a job before step 3", "--resume"});
@@ -251,7 +251,7 @@ TEST_F(Resume, with_a_report_goes_on_with_its_metrics) {
   EXPECT_EQ(report.at("steps").size(), 7U);
 }
 
-TEST_F(Resume, a_filter_is_told_when_the_job_begins_and_in_its_report) {
+TEST_F(Resume, the_effect_of_a_filter_is_logged_and_reported) {
   const ProgramResult result =
       expect_success("$run --report report --set batch.too_long=drop --set batch.max_length=1000");
   EXPECT_THAT(result.err, HasSubstr("too long and dropped"));
@@ -273,8 +273,8 @@ TEST_F(Resume, a_state_is_explained_by_inspect) {
   EXPECT_THAT(damaged.err, HasSubstr("its checksum differs"));
 }
 
-/// A line of each kind of field: layers by token, axes and runs of tokens, rows, a text; some of them of
-/// nothing.
+/// A line with each kind of field: layers by token, axes and ranges of tokens, rows, a text; some of them
+/// empty.
 std::string line_of_all_fields(int i) {
   nlohmann::json line{{"prompt_ids", {1, 2}}, {"response_ids", nlohmann::json::array()}};
   for (int t = 0; t < i % 7; ++t) line["response_ids"].push_back(t);
@@ -291,7 +291,7 @@ std::string line_of_all_fields(int i) {
   return line.dump() + "\n";
 }
 
-TEST_F(Resume, fields_of_every_kind_are_what_one_run_would_have_and_a_dump_hands_them_out_again) {
+TEST_F(Resume, fields_of_every_kind_equal_those_of_one_run_and_of_its_dump) {
   std::string lines;
   for (int i = 0; i < 24; ++i) lines += line_of_all_fields(i);
   write_text(scratch_ / "lines.jsonl", lines);
@@ -306,7 +306,7 @@ TEST_F(Resume, fields_of_every_kind_are_what_one_run_would_have_and_a_dump_hands
   for (const int upto : {2, 6})
     expect_success("$run2 --dump dump --state state --resume --steps " + std::to_string(upto));
   expect_equal_folders("whole", "dump");
-  // From the dump on: of two more jobs, each reads what the one before was handed.
+  // Starting from the dump: two more jobs, each of which reads what the previous one received.
   const std::string settings =
       "batch: {global_batch: 4}\nmesh: {cp: 2}\nfields: {experts: {layers: stage}}\n";
   write_text(scratch_ / "job.yaml", "source: {kind: dump, path: whole}\n" + settings);
@@ -316,7 +316,7 @@ TEST_F(Resume, fields_of_every_kind_are_what_one_run_would_have_and_a_dump_hands
   expect_equal_folders("again", "once_more");
 }
 
-TEST_F(Resume, dumps_of_passes_that_are_sent_other_fields_are_read_each_as_what_it_has) {
+TEST_F(Resume, dumps_of_passes_with_different_fields_can_be_read) {
   std::string lines;
   for (int i = 0; i < 24; ++i) lines += line_of_all_fields(i);
   write_text(scratch_ / "lines.jsonl", lines);

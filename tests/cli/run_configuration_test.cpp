@@ -21,7 +21,7 @@ using testing_support::write_text;
 const std::string program = EVENKEEL_PROGRAM;
 const std::string mpirun_of_two = std::string(EVENKEEL_MPIRUN) + " -np 2 " + program;
 
-/// A job that differs from the default one in what its report shows.
+/// A job that differs from the default one in what its report contains.
 class RunConfiguration : public testing::Test {
  protected:
   RunConfiguration() {
@@ -42,7 +42,7 @@ class RunConfiguration : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(RunConfiguration, may_come_out_of_a_pipe) {
+TEST_F(RunConfiguration, may_come_from_a_pipe) {
   expect_ran(in_bash(program + " run <(cat " + job() + ")"));
   expect_ran(in_bash(program + " run /dev/stdin < " + job()));
   expect_ran(in_bash("cat " + job() + " | " + program + " run /dev/stdin"));
@@ -55,13 +55,13 @@ TEST_F(RunConfiguration, may_come_to_rank_0_through_the_launcher) {
   expect_ran(in_bash("cat " + job() + " > " + pipe + " & " + mpirun_of_two + " run " + pipe));
 }
 
-TEST_F(RunConfiguration, that_a_launcher_does_not_hand_on_is_refused_with_what_to_do) {
+TEST_F(RunConfiguration, lost_by_a_launcher_is_refused_with_a_remedy) {
   const ProgramResult result = in_bash(mpirun_of_two + " run <(cat " + job() + ")");
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("mpirun ... run /dev/stdin < FILE"));
 }
 
-TEST_F(RunConfiguration, without_a_source_does_not_run_and_is_told_which_there_are) {
+TEST_F(RunConfiguration, without_a_source_is_refused_with_a_list_of_kinds) {
   write_text(scratch_ / "job.yaml", "mesh: {tp: 1}\n");
   const ProgramResult result = mpirun_evenkeel(2, "run " + job());
   EXPECT_EQ(result.status, 2);
@@ -72,13 +72,13 @@ TEST_F(RunConfiguration, without_a_source_does_not_run_and_is_told_which_there_a
   EXPECT_EQ(run_evenkeel("config show " + job()).status, 0);
 }
 
-TEST_F(RunConfiguration, that_is_empty_is_not_the_default_job) {
+TEST_F(RunConfiguration, empty_is_not_the_default_job) {
   const ProgramResult result = mpirun_evenkeel(2, "run /dev/null --set source.kind=synthetic");
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("/dev/null: holds no key"));
 }
 
-TEST_F(RunConfiguration, that_is_wrong_is_told_once_with_its_place_and_of_no_rank) {
+TEST_F(RunConfiguration, errors_are_reported_once_with_their_place) {
   write_text(scratch_ / "wrong.yaml", "source: {kind: synthetic}\nmesh: {tp: x}\n");
   for (const std::string& wrong : {(scratch_ / "wrong.yaml").string(), job() + " --set mesh.tp=x"}) {
     const ProgramResult result = mpirun_evenkeel(2, "run " + wrong);
@@ -99,7 +99,7 @@ TEST_F(RunConfiguration, ends_where_its_document_ends) {
   }
 }
 
-TEST_F(RunConfiguration, passes_over_a_step_have_a_profile_each) {
+TEST_F(RunConfiguration, each_pass_over_a_step_has_its_profile) {
   const std::string profile = " --set profiles.a.micro_batch.min_count=2 ";
   const ProgramResult twice = mpirun_evenkeel(2, "run " + job() + profile + "--profiles a,a");
   EXPECT_NE(twice.status, 0);
@@ -108,7 +108,7 @@ TEST_F(RunConfiguration, passes_over_a_step_have_a_profile_each) {
   EXPECT_EQ(mpirun_evenkeel(2, "run " + job() + profile + "--profiles a").status, 0);
 }
 
-TEST_F(RunConfiguration, that_differs_between_ranks_is_everybodys_error) {
+TEST_F(RunConfiguration, different_between_ranks_is_everybodys_error) {
   const std::string one = " -np 1 " + program + " run " + job();
   for (const char* options : {" --steps 1 --set batch.epochs=2", " --profiles a"}) {
     const std::string command = testing_support::mpirun_programs + one +
@@ -120,7 +120,7 @@ TEST_F(RunConfiguration, that_differs_between_ranks_is_everybodys_error) {
   }
 }
 
-TEST(PlanConfiguration, the_cap_that_is_asked_for_is_one_that_can_be_set) {
+TEST(PlanConfiguration, suggests_a_cap_that_can_be_set) {
   const ScratchFolder scratch;
   write_text(scratch / "long.csv", "length\n2147483647\n");
   const std::string plan = "plan --lengths " + (scratch / "long.csv").string() + " --set mesh.dp=1 ";

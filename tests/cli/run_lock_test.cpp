@@ -24,7 +24,7 @@ int count_and_call(const char* name, int descriptor) {
 
 }  // namespace
 
-// In the place of the C library's, for all that this program links.
+// Replaces the function of the C library for everything that this program links.
 extern "C" int fsync(int descriptor) {
   return count_and_call("fsync", descriptor);
 }
@@ -46,8 +46,8 @@ std::optional<int> rank_named_in(const std::filesystem::path& folder) {
   return named ? std::optional(named->rank) : std::nullopt;
 }
 
-// All ranks of a job wait for the one that takes it, and a loaded disk lets it wait for a minute.
-TEST(RunLock, is_taken_without_a_wait_for_the_disk) {
+// All ranks of a job wait for the one that takes the lock, and if the disk is busy, that can take a minute.
+TEST(RunLock, does_not_wait_for_the_disk) {
   const ScratchFolder scratch;
   const int before = waits_for_the_disk;
   const std::optional<RunLock> lock = RunLock::try_take(scratch.path(), someone);
@@ -55,13 +55,13 @@ TEST(RunLock, is_taken_without_a_wait_for_the_disk) {
   EXPECT_EQ(waits_for_the_disk, before);
 }
 
-TEST(RunLock, names_its_run_and_keeps_others_out_until_it_goes) {
+TEST(RunLock, names_its_run_and_excludes_others_until_it_is_released) {
   const ScratchFolder scratch;
   {
     const std::optional<RunLock> lock = RunLock::try_take(scratch.path(), someone);
     ASSERT_TRUE(lock);
     EXPECT_THAT(rank_named_in(scratch.path()), Optional(Eq(2)));
-    ASSERT_TRUE(lock->keeps_others_out()) << "the scratch folder's file system knows no locks";
+    ASSERT_TRUE(lock->is_locked_for_others()) << "the scratch folder's file system knows no locks";
     EXPECT_TRUE(is_locked(scratch.path()));
     EXPECT_FALSE(RunLock::try_take(scratch.path(), someone));
   }

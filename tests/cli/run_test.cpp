@@ -26,7 +26,7 @@ using testing_support::write_text;
 
 constexpr std::int64_t num_samples = 70;
 
-/// A folder with rollouts in it and a configuration that reads them.
+/// A folder with rollouts and a configuration that reads them.
 class Run : public testing::Test {
  protected:
   Run() {
@@ -63,7 +63,7 @@ void PrintTo(const MeshCase& run, std::ostream* out) {
 
 class RunOverMeshes : public Run, public testing::WithParamInterface<MeshCase> {};
 
-TEST_P(RunOverMeshes, hands_every_rank_its_share_of_the_rollouts) {
+TEST_P(RunOverMeshes, delivers_every_rank_its_share_of_the_rollouts) {
   const auto& [mesh, zigzag, cap, global_batch] = GetParam();
   const int ranks = mesh.tp * mesh.cp * mesh.dp * mesh.pp;
   const std::string settings = " --set mesh.tp=" + std::to_string(mesh.tp) +
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class RunInWaysToPlan : public Run, public testing::WithParamInterface<const char*> {};
 
-TEST_P(RunInWaysToPlan, hands_every_rank_its_share_of_the_rollouts) {
+TEST_P(RunInWaysToPlan, delivers_every_rank_its_share_of_the_rollouts) {
   const ProgramResult result = mpirun_evenkeel(
       4, job() + "--dump " + (scratch_ / "dump").string() +
              " --set mesh.cp=2 --set micro_batch.max_tokens=1400 --set batch.global_batch=35 " + GetParam());
@@ -133,7 +133,7 @@ TEST_F(Run, a_padded_micro_batch_is_dumped_as_a_rectangle) {
   EXPECT_EQ(file.metadata().at("layout"), "padded");
 }
 
-TEST_F(Run, several_profiles_pass_over_each_step_and_write_to_a_folder_each) {
+TEST_F(Run, runs_several_profiles_per_step_with_a_folder_each) {
   const ProgramResult result = mpirun_evenkeel(
       4,
       job() + "--profiles log_prob,update --dump " + (scratch_ / "dump").string() + " --results " +
@@ -152,7 +152,7 @@ TEST_F(Run, several_profiles_pass_over_each_step_and_write_to_a_folder_each) {
   EXPECT_THAT(result.out, HasSubstr("profile update"));
 }
 
-TEST_F(Run, samples_and_steps_without_loss_are_counted_and_warned_of) {
+TEST_F(Run, counts_and_reports_samples_and_steps_without_loss) {
   const auto rollout = [](const char* uid, const char* mask) {
     return std::string(R"({"uid": ")") + uid +
            R"(", "prompt_ids": [1, 2], "response_ids": [3, 4], "loss_mask": )" + mask + "}\n";
@@ -187,13 +187,13 @@ TEST_F(Run, samples_and_steps_without_loss_are_counted_and_warned_of) {
   EXPECT_THAT(refused.err, HasSubstr("sample 1: has no token that carries loss"));
 }
 
-TEST_F(Run, a_sample_above_a_length_that_was_set_is_an_error_before_the_first_step) {
+TEST_F(Run, a_sample_above_the_maximum_length_is_an_error_before_the_first_step) {
   const ProgramResult result = mpirun_evenkeel(2, job() + "--set batch.max_length=10");
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("tokens; batch.max_length is 10. Raise it, or set batch.too_long to"));
 }
 
-TEST_F(Run, processes_that_mpi_does_not_know_of_are_no_job) {
+TEST_F(Run, refuses_processes_that_mpi_does_not_connect) {
   const auto started_by = [&](const std::string& variables) {
     return run_command("env " + variables + " " + EVENKEEL_PROGRAM + " " + job());
   };
@@ -209,21 +209,21 @@ TEST_F(Run, processes_that_mpi_does_not_know_of_are_no_job) {
   const ProgramResult other = started_by("WORLD_SIZE=4 RANK=1 LOCAL_RANK=1");
   EXPECT_EQ(other.status, 2);
   EXPECT_EQ(other.err, "");
-  // An allocation, a pod, an interactive step, and a launcher of one process.
+  // A Slurm allocation, a pod, an interactive step, and a launcher with one process.
   for (const char* variables :
        {"SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_JOB_ID=1", "WORLD_SIZE=2 RANK=0",
         "SLURM_NTASKS=8 SLURM_STEP_ID=4294967290 SLURM_STEP_NUM_TASKS=1", "WORLD_SIZE=1 RANK=0 LOCAL_RANK=0"})
     EXPECT_EQ(started_by(variables).status, 0) << variables;
 }
 
-TEST_F(Run, a_profile_that_is_not_there_is_an_error_with_the_names_there_are) {
+TEST_F(Run, an_unknown_profile_is_an_error_that_lists_the_names) {
   const ProgramResult result =
       mpirun_evenkeel(2, job() + "--profiles updat --set profiles.update.micro_batch.max_tokens=1024");
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("there is no profile 'updat'. Profiles: update"));
 }
 
-TEST_F(Run, presets_hand_out_every_rollout_and_the_report_tells_of_broken_caps) {
+TEST_F(Run, presets_deliver_every_rollout_and_the_report_shows_broken_caps) {
   for (const char* preset : {"mindspeed-rl", "roll", "verl"}) {
     const std::filesystem::path report = scratch_ / preset;
     const ProgramResult result =
@@ -233,12 +233,12 @@ TEST_F(Run, presets_hand_out_every_rollout_and_the_report_tells_of_broken_caps) 
     const auto step = nlohmann::json::parse(read_text(report / "report.json")).at("steps").at(0);
     const bool above = step.at("widest_micro_batch") > step.at("max_tokens");
     EXPECT_EQ(step.at("micro_batches_above_cap") > 0, above);
-    // A cap that no micro-batch of this run comes near.
+    // A cap that is far above any micro-batch of this run.
     expect_dump_matches(scratch_ / "dump" / preset, rollouts(), {{1, 1, 2, 1}, true, 1 << 20, 1, 1});
   }
 }
 
-/// The hash of every token, computed from the rollouts themselves.
+/// The hash of every token, computed from the rollouts directly.
 std::vector<std::int64_t> expected_hashes(const std::filesystem::path& rollouts) {
   const InputFile file(rollouts);
   const LineScan scan = scan_lines(file);
@@ -254,7 +254,7 @@ std::vector<std::int64_t> expected_hashes(const std::filesystem::path& rollouts)
   return hashes;
 }
 
-TEST_F(Run, results_of_the_whole_loop_come_home_in_source_order) {
+TEST_F(Run, collects_results_in_source_order) {
   const std::vector<std::int64_t> expected = expected_hashes(rollouts());
   for (const auto& [ranks, mesh] : {std::pair{1, ""},
                                     {2, "--set mesh.cp=2"},
@@ -289,7 +289,7 @@ TEST_F(Run, results_of_the_whole_loop_come_home_in_source_order) {
   }
 }
 
-/// One result of a one-step run, as bytes.
+/// The bytes of one result of a run with one step.
 std::string result_bytes(const std::filesystem::path& results, const char* name) {
   const SafetensorsFile file(results / "step-000000.safetensors");
   const std::span<const std::byte> bytes = file.at(name).bytes;

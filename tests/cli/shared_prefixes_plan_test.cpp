@@ -23,7 +23,7 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// Plans that are asked to share prefixes.
+/// Plans with shared prefixes requested.
 class PlanWithSharedPrefixes : public testing::Test {
  protected:
   [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
@@ -37,7 +37,7 @@ class PlanWithSharedPrefixes : public testing::Test {
   [[nodiscard]] nlohmann::json written() const {
     return nlohmann::json::parse(read_text(scratch_ / "plan.json"));
   }
-  /// Of a comparison.
+  /// The entries of a comparison.
   [[nodiscard]] std::vector<nlohmann::json> ways_to_share() const {
     std::vector<nlohmann::json> ways;
     for (const auto& way : written()) {
@@ -49,7 +49,7 @@ class PlanWithSharedPrefixes : public testing::Test {
   ScratchFolder scratch_;
 };
 
-/// Four samples of two uids; three of them have more in common than their prompt.
+/// Four samples with two uids; three of them share more than their prompt.
 constexpr const char* rollout_lines =
     R"({"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4, 5, 6]}
 {"uid": "a", "prompt_ids": [1, 2, 3], "response_ids": [4, 5, 7, 8]}
@@ -79,7 +79,7 @@ std::multiset<int> planned_samples(const nlohmann::json& plan) {
   return samples;
 }
 
-TEST_F(PlanWithSharedPrefixes, plans_every_sample_of_rollouts_with_what_their_tokens_share) {
+TEST_F(PlanWithSharedPrefixes, plans_every_sample_with_its_shared_prefixes) {
   const std::string lengths = file("rollouts.jsonl", rollout_lines);
   const std::multiset<int> all{0, 1, 2, 3};
   for (const auto& [share, tokens] : {std::pair{"false", 20}, {"true", 3 + 3 + 4 + 1 + 3}, {"tree", 8 + 3}}) {
@@ -97,7 +97,7 @@ TEST_F(PlanWithSharedPrefixes, plans_every_sample_of_rollouts_with_what_their_to
   EXPECT_THAT(plan(lengths, "--set prefix.share=tree").out, HasSubstr("11 tokens with shared prefixes once"));
 }
 
-TEST_F(PlanWithSharedPrefixes, tells_what_splits_repeat_and_why_and_refuses_longer_paths) {
+TEST_F(PlanWithSharedPrefixes, shows_tokens_repeated_by_splits_and_refuses_longer_paths) {
   const std::string lengths = file("rollouts.jsonl", rollout_lines);
   const std::string caps = "--set prefix.share=tree --set micro_batch.max_tokens=7 ";
   EXPECT_THAT(plan(lengths, caps + "--set prefix.max_path_tokens=7").out,
@@ -111,7 +111,7 @@ TEST_F(PlanWithSharedPrefixes, tells_what_splits_repeat_and_why_and_refuses_long
   EXPECT_THAT(refused.err, HasSubstr("sample 1: has 7 tokens"));
 }
 
-TEST_F(PlanWithSharedPrefixes, tells_what_predicting_ahead_repeats) {
+TEST_F(PlanWithSharedPrefixes, shows_tokens_repeated_by_predicting_ahead) {
   const ProgramResult result =
       plan(file("rollouts.jsonl", rollout_lines), "--set prefix.share=tree --set pack.predict_ahead=1");
   EXPECT_THAT(result.out, HasSubstr("to keep pack.predict_ahead"));
@@ -141,7 +141,7 @@ TEST_F(PlanWithSharedPrefixes, counts_micro_batches_as_a_run_does) {
   }
 }
 
-TEST_F(PlanWithSharedPrefixes, plans_the_tree_that_rollouts_tell) {
+TEST_F(PlanWithSharedPrefixes, plans_the_tree_declared_by_rollouts) {
   const auto lines = [](const std::string& first, const std::string& second) {
     return R"({"uid": "a", "prompt_ids": [1], "response_ids": [4, 5, 6], "segment_ids": )" + first + "}\n" +
            R"({"uid": "a", "prompt_ids": [1], "response_ids": [4, 5, 7, 8], "segment_ids": )" + second +
@@ -168,7 +168,7 @@ TEST_F(PlanWithSharedPrefixes, plans_the_tree_that_rollouts_tell) {
   EXPECT_THAT(plan(wrong, ahead).err, HasSubstr("Leave it out, or set pack.predict_ahead: 0"));
 }
 
-TEST_F(PlanWithSharedPrefixes, refuses_trees_where_there_are_no_tokens) {
+TEST_F(PlanWithSharedPrefixes, refuses_trees_without_tokens) {
   for (const std::string& lengths :
        {file("lengths.csv", "uid,prompt_length,response_length\na,3,1\na,3,2\n"),
         file("lengths.jsonl", "{\"prompt_length\": 3, \"response_length\": 1}\n")}) {
@@ -179,7 +179,7 @@ TEST_F(PlanWithSharedPrefixes, refuses_trees_where_there_are_no_tokens) {
   }
 }
 
-TEST_F(PlanWithSharedPrefixes, goes_by_uid_and_prompt_length_where_there_are_no_tokens) {
+TEST_F(PlanWithSharedPrefixes, uses_uid_and_prompt_length_without_tokens) {
   const ProgramResult result =
       plan(file("lengths.csv", "uid,prompt_length,response_length\na,3,1\na,3,2\nb,3,1\n"),
            "--set prefix.share=true");
@@ -187,7 +187,7 @@ TEST_F(PlanWithSharedPrefixes, goes_by_uid_and_prompt_length_where_there_are_no_
   EXPECT_EQ(planned_tokens(written()), 3 + 1 + 2 + 3 + 1);
 }
 
-TEST_F(PlanWithSharedPrefixes, refuses_lengths_that_tell_of_no_shared_prompt) {
+TEST_F(PlanWithSharedPrefixes, refuses_lengths_without_a_shared_prompt) {
   for (const char* table : {"length\n5\n6\n", "prompt_length,response_length\n3,1\n3,2\n",
                             "uid,length\na,4\na,5\n", "uid,prompt_length,response_length\na,3,1\na,4,2\n"}) {
     const ProgramResult result = plan(file("lengths.csv", table), "--set prefix.share=true");
@@ -224,7 +224,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_EQ(trees.at("least_work_over_bound"), trees.at("work_over_bound"))
       << "`4` and `5` in front of `6` and `7 8`, with 7 rows for both";
   EXPECT_THAT(result.out, HasSubstr("work is 1.455 or more"));
-  // The part of 7 on one rank, those of 6 and 3 on the other; or 7 beside 6, then 3 alone.
+  // The part with 7 on one rank, those with 6 and 3 on the other; or 7 together with 6, then 3 alone.
   EXPECT_DOUBLE_EQ(trees.at("end_over_bound_once"), 9 / 5.5);
   EXPECT_DOUBLE_EQ(trees.at("end_over_bound_every_micro_batch"), (7 + 3) / 5.5);
 
@@ -235,7 +235,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_THAT(ways_to_share(), IsEmpty());
 }
 
-TEST_F(PlanWithSharedPrefixes, are_compared_depth_first_by_what_is_held_and_computed_again) {
+TEST_F(PlanWithSharedPrefixes, are_compared_depth_first_by_kept_and_recomputed_rows) {
   const std::string lengths = file("rollouts.jsonl", rollout_lines);
   const std::string trees =
       "--compare --set 'balance.cost={linear: 3, quadratic: 0}' --set prefix.share=tree ";
@@ -263,7 +263,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_depth_first_by_what_is_held_and_comp
   EXPECT_EQ(ways_to_share().size(), 3) << "depth first goes with no tokens ahead";
 }
 
-TEST_F(PlanWithSharedPrefixes, are_compared_without_trees_where_there_are_no_tokens) {
+TEST_F(PlanWithSharedPrefixes, are_compared_without_trees_if_there_are_no_tokens) {
   const std::string lengths = file("lengths.csv", "uid,prompt_length,response_length\na,3,1\na,3,2\nb,3,1\n");
   ASSERT_EQ(plan(lengths, "--compare --set prefix.share=true").status, 0);
   EXPECT_THAT(names_of(ways_to_share()), ElementsAre("paths one by one", "prompts shared"));
@@ -287,7 +287,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_under_the_caps_of_a_plan) {
   }
 }
 
-TEST_F(PlanWithSharedPrefixes, of_an_empty_table_is_an_error_as_every_plan_of_one) {
+TEST_F(PlanWithSharedPrefixes, of_an_empty_table_is_an_error) {
   for (const std::string& lengths : {file("empty.csv", "length\n"), file("empty.jsonl", "\n")}) {
     for (const char* share : {"false", "true", "tree"}) {
       if (share == std::string("tree") && lengths.ends_with("csv")) continue;  // refused for its lengths

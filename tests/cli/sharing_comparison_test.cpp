@@ -32,7 +32,7 @@ PlanSettings sharing_settings(int dp, std::int64_t cap) {
   settings.sharing = PrefixSharing::trees;
   settings.micro_batch.max_tokens = cap;
   settings.balance.meet = Meeting::once_a_step;
-  settings.balance.cost = CostModel{2, 0};  // a cost of tokens would be replaced by a model's work
+  settings.balance.cost = CostModel{2, 0};  // the work according to a model would replace a cost per token
   return settings;
 }
 
@@ -42,7 +42,7 @@ std::vector<std::string> names_of(const std::vector<ComparedSharing>& ways) {
   return names;
 }
 
-TEST(CompareSharing, counts_what_a_grid_repeats_for_equal_work) {
+TEST(CompareSharing, counts_tokens_that_a_grid_repeats_for_equal_work) {
   const PlanInput input = input_of(branching_step({{7, {1, 2, 3}, 2}, {7, {1, 2, 4, 5}, 2}}));
   const std::vector<ComparedSharing> ways = compare_sharing(input, sharing_settings(2, 64));
   EXPECT_THAT(names_of(ways),
@@ -56,7 +56,8 @@ TEST(CompareSharing, counts_what_a_grid_repeats_for_equal_work) {
 }
 
 TEST(CompareSharing, has_a_line_for_each_meeting_if_one_of_them_repeats_more) {
-  // Uncut, ranks that meet once have 34 + 20 and 27 + 27 tokens, and those that meet at each wait.
+  // Without splitting, ranks that are synchronized once have 34 + 20 and 27 + 27 tokens, and those that are
+  // synchronized at each micro-batch wait.
   std::vector<testing_support::BranchingSample> samples;
   for (std::int64_t leaf = 0; leaf < 33; ++leaf) samples.push_back({1, {1, 100 + leaf}});
   for (const std::int64_t length : {20, 27, 27})

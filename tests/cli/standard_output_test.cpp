@@ -16,7 +16,7 @@ using testing_support::run_command;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-/// A folder with a file for every command, and the program in it, its standard output elsewhere.
+/// A folder with a file for every command, in which the program runs with its standard output redirected.
 class FilesForAll {
  public:
   FilesForAll() {
@@ -26,7 +26,7 @@ class FilesForAll {
                                             "\n");
   }
 
-  /// Runs a shell script here, in which $evenkeel and $mpirun are the programs.
+  /// Runs a shell script in the folder; $evenkeel and $mpirun are the programs.
   [[nodiscard]] ProgramResult shell(const std::string& script) const {
     write_text(scratch_ / "script.sh", "evenkeel='" EVENKEEL_PROGRAM "'\nmpirun='" EVENKEEL_MPIRUN "'\ncd " +
                                            scratch_.path().string() + "\n" + script + "\n");
@@ -40,19 +40,19 @@ class FilesForAll {
 
 class EveryCommandThatPrints : public FilesForAll, public testing::TestWithParam<const char*> {};
 
-TEST_P(EveryCommandThatPrints, fails_where_its_output_cannot_be_written) {
+TEST_P(EveryCommandThatPrints, fails_if_its_output_cannot_be_written) {
   const ProgramResult full = shell(std::string("$evenkeel ") + GetParam() + " >/dev/full");
   EXPECT_EQ(full.status, 1);
   EXPECT_THAT(full.err, HasSubstr("evenkeel: error: standard output: cannot be written: No space left"));
 }
 
-TEST_P(EveryCommandThatPrints, fails_where_its_output_is_closed) {
+TEST_P(EveryCommandThatPrints, fails_if_its_output_is_closed) {
   const ProgramResult closed = shell(std::string("$evenkeel ") + GetParam() + " >&-");
   EXPECT_EQ(closed.status, 1);
   EXPECT_THAT(closed.err, HasSubstr("evenkeel: error: standard output: cannot be written: Bad file"));
 }
 
-TEST_P(EveryCommandThatPrints, ends_without_a_word_when_its_reader_has_left) {
+TEST_P(EveryCommandThatPrints, ends_silently_if_its_reader_is_gone) {
   for (const char* sigpipe : {"", "trap '' PIPE; "}) {
     const ProgramResult result = shell(std::string(sigpipe) + "{ sleep 0.1; $evenkeel " + GetParam() +
                                        " 2>told; echo $? >status; } | true; cat status");
@@ -77,14 +77,14 @@ INSTANTIATE_TEST_SUITE_P(Program, EveryCommandThatPrints,
 
 class StandardOutput : public FilesForAll, public testing::Test {};
 
-TEST_F(StandardOutput, that_is_closed_is_not_mixed_into_a_file) {
+TEST_F(StandardOutput, closed_is_never_mixed_into_a_file) {
   const ProgramResult result = shell("$evenkeel plan --lengths lengths.csv --json plan.json >&- <&-");
   EXPECT_EQ(result.status, 1);
   const std::string plan = text_of("plan.json");
   EXPECT_TRUE(plan.empty() || nlohmann::json::accept(plan)) << plan;
 }
 
-TEST_F(StandardOutput, that_fails_on_rank_0_fails_the_run_on_every_rank) {
+TEST_F(StandardOutput, an_error_on_rank_0_fails_all_ranks) {
   const ProgramResult result =
       shell("$mpirun -np 3 sh -c '" EVENKEEL_PROGRAM
             " run job.yaml --report report >/dev/full; echo $? >status-$OMPI_COMM_WORLD_RANK'\ncat status-*");
@@ -93,7 +93,7 @@ TEST_F(StandardOutput, that_fails_on_rank_0_fails_the_run_on_every_rank) {
   EXPECT_TRUE(nlohmann::json::accept(text_of("report/report.json")));
 }
 
-TEST_F(StandardOutput, of_benchmarks_is_checked_too) {
+TEST_F(StandardOutput, errors_of_benchmarks_are_detected) {
   const std::string bench = "$mpirun -np 2 sh -c 'exec " EVENKEEL_BENCH " step --repeat 1 --bytes 10000 ";
   const ProgramResult full = shell(bench + ">/dev/full'");
   EXPECT_NE(full.status, 0);

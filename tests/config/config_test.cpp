@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-TEST(ConfigGrid, dp_is_what_remains_of_the_world) {
+TEST(ConfigGrid, dp_uses_the_remaining_ranks) {
   Config config;
   config.mesh.tp = 2;
   config.mesh.cp = 2;

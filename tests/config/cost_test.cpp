@@ -1,4 +1,4 @@
-// Ways to say what a sample costs.
+// The ways to specify the cost of a sample.
 #include <gtest/gtest.h>
 
 #include "config/fixtures.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using test::parse;
 
-TEST(ConfigFile, the_cost_is_worked_out_from_a_model) {
+TEST(ConfigFile, the_cost_is_computed_from_a_model) {
   const ModelDescription qwen{3584, 28, 28, 4, 128, 18944, 152064, 1};
   const Config config = parse(
       "balance:\n"
@@ -41,7 +41,7 @@ TEST(ConfigFile, the_cost_is_given_by_its_coefficients) {
   EXPECT_EQ(parse("balance: {cost: {quadratic: 1}}").balance.cost, (CostModel{0, 1}));
 }
 
-TEST(ConfigFile, an_encoders_cost_stands_beside_the_models) {
+TEST(ConfigFile, an_encoders_cost_is_set_beside_the_models) {
   const Config words = parse("balance: {cost: {model: flops-7b, encoder: {field: pixel_rows, linear: 40}}}");
   EXPECT_EQ(words.balance.cost, CostModel::flops_7b());
   EXPECT_EQ(words.balance.encoder, (EncoderCost{"pixel_rows", {40, 0, 0}}));
@@ -59,7 +59,7 @@ TEST(ConfigFile, an_encoders_cost_stands_beside_the_models) {
   }
 }
 
-TEST(ConfigFile, a_field_may_say_the_work_alone_or_beside_an_encoder) {
+TEST(ConfigFile, a_field_may_give_the_work_with_or_without_an_encoder) {
   const Config alone = parse("balance: {cost: {field: tool_calls}}");
   EXPECT_EQ(alone.balance.cost_field, "tool_calls");
   EXPECT_EQ(alone.balance.cost, CostModel::tokens());

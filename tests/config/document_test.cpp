@@ -25,8 +25,8 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-// yaml-cpp takes what it cannot place for the next document, and the next, and the next.
-TEST(ConfigDocument, what_follows_its_end_is_refused_where_it_stands) {
+// yaml-cpp treats what it cannot parse as the next document, again and again.
+TEST(ConfigDocument, content_after_its_end_is_refused_with_its_line) {
   EXPECT_EQ(
       refusal(","),
       "job.yaml:1:1: malformed YAML: the document has ended before \",\". Remove what follows, or look for "
@@ -40,7 +40,7 @@ TEST(ConfigDocument, what_follows_its_end_is_refused_where_it_stands) {
   EXPECT_THAT(refusal("", {"mesh.tp=,"}), StartsWith("--set mesh.tp=,: malformed YAML: "));
 }
 
-TEST(ConfigDocument, a_second_one_is_refused_where_it_begins) {
+TEST(ConfigDocument, a_second_document_is_refused_with_its_line) {
   EXPECT_EQ(refusal("mesh: {}\n---\nmesh: {}\n"), "job.yaml:2:1: expected one YAML document, found another");
   EXPECT_EQ(refusal("---\nmesh: {}\n...\n"), "accepted");
 }
@@ -73,11 +73,11 @@ TEST(ConfigDocument, tabs_and_second_keys_are_refused_with_their_line) {
             "job.yaml:2: mesh: the key is given twice");
 }
 
-// yaml-cpp ends the document at \x04 without a word.
-TEST(ConfigDocument, bytes_that_are_no_text_are_refused_with_their_line) {
+// yaml-cpp silently ends the document at \x04.
+TEST(ConfigDocument, bytes_that_are_not_text_are_refused_with_their_line) {
   EXPECT_EQ(
       refusal("mesh: {tp: 2}\n  \x04\nmicro_batch: {max_tokens: 5}\n"),
-      "job.yaml:2:3: malformed YAML: a byte that is no text, shown as \\x04. Save it as UTF-8; in double "
+      "job.yaml:2:3: malformed YAML: a byte that is not text, shown as \\x04. Save it as UTF-8; in double "
       "quotes, \\xNN stands for a control character");
   EXPECT_THAT(refusal(std::string("mesh: {tp: 2}\0 {", 16)), HasSubstr("shown as \\x00"));
   EXPECT_THAT(refusal("source: {path: caf\xe9.jsonl}"), HasSubstr("job.yaml:1:19: malformed YAML"));
@@ -85,7 +85,7 @@ TEST(ConfigDocument, bytes_that_are_no_text_are_refused_with_their_line) {
   EXPECT_EQ(parse_config("source: {path: café.jsonl}", "job.yaml").source.path, "café.jsonl");
 }
 
-TEST(ConfigDocument, a_path_may_hold_what_quotes_can_write_but_no_nul) {
+TEST(ConfigDocument, a_path_may_contain_any_quoted_character_except_nul) {
   EXPECT_EQ(parse_config(R"(source: {path: "a\x1b[31m\x04b"})", "job.yaml").source.path,
             "a\x1b[31m\x04"
             "b");
@@ -93,7 +93,7 @@ TEST(ConfigDocument, a_path_may_hold_what_quotes_can_write_but_no_nul) {
             "job.yaml:1: source.path: holds a NUL byte, which no path can");
 }
 
-TEST(ConfigAliases, stand_for_what_they_name) {
+TEST(ConfigAliases, expand_to_their_anchors) {
   const Config config = parse_config(
       "micro_batch: &own {max_tokens: 512}\n"
       "profiles:\n  a: {micro_batch: *own}\n",
@@ -102,7 +102,7 @@ TEST(ConfigAliases, stand_for_what_they_name) {
   EXPECT_EQ(config.profile("a").micro_batch.max_tokens, 512);
 }
 
-TEST(ConfigAliases, merge_keys_add_what_a_map_does_not_say_itself) {
+TEST(ConfigAliases, merge_keys_add_keys_that_a_map_does_not_have) {
   const Config config = parse_config(
       "profiles:\n"
       "  a: &a {micro_batch: &m {max_tokens: 50, min_count: 2}}\n"
@@ -121,12 +121,13 @@ TEST(ConfigAliases, merged_keys_are_checked_like_others) {
   EXPECT_THAT(refusal("mesh: {\"<<\": {tp: 4}}"), HasSubstr("mesh.<<: unknown key"));
 }
 
-TEST(ConfigAliases, that_contain_themselves_are_refused) {
-  EXPECT_THAT(refusal("profiles: &p {a: *p}"), HasSubstr("has more than 500 levels, aliases followed"));
-  EXPECT_THAT(refusal("mesh: &m\n  <<: *m\n  tp: 1"), HasSubstr("aliases followed"));
+TEST(ConfigAliases, recursive_aliases_are_refused) {
+  EXPECT_THAT(refusal("profiles: &p {a: *p}"),
+              HasSubstr("has more than 500 levels, including those of aliases"));
+  EXPECT_THAT(refusal("mesh: &m\n  <<: *m\n  tp: 1"), HasSubstr("including those of aliases"));
 }
 
-TEST(ConfigDocument, deep_ones_are_refused) {
+TEST(ConfigDocument, deeply_nested_documents_are_refused) {
   EXPECT_THAT(refusal(repeated("[", 100000)), HasSubstr("nested too deeply, below 500 levels"));
   EXPECT_THAT(refusal(repeated("{a: ", 100000)), HasSubstr("nested too deeply, below 500 levels"));
   EXPECT_THAT(refusal(repeated("- ", 100000)), HasSubstr("nested too deeply, below 500 levels"));
@@ -140,7 +141,7 @@ TEST(ConfigDocument, a_message_stays_short_whatever_it_quotes) {
   EXPECT_LT(refusal("", {"mesh.tp=" + word}).size(), 400U);
 }
 
-/// Changes a text in one to four places, as a slipping hand or a broken disk does.
+/// Changes a text in one to four places, like a typing error or disk corruption.
 std::string mutated(std::string text, std::mt19937_64& random) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   constexpr std::string_view marks = "{}[],:?-&*!|>'\"%@`#<~.= \n\t\r\x04\x1b\xff\x80";
@@ -167,7 +168,7 @@ std::string mutated(std::string text, std::mt19937_64& random) {
   return text;
 }
 
-TEST(ConfigDocument, any_change_to_a_good_one_is_accepted_or_refused_with_a_place) {
+TEST(ConfigDocument, any_change_to_a_valid_document_is_accepted_or_refused_with_a_place) {
   std::mt19937_64 random(2026);
   std::size_t refused = 0;
   for (const auto& entry : std::filesystem::directory_iterator(EVENKEEL_SOURCE_DIR "/configs")) {

@@ -23,7 +23,7 @@ TEST(ConfigUnknownKey, names_the_line_and_the_keys_of_its_section) {
             "prefix.schedule, prefix.max_kept_tokens");
 }
 
-TEST(ConfigUnknownKey, of_no_section_lists_all_sections) {
+TEST(ConfigUnknownKey, outside_of_sections_lists_all_sections) {
   EXPECT_EQ(refusal("telemetry: true\n"),
             "job.yaml:1: telemetry: unknown key. Sections: mesh, source, sources, stream, batch, field, "
             "fields, balance, "
@@ -31,12 +31,12 @@ TEST(ConfigUnknownKey, of_no_section_lists_all_sections) {
             "prefix, loss, profiles, exchange, watchdog");
 }
 
-TEST(ConfigUnknownKey, nothing_goes_below_a_key) {
+TEST(ConfigUnknownKey, a_key_has_no_subkeys) {
   EXPECT_EQ(refusal("", {"micro_batch.max_tokens.x=1"}).substr(0, 52),
             "--set micro_batch.max_tokens.x=1: unknown key. Keys ");
 }
 
-TEST(ConfigDelay, asks_for_everything_that_decides_what_a_step_holds) {
+TEST(ConfigDelay, requires_every_setting_that_determines_the_samples_of_a_step) {
   const std::string source = "source: {kind: synthetic}\nbatch: {delay_outliers: 4";
   EXPECT_EQ(
       refusal(source + "}"),
@@ -49,7 +49,7 @@ TEST(ConfigDelay, asks_for_everything_that_decides_what_a_step_holds) {
   EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
 }
 
-TEST(ConfigDelay, is_refused_beside_what_it_does_not_go_with_and_why) {
+TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
   const auto with = [](const std::string& others) {
     return refusal(
         "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}\n"
@@ -68,30 +68,31 @@ TEST(ConfigDelay, is_refused_beside_what_it_does_not_go_with_and_why) {
   EXPECT_EQ(with("balance: {strategy: grid}"), "accepted");
 }
 
-TEST(ConfigDelay, is_for_samples_that_evenkeel_reads) {
+TEST(ConfigDelay, requires_samples_that_evenkeel_reads) {
   const std::string batch = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
   const std::string why = "job.yaml: batch.delay_outliers: needs samples that Evenkeel reads";
   EXPECT_THAT(refusal(batch), testing::StartsWith(why));
   EXPECT_THAT(refusal(batch + "\nsource: {kind: embedded}"), testing::StartsWith(why));
 }
 
-TEST(ConfigShapes, are_refused_where_they_are_none_or_do_not_fit_the_rest_and_why) {
+TEST(ConfigShapes, are_refused_if_invalid_or_incompatible_with_the_reason) {
   EXPECT_THAT(refusal("micro_batch: {shapes: 0}"), testing::HasSubstr("allowed: 1 to 256, or null"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {shapes: 3}}}"),
               testing::HasSubstr("micro_batch.shapes: differs between profiles"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 1}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
               testing::HasSubstr("micro_batch.shapes: 1 are fewer than the 2 shapes"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 8}\nprefix: {share: true}"),
-              testing::HasSubstr("prefix.share: true or tree does not go with micro_batch.shapes"));
+              testing::HasSubstr("prefix.share: true or tree cannot be combined with micro_batch.shapes"));
   EXPECT_EQ(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
             "accepted");
 }
 
 TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
   EXPECT_THAT(refusal("sources: {a: {kind: jsonl}}\n"), testing::HasSubstr("sources.a.path: is missing"));
-  EXPECT_THAT(refusal("sources: {a: {weight: 2}}\n"), testing::HasSubstr("sources.a.kind: names no source"));
+  EXPECT_THAT(refusal("sources: {a: {weight: 2}}\n"),
+              testing::HasSubstr("sources.a.kind: does not name a kind of source"));
   EXPECT_THAT(refusal("{source: {path: b}, sources: {a: {kind: synthetic}}}\n"),
-              testing::HasSubstr("source.path: is set beside sources"));
+              testing::HasSubstr("source.path: is set together with sources"));
   EXPECT_THAT(refusal("sources: {a: {kind: synthetic, weight: 0}}\n"),
               testing::HasSubstr("sources.a.weight"));
   EXPECT_THAT(refusal("sources: {a: {cost: 2}}\n"), testing::HasSubstr("unknown key of a source"));
@@ -135,7 +136,7 @@ TEST(ConfigWrongType, says_what_was_expected_and_found) {
             "job.yaml:1: batch.mini_batches: expected an integer, found few");
 }
 
-TEST(ConfigWrongType, a_number_in_another_notation_is_not_guessed_at) {
+TEST(ConfigWrongType, a_number_in_another_notation_is_refused) {
   EXPECT_EQ(refusal("mesh: {tp: 0x2}"), "job.yaml:1: mesh.tp: expected an integer, found 0x2");
   EXPECT_EQ(refusal("mesh: {tp: 1_000}"), "job.yaml:1: mesh.tp: expected an integer, found 1_000");
   EXPECT_EQ(parse_config("mesh: {tp: 010}", "job.yaml").mesh.tp, 10);
@@ -180,7 +181,7 @@ TEST(ConfigChoice, the_rank_order_names_each_axis_once) {
   EXPECT_EQ(refusal("mesh:\n  order: tp-cp-dp\n").substr(0, 24), "job.yaml:2: mesh.order: ");
 }
 
-TEST(ConfigFieldErrors, tell_profiles_that_are_no_list_or_not_there) {
+TEST(ConfigFieldErrors, reject_profiles_that_are_not_a_list_or_unknown) {
   const auto refused = [](const std::string& fields) {
     return refusal("profiles: {encoder: {}}\nfields: {" + fields + "}\n");
   };
@@ -222,9 +223,9 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_EQ(refusal("fields: {labels: {wire: narrow}}\n"),
             "job.yaml: fields.labels: is a built-in field, which is delivered unchanged. "
             "Leave out all settings except read_as: axes or runs, and at for labels and loss_mask");
-  EXPECT_EQ(
-      refusal("field: {wire: narrow}\n"),
-      "job.yaml: field: says what becomes of fields, and fields names none. Name them: fields: {NAME: {}}");
+  EXPECT_EQ(refusal("field: {wire: narrow}\n"),
+            "job.yaml: field: has settings for fields, but fields does not name any. Name them: fields: "
+            "{NAME: {}}");
 }
 
 TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
@@ -244,7 +245,7 @@ TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
             "job.yaml: profiles.update.micro_batch.max_tokens: ");
 }
 
-TEST(ConfigCost, refuses_what_makes_no_cost) {
+TEST(ConfigCost, refuses_an_invalid_cost) {
   EXPECT_EQ(refusal("balance:\n  cost: {model: {heads: 4, head: 5}}\n").substr(0, 57),
             "job.yaml:2: balance.cost: model: head: unknown key. Keys ");
   EXPECT_EQ(refusal("balance: {cost: {model: {heads: four}}}"),
@@ -261,31 +262,31 @@ TEST(ConfigCost, refuses_what_makes_no_cost) {
             "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
 }
 
-TEST(ConfigCost, a_fields_takes_nothing_else) {
+TEST(ConfigCost, a_cost_of_a_field_has_no_other_keys) {
   EXPECT_EQ(refusal("balance: {cost: {field: work, linear: 2}}"),
             "job.yaml:1: balance.cost: field takes no other keys");
   EXPECT_THAT(refusal("balance: {cost: {field: [1]}}"),
               testing::StartsWith("job.yaml:1: balance.cost: field: "));
 }
 
-TEST(ConfigRowCaps, are_numbers_of_rows_by_the_names_of_fields) {
+TEST(ConfigRowCaps, map_field_names_to_numbers_of_rows) {
   EXPECT_EQ(refusal("micro_batch: {max_rows: 16}"),
             "job.yaml:1: micro_batch.max_rows: expected a map such as {patches: 16384}, or null, found 16");
   EXPECT_EQ(refusal("micro_batch: {max_rows: {patches: 0}}"),
             "job.yaml:1: micro_batch.max_rows: patches: 0 is out of range; allowed: 1 to 2147483647");
 }
 
-TEST(ConfigCost, an_encoders_names_a_field_has_a_cost_and_stands_beside_the_models) {
+TEST(ConfigCost, an_encoders_cost_needs_a_field_coefficients_and_a_model) {
   EXPECT_EQ(refusal("balance: {cost: {encoder: {field: pixels, linear: 1}}}"),
-            "job.yaml:1: balance.cost: encoder stands beside model, and nothing else. Write {model: ..., "
+            "job.yaml:1: balance.cost: encoder can only be combined with model. Write {model: ..., "
             "encoder: {field: NAME, linear: ...}}");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, linear: 3, encoder: {field: pixels, linear: 1}}}"),
-            "job.yaml:1: balance.cost: encoder stands beside model, and nothing else. Write {model: ..., "
+            "job.yaml:1: balance.cost: encoder can only be combined with model. Write {model: ..., "
             "encoder: {field: NAME, linear: ...}}");
-  EXPECT_EQ(
-      refusal("balance: {cost: {model: tokens, encoder: {linear: 1}}}"),
-      "job.yaml:1: balance.cost: encoder: names no field whose rows are encoded. Set field to the name of a "
-      "field of kind rows");
+  EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {linear: 1}}}"),
+            "job.yaml:1: balance.cost: encoder: does not name a field whose rows are encoded. Set field to "
+            "the name of a "
+            "field of kind rows");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
             "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels, window: 3}}}"),
@@ -295,15 +296,16 @@ TEST(ConfigCost, an_encoders_names_a_field_has_a_cost_and_stands_beside_the_mode
       "job.yaml:1: balance.cost: model: ");
 }
 
-TEST(ConfigCost, an_encoders_work_is_shared_out_by_evenkeels_own_algorithm_alone) {
+TEST(ConfigCost, an_encoders_work_is_balanced_only_by_evenkeels_own_algorithm) {
   const auto with = [](const std::string& other) {
     return refusal("balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}, " + other + "}");
   };
   for (const std::string other : {"algorithm: lpt", "refine: false", "equal_count: true", "speeds: [1, 1]"}) {
     EXPECT_THAT(with(other), testing::StartsWith("job.yaml: balance." + other.substr(0, other.find(':'))));
-    EXPECT_THAT(with(other), testing::HasSubstr("does not go with balance.cost with an encoder")) << other;
+    EXPECT_THAT(with(other), testing::HasSubstr("cannot be combined with balance.cost with an encoder"))
+        << other;
   }
-  const std::string refused = "job.yaml: balance.cost: with an encoder does not go with ";
+  const std::string refused = "job.yaml: balance.cost: with an encoder cannot be combined with ";
   for (const std::string other : {"strategy: grid", "preset: verl"})
     EXPECT_THAT(with(other), testing::StartsWith(refused + "balance." + other.substr(0, other.find(':'))));
   const std::string encodes = "balance: {cost: {model: tokens, encoder: {field: pixels, linear: 1}}}\n";
@@ -313,7 +315,7 @@ TEST(ConfigCost, an_encoders_work_is_shared_out_by_evenkeels_own_algorithm_alone
   }
 }
 
-TEST(ConfigCost, a_measured_one_takes_its_own_keys_only) {
+TEST(ConfigCost, a_measured_cost_has_only_its_own_keys) {
   EXPECT_EQ(refusal("balance: {cost: {measured: {until: 3}}}"),
             "job.yaml:1: balance.cost: measured: until: unknown key. Keys there: initial, every, window");
   EXPECT_EQ(refusal("balance: {cost: {measured: {every: 0}}}"),
@@ -324,8 +326,9 @@ TEST(ConfigCost, a_measured_one_takes_its_own_keys_only) {
             "job.yaml:1: balance.cost: measured: initial: measured is not one of: tokens, flops-7b");
   EXPECT_EQ(refusal("balance: {cost: {measured: {}, linear: 1}}"),
             "job.yaml:1: balance.cost: measured takes no other keys");
-  EXPECT_THAT(refusal("balance: {cost: measured, preset: verl}"),
-              testing::StartsWith("job.yaml: balance.cost: measured does not go with balance.preset, since"));
+  EXPECT_THAT(
+      refusal("balance: {cost: measured, preset: verl}"),
+      testing::StartsWith("job.yaml: balance.cost: measured cannot be combined with balance.preset, since"));
 }
 
 TEST(ConfigSpeeds, are_positive_numbers) {
@@ -347,13 +350,13 @@ TEST(ConfigSpeeds, are_positive_numbers) {
             "job.yaml:1: balance.speeds: expected a list of numbers or equal, found 2");
 }
 
-TEST(ConfigSpeeds, are_one_a_dp_rank_where_their_number_is_known) {
+TEST(ConfigSpeeds, are_one_per_dp_rank_if_their_number_is_known) {
   EXPECT_EQ(refusal("mesh: {dp: 3}\nbalance: {speeds: [1, 2]}"),
             "job.yaml: balance.speeds: has 2 speeds for 3 DP ranks. Give one speed for each DP rank");
   EXPECT_EQ(refusal("balance: {speeds: [1, 2]}"), "accepted");
 }
 
-TEST(ConfigDuplicate, is_refused_where_it_stands_the_second_time) {
+TEST(ConfigDuplicate, is_refused_at_its_second_occurrence) {
   EXPECT_EQ(refusal("mesh: {tp: 2}\nbatch: {epochs: 2}\nmesh: {cp: 2}\n"),
             "job.yaml:3: mesh: the key is given twice");
   EXPECT_EQ(refusal("mesh:\n  tp: 2\n  tp: 4\n"), "job.yaml:3: mesh.tp: the key is given twice");
@@ -379,7 +382,7 @@ TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
   EXPECT_EQ(refusal("", {"mesh.tp=[2"}).substr(0, 34), "--set mesh.tp=[2: malformed YAML: ");
 }
 
-TEST(ConfigOverrideErrors, tell_of_maps_that_would_change_nothing) {
+TEST(ConfigOverrideErrors, report_maps_that_would_change_nothing) {
   const std::string profile = "profiles: {update: {pack: {pad_token: 7}}}";
   for (const char* text :
        {"mesh={}", "mesh=", "fields=", "field={}", "profiles.update=", "profiles.update.pack={}"}) {
@@ -397,7 +400,7 @@ TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }
 
-TEST(ConfigConsistency, values_of_dumps_are_not_moved_again_beside_other_sources) {
+TEST(ConfigConsistency, values_of_dumps_are_not_shifted_again_with_other_sources) {
   const std::string fields = "fields: {advantages: {at: token}}\n";
   const std::string dump = "{kind: dump, path: d}";
   const std::string lines = "{kind: jsonl, path: x.jsonl}";
@@ -407,7 +410,7 @@ TEST(ConfigConsistency, values_of_dumps_are_not_moved_again_beside_other_sources
   EXPECT_EQ(refusal(fields + "sources: {a: " + lines + ", b: " + lines + "}"), "accepted");
 }
 
-TEST(ConfigConsistency, shared_prefixes_want_packed_micro_batches_and_own_planning) {
+TEST(ConfigConsistency, shared_prefixes_need_packed_micro_batches_and_evenkeels_planning) {
   EXPECT_EQ(refusal("prefix: {share: true}\nmicro_batch: {mode: padded}").substr(0, 24),
             "job.yaml: prefix.share: ");
   EXPECT_EQ(refusal("prefix: {share: tree}\nbalance: {preset: verl}").substr(0, 24),
@@ -421,10 +424,10 @@ TEST(ConfigConsistency, a_cap_below_the_alignment_is_found_before_anything_runs)
   EXPECT_EQ(refusal("mesh: {tp: 2, cp: 4}\nmicro_batch: {max_tokens: 16}\n"), "accepted");
 }
 
-TEST(ConfigConsistency, an_alignment_beyond_32_bits_is_refused_whatever_it_is_made_of) {
+TEST(ConfigConsistency, an_alignment_beyond_32_bits_is_refused_whatever_its_factors) {
   const std::string common = "job.yaml: pack.align_lcm: the least common multiple of ";
   EXPECT_EQ(refusal("pack: {align: 2147483647, align_lcm: 2147483646}").substr(0, common.size()), common);
-  // In 64 bits this comes out negative.
+  // Computed with 64 bits, this is negative.
   EXPECT_EQ(refusal("pack: {align: 2147483647, align_lcm: 2147483629}\n"
                     "micro_batch: {mode: padded, length_round: 1048573, max_tokens: 2147483647}")
                 .substr(0, common.size()),

@@ -1,4 +1,4 @@
-// What is said of single fields.
+// Settings of single fields.
 #include <gtest/gtest.h>
 
 #include "config/fixtures.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using test::parse;
 
-TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
+TEST(ConfigFields, have_settings_by_name) {
   const Config config = parse(
       "mesh: {pp: 2}\n"
       "field: {wire: narrow}\n"
@@ -26,7 +26,7 @@ TEST(ConfigFields, say_by_name_what_becomes_of_what_samples_bring) {
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 
-TEST(ConfigFields, say_which_passes_are_sent_one) {
+TEST(ConfigFields, have_the_profiles_whose_passes_get_them) {
   const Config config = parse(
       "profiles: {encoder: {}, all: {}, model: {}}\n"
       "fields:\n"
@@ -40,7 +40,7 @@ TEST(ConfigFields, say_which_passes_are_sent_one) {
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 
-TEST(ConfigFields, say_which_stages_are_sent_one_what_lines_hold_and_what_lies_once) {
+TEST(ConfigFields, have_stages_formats_and_sharing) {
   const Config config = parse(
       "fields:\n"
       "  data_source: {read_as: text, stage: first}\n"

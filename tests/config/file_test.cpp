@@ -27,7 +27,7 @@ namespace {
 
 using test::parse;
 
-/// Every key with its default, as the design writes them.
+/// Every key with its default, in the format of the design document.
 constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
@@ -43,16 +43,16 @@ exchange:    {path: auto, prefetch: 1}
 watchdog:    {seconds: 60}
 )";
 
-TEST(ConfigFile, nothing_given_is_all_defaults) {
+TEST(ConfigFile, an_empty_text_gives_all_defaults) {
   EXPECT_EQ(parse(""), Config{});
   EXPECT_EQ(parse("# only a comment\n"), Config{});
 }
 
-TEST(ConfigFile, the_whole_block_of_defaults_is_the_defaults) {
+TEST(ConfigFile, the_printed_defaults_equal_the_defaults) {
   EXPECT_EQ(parse(all_defaults), Config{});
 }
 
-TEST(ConfigFile, a_later_text_changes_what_an_earlier_one_says) {
+TEST(ConfigFile, a_later_text_overrides_an_earlier_one) {
   const std::vector<ConfigText> texts{
       {"micro_batch: {max_tokens: 512, size: 3}\nprofiles: {update: {balance: {refine: false}}}\n",
        "job.yaml"},
@@ -66,11 +66,11 @@ TEST(ConfigFile, a_later_text_changes_what_an_earlier_one_says) {
   EXPECT_FALSE(config.profile("update").balance.refine);
 }
 
-TEST(ConfigFile, no_texts_are_all_defaults) {
+TEST(ConfigFile, without_texts_all_settings_are_defaults) {
   EXPECT_EQ(parse_config(std::span<const ConfigText>{}), Config{});
 }
 
-TEST(ConfigFile, settings_that_no_file_has_are_named_by_their_keys_alone) {
+TEST(ConfigFile, settings_outside_of_files_are_named_by_their_keys) {
   const auto where_of = [](const std::string& yaml) -> std::string {
     try {
       (void)parse_config(std::vector<ConfigText>{{yaml, ""}});
@@ -84,14 +84,14 @@ TEST(ConfigFile, settings_that_no_file_has_are_named_by_their_keys_alone) {
   EXPECT_EQ(where_of(R"({"mesh": {"cp": 4}, "pack": {"align": 3}})"), "pack.align");
 }
 
-TEST(ConfigFile, sets_what_is_given_and_leaves_the_rest) {
+TEST(ConfigFile, changes_only_the_given_settings) {
   Config expected;
   expected.mesh.tp = 2;
   expected.micro_batch.max_tokens = 16384;
   EXPECT_EQ(parse("mesh: {tp: 2}\nmicro_batch:\n  max_tokens: 16384\n"), expected);
 }
 
-TEST(ConfigFile, an_empty_section_says_nothing) {
+TEST(ConfigFile, an_empty_section_changes_nothing) {
   EXPECT_EQ(parse("batch:\n  # global_batch: 4\nmesh: {}\n"), Config{});
 }
 
@@ -168,7 +168,7 @@ profiles:
   update: {micro_batch: {max_tokens: 4096, max_samples: 8, max_rows: {patches: 64}}, loss: {aggregation: prompt-mean}}
 )";
 
-TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
+TEST(ConfigProfiles, are_the_jobs_settings_except_for_their_own_keys) {
   const Config config = parse(two_profiles);
   EXPECT_EQ(config.profile("log_prob"), config.profile({}));
   const Profile update = config.profile("update");
@@ -180,7 +180,7 @@ TEST(ConfigProfiles, are_the_jobs_own_settings_but_for_what_they_say) {
   EXPECT_EQ(config.plan_settings({1, 1, 2, 1}, "update").micro_batch.max_tokens, 4096);
 }
 
-TEST(ConfigProfiles, start_from_the_final_settings_overrides_counted) {
+TEST(ConfigProfiles, start_from_the_final_settings_including_overrides) {
   const Config config = parse(two_profiles, {"micro_batch.max_tokens=32768", "micro_batch.min_count=3",
                                              "profiles.update.micro_batch.max_samples=2"});
   EXPECT_EQ(config.profile("log_prob").micro_batch.max_tokens, 32768);
@@ -193,7 +193,7 @@ TEST(ConfigProfiles, may_be_made_by_an_override_alone) {
   EXPECT_EQ(parse("", {"profiles.infer.pack.align_lcm=16"}).profile("infer").pack.align_lcm, 16);
 }
 
-TEST(ConfigProfiles, that_nobody_has_are_refused_with_the_names_there_are) {
+TEST(ConfigProfiles, unknown_profiles_are_refused_with_a_list_of_names) {
   try {
     (void)parse(two_profiles).profile("training");
     FAIL() << "a profile nobody has was found";
@@ -209,7 +209,7 @@ sources:
   made-up: {kind: synthetic, samples: 100}
 )";
 
-TEST(ConfigSources, begin_with_what_source_says) {
+TEST(ConfigSources, start_from_the_settings_of_source) {
   const Config config = parse(two_sources);
   ASSERT_EQ(config.sources.size(), 2U);
   EXPECT_EQ(config.sources.at("math"),
@@ -227,7 +227,7 @@ TEST(ConfigSources, may_be_changed_and_made_by_overrides) {
   EXPECT_EQ(config.sources.at("new").kind, SourceKind::synthetic);
 }
 
-TEST(ConfigOverrides, merge_maps_into_what_the_file_says) {
+TEST(ConfigOverrides, merge_maps_into_those_of_the_file) {
   const Config config =
       parse("mesh: {tp: 2}\nfields: {a: {wire: narrow}}", {"mesh={cp: 4}", "fields={b: {wire: narrow}}"});
   EXPECT_EQ(config.mesh.tp, 2);
@@ -235,7 +235,7 @@ TEST(ConfigOverrides, merge_maps_into_what_the_file_says) {
   EXPECT_EQ(config.fields.size(), 2U);
 }
 
-TEST(ConfigOverrides, that_are_empty_maps_take_entries_back) {
+TEST(ConfigOverrides, empty_maps_remove_entries) {
   const std::string yaml =
       "fields: {a: {wire: narrow}}\n"
       "profiles: {update: {pack: {pad_token: 7}}, log_prob: {pack: {pad_token: 8}}}\n" +
@@ -259,7 +259,7 @@ TEST(ConfigSources, are_listed_in_full) {
   EXPECT_EQ(std::ranges::count(settings, ConfigSetting{"sources.made-up.seed", "5"}), 1);
 }
 
-TEST(ConfigSources, draw_mini_batches_so_that_none_holds_one_source_alone) {
+TEST(ConfigSources, mix_sources_within_each_mini_batch) {
   EXPECT_TRUE(parse(two_sources).plan_settings({1, 1, 1, 1}).mini_batches.shuffle);
   EXPECT_FALSE(parse("{}").plan_settings({1, 1, 1, 1}).mini_batches.shuffle);
 }
@@ -293,7 +293,7 @@ TEST(ConfigYaml, speeds_measured_costs_and_ways_of_packing_round_trip) {
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
 
-TEST(ConfigYaml, groups_of_their_own_sizes_and_caps_a_rank_round_trip) {
+TEST(ConfigYaml, flexible_groups_and_caps_per_rank_round_trip) {
   const Config config = test::flexible_config();
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(
@@ -303,7 +303,7 @@ TEST(ConfigYaml, groups_of_their_own_sizes_and_caps_a_rank_round_trip) {
       StrategySettings(ContextTreeSettings{8}));
 }
 
-TEST(ConfigMesh, groups_of_their_own_sizes_are_planned_for_the_way_in_which_ranks_meet) {
+TEST(ConfigMesh, flexible_groups_are_planned_for_how_ranks_meet) {
   const auto strategy = [](const std::string& balance, int pp = 1) {
     return parse("mesh: {cp: flexible, pp: " + std::to_string(pp) + "}\nbalance: {" + balance +
                  "}\nmicro_batch: {max_tokens_per_rank: 64}")
@@ -315,11 +315,11 @@ TEST(ConfigMesh, groups_of_their_own_sizes_are_planned_for_the_way_in_which_rank
   EXPECT_EQ(strategy("meet: step"), tree);
   EXPECT_EQ(strategy("meet: micro-batch"), waves);
   EXPECT_EQ(strategy("meet: step, strategy: grid"), waves);
-  EXPECT_EQ(strategy("", 2), waves);  // the only one that a pipeline can run
+  EXPECT_EQ(strategy("", 2), waves);  // the only strategy that a pipeline can run
   EXPECT_EQ(strategy("meet: step", 2), waves);
 }
 
-TEST(ConfigMesh, groups_of_their_own_sizes_are_refused_where_nobody_says_how_ranks_meet) {
+TEST(ConfigMesh, flexible_groups_are_refused_if_balance_meet_is_not_set) {
   EXPECT_THAT(test::refusal("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 64}"),
               testing::AllOf(testing::HasSubstr("balance.meet: is not set"),
                              testing::HasSubstr("Set balance.meet: step")));
@@ -373,20 +373,20 @@ TEST(ConfigYaml, is_canonical) {
 
 TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
   Config config = test::changed_config();
-  config.profiles.clear();  // whose lines stand between those of other sections
+  config.profiles.clear();  // whose lines are placed between those of other sections
   config.fields.clear();
   std::istringstream changed(to_yaml(config));
   std::istringstream defaults(to_yaml(Config{}));
   std::size_t keys = 0;
   for (std::string left, right; std::getline(changed, left) && std::getline(defaults, right);) {
     if (!left.starts_with("  ")) continue;
-    // These do not go with the rest of that configuration.
+    // These cannot be combined with the rest of that configuration.
     const std::set<std::string> stays_off{
-        "  share: false", "  speeds: equal", "  packing: auto", "  count: fewest", "  max_rows: null",
-        "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
+        "  share: false", "  speeds: equal", "  packing: auto", "  count: fewest", "  equal_counts: always",
+        "  max_rows: null", "  shapes: null", "  max_cp: auto", "  overhead: auto", "  max_path_tokens: null",
         "  schedule: packed", "  max_kept_tokens: null", "  max_tokens_per_rank: null",
         "  communication: auto", "  stage: last", "  read_as: null", "  at: null", "  spread_pads: 0",
-        // Nothing arrives there.
+        // No samples arrive in that configuration.
         "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
         "  redis_password_file: null", "  capacity: 8GiB", "  token_file: null", "  ca_file: null",
         "  group_size: auto", "  min_group: auto", "  deadline: auto", "  ticket_deadline: auto",
@@ -395,7 +395,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;
     ++keys;
   }
-  EXPECT_EQ(keys, 102u);
+  EXPECT_EQ(keys, 104u);
 }
 
 RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
@@ -408,13 +408,13 @@ RC_GTEST_PROP(ConfigYaml, any_path_round_trips, ()) {
   config.source.path = path;
   const std::string yaml = to_yaml(config);
   RC_ASSERT(parse(yaml).source.path == config.source.path);
-  // Nothing in it that a terminal would obey.
+  // It contains no control characters that a terminal would interpret.
   std::string one_line = yaml;
   std::ranges::replace(one_line, '\n', ' ');
   RC_ASSERT(printable(one_line) == one_line);
 }
 
-TEST(ConfigYaml, a_value_without_a_word_is_refused_by_its_key) {
+TEST(ConfigYaml, a_value_that_has_no_word_is_refused_by_its_key) {
   Config config;
   config.balance.algorithm = static_cast<BalanceAlgorithm>(77);
   try {
@@ -438,7 +438,8 @@ std::set<std::string> differing_keys(const Config& one, const Config& other) {
   return keys;
 }
 
-// Ranks compare their configurations by this list, so that a key which is not in it could differ unseen.
+// Ranks compare their configurations by this list, so a difference in a key that is missing from it would go
+// unnoticed.
 TEST(ConfigSettings, list_every_key_but_named_sections) {
   std::set<std::string> all;
   for (const ConfigKey& key : config_keys()) all.insert(key.path);
@@ -450,6 +451,7 @@ TEST(ConfigSettings, list_every_key_but_named_sections) {
   shared.max_kept_tokens = 7;
   shared.balance.strategy = Strategy::grid;
   shared.micro_batch.count = CountRule::fastest;
+  shared.micro_batch.equal_counts = EqualCounts::automatic;
   for (Config config : {test::changed_config(), test::measured_config(), test::flexible_config(),
                         test::arriving_config(), shared}) {
     config.profiles.clear();
@@ -459,7 +461,7 @@ TEST(ConfigSettings, list_every_key_but_named_sections) {
   EXPECT_EQ(listed, all) << "a new key needs another value in config_fixtures.hpp";
 }
 
-TEST(ConfigSettings, list_what_each_profile_says_in_full) {
+TEST(ConfigSettings, list_all_settings_of_each_profile) {
   Config config = parse("profiles: {a: {}, b: {loss: {norm_length: 5}}}");
   const std::vector<ConfigSetting> settings = list_settings(config);
   const auto has = [&](const std::string& path, const std::string& value) {
@@ -478,7 +480,7 @@ RC_GTEST_PROP(ConfigYaml, any_cost_round_trips, ()) {
   RC_ASSERT(parse(to_yaml(config)).balance.cost == config.balance.cost);
 }
 
-TEST(ConfigFiles, all_that_are_shipped_load) {
+TEST(ConfigFiles, all_shipped_files_load) {
   std::size_t loaded = 0;
   for (const auto& entry : std::filesystem::directory_iterator(EVENKEEL_SOURCE_DIR "/configs")) {
     if (entry.path().extension() != ".yaml") continue;
@@ -519,7 +521,7 @@ class ConfigFrom : public testing::Test {
   testing_support::ScratchFolder scratch_;
 };
 
-TEST_F(ConfigFrom, a_file_a_link_or_one_that_may_only_be_read) {
+TEST_F(ConfigFrom, reads_files_links_and_read_only_files) {
   expect_read(job());
   std::filesystem::create_symlink(job(), scratch_ / "link.yaml");
   expect_read(scratch_ / "link.yaml");
@@ -527,8 +529,8 @@ TEST_F(ConfigFrom, a_file_a_link_or_one_that_may_only_be_read) {
   expect_read(job());
 }
 
-// What a shell's <(...) and a named pipe are: they can be read once.
-TEST_F(ConfigFrom, a_pipe) {
+// As with a shell's <(...) and a named pipe: the file can only be read once.
+TEST_F(ConfigFrom, reads_a_pipe) {
   const std::filesystem::path pipe = scratch_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const std::jthread writer([&] { std::ofstream(pipe) << testing_support::read_text(job()); });
@@ -542,7 +544,7 @@ TEST_F(ConfigFrom, a_pipe) {
   close(ends[0]);
 }
 
-TEST_F(ConfigFrom, a_file_without_any_key_is_refused_unless_it_means_to_say_nothing) {
+TEST_F(ConfigFrom, a_file_without_keys_is_refused_unless_it_is_an_empty_map) {
   for (const char* text : {"", "\n", "# comment only\n", "---\n", "null", "\xef\xbb\xbf"}) {
     testing_support::write_text(job(), text);
     EXPECT_EQ(refusal(job()).report().kind, ErrorKind::config) << text;
@@ -553,7 +555,7 @@ TEST_F(ConfigFrom, a_file_without_any_key_is_refused_unless_it_means_to_say_noth
   EXPECT_EQ(load_config(job()), Config{});
 }
 
-TEST_F(ConfigFrom, what_cannot_be_read_is_refused_with_the_reason) {
+TEST_F(ConfigFrom, an_unreadable_file_is_refused_with_the_reason) {
   EXPECT_EQ(refusal(scratch_ / "none").report().message,
             "cannot open the configuration: No such file or directory");
   EXPECT_EQ(refusal("/dev/fd/987").report().hint.substr(0, 46),

@@ -7,13 +7,13 @@
 
 namespace evenkeel::test {
 
-/// Of a file, with these overrides.
+/// Parses a file's text with these overrides.
 inline Config parse(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
   return parse_config(yaml, "job.yaml", overrides);
 }
 
-/// A configuration in which every member differs from its default, consistent in itself. Shared prefixes,
-/// grids, speeds and ways of packing do not go with its presets and modes, so they stay off.
+/// A valid configuration in which every member differs from its default. Shared prefixes, grids, speeds and
+/// packing methods are incompatible with its presets and modes, so they stay off.
 inline Config changed_config() {
   Config config;
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
@@ -41,10 +41,11 @@ inline Config changed_config() {
                         MicroBatchMode::padded,
                         std::nullopt,
                         CountRule::fewest,
+                        EqualCounts::always,
                         3,
                         true,
                         128};
-  config.pack = {CpLayout::contiguous, 32, 48, 151643, -1, 2, true};
+  config.pack = {Delivery::samples, CpLayout::contiguous, 32, 48, 151643, -1, 2, true};
   config.loss = {LossAggregation::prompt_mean, Reduction::mean, Reduction::sum, FullyMasked::skip, 2048};
   Profile update = config.profile({});
   update.micro_batch.mode = MicroBatchMode::fixed;
@@ -57,7 +58,7 @@ inline Config changed_config() {
   return config;
 }
 
-/// Samples that arrive, with every key of theirs.
+/// A configuration for samples that arrive, with every related key.
 inline Config arriving_config() {
   Config config;
   config.source.kind = SourceKind::stream;
@@ -67,7 +68,7 @@ inline Config arriving_config() {
   return config;
 }
 
-/// What changed_config() leaves off.
+/// Covers what changed_config() leaves off.
 inline Config measured_config() {
   Config config;
   config.mesh.dp = 3;
@@ -94,7 +95,7 @@ inline Config measured_config() {
   return config;
 }
 
-/// Groups of their own sizes, which go with none of these.
+/// Groups of different sizes, which cannot be combined with any of these.
 inline Config flexible_config() {
   Config config;
   config.mesh.dp = 8;

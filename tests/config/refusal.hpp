@@ -8,7 +8,7 @@
 
 namespace evenkeel::test {
 
-/// The line a user reads when this configuration is refused with a ConfigError.
+/// Returns the line that a user sees when this configuration is rejected with a ConfigError.
 inline std::string refusal(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
   try {
     static_cast<void>(parse_config(yaml, "job.yaml", overrides));

@@ -1,5 +1,5 @@
-// What does not go together: each line of the table refuses, with its reason, and stands in the pages of
-// keys.
+// Settings that cannot be combined: each line of the table rejects a configuration with its reason, and is
+// documented with the keys.
 #include "plan/settings/requirements.hpp"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A configuration that breaks one requirement and no other, for each in the table's order.
+/// A configuration that violates exactly one requirement, for each one in the table's order.
 std::vector<std::string> broken_configurations() {
   std::vector<std::string> all;
   const auto add = [&](const std::string& feature, const std::vector<std::string>& others) {
@@ -35,6 +35,8 @@ std::vector<std::string> broken_configurations() {
   const std::string tree = "balance: {strategy: hierarchical";
   add("mesh: {cp: flexible}",
       {"", per_rank + ", min_count: 2}, " + tree + "}", per_rank + "}, " + tree + ", meet: micro-batch}"});
+
+  add("micro_batch: {equal_counts: auto}", {""});
 
   add("prefix: {max_path_tokens: 8}", {""});
 
@@ -62,13 +64,13 @@ std::vector<std::string> broken_configurations() {
   return all;
 }
 
-/// The key that a refusal names.
+/// The key that an error names.
 std::string refusing_key(const Requirement& requirement) {
   std::string key(requirement.need.value.empty() ? requirement.need.key : requirement.feature.key);
   return key.starts_with("field.") ? "fields.x." + key.substr(6) : key;
 }
 
-TEST(Requirements, refuse_what_does_not_go_together_with_the_key_the_reason_and_what_to_set) {
+TEST(Requirements, refuse_incompatible_settings_with_key_reason_and_remedy) {
   const std::vector<std::string> broken = broken_configurations();
   ASSERT_EQ(broken.size(), requirements().size());
   for (std::size_t i = 0; i < broken.size(); ++i) {
@@ -79,7 +81,8 @@ TEST(Requirements, refuse_what_does_not_go_together_with_the_key_the_reason_and_
   }
 }
 
-/// Overrides that turn a feature of the exclusions on, with all that it needs, by its key and value.
+/// Overrides that enable a feature listed in the exclusions, with everything it requires, by its key and
+/// value.
 std::vector<std::string> overrides_for(const Feature& feature) {
   static const std::map<std::string, std::vector<std::string>> all{
       {"mesh.cp flexible", {"mesh.cp=flexible", "micro_batch.max_tokens_per_rank=64", "balance.meet=step"}},
@@ -93,12 +96,14 @@ std::vector<std::string> overrides_for(const Feature& feature) {
       {"batch.keep_mini_batch false with batch.mini_batches above 1",
        {"batch.mini_batches=2", "batch.keep_mini_batch=false"}},
       {"pack.align ", {"pack.align=64"}},
+      {"pack.deliver samples", {"pack.deliver=samples"}},
       {"balance.speeds ", {"balance.speeds=[1, 1]"}},
       {"balance.cost with an encoder", {"balance.cost={model: tokens, encoder: {field: pixels, linear: 1}}"}},
       {"balance.cost with a field", {"balance.cost={field: work}"}},
       {"balance.cost measured", {"balance.cost=measured"}},
       {"micro_batch.packing ", {"micro_batch.packing=best-fit-decreasing"}},
       {"micro_batch.count fastest", {"micro_batch.count=fastest"}},
+      {"micro_batch.equal_counts auto", {"balance.meet=step", "micro_batch.equal_counts=auto"}},
       {"micro_batch.order schedule", {"micro_batch.order=schedule"}},
       {"micro_batch.max_rows ", {"micro_batch.max_rows={patches: 8}"}},
       {"micro_batch.shapes ", {"micro_batch.shapes=8"}},
@@ -111,7 +116,7 @@ std::vector<std::string> overrides_for(const Feature& feature) {
   return all.at(std::string(feature.key) + " " + std::string(feature.value));
 }
 
-TEST(Exclusions, refuse_the_setting_that_does_not_belong_with_the_reason_and_what_to_set) {
+TEST(Exclusions, refuse_excluded_settings_with_reason_and_remedy) {
   for (const auto& [feature, others, why] : exclusions()) {
     EXPECT_EQ(test::refusal("{}", overrides_for(feature)), "accepted") << feature.key;
     for (const Feature& other : others) {
@@ -120,14 +125,14 @@ TEST(Exclusions, refuse_the_setting_that_does_not_belong_with_the_reason_and_wha
       std::ranges::copy(overrides_for(other), std::back_inserter(overrides));
       const std::string message = test::refusal("{}", overrides);
       EXPECT_THAT(message, StartsWith("job.yaml: " + std::string(other.key) + ": "));
-      EXPECT_THAT(message, HasSubstr("does not go with " + std::string(feature.key)));
+      EXPECT_THAT(message, HasSubstr("cannot be combined with " + std::string(feature.key)));
       EXPECT_THAT(message, HasSubstr(", since " + std::string(why) + ". Set " + std::string(other.instead) +
                                      ", or " + std::string(feature.instead)));
     }
   }
 }
 
-TEST(Requirements, no_segment_is_kept_under_a_cap_below_its_alignment) {
+TEST(Requirements, a_cap_on_kept_rows_is_at_least_the_alignment) {
   EXPECT_EQ(
       test::refusal("{balance: {meet: step}, pack: {align: 16}, "
                     "prefix: {share: tree, schedule: dfs, max_kept_tokens: 8}}"),
@@ -135,23 +140,23 @@ TEST(Requirements, no_segment_is_kept_under_a_cap_below_its_alignment) {
       "lower pack.align, tp or pack.align_lcm");
 }
 
-TEST(Requirements, say_what_is_needed_of_which_key) {
-  EXPECT_EQ(
-      test::refusal("balance: {strategy: grid, equal_count: true}"),
-      "job.yaml: balance.equal_count: true does not go with balance.strategy: grid, since a grid packs the "
-      "micro-batches of all DP ranks at once, in its own way. Set balance.equal_count: false, or "
-      "balance.strategy: hierarchical");
+TEST(Requirements, name_the_key_and_the_required_value) {
+  EXPECT_EQ(test::refusal("balance: {strategy: grid, equal_count: true}"),
+            "job.yaml: balance.equal_count: true cannot be combined with balance.strategy: grid, since a "
+            "grid packs the "
+            "micro-batches of all DP ranks at once, in its own way. Set balance.equal_count: false, or "
+            "balance.strategy: hierarchical");
   EXPECT_EQ(test::refusal("mesh: {cp: flexible}"),
             "job.yaml: micro_batch.max_tokens_per_rank: is not set, and mesh.cp: flexible needs it, since "
             "the cap of a group is this times its ranks. Set it instead of "
             "micro_batch.max_tokens");
-  EXPECT_EQ(
-      test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),
-      "job.yaml: profiles.update.balance.refine: false does not go with balance.speeds, since balancing by "
-      "speed is an algorithm of its own. Set balance.refine: true, or balance.speeds: equal");
+  EXPECT_EQ(test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),
+            "job.yaml: profiles.update.balance.refine: false cannot be combined with balance.speeds, since "
+            "balancing by "
+            "speed is an algorithm of its own. Set balance.refine: true, or balance.speeds: equal");
 }
 
-TEST(Requirements, are_about_keys_that_there_are_and_leave_the_defaults_alone) {
+TEST(Requirements, name_existing_keys_and_hold_for_the_defaults) {
   std::set<std::string> keys;
   for (const ConfigKey& key : config_keys()) keys.insert(key.path);
   for (const auto& [feature, need, why] : requirements()) {
@@ -169,7 +174,7 @@ TEST(Requirements, are_about_keys_that_there_are_and_leave_the_defaults_alone) {
   }
 }
 
-TEST(Requirements, are_told_with_the_key_and_listed_on_the_page_with_their_reasons) {
+TEST(Requirements, are_shown_with_the_key_and_listed_on_the_page_with_reasons) {
   const std::string page = config_reference_markdown();
   for (const auto& [feature, need, why] : requirements()) {
     EXPECT_THAT(config_schema_text(feature.key), HasSubstr(" " + std::string(need.key))) << feature.key;
@@ -181,7 +186,7 @@ TEST(Requirements, are_told_with_the_key_and_listed_on_the_page_with_their_reaso
       EXPECT_THAT(config_schema_text(other.key), HasSubstr(" " + std::string(feature.key))) << other.key;
   }
   EXPECT_THAT(config_schema_text("micro_batch.packing"),
-              HasSubstr("If it is set, it does not go with mesh.cp: flexible; balance.strategy: grid; "
+              HasSubstr("If it is set, it cannot be combined with mesh.cp: flexible; balance.strategy: grid; "
                         "balance.preset; micro_batch.mode: padded; micro_batch.mode: fixed; "
                         "micro_batch.count: fastest."));
 }

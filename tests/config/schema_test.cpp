@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ConfigSchema, every_key_stands_once_and_is_described) {
+TEST(ConfigSchema, every_key_is_unique_and_documented) {
   std::set<std::string> paths;
   for (const ConfigKey& key : config_keys()) {
     EXPECT_TRUE(paths.insert(key.path).second) << key.path;
@@ -51,7 +51,7 @@ TEST(ConfigReference, the_committed_page_is_what_the_table_generates) {
       << "Write it anew: evenkeel config schema --markdown > docs/configuration.md";
 }
 
-TEST(ConfigReference, table_cells_hold_no_bar_that_would_split_them) {
+TEST(ConfigReference, table_cells_escape_bars) {
   for (const ConfigKey& key : config_keys()) {
     EXPECT_EQ((key.type + key.default_value + key.values + key.meaning).find('|'), std::string::npos)
         << key.path;
@@ -66,7 +66,7 @@ TEST(ConfigSchema, shows_one_key_or_one_section_and_lists_the_sections) {
     (void)config_schema_text("micro_batch.max_token");
     FAIL() << "there is no such key";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("is no key and no section. Sections: mesh, source, "));
+    EXPECT_THAT(error.what(), HasSubstr("is neither a key nor a section. Sections: mesh, source, "));
   }
 }
 

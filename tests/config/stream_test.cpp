@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr const char* own = "source: {kind: stream}\nstream: {dir: kept}\n";
 constexpr const char* other = "source: {kind: stream, path: 'http://127.0.0.1:8710'}\n";
 
-TEST(ConfigStream, says_what_becomes_of_samples_that_arrive) {
+TEST(ConfigStream, has_settings_for_samples_that_arrive) {
   const ArrivalSettings stream =
       parse(own,
             {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8", "stream.min_group=4",
@@ -36,7 +36,7 @@ TEST(ConfigStream, says_what_becomes_of_samples_that_arrive) {
   EXPECT_TRUE(stream.versions_by_trainer);
 }
 
-TEST(ConfigStream, is_written_so_that_it_is_read_again) {
+TEST(ConfigStream, round_trips) {
   const Config config =
       parse(own, {"stream.capacity=1000000001", "stream.deadline=0.25", "stream.patience=1e-3",
                   "stream.token_file=/t", "stream.on_stale=drop", "stream.min_group=1"});
@@ -44,24 +44,24 @@ TEST(ConfigStream, is_written_so_that_it_is_read_again) {
   EXPECT_EQ(parse(to_yaml(parse(other))), parse(other));
 }
 
-TEST(ConfigStream, of_another_buffer_goes_without_what_is_of_the_jobs_own) {
+TEST(ConfigStream, excludes_settings_of_the_jobs_own_buffer_if_it_names_another) {
   EXPECT_EQ(refusal(other), "accepted");
   for (const char* key : {"listen='127.0.0.1:1'", "dir=kept", "store=memory", "capacity=1GiB", "name=math",
                           "redis_password_file=/p"}) {
     EXPECT_THAT(refusal(other, {std::string("stream.") + key}),
-                AllOf(HasSubstr("is of the job's own buffer"), HasSubstr("source.path")))
+                AllOf(HasSubstr("is for the job's own buffer"), HasSubstr("source.path")))
         << key;
   }
   EXPECT_THAT(refusal(own, {"stream.ca_file=/ca"}), HasSubstr("stream.ca_file"));
 }
 
-TEST(ConfigStream, has_one_buffer_and_names_redis_to_those_who_list_several) {
+TEST(ConfigStream, refuses_several_buffers_and_suggests_redis) {
   EXPECT_THAT(refusal("source: {kind: stream, path: ['http://a:1', 'https://b:2']}\n"),
               AllOf(HasSubstr("source.path"), HasSubstr("a job has one buffer"), HasSubstr("Redis")));
   EXPECT_EQ(refusal("source: {kind: jsonl, path: [a, b]}\n"), "accepted");
 }
 
-TEST(ConfigStream, of_the_jobs_own_buffer_says_where_samples_are_kept) {
+TEST(ConfigStream, requires_a_place_for_samples_of_the_jobs_own_buffer) {
   EXPECT_THAT(refusal("source: {kind: stream}"),
               AllOf(HasSubstr("stream.dir: is not set"), HasSubstr("memory")));
   EXPECT_EQ(refusal("source: {kind: stream}\nstream: {store: memory}"), "accepted");
@@ -76,7 +76,7 @@ TEST(ConfigStream, may_keep_samples_in_a_redis) {
   EXPECT_THAT(refusal(redis, {"stream.name=a/b"}), HasSubstr("stream.name=a/b: expected up to 100 letters"));
   EXPECT_THAT(refusal(redis, {"stream.store=redis"}), HasSubstr("stream.store=redis: expected lmdb, memory"));
   EXPECT_THAT(refusal(own, {"stream.name=math"}),
-              AllOf(HasSubstr("stream.name: is about a Redis"), HasSubstr("stream.store is lmdb")));
+              AllOf(HasSubstr("stream.name: is only for Redis"), HasSubstr("stream.store is lmdb")));
 }
 
 TEST(ConfigStream, may_have_a_spool_whose_samples_outlive_the_job) {
@@ -91,11 +91,11 @@ TEST(ConfigStream, needs_batches_of_whole_groups) {
   EXPECT_THAT(refusal(own, {"stream.group_size=8", "stream.min_group=9"}), HasSubstr("stream.min_group"));
 }
 
-TEST(ConfigStream, is_refused_where_nothing_arrives) {
+TEST(ConfigStream, is_refused_without_arriving_samples) {
   EXPECT_THAT(refusal("source: {kind: synthetic}\nstream: {look_ahead: 1}"),
-              AllOf(HasSubstr("stream: says"), HasSubstr("source.kind is not stream")));
+              AllOf(HasSubstr("stream: has settings"), HasSubstr("source.kind is not stream")));
   EXPECT_THAT(refusal("sources: {a: {kind: stream, path: 'http://127.0.0.1:1'}}"),
-              HasSubstr("names no source that can be mixed"));
+              HasSubstr("does not name a kind of source that can be mixed"));
 }
 
 TEST(ConfigStream, is_written_in_JSON_too) {
@@ -104,7 +104,7 @@ TEST(ConfigStream, is_written_in_JSON_too) {
   EXPECT_EQ(stream.capacity, std::int64_t{16} << 20);
 }
 
-TEST(ConfigStream, names_values_that_cannot_be) {
+TEST(ConfigStream, names_invalid_values) {
   EXPECT_THAT(refusal(own, {"stream.capacity='16777216'"}), HasSubstr("a number of bytes"));
   EXPECT_THAT(refusal(own, {"stream.listen=8710"}), HasSubstr("an address with a port"));
   EXPECT_THAT(refusal(own, {"stream.listen='127.0.0.1:70000'"}), HasSubstr("an address with a port"));

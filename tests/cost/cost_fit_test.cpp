@@ -14,7 +14,7 @@ using Observations = std::vector<CostObservation>;
 
 constexpr TimeModel machine{0.02, 3e-6, 1e-9};
 
-/// Micro-batches of 1 to 8 samples of 100 to 8000 tokens.
+/// Micro-batches with 1 to 8 samples of 100 to 8000 tokens.
 Observations measured(const TimeModel& times, std::size_t n, double noise = 0) {
   std::mt19937_64 random(9);
   std::normal_distribution<double> error(1, noise);
@@ -51,7 +51,7 @@ TEST(FitTimeModel, noise_of_two_percent_leaves_it_within_ten) {
   expect_near(*fit, machine, 0.1);
 }
 
-TEST(FitTimeModel, a_few_stalls_do_not_count_for_much) {
+TEST(FitTimeModel, a_few_stalls_hardly_change_the_fit) {
   Observations observations = measured(machine, 200, 0.005);
   for (std::size_t i = 0; i < observations.size(); i += 20) observations[i].seconds *= 20;
   const std::optional<TimeModel> fit = fit_time_model(observations);
@@ -60,7 +60,8 @@ TEST(FitTimeModel, a_few_stalls_do_not_count_for_much) {
 }
 
 TEST(FitTimeModel, no_coefficient_is_negative) {
-  // Times that fall with length: the best line without a negative part is flat, which explains nothing.
+  // Times that decrease with length: the best line with nonnegative coefficients is constant and explains
+  // nothing.
   Observations falling = measured(machine, 40);
   for (CostObservation& each : falling) each.seconds = 1 / (1 + static_cast<double>(each.tokens));
   EXPECT_EQ(fit_time_model(falling), std::nullopt);
@@ -83,7 +84,7 @@ TEST(FitTimeModel, refuses_too_few_observations) {
   EXPECT_EQ(fit_time_model(broken), std::nullopt);
 }
 
-TEST(FitTimeModel, refuses_observations_that_cannot_tell_tokens_from_squares) {
+TEST(FitTimeModel, refuses_observations_that_cannot_distinguish_tokens_from_squares) {
   EXPECT_EQ(fit_time_model(Observations(100, CostObservation{1000, 1e6, 0.02})), std::nullopt);
   Observations one_length;
   for (int samples = 1; samples <= 40; ++samples)
@@ -103,7 +104,7 @@ TEST(FitTimeModel, counts_the_overhead_of_micro_batches_that_are_all_full_as_the
   expect_near(*fit, {0, machine.linear + machine.overhead / 16'384, machine.quadratic}, 1e-6);
 }
 
-TEST(FitTimeModel, tells_the_overhead_by_the_one_micro_batch_in_twenty_that_is_not_full) {
+TEST(FitTimeModel, finds_the_overhead_if_one_micro_batch_in_twenty_is_not_full) {
   Observations packed = measured(machine, 40);
   for (std::size_t i = 0; i < packed.size(); ++i) {
     packed[i].tokens = i % 20 == 19 ? 2000 : 16'384;
@@ -122,7 +123,7 @@ TEST(CostModelOf, keeps_proportions_in_small_integers) {
   EXPECT_EQ(overhead_cost_of({2e-3, 1e-6, 0}), 2000);
 }
 
-/// The machine's times, in units of other lengths.
+/// The machine's times, with lengths in other units.
 Observations scaled(double factor) {
   Observations observations = measured(machine, 40);
   for (CostObservation& each : observations) each.seconds *= factor;
@@ -159,7 +160,7 @@ TEST(FitTimeModel, seconds_at_the_ends_of_what_a_double_holds_make_a_usable_mode
   }
 }
 
-TEST(FitTimeModel, an_overhead_beside_which_the_work_is_nothing_still_adds_up_within_64_bits) {
+TEST(FitTimeModel, an_overhead_that_dwarfs_the_work_still_sums_within_64_bits) {
   EXPECT_LE(overhead_cost_of({1e300, 1e-300, 0}), std::numeric_limits<std::int64_t>::max() / 50'000);
 }
 

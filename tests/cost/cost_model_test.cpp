@@ -42,8 +42,8 @@ ModelDescription seven_billion() {
   return {.hidden_size = 4096, .layers = 32, .heads = 32, .ffn_size = 11008, .vocab_size = 32000};
 }
 
-// 32 * (4 * 4096^2 + 3 * 4096 * 11008) + 32000 * 4096 weights = 6,607,077,376, at 2 FLOPs; a pair of tokens
-// costs 4 * 4096 * 32 / 2. The quotient is 50407.99.
+// 32 * (4 * 4096^2 + 3 * 4096 * 11008) + 32000 * 4096 weights = 6,607,077,376, with 2 FLOPs each; a pair of
+// tokens costs 4 * 4096 * 32 / 2. The quotient is 50407.99.
 TEST(CostModel, of_a_described_model_is_in_units_of_a_pair_of_tokens) {
   EXPECT_EQ(CostModel::from_model(seven_billion()), (CostModel{50408, 1}));
 }
@@ -52,7 +52,7 @@ TEST(CostModel, shared_key_value_heads_cost_less) {
   ModelDescription model = seven_billion();
   model.kv_heads = 32;
   EXPECT_EQ(CostModel::from_model(model), CostModel::from_model(seven_billion()));
-  // 24 of 32 heads' keys and values fall away: 2 * 4096 * 24 * 128 weights a layer, 6144 units.
+  // The keys and values of 24 of 32 heads are omitted: 2 * 4096 * 24 * 128 weights per layer, 6144 units.
   model.kv_heads = 8;
   EXPECT_EQ(CostModel::from_model(model).linear, 50408 - 6144);
 }
@@ -71,7 +71,8 @@ TEST(CostModel, shared_experts_add_theirs_for_every_token) {
   EXPECT_EQ(CostModel::from_model(model).linear, 50408 + 2 * 3 * 4096);
 }
 
-// 6/7 of 50407.99: attention's backward has five products for the forward's two, a weight's four for two.
+// 6/7 of 50407.99: the backward pass of attention has five products where the forward pass has two; for a
+// weight, four and two.
 TEST(CostModel, the_backward_pass_makes_attention_weigh_more) {
   ModelDescription model = seven_billion();
   model.backward = true;
@@ -84,8 +85,8 @@ TEST(CostModel, the_vocabulary_adds_the_output_head) {
   EXPECT_EQ(CostModel::from_model(model).linear, 50408 + 1000);
 }
 
-/// Score entries of causal attention, twice, in which a query sees `window` tokens with itself; less the
-/// diagonal's half, which s^2 leaves out too.
+/// Twice the score entries of causal attention in which a query sees a window of `window` tokens, including
+/// itself, minus half of the diagonal, which s^2 also leaves out.
 std::int64_t counted_pairs(std::int64_t tokens, std::int64_t window) {
   std::int64_t pairs = 0;
   for (std::int64_t query = 0; query < tokens; ++query) pairs += 2 * std::min(query + 1, window) - 1;
@@ -118,11 +119,12 @@ TEST(CostModel, a_window_keeps_very_long_samples_countable) {
 const CostModel any_of[] = {CostModel::tokens(), CostModel::flops_7b(), CostModel{0, 1},
                             CostModel{10, 3, 50}};
 
-/// Every token of the group: its own linear work, and the tokens that it sees.
+/// Every token of the group: its own linear work, and the tokens it attends to.
 Cost counted_group(const CostModel& model, std::int64_t prefix, const std::vector<std::int64_t>& suffixes) {
   const std::int64_t window = model.window == 0 ? std::int64_t{1} << 30 : model.window;
   const auto cost_at = [&](std::int64_t position) {
-    const std::int64_t beyond = position >= window ? 1 : 0;  // the half of the entry that leaves the window
+    // The half of the entry that is outside of the window.
+    const std::int64_t beyond = position >= window ? 1 : 0;
     return model.linear + model.quadratic * (2 * std::min(position + 1, window) - 1 + beyond);
   };
   Cost cost = 0;
@@ -155,7 +157,7 @@ TEST(CostOfGroup, too_much_work_is_an_error) {
   EXPECT_THROW((void)cost_of_group({0, 1}, 1 << 30, suffixes), LimitError);
 }
 
-TEST(CostModel, wider_heads_make_attention_dearer) {
+TEST(CostModel, wider_heads_make_attention_costlier) {
   ModelDescription model = seven_billion();
   model.head_dim = 128;
   EXPECT_EQ(CostModel::from_model(model), CostModel::from_model(seven_billion()));

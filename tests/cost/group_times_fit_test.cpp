@@ -1,4 +1,5 @@
-// Times of micro-batches on groups of several ranks: what they tell of communication, and what they cannot.
+// Times of micro-batches on groups of several ranks: what can be derived from them about communication, and
+// what cannot.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -13,7 +14,8 @@ namespace {
 
 using Observations = std::vector<CostObservation>;
 
-/// Attention catches up with the linear part at 3000 tokens, and hides links between nodes from there on.
+/// Attention takes as long as the linear part at 3000 tokens, and hides communication between nodes for
+/// longer samples.
 constexpr TimeModel machine_of_groups{0.02, 3e-6, 1e-9, 3e-7, 3e-6};
 constexpr FitGroups unknown{.ranks_per_node = 4, .overlap = 1};
 
@@ -26,7 +28,8 @@ double seconds_on_group(const TimeModel& times, const FitGroups& groups, const C
   return times.overhead + (times.linear * tokens + attention + exposed) / ranks;
 }
 
-/// Micro-batches of 1 to 8 samples of up to `longest` tokens, on groups of 1 to `most` ranks, a power of two.
+/// Micro-batches with 1 to 8 samples of up to `longest` tokens, on groups of 1 to `most` ranks, a power of
+/// two.
 Observations measured(const TimeModel& times, const FitGroups& groups, std::size_t n, double noise = 0,
                       std::uint64_t most = 16, std::int64_t longest = 8000) {
   std::mt19937_64 random(11);
@@ -60,7 +63,7 @@ void expect_near_with_communication(const TimeModel& fit, const TimeModel& wante
   }
 }
 
-/// Both links are slow enough to be seen whatever hides them.
+/// Both links are slow enough to be visible despite any overlap.
 TimeModel with_hops(double inside_node, double between_nodes) {
   TimeModel times = machine_of_groups;
   times.inside_node = inside_node;
@@ -68,7 +71,7 @@ TimeModel with_hops(double inside_node, double between_nodes) {
   return times;
 }
 
-TEST(GroupTimes, tell_what_communication_costs_that_is_hidden_in_part) {
+TEST(GroupTimes, determine_the_cost_of_partly_hidden_communication) {
   for (const double overlap : {0.0, 0.5, 1.0}) {
     FitGroups groups = unknown;
     groups.overlap = overlap;
@@ -79,7 +82,7 @@ TEST(GroupTimes, tell_what_communication_costs_that_is_hidden_in_part) {
   }
 }
 
-TEST(GroupTimes, tell_it_through_noise_of_two_percent) {
+TEST(GroupTimes, determine_it_despite_two_percent_of_noise) {
   for (const double overlap : {0.0, 0.5, 1.0}) {
     FitGroups groups = unknown;
     groups.overlap = overlap;
@@ -90,7 +93,7 @@ TEST(GroupTimes, tell_it_through_noise_of_two_percent) {
   }
 }
 
-TEST(GroupTimes, a_few_stalls_do_not_count_for_much) {
+TEST(GroupTimes, a_few_stalls_hardly_change_the_fit) {
   for (const double overlap : {0.0, 0.5, 1.0}) {
     FitGroups groups = unknown;
     groups.overlap = overlap;
@@ -103,7 +106,7 @@ TEST(GroupTimes, a_few_stalls_do_not_count_for_much) {
   }
 }
 
-TEST(GroupTimes, tell_the_same_whatever_was_assumed_before) {
+TEST(GroupTimes, do_not_depend_on_earlier_assumptions) {
   const TimeModel times = with_hops(1.5e-6, 4e-6);
   const Observations observations = measured(times, unknown, 400, 0.01);
   for (const double assumed : {0.0, 1e-8, 1e-6, 1e-4}) {
@@ -125,7 +128,7 @@ TEST(GroupTimes, of_groups_inside_a_node_leave_links_between_nodes_as_they_are) 
   expect_near_with_communication(*fit, wanted, 1e-6);
 }
 
-TEST(GroupTimes, of_single_ranks_tell_nothing_of_communication_and_the_rest_as_ever) {
+TEST(GroupTimes, of_single_ranks_do_not_determine_communication) {
   FitGroups groups = unknown;
   groups.inside_node.seconds = 1e-6;
   groups.between_nodes.tokens = 0.1;
@@ -139,7 +142,7 @@ TEST(GroupTimes, of_single_ranks_tell_nothing_of_communication_and_the_rest_as_e
   }
 }
 
-TEST(GroupTimes, tell_it_anew_where_it_is_what_was_assumed) {
+TEST(GroupTimes, refit_the_assumed_communication) {
   FitGroups groups = unknown;
   groups.inside_node.tokens = 0.5;
   groups.between_nodes.seconds = 4e-6;
@@ -151,8 +154,8 @@ TEST(GroupTimes, tell_it_anew_where_it_is_what_was_assumed) {
   }
 }
 
-TEST(GroupTimes, of_communication_that_is_all_hidden_keep_what_is_assumed_or_lower_it) {
-  // No sample is shorter than 3000 tokens, so that 15 hops of 2e-7 s never show.
+TEST(GroupTimes, keep_or_lower_the_assumption_if_all_communication_is_hidden) {
+  // No sample is shorter than 3000 tokens, so 15 hops of 2e-7 s never become visible.
   const TimeModel times = with_hops(1e-8, 1e-8);
   for (const double noise : {0.0, 0.02}) {
     const Observations observations = measured(times, unknown, 400, noise, 16, 8000);
@@ -171,14 +174,14 @@ TEST(GroupTimes, of_communication_that_is_all_hidden_keep_what_is_assumed_or_low
     ASSERT_TRUE(high->inside_node && high->between_nodes);
     EXPECT_LT(*high->inside_node, 1e-5);
     EXPECT_LT(*high->between_nodes, 1e-5);
-    // Nothing is exposed with it.
+    // With it, no communication is exposed.
     for (const CostObservation& each : observations) {
       EXPECT_NEAR(seconds_on_group(*high, unknown, each), each.seconds, (0.001 + 5 * noise) * each.seconds);
     }
   }
 }
 
-TEST(GroupTimes, of_groups_of_one_size_that_always_communicate_cannot_tell_it_from_tokens) {
+TEST(GroupTimes, of_one_group_size_cannot_distinguish_communication_from_tokens) {
   FitGroups groups = unknown;
   groups.overlap = 0;
   groups.inside_node.seconds = 1e-6;
@@ -193,7 +196,7 @@ TEST(GroupTimes, of_groups_of_one_size_that_always_communicate_cannot_tell_it_fr
       *fit, {machine_of_groups.overhead, machine_of_groups.linear, machine_of_groups.quadratic}, 1e-6);
 }
 
-TEST(GroupTimes, fewer_than_four_of_a_link_say_nothing_of_it) {
+TEST(GroupTimes, fewer_than_four_of_a_link_do_not_determine_its_cost) {
   const TimeModel times = with_hops(1.5e-6, 9e-6);
   Observations observations = measured(times, unknown, 100, 0, 4);
   for (int more = 0; more < 4; ++more) {
@@ -209,14 +212,14 @@ TEST(GroupTimes, fewer_than_four_of_a_link_say_nothing_of_it) {
   expect_near_with_communication(*fit, times, 1e-6);
 }
 
-TEST(GroupTimes, groups_of_no_ranks_are_not_sound) {
+TEST(GroupTimes, groups_without_ranks_are_invalid) {
   Observations observations = measured(machine_of_groups, unknown, 16);
   EXPECT_TRUE(fit_time_model(observations, unknown));
   observations[3].ranks = 0;
   EXPECT_FALSE(fit_time_model(observations, unknown));
 }
 
-TEST(GroupTimes, make_integers_fine_enough_for_communication_where_squares_cost_nothing) {
+TEST(GroupTimes, give_integers_fine_enough_for_communication_if_squares_are_free) {
   const TimeModel flat{1e-3, 24576e-10, 0, 333e-10};
   EXPECT_EQ(cost_model_of(flat, TokenUnits::fine), (CostModel{24576, 0}));
   EXPECT_EQ(cost_of_seconds(*flat.inside_node, flat, TokenUnits::fine), 333);
@@ -238,7 +241,7 @@ RC_GTEST_PROP(GroupTimes, of_any_machine_are_explained, ()) {
   TimeModel used = *fit;
   if (!used.inside_node) used.inside_node = groups.inside_node(fit->linear, fit->quadratic);
   if (!used.between_nodes) used.between_nodes = groups.between_nodes(fit->linear, fit->quadratic);
-  // Of each link three with exposed communication are too few.
+  // Three observations with exposed communication per link are not enough.
   RC_ASSERT(std::ranges::count_if(observations, [&](const CostObservation& each) {
               return std::abs(seconds_on_group(used, groups, each) - each.seconds) > 1e-3 * each.seconds;
             }) <= 6);

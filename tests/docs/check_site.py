@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the documentation site and looks at what came: links, anchors, pictures, and what a reader sees.
 
-    check_site.py --build DIR SITE     builds it in the folder SITE, of the Python package in DIR, and checks it
-    check_site.py SITE                 checks what is there
+    check_site.py --build SITE     builds it in the folder SITE, and checks it
+    check_site.py SITE             checks what is there
 
 Every link and anchor of every page leads somewhere, every page is linked to, nothing is loaded from a network, and no
 Markdown was left as it is. Exit status: 0 when all is well, 1 when something is not, 77 where the site cannot be built.
@@ -128,11 +128,11 @@ class Site:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--build", action="store_true")
     parser.add_argument("site", type=pathlib.Path)
     arguments = parser.parse_args()
     if arguments.build:
-        made = subprocess.run([ROOT / "launch/site.sh", "--build", arguments.build, arguments.site], check=False)
+        made = subprocess.run([ROOT / "launch/site.sh", arguments.site], check=False)
         if made.returncode != 0:
             return made.returncode
     site = Site(arguments.site)

@@ -25,7 +25,7 @@ Bytes counting_bytes(std::size_t count, int first) {
   return bytes;
 }
 
-TEST(BlockList, joins_neighbours_and_leaves_out_nothing) {
+TEST(BlockList, merges_neighbors_without_losing_bytes) {
   const Bytes bytes = counting_bytes(10, 1);
   BlockList list;
   list.add(bytes.data(), 3);
@@ -78,7 +78,7 @@ TEST(BlockList, copies_between_differently_cut_lists) {
   EXPECT_EQ(target[5], std::byte{0});
 }
 
-// Cuts `bytes` into blocks of `sizes` in turn, a byte apart.
+// Splits `bytes` into blocks of `sizes` in turn, one byte apart.
 BlockList cut_up(const Bytes& bytes, std::initializer_list<std::size_t> sizes) {
   BlockList blocks;
   auto size = sizes.begin();
@@ -98,7 +98,7 @@ Bytes joined(const BlockList& blocks) {
   return bytes;
 }
 
-TEST(BlockList, copies_past_the_caches_as_it_copies_through_them) {
+TEST(BlockList, copies_that_bypass_caches_give_the_same_bytes) {
   const Bytes source = counting_bytes(5000, 7);
   const BlockList from = cut_up(source, {1, 700, 63, 64, 65, 0, 129});
   for (const std::int64_t total : {from.bytes(), std::int64_t{1} << 30}) {
@@ -116,7 +116,7 @@ TEST(BlockList, copies_past_the_caches_as_it_copies_through_them) {
   }
 }
 
-/// Rows [4 layers, 3] of int16, each element a number below 128 that says where it is.
+/// Rows [4 layers, 3] of int16, in which each element is a number below 128 that encodes its position.
 Column numbered_rows(std::int64_t rows, int first) {
   Column column({"x", DType::int16, FieldKind::token, {4, 3}}, rows);
   std::int64_t number = first;
@@ -124,7 +124,7 @@ Column numbered_rows(std::int64_t rows, int first) {
   return column;
 }
 
-/// Of these layers of row after row.
+/// The elements of these layers, row by row.
 template <typename T>
 std::vector<T> elements_of(const Column& rows, const std::vector<std::int64_t>& layers) {
   std::vector<T> elements;
@@ -143,7 +143,7 @@ std::vector<T> values_of(const Column& column) {
   return {column.values<T>().begin(), column.values<T>().end()};
 }
 
-TEST(BlockList, of_views_counts_what_travels_and_joins_rows_that_follow_each_other) {
+TEST(BlockList, of_views_counts_sent_bytes_and_merges_adjacent_rows) {
   const Column rows = numbered_rows(10, 0);
   const RowView view = view_of_rows(rows.spec(), std::vector<std::int64_t>{1, 2}, DType::uint8);
   BlockList list;
@@ -164,7 +164,7 @@ TEST(BlockList, of_views_counts_what_travels_and_joins_rows_that_follow_each_oth
   EXPECT_FALSE(list.is_plain());
 }
 
-// Elements need not begin where their type may: three bytes are in front of them on the way.
+// Elements may be misaligned: three bytes precede them in the message.
 void expect_copied_through_views(DType way, std::int64_t total) {
   const std::vector<std::int64_t> layers{3, 0};
   const Column rows = numbered_rows(50, 3);
@@ -196,15 +196,15 @@ void expect_copied_through_views(DType way, std::int64_t total) {
   EXPECT_EQ(around, odd);
 }
 
-TEST(BlockList, copies_rows_through_views_beside_bytes_that_nobody_looks_through) {
+TEST(BlockList, copies_rows_of_views_together_with_plain_bytes) {
   for (const DType way : {DType::uint8, DType::int16, DType::int64}) {
     for (const std::int64_t total : {std::int64_t{0}, std::int64_t{1} << 30})
       expect_copied_through_views(way, total);
   }
 }
 
-/// What one rank sends another through a view, after some bytes as they are: which layers and how many rows
-/// depends on both.
+/// What one rank sends another through a view, after some bytes without a view: the layers and the number of
+/// rows depend on both ranks.
 struct ViewedMessage {
   ViewedMessage(int from, int to)
       : layers(to % 3 == 0   ? std::vector<std::int64_t>{0, 1}
@@ -219,11 +219,11 @@ struct ViewedMessage {
 
   std::vector<std::int64_t> layers;
   DType way;
-  Column rows;  // in the shared heap where they are many
+  Column rows;  // in the shared heap if there are many
   Bytes odd;
 };
 
-TEST(MessageExchange, takes_rows_through_views_on_every_path) {
+TEST(MessageExchange, sends_rows_of_views_on_every_path) {
   const boost::mpi::communicator world;
   for (const ExchangePath path : {ExchangePath::automatic, ExchangePath::point_to_point,
                                   ExchangePath::alltoallv, ExchangePath::shared_memory}) {
@@ -264,7 +264,7 @@ TEST(MessageExchange, takes_rows_through_views_on_every_path) {
   }
 }
 
-// Rank s sends (s + 2 d) % 5 * 13 bytes to rank d, some of them none at all.
+// Rank s sends (s + 2 d) % 5 * 13 bytes to rank d; sometimes 0 bytes.
 class BytesExchange : public testing::TestWithParam<std::tuple<ExchangePath, std::int64_t>> {};
 
 TEST_P(BytesExchange, delivers_every_byte_to_its_place_in_chunks_of_any_size) {

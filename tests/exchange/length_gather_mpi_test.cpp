@@ -19,7 +19,8 @@ namespace {
 
 using testing_support::made_up_shape;
 
-// Samples owned unevenly: rank r of p owns every id with (id * id) % p == r, so that some ranks own none.
+// Samples with unequal numbers per rank: rank r of p owns every id with (id * id) % p == r, so some ranks own
+// none.
 std::vector<SampleSummary> shapes_of(int rank, int ranks, std::int64_t samples) {
   std::vector<SampleSummary> shapes;
   for (std::int64_t id = samples - 1; id >= 0; --id) {
@@ -48,7 +49,7 @@ TEST(GatherLengths, no_samples_anywhere_give_an_empty_table) {
   EXPECT_EQ(gather_lengths(world, {}, std::nullopt, std::nullopt).table.size(), 0);
 }
 
-TEST(GatherLengths, one_ranks_error_is_thrown_by_all_and_nobody_hangs) {
+TEST(GatherLengths, one_ranks_error_is_thrown_on_all_ranks) {
   const boost::mpi::communicator world;
   for (const int bad : std::set<int>{0, world.size() / 2, world.size() - 1}) {
     std::optional<ErrorReport> error;
@@ -63,7 +64,7 @@ TEST(GatherLengths, one_ranks_error_is_thrown_by_all_and_nobody_hangs) {
   }
 }
 
-TEST(GatherLengths, tells_the_fields_of_those_who_have_samples) {
+TEST(GatherLengths, returns_the_fields_of_ranks_with_samples) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> fields{{"reward", DType::float32, FieldKind::sample, {}}};
   const int owner = world.size() - 1;
@@ -133,7 +134,7 @@ TEST(GatherFieldSums, every_rank_gets_the_sums_of_every_sample_in_the_fields_tha
   EXPECT_TRUE(gather_field_sums(world, table, gathered.fields, {"missing"}, mine).empty());
 }
 
-TEST(GatherFieldSums, what_is_no_work_on_one_rank_is_everybodys_error) {
+TEST(GatherFieldSums, invalid_work_on_one_rank_is_everybodys_error) {
   const boost::mpi::communicator world;
   const int odd_one = world.size() / 2;
   RaggedBatch mine({made_up_shape(world.rank())});
@@ -148,7 +149,7 @@ TEST(GatherFieldSums, what_is_no_work_on_one_rank_is_everybodys_error) {
   }
 }
 
-TEST(GatherRowCounts, tells_of_each_value_the_first_equal_one_of_its_owner_where_they_are_to_lie_once) {
+TEST(GatherRowCounts, identifies_equal_values_of_an_owner) {
   const boost::mpi::communicator world;
   std::vector<SampleShape> shapes;
   for (std::int64_t id = world.rank(); id < 40; id += world.size()) shapes.push_back(made_up_shape(id));

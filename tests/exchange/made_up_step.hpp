@@ -41,23 +41,12 @@ inline std::vector<Grid> grids_of(int ranks) {
   return grids;
 }
 
-/// The rank that brings a sample.
+/// Returns the rank that supplies a sample.
 inline int made_up_owner(std::int64_t id, int ranks) {
   return static_cast<int>(id * id % ranks);
 }
 
-/// Moves the samples of a step; ranks have no work of their own on the result.
-inline ExchangedSamples exchange_samples(const Mesh& mesh, const StepTransfer& transfer,
-                                         const DerivedFieldSettings& derived,
-                                         const TransportSettings& options, GuardedWork& work) {
-  ExchangedSamples made;
-  evenkeel::SampleExchange exchange(mesh, transfer, derived, options, work);
-  made = exchange.run();
-  exchange.end();
-  return made;
-}
-
-/// A step over one mesh with made-up samples, from the gathered lengths to the packed micro-batches.
+/// A step over one mesh with synthetic samples, from the gathered lengths to the packed micro-batches.
 struct MadeUpStep {
   MadeUpStep(const Grid& grid, CpLayout layout, std::vector<FieldSpec> extra,
              const TransportSettings& options, const NamedFields& named = {})
@@ -110,7 +99,7 @@ struct MadeUpStep {
   ExchangeVolume volume;
 };
 
-// Calls visit(sample, t, local row) for every local row of a micro-batch; t is the row inside the aligned
+// Calls visit(sample, t, local row) for every local row of a micro-batch; t is the row in the aligned
 // sequence.
 inline void for_each_row(const PackedMicroBatch& micro_batch,
                          const std::function<void(const SampleShape&, std::int64_t, std::int64_t)>& visit) {
@@ -144,7 +133,8 @@ inline void expect_tokens_and_derived_fields(const PackedMicroBatch& micro_batch
   });
 }
 
-// The source row of a token or response-token field that stands at row t of a sequence; -1 where none does.
+// Returns the source row of a token or response-token field that is at row t of a sequence, or -1 if there is
+// none.
 inline std::int64_t source_row(FieldKind kind, const SampleShape& sample, std::int64_t t) {
   if (is_filler(sample)) return -1;
   if (kind == FieldKind::token) return t < sample.length() ? t : -1;

@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing_support;
 
-/// One way of moving samples. All of them must deliver the same.
+/// One way to transfer samples. All of them must deliver the same data.
 struct BackEnd {
   const char* name;
   CpLayout layout;
@@ -19,7 +19,7 @@ struct BackEnd {
 
 class SampleExchange : public testing::TestWithParam<BackEnd> {};
 
-TEST_P(SampleExchange, hands_every_place_of_every_mesh_exactly_its_rows) {
+TEST_P(SampleExchange, delivers_exactly_its_rows_to_every_rank_of_every_mesh) {
   const BackEnd& back_end = GetParam();
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_of(world.size())) {
@@ -45,7 +45,7 @@ TEST_P(SampleExchange, hands_every_place_of_every_mesh_exactly_its_rows) {
   }
 }
 
-constexpr std::int64_t short_message = 101;  // bytes: less than most samples have
+constexpr std::int64_t short_message = 101;  // bytes: fewer than most samples have
 
 TransportSettings by_leaders(ExchangePath path, std::int64_t max_message_bytes = default_max_message_bytes) {
   return {path, max_message_bytes, TensorParallelCopies::own, NodeAggregation::always};
@@ -78,9 +78,9 @@ const std::vector<BackEnd> back_ends{
 INSTANTIATE_TEST_SUITE_P(BackEnds, SampleExchange, testing::ValuesIn(back_ends),
                          [](const testing::TestParamInfo<BackEnd>& back_end) { return back_end.param.name; });
 
-// Of layers, narrow, of several axes, counted, of equal values: also where one rank's rows of a field, and
-// most samples' alone, are more than a message may have.
-TEST(SampleExchangeStep, fields_of_every_way_go_out_and_come_home_by_every_back_end) {
+// Fields with layers, with narrow types, with several axes, counted, with equal values. In some cases, one
+// rank's rows of a field, or even those of one sample, exceed the maximum message size.
+TEST(SampleExchangeStep, fields_of_every_setting_make_a_round_trip_on_every_path) {
   const std::vector<Carried> carried = carried_fields_of_every_way();
   const std::vector<Grid> grids = grids_of(boost::mpi::communicator().size());
   for (std::size_t b = 0; b < back_ends.size(); ++b) {
@@ -108,7 +108,7 @@ TEST(SampleExchangeStep, fields_of_every_way_go_out_and_come_home_by_every_back_
   }
 }
 
-TEST(SampleExchangeStep, fields_that_the_source_supplies_are_moved_not_derived) {
+TEST(SampleExchangeStep, supplied_fields_are_sent_instead_of_derived) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> supplied{{"labels", DType::int64, FieldKind::token, {}},
                                         {"loss_mask", DType::uint8, FieldKind::token, {}},
@@ -121,7 +121,8 @@ TEST(SampleExchangeStep, fields_that_the_source_supplies_are_moved_not_derived) 
   }
 }
 
-// The tokens that a rank needs of a sequence: its rows, and the one after each run that does not end it.
+// The tokens of a sequence that a rank needs: its rows, and the one after each run that does not end the
+// sequence.
 std::int64_t tokens_needed(const PackedMicroBatch& m, std::int64_t sequence) {
   const std::int64_t length = m.samples[static_cast<std::size_t>(sequence)].length();
   std::int64_t tokens = 0;
@@ -160,11 +161,11 @@ void expect_each_token_to_travel_once_to_each_node(const TransportSettings& opti
   }
 }
 
-TEST(SampleExchangeStep, each_token_travels_once_to_each_node_with_ranks_of_its_place) {
+TEST(SampleExchangeStep, each_token_is_sent_once_to_each_node_that_needs_it) {
   expect_each_token_to_travel_once_to_each_node({});
 }
 
-TEST(SampleExchangeStep, a_field_goes_to_the_stages_that_settings_name) {
+TEST(SampleExchangeStep, a_field_is_sent_to_its_configured_stages) {
   const boost::mpi::communicator world;
   NamedFields named;
   named["image_patches"].stage = FieldStages::first;
@@ -195,7 +196,7 @@ TEST(SampleExchangeStep, a_field_goes_to_the_stages_that_settings_name) {
   }
 }
 
-TEST(SampleExchangeStep, each_row_that_samples_count_travels_once_to_each_node_with_ranks_of_its_place) {
+TEST(SampleExchangeStep, each_counted_row_is_sent_once_to_each_node_that_needs_it) {
   const boost::mpi::communicator world;
   const FieldSpec patches{"image_patches", DType::float16, FieldKind::rows, {2, 3}};
   for (const TransportSettings& options : {TransportSettings{}, by_leaders(ExchangePath::point_to_point)}) {
@@ -217,7 +218,7 @@ TEST(SampleExchangeStep, each_row_that_samples_count_travels_once_to_each_node_w
   }
 }
 
-TEST(SampleExchangeStep, each_token_travels_once_to_each_node_also_through_leaders) {
+TEST(SampleExchangeStep, each_token_is_sent_once_to_each_node_through_leaders) {
   expect_each_token_to_travel_once_to_each_node(by_leaders(ExchangePath::automatic));
   expect_each_token_to_travel_once_to_each_node(by_leaders(ExchangePath::point_to_point));
 }

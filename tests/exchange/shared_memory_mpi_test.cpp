@@ -25,14 +25,15 @@ constexpr TransportSettings by_memory{ExchangePath::shared_memory, default_max_m
 
 constexpr uid_t nobody = 65534;
 
-// Whether every rank may open files as another user, as root may.
+// Whether every rank can open files as another user, as root can.
 bool may_act_as_nobody(const boost::mpi::communicator& comm) {
   const auto before = static_cast<uid_t>(setfsuid(nobody));
   const bool became_nobody = static_cast<uid_t>(setfsuid(before)) == nobody;
   return boost::mpi::all_reduce(comm, became_nobody && before != nobody, std::logical_and<>());
 }
 
-/// While this lives, rank `bad` opens files as a user who may not read its neighbours' memory.
+/// During the lifetime of this object, rank `bad` opens files as a user who may not read its neighbors'
+/// memory.
 class AsNobody {
  public:
   AsNobody(const boost::mpi::communicator& comm, int bad)
@@ -49,7 +50,8 @@ std::int64_t word(int from, int to, std::int64_t at) {
   return from * 1'000'000'000LL + to * 10'000'000LL + at;
 }
 
-/// Every rank sends every other `rows` words out of one column, backwards in runs of 1000, into another.
+/// Every rank sends `rows` words from one column, in reverse order in runs of 1000, into another column of
+/// every other rank.
 struct AllToAll {
   AllToAll(const boost::mpi::communicator& comm, std::int64_t rows)
       : out(words, rows * comm.size()), in(words, rows * comm.size()) {
@@ -89,8 +91,8 @@ struct AllToAll {
   std::vector<BlockList> receives;
 };
 
-// The first, a middle and the last rank, without those that are alone on their node.
-std::set<int> ranks_with_neighbours(const boost::mpi::communicator& world) {
+// The first, a middle and the last rank, except those that are alone on their node.
+std::set<int> ranks_with_neighbors(const boost::mpi::communicator& world) {
   MPI_Comm raw = MPI_COMM_NULL;
   MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw);
   const boost::mpi::communicator node(raw, boost::mpi::comm_take_ownership);
@@ -107,7 +109,7 @@ bool is_shared(const Column& column) {
   return SharedHeap::of_process().find(column.bytes().data(), column.bytes().size()).has_value();
 }
 
-TEST(SharedMemory, columns_made_after_preparing_lie_where_neighbours_read_them) {
+TEST(SharedMemory, columns_allocated_after_preparation_are_readable_by_neighbors) {
   const boost::mpi::communicator comm = duplicate(boost::mpi::communicator());
   prepare_exchange(comm, by_memory);
   const std::int64_t rows = 20000;
@@ -117,7 +119,7 @@ TEST(SharedMemory, columns_made_after_preparing_lie_where_neighbours_read_them) 
   EXPECT_TRUE(step.arrived(comm, rows));
 }
 
-TEST(SharedMemory, columns_that_lie_elsewhere_arrive_all_the_same) {
+TEST(SharedMemory, columns_outside_of_shared_memory_are_copied) {
   const boost::mpi::communicator comm = duplicate(boost::mpi::communicator());
   prepare_exchange(comm, by_memory);
   const std::int64_t rows = 20000;
@@ -159,7 +161,7 @@ TEST(SharedMemory, columns_keep_their_pages_over_steps_on_every_path) {
 TEST(SharedMemory, a_rank_that_cannot_use_it_makes_all_use_messages) {
   const boost::mpi::communicator world;
   if (!may_act_as_nobody(world)) GTEST_SKIP() << "only root can act as another user";
-  for (const int bad : ranks_with_neighbours(world)) {
+  for (const int bad : ranks_with_neighbors(world)) {
     const boost::mpi::communicator comm = duplicate(world);
     AllToAll step(comm, 3000);
     {
@@ -171,16 +173,16 @@ TEST(SharedMemory, a_rank_that_cannot_use_it_makes_all_use_messages) {
   }
 }
 
-TEST(SharedMemory, asking_for_it_where_a_rank_cannot_use_it_is_refused_by_all_with_that_ranks_reason) {
+TEST(SharedMemory, requiring_it_fails_on_all_ranks_with_the_reason_of_the_rank_that_cannot_use_it) {
   const boost::mpi::communicator world;
   if (!may_act_as_nobody(world)) GTEST_SKIP() << "only root can act as another user";
-  for (const int bad : ranks_with_neighbours(world)) {
+  for (const int bad : ranks_with_neighbors(world)) {
     const boost::mpi::communicator comm = duplicate(world);
     const AsNobody stranger(comm, bad);
     for (int attempt = 0; attempt < 2; ++attempt) {
       try {
         prepare_exchange(comm, by_memory);
-        ADD_FAILURE() << "rank " << bad << " cannot read its neighbours";
+        ADD_FAILURE() << "rank " << bad << " cannot read its neighbors";
       } catch (const Error& error) {
         EXPECT_EQ(error.report().where, "shared memory");
         EXPECT_EQ(error.report().rank, bad);
@@ -190,11 +192,11 @@ TEST(SharedMemory, asking_for_it_where_a_rank_cannot_use_it_is_refused_by_all_wi
   }
 }
 
-TEST(SharedMemory, a_rank_that_fails_in_the_middle_fails_all_and_the_next_exchange_works) {
+TEST(SharedMemory, a_failure_of_one_rank_fails_all_and_the_next_exchange_works) {
   const boost::mpi::communicator world;
   if (!may_act_as_nobody(world)) GTEST_SKIP() << "only root can act as another user";
   prepare_exchange(duplicate(world), by_memory);
-  // Larger than all files of the heap, so that it lies in one of its own, which nobody has mapped yet.
+  // Larger than all files of the heap, so it gets a separate file, which no rank has mapped yet.
   const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
   Column out(words, reserved / static_cast<std::int64_t>(sizeof(std::int64_t)) + 1);
   out.values<std::int64_t>()[0] = world.rank();
@@ -208,14 +210,14 @@ TEST(SharedMemory, a_rank_that_fails_in_the_middle_fails_all_and_the_next_exchan
   }
   std::vector<std::int64_t> everybody(ranks);
   std::iota(everybody.begin(), everybody.end(), 0);
-  for (const int bad : ranks_with_neighbours(world)) {
+  for (const int bad : ranks_with_neighbors(world)) {
     const boost::mpi::communicator comm = duplicate(world);
     prepare_exchange(comm, by_memory);
     {
       const AsNobody stranger(comm, bad);
       try {
         exchange_messages(comm, sends, receives, by_memory);
-        ADD_FAILURE() << "rank " << bad << " cannot read its neighbours";
+        ADD_FAILURE() << "rank " << bad << " cannot read its neighbors";
       } catch (const IoError& error) {
         EXPECT_EQ(error.report().rank, bad);
       }

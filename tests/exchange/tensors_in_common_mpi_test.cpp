@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing_support;
 
-// Wide enough for columns that lie in the shared heap.
+// Wide enough for columns to be in the shared heap.
 const FieldSpec image{"image", DType::uint8, FieldKind::token, {1000}};
 constexpr TransportSettings in_common{ExchangePath::automatic, default_max_message_bytes,
                                       TensorParallelCopies::shared};
@@ -35,7 +35,7 @@ bool lends(const MadeUpStep& step) {
   return step.mesh.model_parallel_on_node().rank() == 0;
 }
 
-TEST(TensorsInCommon, large_ones_are_read_where_the_lender_has_them) {
+TEST(TensorsInCommon, large_tensors_are_read_in_place) {
   const auto step = step_in_common();
   const bool is_alone = step->mesh.model_parallel_on_node().size() == 1;
   for (const PackedMicroBatch& m : std::as_const(step->packed)) {
@@ -46,7 +46,7 @@ TEST(TensorsInCommon, large_ones_are_read_where_the_lender_has_them) {
   expect_as_made_up(step->packed);
 }
 
-TEST(TensorsInCommon, what_one_rank_writes_no_other_sees) {
+TEST(TensorsInCommon, writes_of_one_rank_are_private) {
   const boost::mpi::communicator world;
   const auto step = step_in_common();
   world.barrier();
@@ -60,7 +60,7 @@ TEST(TensorsInCommon, what_one_rank_writes_no_other_sees) {
   }
 }
 
-TEST(TensorsInCommon, stay_as_they_are_however_early_the_lender_lets_go_of_them) {
+TEST(TensorsInCommon, outlive_the_release_by_the_lender) {
   const boost::mpi::communicator world;
   std::vector<std::unique_ptr<MadeUpStep>> held;
   for (int round = 0; round < 4; ++round) {
@@ -69,7 +69,7 @@ TEST(TensorsInCommon, stay_as_they_are_however_early_the_lender_lets_go_of_them)
     if (!is_lender) held.push_back(std::move(step));
     step.reset();
     if (!is_lender) continue;
-    // Whatever memory is free gets other contents.
+    // All free memory is overwritten.
     std::vector<Column> others;
     for (int i = 0; i < 20; ++i) std::ranges::fill(others.emplace_back(image, 100).bytes(), std::byte{0xEE});
   }
@@ -77,7 +77,7 @@ TEST(TensorsInCommon, stay_as_they_are_however_early_the_lender_lets_go_of_them)
   for (const auto& step : held) expect_as_made_up(step->packed);
 }
 
-TEST(TensorsInCommon, outlive_the_mesh_they_came_through) {
+TEST(TensorsInCommon, outlive_their_mesh) {
   const boost::mpi::communicator world;
   std::vector<PackedMicroBatch> kept;
   {

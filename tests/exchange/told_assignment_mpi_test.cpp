@@ -1,4 +1,4 @@
-#include "exchange/gather/told_assignment.hpp"
+#include "exchange/gather/broadcast_assignment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ StepAssignment assigned_together(const boost::mpi::communicator& node, const Len
   return assignment;
 }
 
-TEST(AssignOnNode, gives_every_rank_the_step_that_each_would_find) {
+TEST(AssignOnNode, gives_every_rank_the_assignment_that_each_would_compute) {
   const boost::mpi::communicator node = this_node();
   for (const std::int64_t samples : {0, 1, 30, 511, 512, 2000}) {
     const LengthTable table = made_up_table(samples, 4);
@@ -47,7 +47,7 @@ TEST(AssignOnNode, gives_every_rank_the_step_that_each_would_find) {
   }
 }
 
-TEST(AssignOnNode, finds_what_units_alone_do_not_tell_and_what_they_stand_for) {
+TEST(AssignOnNode, completes_assignments_that_units_do_not_determine) {
   const boost::mpi::communicator node = this_node();
   const LengthTable table = made_up_table(700, 4);
   PlanSettings grid = settings_with_cap(200);
@@ -58,7 +58,7 @@ TEST(AssignOnNode, finds_what_units_alone_do_not_tell_and_what_they_stand_for) {
   EXPECT_EQ(assigned_together(node, table, prompts, 0), assign_step({table, prompts}));
 }
 
-TEST(AssignOnNode, what_the_first_rank_cannot_assign_is_everybodys_error_and_the_next_step_works) {
+TEST(AssignOnNode, a_failed_assignment_is_everybodys_error_and_the_next_step_works) {
   const boost::mpi::communicator node = this_node();
   const LengthTable table = made_up_table(600, 4);
   EXPECT_THROW((void)assigned_together(node, table, settings_with_cap(8), 0), LimitError);

@@ -1,5 +1,5 @@
-// Steps on 16 384 ranks in one process: what every owner sends, what every consumer expects, and the bytes
-// themselves, which go from columns to packed tensors as exchange_samples has them go.
+// Steps on 16,384 ranks in one process: what every owner sends, what every consumer expects, and the bytes
+// themselves, which go from columns to packed tensors the way exchange_samples sends them.
 
 #include <gtest/gtest.h>
 
@@ -22,14 +22,14 @@ using testing_support::made_up_batch;
 
 constexpr int num_ranks = 4096;
 
-/// What one consumer expects of one owner.
+/// What one consumer expects from one owner.
 struct Expected {
   WorldRank owner{0};
   std::vector<SegmentId> segments;
   std::vector<EntryId> samples;
 };
 
-/// Where memory may be read or written.
+/// The memory that may be read or written.
 class Places {
  public:
   void add(std::span<const std::byte> bytes) {
@@ -44,7 +44,7 @@ class Places {
   std::map<const std::byte*, const std::byte*> ends_;
 };
 
-/// Samples that `num_ranks` ranks own in turn, each rank a place of the grid: tp and pp are 1.
+/// Samples owned by `num_ranks` ranks in turn; each rank is one position of the grid: tp and pp are 1.
 class Step {
  public:
   Step(LengthTable table, PlanSettings settings)
@@ -52,7 +52,7 @@ class Step {
         settings_(std::move(settings)),
         assignment_(assign_step({table_, settings_})),
         plan_(plan_step({table_, settings_})),
-        frame_{table_, assignment_, settings_.cp.layout},
+        frame_{table_, assignment_, settings_},
         moved_(field_transfers(carried_fields(fields_), {}, false)),
         expected_(num_ranks) {
     std::vector<std::vector<SampleShape>> shapes(num_ranks);
@@ -61,7 +61,7 @@ class Step {
       batches_.push_back(made_up_batch(std::move(of_rank), std::span(fields_).first(2)));
   }
 
-  /// Every rank's transfers: as an owner the bytes of its messages, as a consumer what it expects.
+  /// The transfers of every rank: the bytes of its messages as an owner, and what it expects as a consumer.
   void plan_transfers_of(int rank) {
     const TransferEnds ends{WorldRank{rank}, DataPlace{rank}, num_ranks};
     const auto segments = plan_transfers(table_, assignment_.segments, assignment_.groups, ends);
@@ -74,7 +74,7 @@ class Step {
     }
   }
 
-  /// Copies what comes to a place to where it belongs there, and looks at all of it.
+  /// Copies what a position receives to its destination, and checks all of it.
   void receive_at(int place) {
     const std::vector<MicroBatchPlan>& plans =
         plan_.ranks[static_cast<std::size_t>(place / settings_.cp.size)].micro_batches;
@@ -208,9 +208,9 @@ class Step {
                                  {std::string(input_ids_field), DType::int64, FieldKind::token, {}}};
   std::vector<FieldTransfer> moved_;
   std::vector<RaggedBatch> batches_;             // by owner
-  std::map<Ends, BlockList> messages_;           // that nobody has received yet
+  std::map<Ends, BlockList> messages_;           // not received yet
   std::vector<std::vector<Expected>> expected_;  // by consumer
-  std::map<SampleId, double> parts_;             // how much of each sample has come, over all places
+  std::map<SampleId, double> parts_;  // the fraction of each sample received so far, over all positions
 };
 
 void expect_every_row_where_it_belongs(LengthTable table, PlanSettings settings) {
@@ -221,7 +221,7 @@ void expect_every_row_where_it_belongs(LengthTable table, PlanSettings settings)
   if (!testing::Test::HasFatalFailure()) step.expect_all_has_come();
 }
 
-TEST(TransfersAtScale, bring_every_row_once_to_each_of_4096_places_that_needs_it) {
+TEST(TransfersAtScale, send_every_row_once_to_each_of_4096_ranks_that_needs_it) {
   PlanSettings settings;
   settings.cp = {8, CpLayout::zigzag};
   settings.dp = num_ranks / settings.cp.size;
@@ -230,7 +230,7 @@ TEST(TransfersAtScale, bring_every_row_once_to_each_of_4096_places_that_needs_it
   expect_every_row_where_it_belongs(testing_support::made_up_table(2 * num_ranks, num_ranks), settings);
 }
 
-TEST(TransfersAtScale, bring_every_row_once_to_each_member_of_groups_of_any_size_on_4096_places) {
+TEST(TransfersAtScale, send_every_row_once_to_each_member_of_flexible_groups_on_4096_ranks) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 2 * num_ranks; ++i)
     lengths.push_back(i % 100 == 0 ? 300 + 37 * i % 900 : 7919 * i % 40);

@@ -45,8 +45,8 @@
 
 #include "base/activity.hpp"
 
-// Every call that Evenkeel or Boost.MPI may make where MPI is up, and that can fail or wait, with the number
-// of its arguments.
+// Every call that Evenkeel or Boost.MPI may make while MPI is initialized, and that can fail or block, with
+// its number of arguments.
 // clang-format off
 #define CALLS_OF_MPI(call)                                                         \
   call(Allgather, 7) call(Allgatherv, 8) call(Allreduce, 6) call(Alltoall, 7) call(Alltoallv, 9)       \
@@ -86,7 +86,7 @@ std::uintptr_t address_of_program() {
   return address;
 }
 
-/// In which phase of the program the calling thread is.
+/// The phase of the program that the calling thread is in.
 std::string phase_of_thread() {
   using Activities = decltype(&evenkeel::activities);
   static const std::string place = setting("FAULT_ACTIVITY");
@@ -104,7 +104,7 @@ void sleep_for(long milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
-/// Not above what the process has now and `more` bytes.
+/// Limits memory to what the process has now plus `more` bytes.
 void limit_memory(std::uint64_t more) {
   std::ifstream sizes("/proc/self/statm");
   std::uint64_t pages = 0;
@@ -114,7 +114,7 @@ void limit_memory(std::uint64_t more) {
   setrlimit(RLIMIT_AS, &limits);
 }
 
-/// No file can be opened any more.
+/// From here on, no file can be opened.
 void limit_descriptors() {
   const int next = open("/dev/null", O_RDONLY);
   close(next);
@@ -122,7 +122,7 @@ void limit_descriptors() {
   setrlimit(RLIMIT_NOFILE, &limits);
 }
 
-/// The node's link is down.
+/// Simulates that the node's link is down.
 void cut_link() {
   const int any = socket(AF_INET, SOCK_DGRAM, 0);
   ifreq link{};
@@ -133,7 +133,7 @@ void cut_link() {
   close(any);
 }
 
-/// What happens to the calling rank; what its call returns.
+/// Injects the fault into the calling rank; returns the result of the call.
 int suffer(const std::string& fault, long amount, MPI_Comm comm) {
   if (fault == "error") {
     MPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
@@ -153,9 +153,9 @@ int suffer(const std::string& fault, long amount, MPI_Comm comm) {
   return MPI_SUCCESS;
 }
 
-/// Sends that are held back until their thread makes another call, when those to higher ranks go first.
-/// Messages to one rank keep their order, as MPI promises. Persistent requests, since a caller has them
-/// before they begin.
+/// Sends that are delayed until their thread makes another call; then those to higher ranks are sent first.
+/// Messages to one rank keep their order, as MPI guarantees. Persistent requests are used, because a caller
+/// has them before they start.
 class HeldSends {
  public:
   int hold(const void* values, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm,
@@ -184,7 +184,7 @@ class Faults {
  public:
   ~Faults() { write_record(); }
 
-  /// What comes before a call; not MPI_SUCCESS: instead of it.
+  /// Runs before a call. If it returns something other than MPI_SUCCESS, that replaces the call.
   int before(const char* call, MPI_Comm comm) {
     if (rank_ >= 0 && !has_begun_.exchange(true)) std::ofstream(folder_ + "/begun." + std::to_string(rank_));
     if (fault_.empty()) return MPI_SUCCESS;
@@ -201,7 +201,7 @@ class Faults {
  private:
   [[nodiscard]] bool is_at(const char* call) const { return is_here_ && call_ == call; }
 
-  /// Everywhere, and nobody may notice.
+  /// Applied everywhere; must not have any visible effect.
   void disturb(const char* call) {
     if (fault_ == "overtake" && std::strcmp(call, "MPI_Isend") != 0) held_sends.let_go();
     if (fault_ == "late" && is_here_ && std::strstr(call, "end") != nullptr) sleep_for(amount_);
@@ -243,7 +243,7 @@ Faults& faults() {
   return all;
 }
 
-/// The communicator among a call's arguments, whose error handler hears of an error.
+/// Returns the communicator among a call's arguments, whose error handler receives an error.
 template <typename Argument>
 void find_communicator(MPI_Comm& found, const Argument& argument) {
   if constexpr (std::is_same_v<Argument, MPI_Comm>) {
@@ -251,7 +251,7 @@ void find_communicator(MPI_Comm& found, const Argument& argument) {
   }
 }
 
-/// What a call comes to that is `real` where nothing happens instead.
+/// Returns the result of a call: that of `real` unless a fault is injected.
 template <typename... Arguments>
 int call_of_mpi(const char* name, int (*real)(Arguments...), Arguments... arguments) {
   MPI_Comm comm = MPI_COMM_WORLD;

@@ -1,4 +1,4 @@
-"""Jobs of `evenkeel run` that suffer a fault: how they are started, and what is found when they have ended."""
+"""Jobs of `evenkeel run` with an injected fault: how they are started, and what is found when they have ended."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ TAG = "FAULT_CELL"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One way that bytes go, on so many ranks."""
+    """One way that data can take, on this many ranks."""
 
     name: str
     settings: tuple[str, ...] = ()
@@ -115,7 +115,8 @@ class Processes:
         self._tag = f"{TAG}={tag}".encode()
 
     def all(self, states: str = "") -> dict[int, int]:
-        """Process and rank; -1 where it is none. With `states`, those in one of them (as ps has them)."""
+        """Processes and their ranks; -1 if a process is not a rank. With `states`, only those in one of them (as in
+        ps)."""
         found = {}
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit():
@@ -189,7 +190,7 @@ def write_rollouts(path: pathlib.Path) -> None:
 
 
 def is_whole(path: pathlib.Path) -> bool:
-    """A file in its last place, by what it says of itself."""
+    """Whether a file in its final location is complete, according to its content."""
     data = path.read_bytes()
     try:
         if path.suffix == ".json":

@@ -1,4 +1,4 @@
-// Configurations as users write them: read as what they say, and the same after they were written out.
+// Configurations as users write them: the meaning is the same after they were written out and read again.
 #include "evenkeel/config/config.hpp"
 #include "fuzz/target.hpp"
 

@@ -1,4 +1,4 @@
-// What libFuzzer calls, and tests.
+// The functions that libFuzzer and tests call.
 #include "fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

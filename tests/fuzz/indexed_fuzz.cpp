@@ -1,4 +1,4 @@
-// Megatron's indexed datasets: two bytes say how long the index is, the rest is the data.
+// Megatron's indexed datasets: two bytes specify the length of the index, and the rest is the data.
 #include "fuzz/target.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 

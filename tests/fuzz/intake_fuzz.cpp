@@ -1,4 +1,4 @@
-// Bodies of requests to a buffer: packed or not, one after the other into the same buffer.
+// Bodies of requests to a buffer, compressed or not, one after another into the same buffer.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,14 +7,14 @@
 
 #include "buffer/buffer.hpp"
 #include "buffer/intake/received_samples.hpp"
-#include "buffer/intake/sent_samples.hpp"
+#include "buffer/intake/sample_bodies.hpp"
 #include "buffer/store/store.hpp"
 #include "fuzz/target.hpp"
 
 namespace evenkeel::fuzz {
 namespace {
 
-constexpr std::int64_t most_bytes = 1 << 20;
+constexpr std::int64_t max_bytes = 1 << 20;
 
 void require_balance(const Buffer& buffer) {
   const stream::Status status = buffer.status().stream;
@@ -23,13 +23,13 @@ void require_balance(const Buffer& buffer) {
   require(status.received.samples == sum, "received = trained + formed + waiting + dropped");
 }
 
-SpooledBody body_of(std::string_view text) {
-  SpooledBody body;
+RequestBody body_of(std::string_view text) {
+  RequestBody body;
   body.write(text);
   return body;
 }
 
-/// Lines are outlined where that is possible, which must be the same as to parse them.
+/// Lines are outlined if possible, which must give the same result as parsing them.
 void require_same(const ReceivedSamples& received, const ReceivedSamples& parsed) {
   require(received.schema() == parsed.schema(), "outlined and parsed lines have the same fields");
   require(received.samples().size() == parsed.samples().size(), "there are as many of both");
@@ -50,7 +50,7 @@ ReceivedSamples parsed_lines(std::string_view text) {
   }
 }
 
-/// What a buffer keeps of tensors can be read again, each sample on its own.
+/// The tensors that a buffer keeps can be read again, each sample separately.
 void require_readable(const ReceivedSamples& received) {
   std::string answer;
   std::vector<std::int64_t> arrivals;
@@ -59,7 +59,7 @@ void require_readable(const ReceivedSamples& received) {
     answer.append(frame.before).append(sample.body).append(frame.after);
     arrivals.push_back(sample.number);
   }
-  const RaggedBatch batch = sent_samples(answer, arrivals, received.schema(), stream_formats());
+  const RaggedBatch batch = parse_samples(answer, arrivals, received.schema(), stream_formats());
   require(batch.size() == std::ssize(arrivals), "each sample is read again");
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     const stream::SampleAccepted& accepted = received.samples()[i].accepted;
@@ -69,7 +69,8 @@ void require_readable(const ReceivedSamples& received) {
   }
 }
 
-/// One that nothing has come to yet. Most inputs leave it so: to make one takes longer than to refuse a body.
+/// A buffer that has not received anything yet. Most inputs leave it empty: creating one takes longer than
+/// rejecting a body.
 Buffer& new_buffer() {
   static std::unique_ptr<Buffer> buffer;
   const stream::Status now = buffer ? buffer->status().stream : stream::Status{};
@@ -78,7 +79,7 @@ Buffer& new_buffer() {
   settings.group_size = 4;
   settings.max_staleness = 2;
   settings.on_stale = stream::OnStale::drop;
-  buffer = std::make_unique<Buffer>(make_memory_store(most_bytes), settings);
+  buffer = std::make_unique<Buffer>(make_memory_store(max_bytes), settings);
   buffer->publish(3);
   return *buffer;
 }
@@ -86,7 +87,7 @@ Buffer& new_buffer() {
 void send(Buffer& buffer, std::string_view text, Packing packing, SampleForm form) {
   const std::int64_t before = buffer.status().stream.received.samples;
   const ReceivedSamples received(
-      packing == Packing::none ? body_of(text) : body_of(text).unpacked(packing, most_bytes), form);
+      packing == Packing::none ? body_of(text) : body_of(text).unpacked(packing, max_bytes), form);
   if (packing == Packing::none && form == SampleForm::lines) require_same(received, parsed_lines(text));
   require_readable(received);
   const Intake intake = buffer.take(received);
@@ -99,18 +100,18 @@ void send(Buffer& buffer, std::string_view text, Packing packing, SampleForm for
 
 }  // namespace
 
-/// The first byte says how bodies are packed and whether they are tensors; a byte 0x1e ends one of lines, of
-/// which there are so many at most: each waits for a commit.
+/// The first byte specifies the compression of the bodies and whether they are tensors. A byte 0x1e ends one
+/// body of lines; their number is limited, because each one waits for a commit.
 void run(Bytes input) {
   if (input.empty()) return;
   constexpr std::string_view end_of_body = "\x1e";
-  constexpr int most_bodies = 8;
+  constexpr int max_bodies = 8;
   const Packing packing = static_cast<Packing>(input.front() % 3);
   const SampleForm form = input.front() % 6 < 3 ? SampleForm::lines : SampleForm::tensors;
   const std::string text = text_of(input.subspan(1));
   Buffer& buffer = new_buffer();
   std::string_view rest = text;
-  for (int body = 0; body < most_bodies && !rest.empty(); ++body) {
+  for (int body = 0; body < max_bodies && !rest.empty(); ++body) {
     const std::size_t end = packing == Packing::none && form == SampleForm::lines
                                 ? std::min(rest.find(end_of_body), rest.size())
                                 : rest.size();

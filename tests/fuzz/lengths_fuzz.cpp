@@ -1,4 +1,4 @@
-// Tables of lengths: CSV or lines of JSON, as the first byte says.
+// Tables of lengths, CSV or JSON lines depending on the first byte.
 #include "fuzz/target.hpp"
 #include "io/files/input_file.hpp"
 #include "io/samples/lengths_file.hpp"

@@ -1,4 +1,4 @@
-// A buffer's LMDB file with bytes that are other than they were: it is told, or read.
+// A buffer's LMDB file with modified bytes: it is either read or reported as damaged.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t page_bytes = 4096;
 constexpr std::int64_t last_number = 60;
 
-/// A folder with a store's file, and what that began with.
+/// A folder with a store's file and the original beginning of that file.
 class StoredFolder {
  public:
   StoredFolder() {
@@ -27,7 +27,7 @@ class StoredFolder {
   }
 
   [[nodiscard]] const std::string& sound() const { return sound_; }
-  /// Writes over the beginning. What is behind it is no page that the beginning refers to.
+  /// Overwrites the beginning. No page behind it is referred to by the beginning.
   void write(std::string_view content) const {
     std::fstream(file(), std::ios::binary | std::ios::in | std::ios::out)
         .write(content.data(), std::ssize(content));
@@ -38,7 +38,7 @@ class StoredFolder {
   [[nodiscard]] std::filesystem::path path() const { return folder_ / "buffer"; }
   [[nodiscard]] std::filesystem::path file() const { return path() / "data.mdb"; }
 
-  /// Small values and one of several pages, and pages that are free.
+  /// Small values, one value of several pages, and free pages.
   void fill() const {
     const std::unique_ptr<Store> store = open();
     for (std::int64_t number = 1; number <= last_number; ++number) {
@@ -57,7 +57,7 @@ class StoredFolder {
   std::string sound_;
 };
 
-/// Each is read, or told to be damaged.
+/// Each value is either read or reported as damaged.
 void read_all(const Store& store) {
   const auto tell = [](const auto& read) {
     try {
@@ -80,7 +80,8 @@ void read_all(const Store& store) {
 
 }  // namespace
 
-/// Of five bytes each: a page, whether it is a place of its header and what is near, the place, and its byte.
+/// Groups of five bytes: a page, whether the position is in its header or near it, the position, and the
+/// byte.
 void run(Bytes input) {
   static const StoredFolder folder;
   std::string content = folder.sound();

@@ -1,6 +1,6 @@
-// replay FOLDER CHANGED: calls a fuzz target without a fuzzer: with every file of a folder, then with CHANGED
-// inputs made of them by chance, always the same ones. Where one ends the program, it is in the file
-// last-input of the working folder.
+// replay FOLDER CHANGED: runs a fuzz target without a fuzzer, with every file of a folder and then with
+// CHANGED random modifications of them, which are the same every time. If an input ends the program, it is in
+// the file last-input in the working folder.
 
 #include <algorithm>
 #include <filesystem>
@@ -24,7 +24,7 @@ Input read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Some bytes of one input changed, left out, doubled, or replaced by some of another one.
+/// One input with some bytes changed, removed, duplicated, or replaced by bytes of another input.
 class Changes {
  public:
   explicit Changes(std::vector<Input> inputs) : inputs_(std::move(inputs)) {}
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
   std::ranges::sort(files);
   std::vector<Input> inputs;
   for (const std::filesystem::path& file : files) {
-    std::cout << file.filename().string() << std::endl;  // before it may end the program
+    std::cout << file.filename().string() << std::endl;  // written before the program may end
     call(inputs.emplace_back(read(file)));
   }
   if (inputs.empty()) {

@@ -1,4 +1,4 @@
-// Safetensors files: every byte of every tensor that is shown lies in the file.
+// Safetensors files: every byte of every tensor that is exposed is within the file.
 #include <numeric>
 
 #include "fuzz/target.hpp"

@@ -1,5 +1,5 @@
-// States of a job as a file holds them, with the checksum put right, as somebody who wants to be believed
-// would: else no change of a byte would come any further.
+// States of a job as stored in a file, with a corrected checksum, as an attacker would write it: otherwise,
+// every changed byte would be rejected right away.
 #include "base/hash.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "fuzz/target.hpp"

@@ -1,4 +1,4 @@
-// Steps of random samples under random settings: each is planned with all that is promised, or refused.
+// Steps of random samples with random settings: each one is either planned with all guarantees or rejected.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -110,7 +110,7 @@ void require_counts(const PlanSettings& settings, const StepPlan& plan) {
   }
 }
 
-/// Runs the groups as ranks would: each waits for all members of the group of its next micro-batch.
+/// Runs the groups like ranks would: each one waits for all members of the group of its next micro-batch.
 void require_end(const StepPlan& plan) {
   std::vector<std::size_t> next(plan.ranks.size(), 0);
   const auto waiting = [&](std::size_t rank) {

@@ -1,4 +1,4 @@
-// What a buffer's store holds: what is not damaged may still be anything.
+// The contents of a buffer's store: undamaged contents may still be arbitrary.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -14,7 +14,7 @@
 namespace evenkeel::fuzz {
 namespace {
 
-/// The next part of a text, and leaves what is behind its 0x1e.
+/// Returns the next part of a text and leaves what follows its 0x1e.
 std::string next_part(std::string_view& text) {
   const std::size_t end = std::min(text.find('\x1e'), text.size());
   const std::string part(text.substr(0, end));
@@ -22,7 +22,7 @@ std::string next_part(std::string_view& text) {
   return part;
 }
 
-/// A buffer goes on with notes and events, and says what it has.
+/// A buffer resumes from notes and events, and reports its contents.
 void go_on_with(std::string_view text) {
   StoreChange change;
   for (const char* const name : {"totals", "tickets", "schema", "formats", "settings", "groups_per_step"}) {
@@ -42,7 +42,7 @@ void go_on_with(std::string_view text) {
 
 }  // namespace
 
-/// The first byte says what is read.
+/// The first byte selects what is read.
 void run(Bytes input) {
   if (input.empty()) return;
   const std::string text = text_of(input.subspan(1));
@@ -69,7 +69,7 @@ void run(Bytes input) {
       break;
     }
     case 4: {
-      const ToldFormats formats = formats_of_text(text);
+      const DeclaredFormats formats = formats_of_text(text);
       require(formats_of_text(text_of_formats(formats)) == formats, "formats are read as they were written");
       break;
     }

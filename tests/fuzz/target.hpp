@@ -16,14 +16,14 @@ namespace evenkeel::fuzz {
 
 using Bytes = std::span<const std::uint8_t>;
 
-/// One fuzz target: what it does with an input that nobody chose. Returning is fine, and so is throwing an
-/// Error. Any other exception, a crash and a hang are defects.
+/// One fuzz target: processes an arbitrary input. It may return or throw an Error. Any other exception, a
+/// crash or a hang is a bug.
 void run(Bytes input);
 
-/// Inputs that were read rather than refused, so far.
+/// The number of inputs accepted so far, not rejected.
 inline std::int64_t num_read = 0;
 
-/// Ends the program when what must hold does not, as a crash that a fuzzer sees.
+/// Ends the program if an invariant does not hold, as a crash that a fuzzer detects.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "does not hold: %s\n", what);
@@ -34,7 +34,7 @@ inline std::string text_of(Bytes input) {
   return {input.begin(), input.end()};
 }
 
-/// A file of this content, over the one of the input before.
+/// Writes a file with this content, replacing that of the previous input.
 inline std::filesystem::path file_with(std::string_view content, const std::string& name) {
   static const testing_support::ScratchFolder folder;
   const std::filesystem::path path = folder / name;
@@ -42,7 +42,7 @@ inline std::filesystem::path file_with(std::string_view content, const std::stri
   return path;
 }
 
-/// Takes an input apart into numbers: zeros once it is used up.
+/// Reads numbers from an input; returns zeros once it is used up.
 class Numbers {
  public:
   explicit Numbers(Bytes input) : input_(input) {}
@@ -54,7 +54,7 @@ class Numbers {
     input_ = input_.subspan(1);
     return first;
   }
-  /// From 0 to below `end`, of two bytes.
+  /// Returns a number from 0 to below `end`, from two bytes.
   std::int64_t below(std::int64_t end) noexcept {
     const std::int64_t high = byte();
     return (high << 8 | byte()) % end;

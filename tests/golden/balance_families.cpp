@@ -23,7 +23,7 @@ GroupSize group_size_of(const json& input) {
   return input.at("equal_size").get<bool>() ? GroupSize::equal : GroupSize::free;
 }
 
-/// The references' checked result: items ascending, and an error rather than an empty partition.
+/// The checked result of the references: items ascending, and an error instead of an empty partition.
 json sorted_and_checked(const Partition& partition) {
   const auto groups = partition.with_sorted_items().to_vectors();
   if (std::ranges::any_of(groups, [](const auto& group) { return group.empty(); })) {
@@ -44,7 +44,7 @@ json run_lpt(const json& input) {
   return raw_and_sorted(longest_processing_time(lengths_of(input), input.at("k"), group_size_of(input)));
 }
 
-/// These vectors hold an error in the place of the partitions, not of the whole result.
+/// These vectors contain an error in place of the partitions, not in place of the whole result.
 template <typename Compute>
 json partitions_or_error(Compute compute) {
   try {

@@ -13,7 +13,7 @@ namespace evenkeel::golden {
 using nlohmann::json;
 using Integers = std::vector<std::int64_t>;
 
-/// The numbers of a nested list, in order.
+/// Returns the numbers of a nested list, in order.
 template <typename T>
 void flatten_into(const json& nested, std::vector<T>& flat) {
   if (!nested.is_array()) return flat.push_back(nested.get<T>());
@@ -27,7 +27,7 @@ std::vector<T> flatten(const json& nested) {
   return flat;
 }
 
-/// A flat row-major list as nested lists of the given shape.
+/// Returns a flat row-major list as nested lists with the given shape.
 template <typename T>
 json nest(std::span<const T> flat, std::span<const std::size_t> shape) {
   if (shape.size() == 1) return std::vector<T>(flat.begin(), flat.end());
@@ -50,7 +50,7 @@ class Mask {
     return {static_cast<std::int64_t>(batch_), static_cast<std::int64_t>(seq_), entries_};
   }
   [[nodiscard]] Integers lengths() const { return lengths_of(view()); }
-  /// The tokens of a padded [batch, seq] tensor, back to back.
+  /// Returns the tokens of a padded [batch, seq] tensor, concatenated.
   [[nodiscard]] Integers remove_padding_of(const json& padded) const {
     const Integers flat = flatten<std::int64_t>(padded);
     Integers ragged(count());

@@ -159,7 +159,7 @@ json pad_thd(const json& input) {
           {"position_ids_padded", position_ids(layout)}};
 }
 
-/// Equally long sequences, each cut on its own: one [b, s / cp] tensor a rank.
+/// Sequences of equal length, each split separately: one [b, s / cp] tensor per rank.
 json per_sequence_zigzag(const json& input) {
   const json& tokens = input.at("tokens");
   const CpGroup cp{input.at("cp_size"), CpLayout::zigzag};

@@ -30,7 +30,7 @@ json as_json(const NamedMetrics& metrics) {
   return object;
 }
 
-/// What the simulated DP ranks of a case arrive at: this rank first, then `other_ranks`.
+/// What the simulated DP ranks of a case compute: this rank first, then `other_ranks`.
 struct RankResults {
   Integers local_counts;
   std::int64_t count = 0;  ///< of this rank
@@ -123,8 +123,8 @@ json roll_dynamic_batching(const json& input) {
           {"metrics", as_json(metrics)}};
 }
 
-/// Why the reference stops where Evenkeel goes on: a padded tensor wider than the cap, or more micro-batches
-/// than samples.
+/// The reason why the reference fails where Evenkeel continues: a padded tensor wider than the cap, or more
+/// micro-batches than samples.
 std::optional<std::string> roll_refusal(const json& input, const RankResults& ranks) {
   if (input.at("max_packed_sequence_length") < input.at("mask_width"))
     return "ROLL compares the cap with the padded width, which is larger";
@@ -185,14 +185,14 @@ json select_columns(const json& rows, const Integers& columns) {
   return selected;
 }
 
-/// The index that the reference hands out beside a rank's batch.
+/// The index that the reference returns with a rank's batch.
 json reference_index(const MindSpeedCp& cp, const Integers& columns, CpRank rank) {
   if (cp.size == 1 || cp.algorithm != MindSpeedCpAlgorithm::ring) return nullptr;
   if (cp.cut_each_sequence) return columns;
   return ring_chunks(cp.size, rank);
 }
 
-/// Every rank's slices gathered rank after rank and put back.
+/// Gathers every rank's slices, rank after rank, and restores their order.
 json restore_columns(const json& slices_per_rank, const Integers& gathered_columns) {
   json restored = json::array();
   for (std::size_t row = 0; row < slices_per_rank.at(0).size(); ++row) {
@@ -225,7 +225,7 @@ json mindspeed_slices(const json& input, const MindSpeedCp& cp) {
   return result;
 }
 
-/// The reference's ring degree is known even where its cut fails.
+/// The reference's ring degree is known even where its split fails.
 json mindspeed_cp_batch(const json& input) {
   const MindSpeedCp cp = mindspeed_cp_of(input.at("config"));
   json result;

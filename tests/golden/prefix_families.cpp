@@ -7,15 +7,18 @@
 #include "evenkeel/pack/prefix/layout.hpp"
 #include "golden/families.hpp"
 #include "golden/nested_lists.hpp"
-#include "pack/prefix/tensors.hpp"
 #include "support/grouped_attention.hpp"
+#include "support/prefix_tensors.hpp"
 
 namespace evenkeel::golden {
 namespace {
 
 using testing_support::AttentionGradients;
+using testing_support::group;
 using testing_support::GroupedAttention;
 using testing_support::HeadCounts;
+using testing_support::move_and_pad;
+using testing_support::ungroup;
 
 PaddingSide padding_side(const json& mode) {
   return mode == "left" ? PaddingSide::left : PaddingSide::right;
@@ -111,9 +114,13 @@ Integers joined(const PrefixLayout& layout, const json& prefix, const Mask& pref
   const Integers prefix_ids = flatten<std::int64_t>(prefix);
   const Integers suffix_ids = flatten<std::int64_t>(suffix);
   Integers grouped(elements_of(shape_of(layout.grouped())));
-  concat_input(layout, {prefix_mask.view(), std::as_bytes(std::span(prefix_ids))},
-               {suffix_mask.view(), std::as_bytes(std::span(suffix_ids))}, sizeof(std::int64_t),
-               std::as_bytes(std::span(&pad, 1)), std::as_writable_bytes(std::span(grouped)));
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(grouped));
+  const RowFormat format{sizeof(std::int64_t)};
+  move_tokens(TokenPlaces(prefix_mask.view()), layout.prefix().source, format,
+              std::as_bytes(std::span(prefix_ids)), bytes);
+  move_tokens(TokenPlaces(suffix_mask.view()), layout.suffix().source, format,
+              std::as_bytes(std::span(suffix_ids)), bytes);
+  fill_padding(layout.grouped(), format, std::as_bytes(std::span(&pad, 1)), bytes);
   return grouped;
 }
 
@@ -124,7 +131,7 @@ json concat_input_case(const json& input) {
   return {{"grouped", nest<std::int64_t>(grouped, shape_of(layout.grouped()))}};
 }
 
-/// The reference pads the suffix rows of a prefix that is too short, which has to be asked for here.
+/// The reference pads the suffix rows of a prefix that is too short; that must be requested explicitly here.
 json split_output_case(const json& input) {
   const PrefixSplit split = layout_of(input).split(input.at("include_prefix_last"), ShortPrefix::pad);
   const std::vector<double> grouped = flatten<double>(input.at("output"));
@@ -133,8 +140,10 @@ json split_output_case(const json& input) {
   const auto suffix_shape = shape_of(split.suffix.target, {dim});
   std::vector<double> prefix(elements_of(prefix_shape));
   std::vector<double> suffix(elements_of(suffix_shape));
-  split_output(split, {dim * sizeof(double)}, std::as_bytes(std::span(grouped)), {},
-               std::as_writable_bytes(std::span(prefix)), std::as_writable_bytes(std::span(suffix)));
+  const RowFormat format{dim * sizeof(double)};
+  const auto source = std::as_bytes(std::span(grouped));
+  move_and_pad(split.prefix, format, source, {}, std::as_writable_bytes(std::span(prefix)));
+  move_and_pad(split.suffix, format, source, {}, std::as_writable_bytes(std::span(suffix)));
   return {{"prefix_output", nest<double>(prefix, prefix_shape)},
           {"suffix_output", nest<double>(suffix, suffix_shape)},
           {"prefix_mask", nested_mask(split.prefix.target)},
@@ -194,8 +203,9 @@ json convert_padding_case(const json& input) {
   const auto shape = shape_of(to, inner);
   const std::vector<double> source = flatten<double>(x);
   std::vector<double> target(elements_of(shape));
-  convert_padding(from, to, {elements_of(inner) * sizeof(double)}, std::as_bytes(std::span(source)), {},
-                  std::as_writable_bytes(std::span(target)));
+  require_same_rows(from, to);
+  move_and_pad({from, to}, {elements_of(inner) * sizeof(double)}, std::as_bytes(std::span(source)), {},
+               std::as_writable_bytes(std::span(target)));
   return {{"output", nest<double>(target, shape)}, {"shape", shape}};
 }
 
@@ -217,7 +227,7 @@ json position_ids_case(const json& input) {
           {"qwen_example_text_position_ids", nest<std::int64_t>(layout.position_ids(1), shape)}};
 }
 
-/// The first row of every stretch of equal uids, and how long each stretch is.
+/// The first row of every run of equal uids, and the length of each run.
 std::pair<std::vector<std::size_t>, Integers> stretches(const json& uids) {
   std::vector<std::size_t> first;
   Integers sizes;

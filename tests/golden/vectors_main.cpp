@@ -5,7 +5,8 @@
 
 using evenkeel::golden::json;
 
-// evenkeel-vectors FILE.json: runs every case's input of a golden file and prints what Evenkeel computes.
+// evenkeel-vectors FILE.json: runs the input of every case of a golden file and prints what Evenkeel
+// computes.
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::cerr << "usage: evenkeel-vectors FILE.json\n";

@@ -42,7 +42,7 @@ bool has_nameless_files(const std::filesystem::path& folder) {
 #endif
 }
 
-TEST(AtomicFile, replaces_an_older_file_when_it_is_whole) {
+TEST(AtomicFile, replaces_an_older_file_when_it_is_complete) {
   const ScratchFolder scratch;
   write_text(scratch / "file", "old");
   AtomicFile file(scratch / "file");
@@ -54,7 +54,7 @@ TEST(AtomicFile, replaces_an_older_file_when_it_is_whole) {
   EXPECT_EQ(files_in(scratch.path()), 1);
 }
 
-TEST(AtomicFile, may_be_read_by_whom_the_process_lets_read) {
+TEST(AtomicFile, has_the_permissions_of_the_process) {
   const ScratchFolder scratch;
   const mode_t before = ::umask(027);
   AtomicFile file(scratch / "file");
@@ -63,13 +63,13 @@ TEST(AtomicFile, may_be_read_by_whom_the_process_lets_read) {
   EXPECT_EQ(std::filesystem::status(scratch / "file").permissions(), std::filesystem::perms(0640));
 }
 
-TEST(AtomicFile, that_is_dropped_leaves_nothing_behind) {
+TEST(AtomicFile, leaves_no_file_if_it_is_not_committed) {
   const ScratchFolder scratch;
   { AtomicFile(scratch / "file").write(bytes_of("half")); }
   EXPECT_EQ(files_in(scratch.path()), 0);
 }
 
-TEST(AtomicFile, of_a_process_that_is_killed_leaves_nothing_behind) {
+TEST(AtomicFile, leaves_no_file_if_the_process_is_killed) {
   const ScratchFolder scratch;
   if (!has_nameless_files(scratch.path())) GTEST_SKIP() << "the file system has no files without a name";
   const pid_t child = ::fork();
@@ -84,7 +84,7 @@ TEST(AtomicFile, of_a_process_that_is_killed_leaves_nothing_behind) {
   EXPECT_EQ(files_in(scratch.path()), 0);
 }
 
-TEST(AtomicFile, takes_another_name_where_one_is_left_of_a_crash) {
+TEST(AtomicFile, uses_another_temporary_name_if_a_crash_left_one) {
   const ScratchFolder scratch;
   write_text(scratch / ("file.tmp-" + std::to_string(::getpid()) + "-0"), "left");
   AtomicFile file(scratch / "file");
@@ -94,7 +94,7 @@ TEST(AtomicFile, takes_another_name_where_one_is_left_of_a_crash) {
   EXPECT_EQ(files_in(scratch.path()), 2);
 }
 
-TEST(AtomicFile, in_a_folder_that_is_not_there_is_an_error_that_names_it) {
+TEST(AtomicFile, in_a_missing_folder_is_an_error_that_names_it) {
   const ScratchFolder scratch;
   try {
     AtomicFile file(scratch / "none/file");

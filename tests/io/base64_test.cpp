@@ -14,7 +14,7 @@ std::string encoded(const std::string& text) {
   return encode_base64(std::as_bytes(std::span(text)));
 }
 
-TEST(Base64, is_that_of_rfc_4648) {
+TEST(Base64, matches_rfc_4648) {
   EXPECT_EQ(encoded(""), "");
   EXPECT_EQ(encoded("f"), "Zg==");
   EXPECT_EQ(encoded("fo"), "Zm8=");
@@ -24,7 +24,7 @@ TEST(Base64, is_that_of_rfc_4648) {
   EXPECT_EQ(encoded("foobar"), "Zm9vYmFy");
 }
 
-TEST(Base64, what_is_none_is_none) {
+TEST(Base64, rejects_other_text) {
   for (const char* const wrong : {"Zg", "Zg=", "Zg==Zg==", "Z===", "====", "Zm9\n", "Zh==", "Zm9=", "Z-8="})
     EXPECT_EQ(bytes_in_base64(wrong), std::nullopt) << wrong;
 }

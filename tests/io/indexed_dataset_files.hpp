@@ -13,8 +13,8 @@ namespace evenkeel::testing_support {
 
 using namespace std::string_literals;
 
-// Three sequences, [1, 2, 300], [] and [65535], of uint16; the first two are one document. Every byte as the
-// description of the format has it, without help of the code under test.
+// Three sequences of uint16, [1, 2, 300], [] and [65535]; the first two form one document. Every byte follows
+// the description of the format, without using the code under test.
 inline const std::string magic_bytes = "MMIDIDX\0\0"s;
 inline const std::string version_bytes = "\1\0\0\0\0\0\0\0"s;
 inline const std::string sequences_bytes = "\3\0\0\0\0\0\0\0"s;

@@ -31,7 +31,7 @@ std::string indexed_error(const std::string& index, const std::string& data = sm
   return report.message;
 }
 
-/// The small index with these bytes at a place.
+/// The small index with these bytes at an offset.
 std::string small_index_with(std::size_t place, const std::string& bytes) {
   std::string index = small_index;
   return index.replace(place, bytes.size(), bytes);
@@ -44,7 +44,7 @@ std::string bytes_of(T value) {
   return bytes;
 }
 
-/// Opens it and, if that works, reads all there is. Whatever does not belong together is an InputError.
+/// Opens the dataset and, if that succeeds, reads all of it. Any inconsistency is an InputError.
 void read_everything(const std::filesystem::path& prefix) {
   const IndexedDataset dataset(prefix);
   const RowRange all{0, dataset.num_sequences()};
@@ -63,7 +63,7 @@ void read_everything(const std::filesystem::path& prefix) {
   EXPECT_EQ(std::ssize(tokens_of(dataset, all)), dataset.num_tokens());
 }
 
-TEST(IndexedDataset, reads_what_the_format_says) {
+TEST(IndexedDataset, follows_the_format) {
   const Files files(small_index, small_data);
   const IndexedDataset dataset(files.prefix());
   EXPECT_EQ(dataset.dtype(), IndexedDType::uint16);
@@ -87,7 +87,7 @@ TEST(IndexedDataset, reads_what_the_format_says) {
   EXPECT_THAT(dataset.read_bytes({2, 3}), ElementsAre(std::byte{0xff}, std::byte{0xff}));
 }
 
-TEST(IndexedDataset, modes_are_told_by_the_size_of_the_index) {
+TEST(IndexedDataset, detects_modes_by_the_size_of_the_index) {
   const Files files(small_index + "\0\1\xff"s, small_data);
   const IndexedDataset dataset(files.prefix());
   ASSERT_TRUE(dataset.has_modes());
@@ -107,7 +107,7 @@ TEST(IndexedDataset, may_be_empty) {
 }
 
 TEST(IndexedDataset, a_document_may_be_empty) {
-  // two documents more than sequences, so that the counts alone do not tell it
+  // two documents more than sequences, so the counts alone do not reveal it
   const std::string starts = bytes_of<std::int64_t>(0) + bytes_of<std::int64_t>(0) +
                              bytes_of<std::int64_t>(2) + bytes_of<std::int64_t>(3);
   std::string index = header_bytes + lengths_bytes + offsets_bytes + starts;
@@ -121,7 +121,7 @@ TEST(IndexedDataset, a_document_may_be_empty) {
   EXPECT_EQ(dataset.document_of(2), 2);
 }
 
-TEST(IndexedDataset, one_sequence_a_document_is_the_usual_case) {
+TEST(IndexedDataset, usually_has_one_sequence_per_document) {
   const std::string starts = bytes_of<std::int64_t>(0) + bytes_of<std::int64_t>(1) +
                              bytes_of<std::int64_t>(2) + bytes_of<std::int64_t>(3);
   std::string index = header_bytes + lengths_bytes + offsets_bytes + starts;
@@ -134,7 +134,7 @@ TEST(IndexedDataset, one_sequence_a_document_is_the_usual_case) {
   }
 }
 
-TEST(IndexedDataset, negative_tokens_and_floats_are_as_the_file_has_them) {
+TEST(IndexedDataset, returns_negative_tokens_and_floats_unchanged) {
   const std::string index = magic_bytes + version_bytes + "\2" + version_bytes + "\2\0\0\0\0\0\0\0"s +
                             "\4\0\0\0"s + std::string(16, '\0') + version_bytes;
   const Files bytes(index, "\x80\xff\0\x7f"s);
@@ -206,7 +206,7 @@ TEST(IndexedDataset, a_field_of_the_header_with_an_extreme_value_is_refused) {
   }
 }
 
-TEST(IndexedDataset, lengths_that_the_data_does_not_have_are_refused) {
+TEST(IndexedDataset, lengths_beyond_the_data_are_refused) {
   constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
   EXPECT_EQ(indexed_error(small_index_with(38, bytes_of(std::int32_t{-1}))),
             "sequence 1 has -1 tokens (at byte 38); a length is 0 or more");
@@ -239,7 +239,7 @@ TEST(IndexedDataset, offsets_other_than_the_end_of_the_sequence_before_are_refus
   EXPECT_THAT(indexed_error(small_index_with(46, bytes_of(std::int64_t{2}))), HasSubstr("sequence 0"));
 }
 
-TEST(IndexedDataset, documents_that_do_not_hold_every_sequence_once_are_refused) {
+TEST(IndexedDataset, documents_must_contain_every_sequence_once) {
   EXPECT_EQ(indexed_error(small_index_with(70, bytes_of(std::int64_t{1}))),
             "document 0 starts at sequence 1 (at byte 70); the first one starts at 0");
   EXPECT_EQ(indexed_error(small_index_with(78, bytes_of(std::int64_t{4}))),

@@ -39,7 +39,7 @@ TEST(IndexedDatasetWriter, follows_the_format_to_the_byte) {
   EXPECT_EQ(files.count(), 2);
 }
 
-TEST(IndexedDatasetWriter, nothing_at_all_is_a_dataset_too) {
+TEST(IndexedDatasetWriter, can_write_an_empty_dataset) {
   const Files files;
   IndexedDatasetWriter(files.prefix(), IndexedDType::int32).commit();
   EXPECT_EQ(IndexedDataset(files.prefix()).num_sequences(), 0);
@@ -53,7 +53,7 @@ TEST(IndexedDatasetWriter, the_optimal_dtype_is_the_one_of_the_format) {
   EXPECT_EQ(optimal_dtype(200000), IndexedDType::int32);
 }
 
-TEST(IndexedDatasetWriter, a_token_that_does_not_fit_is_named_and_nothing_of_its_sequence_is_kept) {
+TEST(IndexedDatasetWriter, names_a_token_that_does_not_fit_and_drops_its_sequence) {
   const Files files;
   IndexedDatasetWriter writer(files.prefix(), IndexedDType::uint16);
   writer.add_sequence(std::vector<std::int64_t>{7});
@@ -70,7 +70,7 @@ TEST(IndexedDatasetWriter, a_token_that_does_not_fit_is_named_and_nothing_of_its
   EXPECT_THAT(tokens_of(IndexedDataset(files.prefix()), {0, 1}), ElementsAre(7));
 }
 
-TEST(IndexedDatasetWriter, every_integer_dtype_ends_where_it_says) {
+TEST(IndexedDatasetWriter, checks_the_range_of_every_integer_dtype) {
   const auto accepts = [](IndexedDType dtype, std::int64_t token) {
     const Files files;
     try {
@@ -92,7 +92,7 @@ TEST(IndexedDatasetWriter, every_integer_dtype_ends_where_it_says) {
   EXPECT_TRUE(accepts(IndexedDType::int64, std::numeric_limits<std::int64_t>::max()));
 }
 
-TEST(IndexedDatasetWriter, bytes_that_are_no_elements_and_tokens_of_floats_are_refused) {
+TEST(IndexedDatasetWriter, partial_elements_and_float_tokens_are_refused) {
   const Files files;
   IndexedDatasetWriter writer(files.prefix(), IndexedDType::float32);
   EXPECT_EQ(report_of<InputError>([&] { writer.add_sequence(std::vector<std::int64_t>{1}); }).message,
@@ -125,10 +125,10 @@ TEST(IndexedDatasetWriter, a_place_that_cannot_be_written_is_found_before_the_fi
   EXPECT_FALSE(std::filesystem::exists(files.data_path()));
 }
 
-TEST(IndexedDatasetWriter, more_than_its_buffers_hold_comes_back) {
+TEST(IndexedDatasetWriter, writes_more_than_its_buffers_hold) {
   const Files files;
   IndexedDatasetWriter writer(files.prefix(), IndexedDType::uint8);
-  constexpr std::int64_t sequences = 200'000;  // more offsets than are written or read at once
+  constexpr std::int64_t sequences = 200'000;  // more offsets than are written or read in one piece
   for (std::int64_t i = 0; i < sequences; ++i) {
     writer.add_sequence(std::vector<std::int64_t>(static_cast<std::size_t>(i % 16), i % 251));
     if (i % 3 == 2) writer.end_document();
@@ -153,7 +153,7 @@ TEST(IndexedDatasetWriter, more_than_its_buffers_hold_comes_back) {
   }
 }
 
-/// Any sequences of any dtype, in any documents, as bytes.
+/// Arbitrary sequences of any dtype, in arbitrary documents, as bytes.
 struct Content {
   IndexedDType dtype = IndexedDType::uint8;
   std::vector<std::vector<std::byte>> sequences;
@@ -220,7 +220,7 @@ RC_GTEST_PROP(IndexedDataset, any_documents_of_any_dtype_come_back, ()) {
   RC_ASSERT(dataset.tokens_in({first, last}) * size_of(content.dtype) == expected.size());
 }
 
-/// Writes and reads tokens of every value that T has, or of its ends.
+/// Writes and reads tokens of every value of T, or of values near its limits.
 template <typename T>
 void tokens_come_back(IndexedDType dtype) {
   const auto tokens = *rc::gen::container<std::vector<T>>(
@@ -245,7 +245,7 @@ RC_GTEST_PROP(IndexedDataset, tokens_of_every_integer_dtype_come_back, ()) {
   tokens_come_back<std::int64_t>(IndexedDType::int64);
 }
 
-RC_GTEST_PROP(IndexedDataset, runs_of_sequences_come_one_after_the_other_as_they_were_asked_for, ()) {
+RC_GTEST_PROP(IndexedDataset, runs_of_sequences_are_returned_in_the_requested_order, ()) {
   const auto lengths = *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 40)));
   const Files files;
   IndexedDatasetWriter writer(files.prefix(), IndexedDType::uint16);

@@ -38,7 +38,7 @@ void set_time(const std::filesystem::path& path, std::int64_t seconds) {
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
 }
 
-/// Other bytes of as many, as an editor that writes in place leaves them.
+/// Overwrites the file with as many other bytes, like an editor that writes in place.
 void overwrite(const std::filesystem::path& path, std::int64_t offset, char byte, std::int64_t time) {
   {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -48,13 +48,13 @@ void overwrite(const std::filesystem::path& path, std::int64_t offset, char byte
   set_time(path, time);
 }
 
-TEST(InputFile, knows_its_size_and_gives_its_bytes) {
+TEST(InputFile, has_a_size_and_returns_its_bytes) {
   EXPECT_EQ(InputFile(TemporaryFile("", ".txt").path()).size(), 0);
   const TemporaryFile file("abc\n", ".txt");
   EXPECT_EQ(read_all(InputFile(file.path())), "abc\n");
 }
 
-TEST(InputFile, gives_pieces_in_any_order_and_of_any_size) {
+TEST(InputFile, reads_pieces_of_any_size_in_any_order) {
   const TemporaryFile file("0123456789", ".txt");
   std::string text(7, '\0');
   const std::span<char> out = text;
@@ -127,7 +127,7 @@ TEST(InputFile, a_file_that_is_written_over_in_place_is_an_error) {
   EXPECT_THAT(report_of<IoError>([&] { (void)read_all(open); }).message, HasSubstr("written to"));
 }
 
-TEST(InputFile, a_file_that_takes_the_name_is_not_looked_at) {
+TEST(InputFile, keeps_reading_the_opened_file_if_another_takes_its_name) {
   const TemporaryFile file("old", ".txt");
   const TemporaryFile successor("newer", ".txt");
   const InputFile open(file.path());
@@ -136,7 +136,7 @@ TEST(InputFile, a_file_that_takes_the_name_is_not_looked_at) {
   EXPECT_EQ(read_all(InputFile(file.path())), "newer");
 }
 
-TEST(InputFile, readers_tell_a_file_that_changed_between_finding_its_lines_and_reading_them) {
+TEST(InputFile, readers_detect_a_change_between_scanning_and_reading) {
   const std::string line = "{\"prompt_ids\": [1], \"response_ids\": [2]}\n";
   const TemporaryFile file(line + line, ".jsonl");
   const InputFile open(file.path());
@@ -152,7 +152,7 @@ TEST(InputFile, readers_tell_a_file_that_changed_between_finding_its_lines_and_r
   EXPECT_THROW((void)read_length_table(open_table), IoError);
 }
 
-TEST(InputFile, its_version_tells_a_copy_and_a_later_time) {
+TEST(InputFile, its_version_distinguishes_a_copy_and_a_later_time) {
   const TemporaryFile file("abc", ".txt");
   const FileVersion version = InputFile(file.path()).version();
   EXPECT_EQ(InputFile(file.path()).version(), version);
@@ -162,7 +162,7 @@ TEST(InputFile, its_version_tells_a_copy_and_a_later_time) {
   EXPECT_EQ(InputFile(file.path()).version().modified, 1'000'000'000'000);
 }
 
-/// Bytes that no two blocks have in common.
+/// Bytes without two equal blocks.
 std::string many_bytes(std::int64_t size) {
   std::string text(static_cast<std::size_t>(size), '\0');
   std::uint32_t state = 1;
@@ -170,7 +170,7 @@ std::string many_bytes(std::int64_t size) {
   return text;
 }
 
-TEST(FileDigest, differs_where_any_byte_does) {
+TEST(FileDigest, differs_if_any_byte_differs) {
   const std::string text = many_bytes(5000);
   const TemporaryFile file(text, ".txt");
   const std::uint64_t digest = InputFile(file.path()).digest({0, 5000});
@@ -185,7 +185,7 @@ TEST(FileDigest, differs_where_any_byte_does) {
   EXPECT_EQ(InputFile(copy.path()).digest({0, 5000}), digest);
 }
 
-TEST(FileDigest, differs_where_equal_bytes_stand_at_other_places) {
+TEST(FileDigest, differs_if_bytes_are_moved) {
   const std::string block(static_cast<std::size_t>(InputFile::digest_block), 'a');
   const std::string other(static_cast<std::size_t>(InputFile::digest_block), 'b');
   const TemporaryFile ab(block + other, ".txt");
@@ -197,7 +197,7 @@ TEST(FileDigest, differs_where_equal_bytes_stand_at_other_places) {
   EXPECT_NE(InputFile(zeros.path()).digest({0, 10}), InputFile(more_zeros.path()).digest({0, 10}));
 }
 
-TEST(FileDigest, of_ranges_that_meet_between_blocks_add_up) {
+TEST(FileDigest, is_the_sum_of_digests_of_ranges) {
   const std::int64_t size = 3 * InputFile::digest_block + 12345;
   const TemporaryFile file(many_bytes(size), ".txt");
   const InputFile open(file.path());
@@ -208,7 +208,7 @@ TEST(FileDigest, of_ranges_that_meet_between_blocks_add_up) {
   EXPECT_EQ(open.digest({size, size + 5}), 0U) << "nothing is there";
 }
 
-TEST(FileDigest, of_samples_looks_at_both_ends_and_all_over) {
+TEST(FileDigest, of_sampled_places_covers_both_ends_and_the_middle) {
   std::string text = many_bytes(64 << 20);
   const TemporaryFile file(text, ".txt");
   const std::uint64_t digest = InputFile(file.path()).sampled_digest();

@@ -21,7 +21,7 @@ std::vector<FileLengths> read(const std::string& text, const std::string& ending
   return read_length_table(InputFile(file.path()));
 }
 
-/// What reading this file throws; the error must be at this line.
+/// Returns the error from reading this file; it must be reported for this line.
 ErrorReport lengths_error(const std::string& text, const std::string& ending, int line) {
   const TemporaryFile file(text, ending);
   ErrorReport report = report_of<InputError>([&] { (void)read_length_table(InputFile(file.path())); });
@@ -46,7 +46,7 @@ TEST(LengthTable, length_alone_is_all_response) {
   EXPECT_THAT(read("{\"length\": 12}\n", ".jsonl"), ElementsAre(FileLengths{0, 12, own_group(0)}));
 }
 
-TEST(LengthTable, a_number_a_line_is_a_length_and_needs_no_name) {
+TEST(LengthTable, one_number_per_line_is_a_length_and_needs_no_header) {
   EXPECT_THAT(read("12\n0\n7\n", ".csv"),
               ElementsAre(FileLengths{0, 12, own_group(0)}, FileLengths{0, 0, own_group(1)},
                           FileLengths{0, 7, own_group(2)}));
@@ -66,7 +66,7 @@ TEST(LengthTable, a_row_without_a_uid_is_a_group_of_its_own) {
   EXPECT_EQ(rows[2].group, rows[3].group);
 }
 
-TEST(LengthTable, uids_are_what_the_rows_say) {
+TEST(LengthTable, uids_are_read_from_the_rows) {
   const auto uids = [](const std::string& text, const std::string& ending) {
     const TemporaryFile file(text, ending);
     return read_uids_of_table(InputFile(file.path()));
@@ -120,7 +120,7 @@ TEST(LengthTable, a_csv_without_the_columns_is_an_error_that_lists_them) {
   EXPECT_THAT(report.hint, HasSubstr("prompt_length and response_length, or length"));
 }
 
-TEST(LengthTable, a_column_or_key_that_is_there_twice_is_an_error) {
+TEST(LengthTable, a_duplicate_column_or_key_is_an_error) {
   EXPECT_EQ(lengths_error("length,uid,length\n1,a,2\n", ".csv", 1).message, "has the column 'length' twice");
   EXPECT_EQ(lengths_error("length,note,note\n1,a,2\n", ".csv", 1).message, "has the column 'note' twice");
   EXPECT_EQ(lengths_error("{\"length\": 1, \"length\": 2}\n", ".jsonl", 1).message,
@@ -151,7 +151,7 @@ TEST(LengthTable, other_separators_than_commas_are_refused_with_the_remedy) {
   }
 }
 
-TEST(LengthTable, length_beside_its_parts_must_be_their_sum) {
+TEST(LengthTable, a_length_must_be_the_sum_of_its_parts) {
   EXPECT_THAT(read("length,prompt_length,response_length\n5,2,3\n", ".csv"),
               ElementsAre(FileLengths{2, 3, own_group(1)}));
   EXPECT_EQ(lengths_error("length,prompt_length,response_length\n5,2,4\n", ".csv", 2).message,
@@ -196,7 +196,7 @@ TEST(LengthTable, a_row_with_other_columns_than_the_header_is_an_error) {
             "has 1 values; the header names 2 columns");
 }
 
-TEST(LengthTable, a_length_that_is_none_is_an_error_with_its_value) {
+TEST(LengthTable, an_invalid_length_is_an_error_with_its_value) {
   for (const std::string value :
        {"-1", "1.5", "", "x", "0x10", "1 2", "1099511627777", "99999999999999999999"}) {
     EXPECT_EQ(lengths_error("length\n5\n" + value + (value.empty() ? "\"\"\n" : "\n"), ".csv", 3).message,
@@ -210,7 +210,7 @@ TEST(LengthTable, a_length_that_is_none_is_an_error_with_its_value) {
 }
 
 TEST(LengthTable, a_jsonl_line_without_lengths_is_an_error) {
-  EXPECT_EQ(lengths_error("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "tells no length");
+  EXPECT_EQ(lengths_error("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "has no length");
   EXPECT_EQ(lengths_error("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message,
             "has one of prompt_length and response_length");
   EXPECT_EQ(lengths_error("{\"prompt_ids\": [3]}\n", ".jsonl", 1).message, "has no response_ids");

@@ -20,7 +20,7 @@ using testing_support::report_of;
 using testing_support::scan_whole;
 using testing_support::TemporaryFile;
 
-TEST(LineNames, count_on_from_file_to_file_and_are_counted_from_1_in_each) {
+TEST(LineNames, number_lines_from_1_in_each_file) {
   const LineNames names({"a", "empty", "b"}, {0, 3, 3});
   EXPECT_EQ(names.where(0), "a:1");
   EXPECT_EQ(names.where(2), "a:3");
@@ -45,7 +45,7 @@ RC_GTEST_PROP(PartsOf, any_ranges_cut_all_files_into_each_byte_once_in_order, ()
   for (const std::vector<int>& file : seen) RC_ASSERT(file == std::vector<int>(file.size(), 1));
 }
 
-TEST(LineFiles, are_read_in_any_order_and_their_samples_numbered_on) {
+TEST(LineFiles, are_read_in_any_order_with_consecutive_sample_numbers) {
   const TemporaryFile a(
       "{\"prompt_ids\":[1],\"response_ids\":[2]}\n\n{\"prompt_ids\":[3],\"response_ids\":[4]}\n", ".jsonl");
   const TemporaryFile b("{\"prompt_ids\":[5],\"response_ids\":[6]}\n", ".jsonl");
@@ -62,7 +62,7 @@ TEST(LineFiles, are_read_in_any_order_and_their_samples_numbered_on) {
   EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), testing::ElementsAre(5, 6, 3, 4, 1, 2));
 }
 
-TEST(LineFiles, that_clash_are_named_both) {
+TEST(LineFiles, name_both_files_with_conflicting_fields) {
   const TemporaryFile a("{\"prompt_ids\":[1],\"response_ids\":[2],\"x\":1}\n", ".jsonl");
   const TemporaryFile b("\n{\"prompt_ids\":[5],\"response_ids\":[6],\"x\":true}\n", ".jsonl");
   const InputFile first(a.path());

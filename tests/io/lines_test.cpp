@@ -20,7 +20,7 @@ using testing_support::TemporaryFile;
 
 constexpr std::int64_t mebibyte = 1 << 20;
 
-/// The scans of these ranges, put together as ranks do: numbers are shifted by the lines that came before.
+/// Combines the scans of these ranges as ranks do: line numbers are shifted by the number of preceding lines.
 LineScan scan_ranges(const std::filesystem::path& path, const std::vector<ByteRange>& ranges) {
   LineScan all;
   for (const ByteRange& range : ranges) {
@@ -48,7 +48,7 @@ TEST(ScanLines, needs_no_final_newline) {
   EXPECT_EQ(scan.newlines, 2);
 }
 
-TEST(ScanLines, leaves_carriage_returns_out) {
+TEST(ScanLines, excludes_carriage_returns) {
   const TemporaryFile file("ab\r\n\r\nc\rd\r\n", ".txt");
   EXPECT_THAT(scan_whole(file.path()).lines, ElementsAre(LineRef{0, 2, 0}, LineRef{6, 3, 2}));
 }
@@ -107,7 +107,7 @@ TEST(ScanLines, the_last_line_may_run_far_past_the_range) {
   EXPECT_THAT(scan_lines(InputFile(file.path()), {3, 200000}).lines, IsEmpty());
 }
 
-RC_GTEST_PROP(ScanLines, ranges_together_give_what_the_whole_gives, ()) {
+RC_GTEST_PROP(ScanLines, ranges_together_equal_the_whole, ()) {
   const auto text = *rc::gen::container<std::string>(rc::gen::weightedElement<char>(
       {{4, 'a'}, {1, ' '}, {3, '\n'}, {1, '\r'}, {1, '\xef'}, {1, '\xbb'}, {1, '\xbf'}}));
   auto cuts = *rc::gen::container<std::vector<std::int64_t>>(
@@ -125,7 +125,7 @@ RC_GTEST_PROP(ScanLines, ranges_together_give_what_the_whole_gives, ()) {
   RC_ASSERT(parts.newlines == whole.newlines);
 }
 
-RC_GTEST_PROP(ScanLines, lines_are_what_getline_gives, ()) {
+RC_GTEST_PROP(ScanLines, matches_getline, ()) {
   const auto text = *rc::gen::container<std::string>(rc::gen::elementOf(std::string("ab \n\n\r")));
   const TemporaryFile file(text, ".txt");
   std::vector<LineRef> expected;
@@ -143,7 +143,7 @@ RC_GTEST_PROP(ScanLines, lines_are_what_getline_gives, ()) {
   RC_ASSERT(scan_whole(file.path()).newlines == number);
 }
 
-TEST(ScanLines, ranges_of_a_large_file_give_what_the_whole_gives) {
+TEST(ScanLines, ranges_of_a_large_file_together_equal_the_whole) {
   std::string text;
   for (std::size_t i = 0; text.size() < 5 * mebibyte; ++i) {
     text += std::string(i * i * 7919 % 300007, 'x') + (i % 3 == 0 ? "\r\n" : "\n");

@@ -22,7 +22,7 @@ using testing_support::TemporaryFile;
 const std::int64_t page = ::sysconf(_SC_PAGESIZE);
 constexpr std::int64_t read_unit = std::int64_t{1} << 20;
 
-/// A file on the disk that is not in the system's cache, as far as the system lets it go.
+/// A file on disk that is not in the page cache, as far as the system can evict it.
 class UncachedFile {
  public:
   explicit UncachedFile(std::int64_t bytes)
@@ -42,7 +42,7 @@ class UncachedFile {
 
   [[nodiscard]] const InputFile& input() const noexcept { return input_; }
 
-  /// Of the pages of the range, those in the cache. Looking does not bring them.
+  /// Returns which pages of the range are in the cache, without loading them.
   [[nodiscard]] std::int64_t pages_cached(ByteRange range) const {
     const std::int64_t first = range.begin / page;
     std::vector<unsigned char> pages(static_cast<std::size_t>((range.end + page - 1) / page - first));
@@ -64,7 +64,7 @@ class UncachedFile {
   void* map_ = MAP_FAILED;
 };
 
-/// Whether this folder's file system drops what it is asked to, and brings what it is asked for.
+/// Whether the file system of this folder evicts and prefetches pages on request.
 bool follows_hints() {
   const UncachedFile file(page);
   if (file.pages_cached({0, page}) != 0) return false;
@@ -72,8 +72,8 @@ bool follows_hints() {
   return file.is_cached_in_the_end({0, page});
 }
 
-TEST(ReadAhead, takes_note_of_ranges_up_to_its_limit) {
-  const UncachedFile file(1);  // its size does not matter, since nothing is asked for
+TEST(ReadAhead, records_ranges_up_to_its_limit) {
+  const UncachedFile file(1);  // its size does not matter, because nothing is requested
   ReadAhead ahead;
   ahead.add(file.input(), {0, ReadAhead::max_bytes - 10});
   EXPECT_EQ(ahead.bytes(), ReadAhead::max_bytes - 10);
@@ -83,7 +83,7 @@ TEST(ReadAhead, takes_note_of_ranges_up_to_its_limit) {
   EXPECT_EQ(ahead.bytes(), ReadAhead::max_bytes);
 }
 
-TEST(ReadAhead, takes_no_note_of_empty_ranges) {
+TEST(ReadAhead, ignores_empty_ranges) {
   const UncachedFile file(page);
   ReadAhead ahead;
   ahead.add(file.input(), {100, 100});
@@ -91,7 +91,7 @@ TEST(ReadAhead, takes_no_note_of_empty_ranges) {
   ahead.start();
 }
 
-TEST(ReadAhead, starts_anew_after_each_start) {
+TEST(ReadAhead, is_empty_after_each_start) {
   const UncachedFile file(page);
   ReadAhead ahead;
   ahead.start();
@@ -103,14 +103,14 @@ TEST(ReadAhead, starts_anew_after_each_start) {
   }
 }
 
-/// Whether it comes true within some tries: a busy system may leave a hint aside.
+/// Whether the condition holds within a few attempts: a busy system may ignore a hint.
 bool comes_true(const std::function<bool()>& attempt) {
   for (int i = 0; i < 5; ++i)
     if (attempt()) return true;
   return false;
 }
 
-TEST(ReadAhead, brings_ranges_of_several_files_in_any_order) {
+TEST(ReadAhead, reads_ranges_of_several_files_in_any_order) {
   if (!follows_hints())
     GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
   EXPECT_TRUE(comes_true([] {
@@ -130,7 +130,7 @@ TEST(ReadAhead, brings_ranges_of_several_files_in_any_order) {
   }));
 }
 
-TEST(ReadAhead, brings_what_lies_between_ranges_that_are_close) {
+TEST(ReadAhead, also_reads_small_gaps_between_ranges) {
   if (!follows_hints())
     GTEST_SKIP() << "files of this folder are always in the cache, or never before a read";
   constexpr std::int64_t size = 4096;
@@ -140,7 +140,7 @@ TEST(ReadAhead, brings_what_lies_between_ranges_that_are_close) {
     ReadAhead ahead;
     for (std::int64_t begin = read_unit; begin < 2 * read_unit; begin += apart)
       ahead.add(file.input(), {begin, begin + size});
-    ahead.add(file.input(), {read_unit, read_unit + 2 * size});  // the same once more, and longer
+    ahead.add(file.input(), {read_unit, read_unit + 2 * size});  // the same range again, then a longer one
     ahead.start();
     return file.is_cached_in_the_end({read_unit, 2 * read_unit - apart + size});
   }));

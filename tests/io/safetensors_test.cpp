@@ -28,7 +28,7 @@ TensorView tensor_of(std::string name, const std::vector<T>& values) {
           std::as_bytes(std::span(values))};
 }
 
-/// A file's text: the header's length, the header, the data.
+/// The bytes of a file: the length of the header, the header, the data.
 std::string file_text(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string text(8, '\0');
@@ -65,7 +65,7 @@ TEST(WriteSafetensors, larger_elements_come_first_then_names) {
   EXPECT_THAT(SafetensorsFile(file.path()).names(), ElementsAre("b", "a", "c", "d", "z"));
 }
 
-TEST(WriteSafetensors, nothing_at_all_is_a_file_too) {
+TEST(WriteSafetensors, can_write_a_file_without_tensors) {
   const TemporaryFile file(".safetensors");
   write_safetensors(file.path(), {}, {});
   EXPECT_EQ(file.content(), file_text("{}      ", ""));
@@ -104,7 +104,7 @@ TEST(WriteSafetensors, impossible_shapes_names_and_texts_are_refused) {
   EXPECT_THAT(message({"\xff", DType::int64, {0}, {}}), HasSubstr("UTF-8"));
   const std::vector<TensorView> twice{{"x", DType::int64, {0}, {}}, {"x", DType::uint8, {0}, {}}};
   EXPECT_EQ(report_of<InputError>([&] { write_safetensors(file.path(), twice, {}); }).message,
-            "is there twice");
+            "appears twice");
 }
 
 TEST(WriteSafetensors, a_missing_folder_is_an_io_error_with_path_and_reason) {
@@ -113,7 +113,7 @@ TEST(WriteSafetensors, a_missing_folder_is_an_io_error_with_path_and_reason) {
   EXPECT_THAT(report.message, HasSubstr("No such file or directory"));
 }
 
-TEST(SafetensorsFile, gives_back_what_was_written) {
+TEST(SafetensorsFile, returns_the_written_tensors) {
   const std::vector<std::int64_t> ids{5, 6, 7, 8, 9, 10};
   const std::vector<double> scalar{2.5};
   TensorView matrix = tensor_of("input_ids", ids);

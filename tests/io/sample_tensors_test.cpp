@@ -27,7 +27,7 @@ using testing_support::made_up_batch;
 using testing_support::report_of;
 using testing_support::TemporaryFile;
 
-/// Tensors of numbers that are kept while they are written.
+/// Tensors of numbers, which are kept while they are written.
 class Tensors {
  public:
   template <typename T>
@@ -46,7 +46,7 @@ class Tensors {
     write_safetensors(file_->path(), views_, metadata);
     return SampleTensors(open_safetensors(file_->path()));
   }
-  /// What is wrong, to the end of reading.
+  /// Returns the error from reading all samples.
   [[nodiscard]] std::string refusal(const std::map<std::string, std::string>& metadata = {}) const;
   [[nodiscard]] const TemporaryFile& file() const { return *file_; }
 
@@ -56,7 +56,7 @@ class Tensors {
   std::vector<TensorView> views_;
 };
 
-/// All samples, as a batch without ids.
+/// Returns all samples as a batch without ids.
 RaggedBatch read_all(const SampleTensors& samples) {
   std::vector<SampleShape> shapes;
   const std::vector<TensorSample> lengths = samples.lengths({0, samples.num_samples()});
@@ -108,7 +108,7 @@ Tensors ragged() {
   return tensors;
 }
 
-TEST(SampleTensors, that_are_ragged_are_values_and_offsets) {
+TEST(SampleTensors, ragged_tensors_have_values_and_offsets) {
   Tensors tensors = ragged();
   tensors.ids("prompt_lengths", {2}, {1, 0}).ids("uid", {2}, {7, -1});
   tensors.add<float>("advantages", {4}, {2, 3, 4, 5}).add<float>("hidden", {5, 1}, {1, 2, 3, 4, 5});
@@ -126,7 +126,7 @@ TEST(SampleTensors, that_are_ragged_are_values_and_offsets) {
   EXPECT_THAT(samples.undecided(), ElementsAre());
 }
 
-TEST(SampleTensors, of_one_row_a_token_or_response_token_alike_are_undecided) {
+TEST(SampleTensors, a_row_count_that_matches_tokens_and_response_tokens_is_ambiguous) {
   Tensors tensors = ragged();
   tensors.add<float>("x", {5}, {1, 2, 3, 4, 5});
   EXPECT_THAT(tensors.open().undecided(), ElementsAre("x"));
@@ -136,7 +136,7 @@ TEST(SampleTensors, of_one_row_a_token_or_response_token_alike_are_undecided) {
               HasSubstr("does not have the shape of a sample field"));
 }
 
-TEST(SampleTensors, with_offsets_of_their_own_are_rows_that_samples_count) {
+TEST(SampleTensors, tensors_with_their_own_offsets_are_counted_rows) {
   Tensors tensors = ragged();
   tensors.add<float>("patches", {3, 2}, {1, 2, 3, 4, 5, 6}).ids("patches_offsets", {3}, {0, 1, 3});
   tensors.add<std::uint8_t>("source", {4}, {'a', 'b', 'c', 'd'}).ids("source_offsets", {3}, {0, 4, 4});
@@ -151,7 +151,7 @@ TEST(SampleTensors, with_offsets_of_their_own_are_rows_that_samples_count) {
   EXPECT_THAT(batch.at("source").samples().offsets(), ElementsAre(0, 4, 4));
 }
 
-TEST(SampleTensors, offsets_that_are_no_prefix_sums_of_the_rows_are_refused_by_name) {
+TEST(SampleTensors, offsets_that_are_not_prefix_sums_are_refused_by_name) {
   const auto said_of = [](const std::vector<std::int64_t>& offsets, const std::string& kinds = {}) {
     Tensors tensors = ragged();
     tensors.add<float>("patches", {3, 2}, {1, 2, 3, 4, 5, 6});
@@ -165,7 +165,7 @@ TEST(SampleTensors, offsets_that_are_no_prefix_sums_of_the_rows_are_refused_by_n
   EXPECT_THAT(said_of({}, R"({"patches":"rows"})"), HasSubstr("Add 'patches_offsets'"));
 }
 
-TEST(SampleTensors, that_are_padded_are_what_the_mask_says_on_any_side) {
+TEST(SampleTensors, padded_tensors_follow_their_mask_on_either_side) {
   Tensors tensors;
   tensors.add<std::int32_t>("input_ids", {2, 4}, {0, 1, 2, 0, 3, 0, 4, 5});
   tensors.add<std::int32_t>("attention_mask", {2, 4}, {0, 1, 1, 0, 1, 0, 1, 1});
@@ -184,7 +184,7 @@ TEST(SampleTensors, that_are_padded_are_what_the_mask_says_on_any_side) {
   EXPECT_EQ(samples.left_out()[0], (std::pair<std::string, std::string>{"responses", "repeats input_ids"}));
 }
 
-TEST(SampleTensors, that_are_padded_may_have_a_mask_of_real_numbers) {
+TEST(SampleTensors, padded_tensors_may_have_a_real_valued_mask) {
   const auto with_mask = [](std::vector<float> mask) {
     Tensors tensors;
     tensors.ids("input_ids", {1, 3}, {0, 1, 2}).add<float>("attention_mask", {1, 3}, std::move(mask));
@@ -195,7 +195,7 @@ TEST(SampleTensors, that_are_padded_may_have_a_mask_of_real_numbers) {
   EXPECT_THROW((void)read_all(half.open()), InputError);
 }
 
-TEST(SampleTensors, that_are_padded_may_have_positions_of_several_axes_first) {
+TEST(SampleTensors, padded_positions_may_have_leading_axes) {
   Tensors tensors;
   tensors.ids("input_ids", {2, 4}, {0, 1, 2, 3, 4, 0, 0, 0})
       .ids("attention_mask", {2, 4}, {0, 1, 1, 1, 1, 0, 0, 0});
@@ -208,7 +208,7 @@ TEST(SampleTensors, that_are_padded_may_have_positions_of_several_axes_first) {
               ElementsAre(0, 10, 20, 1, 11, 21, 2, 12, 22, 5, 15, 25));
 }
 
-TEST(SampleTensors, that_are_padded_have_values_of_the_tokens_behind_the_first_in_one_column_less) {
+TEST(SampleTensors, padded_values_with_one_column_less_belong_to_the_tokens_after_the_first) {
   Tensors tensors;
   tensors.ids("input_ids", {2, 4}, {0, 1, 2, 3, 4, 5, 6, 0});
   tensors.add<float>("attention_mask", {2, 4}, {0, 1, 1, 1, 1, 1, 1, 0});
@@ -218,7 +218,7 @@ TEST(SampleTensors, that_are_padded_have_values_of_the_tokens_behind_the_first_i
   EXPECT_THAT(values_of<float>(batch, "old_log_probs"), ElementsAre(20, 30, 60));
 }
 
-TEST(SampleTensors, that_are_padded_respond_from_the_first_token_of_a_response_mask_as_wide_as_they_are) {
+TEST(SampleTensors, a_full_width_response_mask_determines_where_responses_begin) {
   Tensors tensors;
   tensors.ids("input_ids", {3, 4}, {0, 1, 2, 3, 4, 5, 6, 0, 7, 8, 9, 0});
   tensors.ids("attention_mask", {3, 4}, {0, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 0});
@@ -233,7 +233,7 @@ TEST(SampleTensors, that_are_padded_respond_from_the_first_token_of_a_response_m
   EXPECT_THAT(values_of<float>(batch, "old_log_probs"), ElementsAre(20, 30, 50, 60));
 }
 
-TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
+TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
   const auto with = [](const std::function<void(Tensors&)>& change) {
     Tensors tensors;
     change(tensors);
@@ -299,7 +299,7 @@ TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {2}, {1, 2}).ids("offsets", {3}, {0, 1, 2}).add<float>("x", {2}, {1, 2});
               }),
-              HasSubstr("may have one row a sample or one a token"));
+              HasSubstr("may have one row per sample or one per token"));
   EXPECT_THAT(
       with([&](Tensors& t) {
         t.ids("input_ids", {5}, five).ids("cu_seqlens", {2}, {0, 5}).ids("cu_seqlens_padded", {2}, {0, 8});
@@ -307,7 +307,7 @@ TEST(SampleTensors, say_what_is_wrong_with_the_tensor_and_the_place) {
       HasSubstr("source.kind dump"));
 }
 
-/// The whole content of a file that holds samples.
+/// The whole content of a valid file with samples.
 std::string sound_bytes() {
   const RaggedBatch batch =
       made_up_batch({{SampleId{0}, 3, 1, 2}, {SampleId{1}, 3, 0, 1}, {SampleId{2}, 4, 2, 0}},
@@ -320,7 +320,7 @@ std::string sound_bytes() {
   return file.content();
 }
 
-/// Reads a file to its end: samples, or an error of the library about this file.
+/// Reads a whole file: returns samples or throws an error of the library about this file.
 void expect_samples_or_refusal(const std::string& bytes) {
   const TemporaryFile file(bytes, ".safetensors");
   try {
@@ -331,7 +331,7 @@ void expect_samples_or_refusal(const std::string& bytes) {
   }
 }
 
-TEST(SampleTensors, of_a_file_with_any_bit_flipped_are_read_or_refused_by_name) {
+TEST(SampleTensors, a_file_with_a_flipped_bit_is_read_or_refused_by_name) {
   const std::string sound = sound_bytes();
   for (std::size_t bit = 0; bit < sound.size() * 8; ++bit) {
     std::string flipped = sound;
@@ -340,7 +340,7 @@ TEST(SampleTensors, of_a_file_with_any_bit_flipped_are_read_or_refused_by_name) 
   }
 }
 
-TEST(SampleTensors, of_a_file_that_is_cut_off_anywhere_are_refused_by_name) {
+TEST(SampleTensors, a_truncated_file_is_refused_by_name) {
   const std::string sound = sound_bytes();
   for (std::size_t size = 0; size < sound.size(); ++size) {
     const TemporaryFile file(sound.substr(0, size), ".safetensors");
@@ -350,7 +350,7 @@ TEST(SampleTensors, of_a_file_that_is_cut_off_anywhere_are_refused_by_name) {
   }
 }
 
-TEST(SampleTensors, of_headers_that_lie_about_sizes_are_refused_before_memory_is_taken) {
+TEST(SampleTensors, false_sizes_in_a_header_are_refused_before_memory_is_allocated) {
   const auto refusal = [](const std::string& header) {
     const std::uint64_t size = header.size();
     const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header,
@@ -368,7 +368,7 @@ TEST(SampleTensors, of_headers_that_lie_about_sizes_are_refused_before_memory_is
               HasSubstr("which the format does not have"));
 }
 
-TEST(SampleTensors, of_elements_that_no_column_holds_are_left_out_with_the_reason) {
+TEST(SampleTensors, tensors_of_unsupported_dtypes_are_skipped_with_the_reason) {
   const std::string header = R"({"tokens":{"dtype":"U16","shape":[2],"data_offsets":[0,4]},)"
                              R"("offsets":{"dtype":"U8","shape":[2],"data_offsets":[4,6]},)"
                              R"("w":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[6,8]}})";
@@ -382,7 +382,7 @@ TEST(SampleTensors, of_elements_that_no_column_holds_are_left_out_with_the_reaso
   EXPECT_EQ(samples.left_out()[0].second, "elements of F8_E4M3");
 }
 
-TEST(SampleTensors, of_unsigned_64_bit_integers_are_int64_where_they_fit) {
+TEST(SampleTensors, unsigned_64_bit_integers_become_int64_if_they_fit) {
   const auto read = [](const std::string& last_byte) {
     const std::string header = R"({"tokens":{"dtype":"U64","shape":[2],"data_offsets":[0,16]},)"
                                R"("offsets":{"dtype":"I16","shape":[2],"data_offsets":[16,20]}})";
@@ -421,7 +421,7 @@ rc::Gen<RaggedBatch> any_sample_batch() {
                       });
 }
 
-RC_GTEST_PROP(SampleWriters, ragged_samples_come_back_as_they_were, ()) {
+RC_GTEST_PROP(SampleWriters, round_trip_ragged_samples, ()) {
   const RaggedBatch batch = *any_sample_batch();
   const TemporaryFile file(".safetensors");
   const auto writer = make_sample_writer(SampleFormat::safetensors, file.path(), {});
@@ -432,7 +432,7 @@ RC_GTEST_PROP(SampleWriters, ragged_samples_come_back_as_they_were, ()) {
   RC_ASSERT(std::ranges::equal(read.fields(), batch.fields()));
 }
 
-TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
+TEST(SampleTensors, uids_may_be_texts_and_other_types_are_refused) {
   const std::vector<std::uint8_t> bytes{'q', '1', 'q', 0xff};
   Tensors tensors;
   tensors.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
@@ -448,10 +448,10 @@ TEST(SampleTensors, of_uids_that_are_texts_or_nothing_that_a_uid_could_be) {
               HasSubstr("decreases"));
   Tensors alone;
   alone.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
-  EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("does not have one element a sample"));
+  EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("does not have one element per sample"));
 }
 
-TEST(SampleWriters, refuse_what_they_have_no_room_for_unless_it_is_dropped) {
+TEST(SampleWriters, refuse_fields_that_the_format_cannot_store_unless_dropped) {
   const RaggedBatch batch = made_up_batch(
       {{SampleId{0}, 5, 1, 2}}, std::vector<FieldSpec>{{"x", DType::bfloat16, FieldKind::token, {}}});
   const auto refusal = [&](SampleFormat format, const char* ending, const Dropped& dropped) {

@@ -23,7 +23,7 @@ using testing_support::made_up_batch;
 using testing_support::report_of;
 using testing_support::TemporaryFile;
 
-/// What comes back of the uids of samples of a token each.
+/// Writes samples of one token each and returns their uids as read back.
 std::vector<Uid> written_and_read(SampleFormat format, const char* ending, const std::vector<Uid>& uids,
                                   const Dropped& dropped = {}) {
   std::vector<SampleShape> shapes;
@@ -47,7 +47,7 @@ std::vector<Uid> written_and_read(SampleFormat format, const char* ending, const
 constexpr std::array formats_with_uids{std::pair{SampleFormat::jsonl, ".jsonl"},
                                        std::pair{SampleFormat::safetensors, ".safetensors"}};
 
-TEST(SampleWriters, keep_uids_as_they_are) {
+TEST(SampleWriters, keep_uids_unchanged) {
   const std::vector<std::vector<Uid>> all{{Uid(std::int64_t{-1}), Uid(std::int64_t{0}), Uid(std::int64_t{7})},
                                           {Uid("q1"), Uid(""), Uid("\u00e4 \n")},
                                           {Uid(), Uid()}};
@@ -58,7 +58,7 @@ TEST(SampleWriters, keep_uids_as_they_are) {
   }
   const std::vector<Uid> mixed{Uid("7"), Uid(), Uid(std::int64_t{7})};
   EXPECT_EQ(written_and_read(SampleFormat::jsonl, ".jsonl", mixed), mixed);
-  // A table has texts alone.
+  // A table contains only text.
   const auto of_table = [](const std::vector<Uid>& uids, const Dropped& dropped) {
     return written_and_read(SampleFormat::lengths, ".csv", uids, dropped);
   };
@@ -67,7 +67,7 @@ TEST(SampleWriters, keep_uids_as_they_are) {
   EXPECT_THAT(of_table({Uid("q"), Uid(std::int64_t{7})}, {"all"}), ElementsAre(Uid("q"), Uid()));
 }
 
-TEST(SampleWriters, leave_columns_out_of_a_table_that_are_dropped) {
+TEST(SampleWriters, omit_dropped_columns_of_a_table) {
   const auto text = [](const Dropped& dropped) {
     const TemporaryFile file(".csv");
     const auto writer = make_sample_writer(SampleFormat::lengths, file.path(), dropped);
@@ -102,7 +102,7 @@ TEST(SampleWriters, refuse_uids_that_they_cannot_keep_unless_these_are_dropped) 
   }
 }
 
-TEST(SampleWriters, tell_what_token_an_indexed_dataset_cannot_hold_and_what_holds_it) {
+TEST(SampleWriters, name_a_token_that_an_indexed_dataset_cannot_store_and_the_remedy) {
   RaggedBatch batch({{SampleId{4}, own_group(4), 0, 2}});
   const auto tokens =
       batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>();

@@ -90,7 +90,7 @@ TEST(Synthetic, tokens_are_in_the_vocabulary_and_lengths_in_their_bounds) {
   }
 }
 
-TEST(Synthetic, lengths_have_the_median_and_the_spread_asked_for) {
+TEST(Synthetic, lengths_have_the_requested_median_and_spread) {
   SyntheticSpec spec;
   spec.prompts = 5000;
   spec.group_size = 4;
@@ -119,7 +119,7 @@ TEST(Synthetic, without_spread_every_length_is_the_median_within_the_bounds) {
   EXPECT_EQ(synthetic_shape(spec, SampleId{3}).response, 100);
 }
 
-TEST(Synthetic, advantages_are_the_groups_normalized_rewards_with_noise_a_token) {
+TEST(Synthetic, advantages_are_the_groups_normalized_rewards_plus_noise_per_token) {
   const SyntheticSpec spec = small_spec();
   const RaggedBatch batch = synthetic_samples(spec, all_ids(spec));
   const auto rewards = batch.at("reward").values<float>();
@@ -175,7 +175,7 @@ TEST(Synthetic, survives_a_trip_through_jsonl) {
     EXPECT_EQ(read.at(column.spec().name), column) << column.spec().name;
 }
 
-TEST(Synthetic, a_sample_that_is_not_there_is_an_error) {
+TEST(Synthetic, a_sample_number_out_of_range_is_an_error) {
   const SyntheticSpec spec = small_spec();
   EXPECT_THROW((void)synthetic_shape(spec, SampleId{24}), InputError);
   EXPECT_THROW((void)synthetic_samples(spec, std::vector{SampleId{-1}}), InputError);

@@ -17,7 +17,8 @@
 
 namespace evenkeel::testing_support {
 
-/// A file with this content, for the life of the object. `content` may be left to the code under test.
+/// A file with this content that exists as long as the object. `content` may be omitted if the code under
+/// test writes it.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& ending = ".txt") : path_(unused_path(ending)) {}
@@ -34,7 +35,7 @@ class TemporaryFile {
     text << std::ifstream(path_, std::ios::binary).rdbuf();
     return text.str();
   }
-  /// "PATH:LINE", as error messages have it.
+  /// Returns "PATH:LINE", as error messages have it.
   [[nodiscard]] std::string line(int number) const { return path_.string() + ":" + std::to_string(number); }
 
  private:
@@ -51,8 +52,8 @@ inline LineScan scan_whole(const std::filesystem::path& path) {
   return scan_lines(InputFile(path));
 }
 
-/// How many files beside `path`, itself included, have a name that starts with its own, as a temporary file
-/// that was left behind would.
+/// Returns how many files in the folder of `path`, including itself, have a name that starts with its name,
+/// as a leftover temporary file would.
 inline int files_named_like(const std::filesystem::path& path) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {

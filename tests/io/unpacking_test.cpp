@@ -28,7 +28,7 @@ std::string unpacked(const TemporaryFile& file) {
   return text;
 }
 
-/// Longer than a block, packed and unpacked.
+/// A text longer than a block, both compressed and decompressed.
 std::string long_text() {
   std::mt19937_64 random(7);
   std::string text;
@@ -36,7 +36,7 @@ std::string long_text() {
   return text;
 }
 
-TEST(Unpacking, gives_back_all_members_and_frames) {
+TEST(Unpacking, returns_all_members_and_frames) {
   const std::string text = long_text();
   for (const auto& pack :
        {+[](std::string_view t) { return gzipped(t); }, +[](std::string_view t) { return zstd_packed(t); }}) {
@@ -48,7 +48,7 @@ TEST(Unpacking, gives_back_all_members_and_frames) {
   }
 }
 
-TEST(Unpacking, is_told_from_text_by_content) {
+TEST(Unpacking, compressed_files_are_detected_by_content) {
   EXPECT_EQ(packing_of(InputFile(TemporaryFile(gzipped("a"), ".txt").path())), Packing::gzip);
   EXPECT_EQ(packing_of(InputFile(TemporaryFile(zstd_packed("a"), ".gz").path())), Packing::zstd);
   for (const char* text : {"", "{", "{}\n", "\xef\xbb\xbf{}"})
@@ -67,7 +67,7 @@ TEST(Unpacking, refuses_a_file_that_is_cut_off_anywhere_with_its_name_and_place)
   }
 }
 
-TEST(Unpacking, of_a_file_with_any_bit_flipped_is_an_error_or_the_text) {
+TEST(Unpacking, a_flipped_bit_gives_an_error_or_the_same_text) {
   const std::string text = "some text, some text\n";
   for (const std::string& packed : {gzipped(text), zstd_packed(text)}) {
     for (std::size_t bit = 0; bit < packed.size() * 8; ++bit) {
@@ -76,7 +76,7 @@ TEST(Unpacking, of_a_file_with_any_bit_flipped_is_an_error_or_the_text) {
       const TemporaryFile file(flipped, ".x");
       if (packing_of(InputFile(file.path())) == Packing::none) continue;
       try {
-        EXPECT_EQ(unpacked(file), text);  // the time and the system in a gzip header are nobody's matter
+        EXPECT_EQ(unpacked(file), text);  // the time and the system in a gzip header are irrelevant
       } catch (const InputError& error) {
         EXPECT_EQ(error.report().where, file.path());
         EXPECT_THAT(error.report().message, HasSubstr("at byte "));
@@ -85,7 +85,7 @@ TEST(Unpacking, of_a_file_with_any_bit_flipped_is_an_error_or_the_text) {
   }
 }
 
-TEST(Unpacking, refuses_what_follows) {
+TEST(Unpacking, refuses_trailing_bytes) {
   for (const std::string& packed : {gzipped("a"), zstd_packed("a")}) {
     const TemporaryFile file(packed + "rubbish", ".x");
     EXPECT_THAT(report_of<InputError>([&] { (void)unpacked(file); }).message,
@@ -93,8 +93,8 @@ TEST(Unpacking, refuses_what_follows) {
   }
 }
 
-TEST(Unpacking, refuses_a_frame_that_asks_for_more_memory_than_is_given) {
-  // A frame header of the largest window there is, and an empty last block.
+TEST(Unpacking, refuses_a_frame_that_needs_more_memory_than_allowed) {
+  // A frame header with the largest possible window, and an empty last block.
   const TemporaryFile file(std::string("\x28\xb5\x2f\xfd\x00\xff\x01\x00\x00", 9), ".zst");
   const ErrorReport report = report_of<InputError>([&] { (void)unpacked(file); });
   EXPECT_THAT(report.message, HasSubstr("memory"));

@@ -11,6 +11,7 @@
 
 #include "evenkeel/service/data_service.hpp"
 #include "io/safetensors/safetensors.hpp"
+#include "job/job.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 #include "support/scratch_folder.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Three samples of one prompt, of which 0 and 2 are equal, and one of another prompt, on rank 0.
+/// Three samples for one prompt, of which 0 and 2 are equal, and one sample for another prompt, on rank 0.
 RaggedBatch equal_samples(const boost::mpi::communicator& comm) {
   if (comm.rank() != 0) return {};
   RaggedBatch batch(
@@ -38,7 +39,7 @@ RaggedBatch equal_samples(const boost::mpi::communicator& comm) {
 Config config_of(PrefixSharing sharing, const boost::mpi::communicator& comm) {
   Config config;
   config.prefix = sharing;
-  config.mesh.cp = comm.size();  // every rank is handed all samples
+  config.mesh.cp = comm.size();  // every rank gets all samples
   config.pack.cp_layout = CpLayout::contiguous;
   return config;
 }
@@ -50,7 +51,7 @@ std::vector<T> values_of(const SafetensorsFile& file, std::string_view name) {
   return {first, first + bytes.size() / sizeof(T)};
 }
 
-/// The first micro-batch that this rank is handed, as it is dumped.
+/// The first micro-batch of this rank, as in the dump.
 SafetensorsFile dumped(const boost::mpi::communicator& comm, const Config& config) {
   DataService service(comm, config);
   const Step step = service.step(equal_samples(comm));
@@ -77,7 +78,7 @@ TEST(Dump, lists_every_sample_in_the_order_of_its_own_rows_equal_ones_too) {
   }
 }
 
-TEST(Dump, tells_whose_each_prediction_is) {
+TEST(Dump, records_the_sample_of_each_prediction) {
   const boost::mpi::communicator world;
   for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
     const SafetensorsFile file = dumped(world, config_of(sharing, world));
@@ -94,7 +95,7 @@ TEST(Dump, tells_whose_each_prediction_is) {
   }
 }
 
-TEST(Dump, has_no_tensor_whose_name_a_field_of_the_samples_could_have) {
+TEST(Dump, reserves_the_names_of_its_own_tensors) {
   const boost::mpi::communicator world;
   for (const PrefixSharing sharing : {PrefixSharing::none, PrefixSharing::trees}) {
     const Config config = config_of(sharing, world);
@@ -110,6 +111,20 @@ TEST(Dump, has_no_tensor_whose_name_a_field_of_the_samples_could_have) {
                   HasSubstr("field '" + name + "': has a name that Evenkeel uses itself"));
     }
   }
+}
+
+// Each rank would write what is read again as its part of the samples.
+TEST(Dump, refuses_whole_samples_on_several_context_parallel_ranks) {
+  const boost::mpi::communicator world;
+  const testing_support::ScratchFolder scratch;
+  Config config;
+  config.mesh.cp = 2;
+  config.pack.deliver = Delivery::samples;
+  JobSettings options;
+  options.dump = scratch.path() / "dump";
+  JobObserver observer;
+  EXPECT_THAT(testing_support::message_of([&] { const Job job(world, config, options, observer); }),
+              testing::StartsWith("--dump: writes one part of each sample per context-parallel rank"));
 }
 
 }  // namespace

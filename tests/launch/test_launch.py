@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOR_PYTHON = {"python3-dev", "pybind11-dev", "python3-pybind11", "python3-setuptools", "python3-wheel", "python3-pip"}
+FOR_PYTHON = {"python3-setuptools", "python3-wheel", "python3-pip"}
 FOR_DOCS = {"mkdocs", "mkdocs-material", "doxygen"}
 FOR_TESTS = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev", "iproute2", "spin", "valgrind",
              "python3-numpy", "python3-pytest", "python3-torch", "libtorch-dev", "slurmctld", "slurmd",
@@ -42,12 +42,20 @@ class Scripts(unittest.TestCase):
         (self.stand_ins / name).chmod(0o755)
 
     def commits(self, count: int) -> None:
-        """Continuous integration counts them to know whose turn it is; what compiles sources one by one stands in, too."""
+        """Continuous integration counts them to know whose turn it is. Stand-ins replace the compilation of single sources, the
+        tests of two frameworks and those of the wheel."""
         self.stand_in("git", f"echo {count}")
         alone = self.root / "tests/rooms/check_sources_alone.py"
         alone.parent.mkdir(parents=True, exist_ok=True)
         alone.write_text(f'#!/bin/sh\necho "alone $3" >>"{self.called}"\n', encoding="utf-8")
         alone.chmod(0o755)
+        for name in ("one", "two"):
+            folder = self.root / "tests/frameworks" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "requirements.txt").touch()
+        for name in ("test-frameworks", "build-wheel", "test-wheel"):
+            script = self.root / f"launch/{name}.sh"
+            script.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.called}"\necho "3 passed"\n', encoding="utf-8")
 
     def run_script(self, *command: str) -> list[list[str]]:
         """The calls of the stand-ins, each as a list of words."""
@@ -112,7 +120,8 @@ class Scripts(unittest.TestCase):
         self.assertEqual(called, ["launch/build-debs.sh"])
         script = (ROOT / called[0]).read_text(encoding="utf-8")
         packages = re.search(r"COPY --from=build /evenkeel/(\S+)/evenkeel_\*\.deb ", lines).group(1)
-        self.assertIn(f"They are left in {packages}.", script)
+        folder = pathlib.PurePath(packages)
+        self.assertIn(f'cd "$root/{folder.parent}"\nrm -rf {folder.name}\n', script)
         for name in ("build", ".git"):  # what an image must not be built from
             self.assertIn(name, (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
 
@@ -170,6 +179,14 @@ class Scripts(unittest.TestCase):
             begins |= {call[call.index("-I") + 1] for call in calls if call[0] == "ctest" and "-I" in call}
         self.assertEqual(begins, {"1,,2", "2,,2"})
 
+    def test_the_wheel_and_every_framework_have_their_turn(self) -> None:
+        tested = []
+        for commits in (6, 7, 8):
+            self.commits(commits)
+            tested += [call for call in self.run_script(".ci/run") if call[0] in ("test-frameworks", "build-wheel", "test-wheel")]
+        self.assertEqual(tested, [["test-frameworks", "--preset", "ci", "one"], ["test-frameworks", "--preset", "ci", "two"],
+                                  ["build-wheel"], ["test-wheel"]])
+
     def test_every_program_that_takes_turns_has_its_turn(self) -> None:
         script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
         turns = re.findall(r'"([^"]*)"', re.search(r"^turns=\((.*?)\)$", script, re.MULTILINE | re.DOTALL).group(1))
@@ -190,10 +207,11 @@ class Scripts(unittest.TestCase):
             run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True,
                                  check=False)
             self.assertEqual(run.returncode, 0 if failing == "none" else 1, run.stderr)
-            self.assertEqual(run.stdout.splitlines()[-3:],
+            self.assertEqual(run.stdout.splitlines()[-4:],
                              [f"{passed['ci']}% tests passed (quick, 0 minutes after the start)",
                               f"{passed['ci']}% tests passed (full, 0 minutes after the start)",
-                              f"{passed['asan']}% tests passed (checked, 0 minutes after the start)"])
+                              f"{passed['asan']}% tests passed (checked, 0 minutes after the start)",
+                              "3 passed (frameworks, 0 minutes after the start)"])
 
     def test_continuous_integration_tells_at_its_end_what_the_failed_tests_of_each_part_printed(self) -> None:
         printed = ["          Start   1: first", "  1/3 Test   #1: first ......   Passed    0.1 sec",
@@ -205,12 +223,13 @@ class Scripts(unittest.TestCase):
         self.stand_in("ctest", f'case "$*" in *"asan "*) echo "100% tests passed";; *) cat {self.root}/printed; exit 8;; esac')
         run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True, check=False)
         self.assertEqual(run.returncode, 1, run.stderr)
-        end = run.stdout[run.stdout.index("100% tests passed\n"):].splitlines()[1:]
+        end = run.stdout[run.stdout.index("3 passed\n"):].splitlines()[1:]
         self.assertEqual(end[:2], ["  2/3 Test   #2: second .....***Failed    0.1 sec", "  [...]"])
-        self.assertEqual(end[-5:],
+        self.assertEqual(end[-6:],
                          ["line 99", "", "50% tests passed, 1 tests failed out of 3 (quick, 0 minutes after the start)",
                           "50% tests passed, 1 tests failed out of 3 (full, 0 minutes after the start)",
-                          "100% tests passed (checked, 0 minutes after the start)"])
+                          "100% tests passed (checked, 0 minutes after the start)",
+                          "3 passed (frameworks, 0 minutes after the start)"])
         self.assertNotIn("third", "".join(end))
 
     def test_warnings_are_errors_for_developers_only(self) -> None:
@@ -225,6 +244,16 @@ class Scripts(unittest.TestCase):
         visible = [preset for preset in named.values() if not preset.get("hidden")]
         self.assertEqual({p["name"] for p in visible if strict(p)}, {"ci", "debug", "asan", "fuzz", "tsan"})
         self.assertEqual({p["name"] for p in visible if not strict(p)}, {"release", "debs", "wheel"})
+
+    def test_a_page_lists_the_versions_of_frameworks_that_are_installed(self) -> None:
+        page = (ROOT / "docs/stability.md").read_text(encoding="utf-8").partition("## Frameworks")[2]
+        listed = {row[0]: set(row[1].split(", ")) for row in re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|", page, re.MULTILINE)}
+        for folder in sorted((ROOT / "tests/frameworks").glob("*/requirements.txt")):
+            pins = "".join(file.read_text(encoding="utf-8") for file in folder.parent.glob("*.txt"))
+            installed = {pin.replace("==", " ") for pin in re.findall(r"^[\w-]+==[\w.]+$", pins, re.MULTILINE)}
+            self.assertLessEqual(listed.pop(folder.parent.name), installed)
+            self.assertIn("torch 2.13.0", installed)
+        self.assertEqual(listed, {})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// wrong lose|read: a program whose second rank loses memory, or decides by what has no value, so that who
-// looks for that can be seen to find it.
+// wrong lose|read: a program whose second rank leaks memory or branches on an uninitialized value, to verify
+// that the checker detects it.
 
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>

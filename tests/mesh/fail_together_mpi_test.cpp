@@ -14,13 +14,13 @@ std::set<int> first_middle_last(const boost::mpi::communicator& world) {
   return {0, world.size() / 2, world.size() - 1};
 }
 
-TEST(FailTogether, nobody_throws_when_nobody_failed) {
+TEST(FailTogether, no_rank_throws_if_none_failed) {
   const boost::mpi::communicator world;
   EXPECT_NO_THROW(fail_together(world, std::nullopt));
   EXPECT_EQ(together(world, [&] { return world.rank() * 2; }), world.rank() * 2);
 }
 
-TEST(FailTogether, every_rank_throws_what_one_rank_found) {
+TEST(FailTogether, every_rank_throws_the_error_of_one_rank) {
   const boost::mpi::communicator world;
   for (const int bad : first_middle_last(world)) {
     try {
@@ -33,7 +33,7 @@ TEST(FailTogether, every_rank_throws_what_one_rank_found) {
       EXPECT_EQ(error.report(), (ErrorReport{ErrorKind::input, "rollouts.jsonl:17", "token -4 is negative",
                                              "Tokens start at 0", bad}));
     }
-    // All ranks are still in step: the next collective call completes.
+    // All ranks are still synchronized: the next collective call completes.
     EXPECT_EQ(boost::mpi::all_reduce(world, 1, std::plus<>()), world.size());
   }
 }
@@ -56,7 +56,7 @@ TEST(FailTogether, every_rank_learns_which_samples_an_error_is_about) {
   }
 }
 
-TEST(GuardedWork, a_failed_mpi_call_that_a_rank_has_alone_leaves_it_and_what_all_have_does_not) {
+TEST(GuardedWork, throws_only_mpi_errors_that_one_rank_has_alone) {
   const boost::mpi::communicator world;
   GuardedWork work;
   EXPECT_THROW(work.in_any_case([] { throw MpiError("MPI_Comm_split", "no more communicators"); }), MpiError);
@@ -73,7 +73,7 @@ TEST(GuardedWork, a_failed_mpi_call_that_a_rank_has_alone_leaves_it_and_what_all
   }
 }
 
-TEST(FailTogether, of_several_failures_the_lowest_ranks_is_thrown) {
+TEST(FailTogether, throws_the_error_of_the_lowest_failed_rank) {
   const boost::mpi::communicator world;
   try {
     together(world, [&] { throw LimitError("sample", "rank " + std::to_string(world.rank())); });

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-// A few grids for whatever number of ranks the test was started with.
+// A few grids for the number of ranks that the test was started with.
 std::vector<Grid> grids_for(int world_size) {
   std::vector<Grid> grids;
   for (int tp = 1; tp <= world_size; ++tp) {
@@ -47,7 +47,7 @@ TEST(Mesh, communicators_are_the_lines_of_the_grid) {
   }
 }
 
-/// Whose places they are, and that the rank in the group is the member's number.
+/// Checks the positions of the members, and that the rank in the group is the member's number.
 void expect_is_group(const Communicator& comm, const ContextGroup& group, const Mesh& mesh) {
   EXPECT_EQ(comm.rank(), group.rank_of(mesh.data_place()).value());
   std::vector<int> members(static_cast<std::size_t>(comm.size()));
@@ -75,7 +75,7 @@ TEST(Mesh, groups_of_places_have_communicators) {
   }
 }
 
-TEST(ContextGroups, are_listed_size_by_size_from_the_first_place_on) {
+TEST(ContextGroups, are_listed_by_size_and_first_place) {
   const std::vector<ContextGroup> groups = context_groups(6, 4);
   ASSERT_EQ(groups.size(), 10U);
   EXPECT_EQ(groups[5], (ContextGroup{DataPlace{5}, 1}));
@@ -84,7 +84,7 @@ TEST(ContextGroups, are_listed_size_by_size_from_the_first_place_on) {
   EXPECT_EQ(context_groups(6, 1).size(), 6U);
 }
 
-TEST(Mesh, ranks_of_a_node_and_of_a_place_on_it_are_found_by_grid_and_node) {
+TEST(Mesh, finds_the_ranks_of_a_node_and_of_a_place_on_it) {
   const boost::mpi::communicator world;
   for (const Grid& grid : grids_for(world.size())) {
     const Mesh mesh(world, grid);

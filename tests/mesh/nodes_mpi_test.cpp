@@ -9,7 +9,7 @@
 namespace evenkeel {
 namespace {
 
-/// Whether this rank's memory is shared with each rank of `comm`, as MPI tells it, without nodes_of_ranks.
+/// Whether this rank shares memory with each rank of `comm` according to MPI, without nodes_of_ranks.
 std::vector<bool> shares_memory(const boost::mpi::communicator& comm) {
   MPI_Comm shared = MPI_COMM_NULL;
   MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared);
@@ -51,7 +51,7 @@ TEST(NodesOfRanks, a_node_is_named_after_its_lowest_rank) {
 
 TEST(NodesOfRanks, are_numbered_by_the_ranks_of_the_communicator_asked_about) {
   const boost::mpi::communicator world;
-  // The ranks of each half run backwards.
+  // The ranks of each half are in reverse order.
   const boost::mpi::communicator half = world.split(world.rank() % 2, -world.rank());
   expect_nodes(half);
   EXPECT_EQ(nodes_of_ranks(half).front(), 0);

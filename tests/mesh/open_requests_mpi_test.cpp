@@ -16,7 +16,7 @@ namespace {
 using Kind = OpenRequests::Kind;
 constexpr int tag = 7;
 
-TEST(OpenRequests, that_are_over_are_nothing_to_wait_for) {
+TEST(OpenRequests, completed_ones_do_not_block) {
   OpenRequests none(Kind::receives);
   none.wait_for_all();
   none.resize(3);
@@ -50,14 +50,14 @@ TEST(OpenRequests, are_waited_for_together_or_one_by_one) {
   EXPECT_EQ(received, (std::vector<int>{previous, -previous}));
 }
 
-/// What a rank leaves behind that an exception takes out of an exchange.
+/// The requests left open on a rank that leaves an exchange because of an exception.
 void begin_and_leave(const boost::mpi::communicator& world, std::vector<int>& into) {
   OpenRequests receives(Kind::receives);
   receives.resize(1);
   MPI_Irecv(into.data(), static_cast<int>(into.size()), MPI_INT, MPI_ANY_SOURCE, tag, world, receives.at(0));
 }
 
-TEST(OpenRequests, leave_memory_alone_once_nobody_waits_for_a_receive_any_more) {
+TEST(OpenRequests, do_not_write_memory_of_abandoned_receives) {
   const boost::mpi::communicator world;
   if (world.size() < 2 || world.rank() > 1) return;
   std::vector<int> values(100000, 1);
@@ -78,7 +78,7 @@ TEST(OpenRequests, leave_memory_alone_once_nobody_waits_for_a_receive_any_more) 
 TEST(OpenRequests, keep_what_is_sent_until_it_has_arrived) {
   const boost::mpi::communicator world;
   if (world.size() < 2 || world.rank() > 1) return;
-  std::vector<int> values(1 << 20, 3);  // too many to be sent before they are asked for
+  std::vector<int> values(1 << 20, 3);  // too many to be sent before the receive is posted
   if (world.rank() == 0) {
     {
       OpenRequests sends(Kind::others);

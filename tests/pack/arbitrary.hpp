@@ -34,7 +34,8 @@ inline Lengths arbitrary_lengths() {
 inline PackedLayout arbitrary_layout() {
   const CpGroup cp = arbitrary_cp();
   const std::int64_t alignment = cp.chunks() * *rc::gen::inRange<std::int64_t>(1, 4);
-  PackedLayout layout(arbitrary_lengths(), alignment, cp);  // returned without a copy, of which GCC 14 warns
+  PackedLayout layout(arbitrary_lengths(), alignment,
+                      cp);  // returned without a copy, because GCC 14 warns about one
   if (layout.size() == 0) return layout;
   return layout.padded_to(layout.num_rows() + alignment * *rc::gen::element<std::int64_t>(0, 0, 1, 3));
 }

@@ -9,10 +9,10 @@
 #include "evenkeel/pack/prefix/layout.hpp"
 #include "pack/arbitrary.hpp"
 #include "pack/pack_rows.hpp"
-#include "pack/prefix/tensors.hpp"
+#include "support/prefix_tensors.hpp"
 
-// Copies of some megabytes are stored in another way than small ones, in whole cache lines. Rows of any size
-// at any address must come out the same, in both ways.
+// Copies of several megabytes use non-temporal stores of whole cache lines, small ones do not. Rows of any
+// size at any address must be copied correctly either way.
 
 namespace evenkeel {
 namespace {
@@ -26,7 +26,8 @@ constexpr CpGroup zigzag3{3, CpLayout::zigzag};
 struct CopyCase {
   std::size_t bytes = 0;  // of the tokens, at least
   std::size_t row_bytes = 0;
-  std::size_t misaligned = 0;  // bytes past a boundary of 64 at which the target begins, at least roughly
+  // Number of bytes after a 64-byte boundary at which the target begins, at least approximately.
+  std::size_t misaligned = 0;
 };
 
 void PrintTo(const CopyCase& c, std::ostream* out) {
@@ -37,7 +38,8 @@ class Copies : public testing::TestWithParam<CopyCase> {
  protected:
   [[nodiscard]] static std::size_t row_bytes() { return GetParam().row_bytes; }
 
-  /// Lengths around 300 with empty and single ones among them, of as many bytes in all as the case asks for.
+  /// Lengths around 300, with some zeros and ones, whose total has the number of bytes that the case
+  /// requests.
   [[nodiscard]] static Lengths lengths() {
     Lengths lengths;
     std::size_t tokens = 0;
@@ -49,7 +51,7 @@ class Copies : public testing::TestWithParam<CopyCase> {
     return lengths;
   }
 
-  /// No two lines of a cache hold the same bytes: the pattern's period is prime.
+  /// No two cache lines contain the same bytes: the pattern's period is prime.
   [[nodiscard]] static Bytes bytes(std::int64_t rows, unsigned seed) {
     Bytes pattern(65521);
     for (std::byte& byte : pattern) {
@@ -63,7 +65,7 @@ class Copies : public testing::TestWithParam<CopyCase> {
     return bytes;
   }
 
-  /// Rows that are all `row`.
+  /// Rows that are all equal to `row`.
   [[nodiscard]] static Bytes repeated(const Bytes& row, std::int64_t rows) {
     Bytes all(static_cast<std::size_t>(rows) * row.size());
     std::memcpy(all.data(), row.data(), row.size());
@@ -80,7 +82,7 @@ class Copies : public testing::TestWithParam<CopyCase> {
   }
 };
 
-/// A buffer that begins somewhere within a cache line, with a guard on both sides.
+/// A buffer that begins somewhere within a cache line, with a guard at each end.
 class Target {
  public:
   Target(std::size_t bytes, std::size_t misaligned)
@@ -151,7 +153,7 @@ TEST_P(Copies, pack_without_context_parallelism) {
   EXPECT_TRUE(hold(packed, expected));
 }
 
-TEST_P(Copies, are_the_same_bytes_however_many_threads_share_them) {
+TEST_P(Copies, give_the_same_bytes_with_any_number_of_threads) {
   const PackedLayout layout(lengths(), 12, zigzag3);
   const Bytes ragged = bytes(layout.num_tokens(), 1);
   const Bytes pad_row = bytes(1, 2);
@@ -179,7 +181,7 @@ TEST_P(Copies, are_the_same_bytes_however_many_threads_share_them) {
   }
 }
 
-TEST(SharedCopies, refuse_to_be_shared_by_no_thread) {
+TEST(SharedCopies, refuse_zero_threads) {
   const PackedLayout layout(Lengths{5}, 1, {});
   Bytes rows(5);
   Bytes packed(5);
@@ -247,12 +249,12 @@ TEST_P(Copies, group_and_ungroup_prefixes_and_suffixes) {
   const TokenPlaces& in_suffixes = layout.suffix().target;
   const std::int64_t width = layout.grouped().shape().width;
 
-  // Prefixes are padded on the left, suffixes on the right; a group's tokens stand side by side.
+  // Prefixes are padded on the left, suffixes on the right, so a group's tokens are adjacent.
   const Bytes grouped = bytes(rows(layout.grouped()), 8);
   const Bytes pad_row = bytes(1, 9);
   Bytes prefixes = repeated(pad_row, rows(in_prefixes));
   Bytes suffixes = repeated(pad_row, rows(in_suffixes));
-  Bytes regrouped = repeated(pad_row, rows(layout.grouped()));
+  Bytes regroup_pass = repeated(pad_row, rows(layout.grouped()));
   for (std::int64_t g = 0, suffix = 0; g < std::ssize(groups); ++g) {
     const std::vector<std::int64_t>& group = groups[static_cast<std::size_t>(g)];
     std::int64_t column = group.front();
@@ -260,16 +262,16 @@ TEST_P(Copies, group_and_ungroup_prefixes_and_suffixes) {
     for (std::size_t member = 1; member < group.size(); column += group[member++]) {
       copy_rows(grouped, g * width + column, suffixes, suffix++ * in_suffixes.shape().width, group[member]);
     }
-    copy_rows(grouped, g * width, regrouped, g * width, column);
+    copy_rows(grouped, g * width, regroup_pass, g * width, column);
   }
   Target prefix(prefixes.size(), GetParam().misaligned);
   Target suffix(suffixes.size(), GetParam().misaligned);
-  ungroup(layout, {row_bytes()}, grouped, pad_row, prefix.span(), suffix.span());
+  testing_support::ungroup(layout, {row_bytes()}, grouped, pad_row, prefix.span(), suffix.span());
   EXPECT_TRUE(hold(prefix, prefixes));
   EXPECT_TRUE(hold(suffix, suffixes));
-  Target together(regrouped.size(), GetParam().misaligned);
-  group(layout, {row_bytes()}, prefix.span(), suffix.span(), pad_row, together.span());
-  EXPECT_TRUE(hold(together, regrouped));
+  Target together(regroup_pass.size(), GetParam().misaligned);
+  testing_support::group(layout, {row_bytes()}, prefix.span(), suffix.span(), pad_row, together.span());
+  EXPECT_TRUE(hold(together, regroup_pass));
 }
 
 INSTANTIATE_TEST_SUITE_P(OfFewBytes, Copies,

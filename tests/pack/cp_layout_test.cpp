@@ -27,7 +27,7 @@ std::vector<std::int64_t> rows_of(const CpRuns& runs) {
   return rows;
 }
 
-/// Score entries of causal attention that these query rows need: row t sees t + 1 keys.
+/// The score entries of causal attention that these query rows need: row t attends to t + 1 keys.
 std::int64_t causal_entries(const CpRuns& runs) {
   std::int64_t entries = 0;
   for (const std::int64_t row : rows_of(runs)) entries += row + 1;
@@ -83,7 +83,7 @@ TEST(CpRuns, one_rank_has_the_whole_sequence) {
   EXPECT_THAT(cp_runs(7, {1, CpLayout::zigzag}, CpRank{0}), ElementsAre(RowRange{0, 7}));
 }
 
-TEST(CpRuns, an_empty_sequence_has_none) {
+TEST(CpRuns, an_empty_sequence_has_no_runs) {
   EXPECT_EQ(cp_runs(0, zigzag2, CpRank{1}).size(), 0U);
 }
 
@@ -140,12 +140,12 @@ RC_GTEST_PROP(CpRuns, zigzag_gives_every_rank_the_same_causal_attention, ()) {
 }
 
 // ROLL's packing document, section 2.2.2: a sequence of 6 tokens over two ranks.
-TEST(CausalLoad, of_contiguous_halves_of_6_is_6_to_15) {
+TEST(CausalLoad, is_6_and_15_for_contiguous_halves_of_6_rows) {
   EXPECT_EQ(causal_entries(cp_runs(6, contiguous2, CpRank{0})), 6);
   EXPECT_EQ(causal_entries(cp_runs(6, contiguous2, CpRank{1})), 15);
 }
 
-TEST(CausalLoad, of_zigzag_on_6_padded_to_8_is_equal) {
+TEST(CausalLoad, is_equal_for_zigzag_on_6_rows_padded_to_8) {
   const std::int64_t aligned = align_up(6, sequence_alignment(1, zigzag2));
   ASSERT_EQ(aligned, 8);
   EXPECT_EQ(causal_entries(cp_runs(aligned, zigzag2, CpRank{0})), 18);
@@ -164,8 +164,8 @@ TEST(PartitionedIndices, skip_empty_sequences) {
   EXPECT_THAT(partitioned_indices(std::vector<std::int32_t>{0}, zigzag2, CpRank{0}), ElementsAre());
 }
 
-// References drop the tokens that do not fill a chunk; Evenkeel never loses one silently.
-TEST(PartitionedIndices, of_a_length_that_cannot_be_cut_are_an_error_and_lose_no_token) {
+// References drop the tokens that do not fill a chunk; Evenkeel never drops tokens silently.
+TEST(PartitionedIndices, reject_a_length_that_cannot_be_cut_evenly) {
   EXPECT_THROW((void)partitioned_indices(std::vector<std::int32_t>{0, 5}, zigzag2, CpRank{0}), InputError);
   EXPECT_THROW((void)partitioned_indices(std::vector<std::int32_t>{0, 6, 10}, zigzag2, CpRank{0}),
                InputError);
@@ -173,7 +173,7 @@ TEST(PartitionedIndices, of_a_length_that_cannot_be_cut_are_an_error_and_lose_no
               ElementsAre(0, 1, 2, 3, 4));
 }
 
-TEST(PartitionedIndices, need_cumulative_lengths_that_start_at_zero_and_never_fall) {
+TEST(PartitionedIndices, require_cumulative_lengths_that_start_at_zero_and_never_decrease) {
   EXPECT_THROW((void)partitioned_indices(std::vector<std::int32_t>{}, zigzag2, CpRank{0}), InputError);
   EXPECT_THROW((void)partitioned_indices(std::vector<std::int32_t>{4, 8}, zigzag2, CpRank{0}), InputError);
   EXPECT_THROW((void)partitioned_indices(std::vector<std::int32_t>{0, 8, 4}, zigzag2, CpRank{0}), InputError);
@@ -204,7 +204,7 @@ TEST(CuSeqlensOnCpRank, count_true_tokens_of_each_half) {
   EXPECT_THAT(rank1.second, ElementsAre(0, 1, 5));
 }
 
-TEST(CuSeqlensOnCpRank, refuses_lengths_that_do_not_belong_together) {
+TEST(CuSeqlensOnCpRank, refuses_inconsistent_lengths) {
   const std::vector<std::int32_t> cu{0, 5};
   EXPECT_THROW((void)cu_seqlens_on_cp_rank(cu, std::vector<std::int32_t>{0, 4}, 2, CpRank{0}), InputError);
   EXPECT_THROW((void)cu_seqlens_on_cp_rank(cu, std::vector<std::int32_t>{0, 6}, 2, CpRank{0}), InputError);

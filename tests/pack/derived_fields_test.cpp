@@ -24,7 +24,7 @@ std::vector<T> local_vector(const PackedLayout& layout, T value) {
   return std::vector<T>(static_cast<std::size_t>(layout.local_rows()), value);
 }
 
-/// Token t of sequence i is 1000 * i + t, so that every token is told from every other.
+/// Token t of sequence i is 1000 * i + t, so every token is unique.
 Integers numbered_tokens(const PackedLayout& layout) {
   Integers tokens;
   for (std::int64_t i = 0; i < layout.size(); ++i) {
@@ -39,7 +39,7 @@ Integers packed(const PackedLayout& layout, CpRank rank, const Integers& ragged)
   return local;
 }
 
-/// The token after each run; nonsense where the run ends its sequence, since that must be ignored.
+/// The token after each run; garbage if the run ends its sequence, because it must be ignored.
 Integers halo_of(const PackedLayout& layout, CpRank rank) {
   Integers halo;
   for (const PackedRun& run : packed_runs(layout, rank)) {
@@ -56,7 +56,7 @@ Integers labels_of(const PackedLayout& layout, CpRank rank) {
   return labels;
 }
 
-/// Calls check(local row, sequence, row within the aligned sequence) for every row of a rank.
+/// Calls check(local row, sequence, row in the aligned sequence) for every row of a rank.
 template <typename Check>
 void for_each_local_row(const PackedLayout& layout, CpRank rank, Check check) {
   std::size_t local = 0;
@@ -67,14 +67,14 @@ void for_each_local_row(const PackedLayout& layout, CpRank rank, Check check) {
   }
 }
 
-TEST(PositionIds, restart_in_every_sequence_and_run_on_through_its_padding) {
+TEST(PositionIds, restart_in_every_sequence_and_continue_through_its_padding) {
   const PackedLayout layout(Lengths{3, 2, 2}, 4, {});
   Integers positions = local_vector<std::int64_t>(layout, -1);
   derive_position_ids(layout, CpRank{0}, positions);
   EXPECT_THAT(positions, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3));
 }
 
-TEST(PositionIds, of_a_rank_are_those_of_its_chunks) {
+TEST(PositionIds, match_the_chunks_of_a_rank) {
   const PackedLayout layout(Lengths{6, 3}, 4, zigzag2);
   Integers positions = local_vector<std::int64_t>(layout, -1);
   derive_position_ids(layout, CpRank{0}, positions);
@@ -92,7 +92,7 @@ RC_GTEST_PROP(PositionIds, are_the_rows_within_the_aligned_sequence, ()) {
   }
 }
 
-TEST(Labels, are_the_next_token_and_the_pad_at_the_end) {
+TEST(Labels, are_the_next_token_or_the_pad_at_the_end) {
   const PackedLayout layout(Lengths{3, 1}, 4, {});
   EXPECT_THAT(labels_of(layout, CpRank{0}),
               ElementsAre(1, 2, label_pad, label_pad, label_pad, label_pad, label_pad, label_pad));
@@ -104,7 +104,7 @@ TEST(Labels, at_a_cut_come_from_the_halo) {
   EXPECT_THAT(labels_of(layout, CpRank{1}), ElementsAre(3, 4, 5, 6));
 }
 
-TEST(Labels, of_a_run_that_ends_its_sequence_at_a_cut_ignore_the_halo) {
+TEST(Labels, ignore_the_halo_at_the_end_of_a_sequence) {
   const PackedLayout layout(Lengths{2}, 8, zigzag2);
   EXPECT_THAT(labels_of(layout, CpRank{0}), ElementsAre(1, label_pad, label_pad, label_pad));
 }
@@ -126,7 +126,7 @@ TEST(LossMask, is_one_where_the_label_is_a_response_token) {
   EXPECT_THAT(mask, ElementsAre(0, 1, 1, 1, 0, 0, 0, 0));
 }
 
-TEST(LossMask, without_a_prompt_leaves_out_the_first_token_which_is_no_label) {
+TEST(LossMask, without_a_prompt_excludes_the_first_token) {
   const PackedLayout layout(Lengths{3}, 4, {});
   std::vector<float> mask = local_vector(layout, -1.0F);
   derive_loss_mask(layout, CpRank{0}, Integers{0}, mask);
@@ -156,7 +156,7 @@ RC_GTEST_PROP(LossMask, merged_over_all_ranks_is_the_definition_on_the_whole_seq
   }
 }
 
-TEST(DerivedFields, of_nothing_are_nothing) {
+TEST(DerivedFields, are_empty_for_an_empty_layout) {
   EXPECT_NO_THROW(derive_position_ids(PackedLayout(), CpRank{0}, {}));
   EXPECT_NO_THROW(derive_labels(PackedLayout(), CpRank{0}, {}, {}, label_pad, {}));
   EXPECT_NO_THROW(derive_loss_mask(PackedLayout(), CpRank{0}, {}, {}));
@@ -188,7 +188,7 @@ TEST(DerivedFields, a_prompt_longer_than_its_sequence_is_an_error_that_names_it)
   }
 }
 
-TEST(LossWeights, are_their_sequences_where_the_mask_is_set) {
+TEST(LossWeights, are_the_weight_of_the_sequence_where_the_mask_is_set) {
   const PackedLayout layout(Lengths{3, 2}, 4, {});
   std::vector<float> weights = local_vector(layout, -1.0F);
   derive_loss_weights(layout, std::vector<double>{0.5, 0.25},
@@ -203,7 +203,7 @@ TEST(LossWeights, of_filler_are_zero) {
   EXPECT_THAT(weights, testing::Each(0.0F));
 }
 
-TEST(LossWeights, of_more_sequences_than_there_are_is_an_error) {
+TEST(LossWeights, reject_more_weights_than_sequences) {
   const PackedLayout layout(Lengths{2}, 4, {});
   std::vector<float> weights = local_vector(layout, -1.0F);
   EXPECT_THROW(derive_loss_weights(layout, std::vector<double>{1, 1}, std::vector<std::uint8_t>(4), weights),

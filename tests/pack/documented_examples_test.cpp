@@ -44,7 +44,7 @@ class RollPackingExample : public testing::Test {
     return local;
   }
 
-  /// What CP rank `rank` gets of sample i.
+  /// What CP rank `rank` gets from sample i.
   [[nodiscard]] Tokens share(std::int64_t i, int rank) const {
     const Tokens local = pack(layout, CpRank{rank}, ragged());
     const RowRange range = layout.local_range(i);
@@ -107,8 +107,8 @@ TEST_F(RollPackingExample, unpacking_starts_at_the_padded_lengths_over_cp) {
   EXPECT_EQ(merged, ragged());
 }
 
-// The document aligns to 2 * CP * TP. The code behind it aligns to lcm(16, 2 * CP * TP), which is an option
-// here.
+// The document aligns to 2 * CP * TP. The code that it describes aligns to lcm(16, 2 * CP * TP), which is an
+// option here.
 TEST_F(RollPackingExample, aligned_to_16_as_the_code_does_needs_64_rows) {
   const PackedLayout coarse(lengths_of(mask), sequence_alignment(1, cp, 16), cp);
   EXPECT_THAT(coarse.cu_seqlens_padded(), ElementsAre(0, 16, 32, 48, 64));
@@ -141,7 +141,7 @@ TEST_F(MindSpeedRemovePadding, restores_a_models_output_to_the_shape_of_the_inpu
   EXPECT_THAT(restored, ElementsAre(1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 0, 0));
 }
 
-TEST_F(MindSpeedRemovePadding, with_prompt_lengths_keeps_what_predicts_the_responses) {
+TEST_F(MindSpeedRemovePadding, with_prompt_lengths_keeps_rows_that_predict_responses) {
   const std::vector<float> output{1, 2, 3, 4, -1, -1, 5, 6, -1, 7, 8, -1};
   const std::vector<RowRange> kept = response_prediction_rows(lengths_of(mask), Lengths{2, 1, 2});
   std::vector<float> restored(6, -1);

@@ -50,20 +50,20 @@ TEST(RingDegree, is_the_size_for_ring_1_for_ulysses_and_the_quotient_for_hybrid)
   EXPECT_EQ(ring_degree(hybrid(4, 2)), 2);
 }
 
-// golden/README row 24: a degree that is the size divides it.
-TEST(RingDegree, takes_a_ulysses_degree_that_is_the_whole_size) {
+// golden/README row 24: a degree equal to the size divides it.
+TEST(RingDegree, accepts_a_ulysses_degree_of_the_whole_size) {
   EXPECT_EQ(ring_degree(hybrid(4, 4)), 1);
   EXPECT_EQ(held_by(hybrid(4, 4), 8, 1), held_by(ulysses(4), 8, 1));
 }
 
-TEST(RingDegree, says_which_number_must_divide_which) {
+TEST(RingDegree, names_the_numbers_that_must_divide) {
   EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 3)); }),
               HasSubstr("3 does not divide the context-parallel size 4"));
   EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 0)); }), HasSubstr("0 does not divide"));
   EXPECT_THAT(input_error_of([] { (void)ring_degree(ring(0)); }), HasSubstr("0 is below 1"));
 }
 
-TEST(MindSpeedColumns, of_one_rank_are_all) {
+TEST(MindSpeedColumns, include_all_columns_on_one_rank) {
   for (const MindSpeedCp& cp : {ring(1), ring_of_each_sequence(1), ulysses(1), hybrid(1, 1)}) {
     EXPECT_THAT(held_by(cp, 3, 0), ElementsAre(0, 1, 2));
   }
@@ -75,12 +75,12 @@ TEST(MindSpeedColumns, of_a_ring_are_two_chunks) {
   EXPECT_THAT(ring_chunks(2, CpRank{0}), ElementsAre(0, 3));
 }
 
-TEST(MindSpeedColumns, of_ulysses_are_a_run_whose_last_may_be_shorter) {
+TEST(MindSpeedColumns, of_ulysses_are_one_run_which_may_be_shorter_on_the_last_rank) {
   EXPECT_THAT(held_by(ulysses(4), 10, 0), ElementsAre(0, 1, 2));
   EXPECT_THAT(held_by(ulysses(4), 10, 3), ElementsAre(9));
 }
 
-// Row 22: the reference hands every rank the whole batch.
+// Row 22: the reference gives every rank the whole batch.
 TEST(MindSpeedColumns, of_hybrid_are_a_run_of_the_rings_cut) {
   EXPECT_THAT(held_by(hybrid(4, 2), 8, 0), ElementsAre(0, 1));
   EXPECT_THAT(held_by(hybrid(4, 2), 8, 1), ElementsAre(6, 7));

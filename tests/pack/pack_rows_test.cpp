@@ -22,7 +22,7 @@ std::size_t arbitrary_row_bytes() {
   return *rc::gen::element<std::size_t>(0, 1, 2, 3, 4, 5, 8, 24, 37, 128);
 }
 
-/// Empty, uniform, or any row.
+/// Returns a pad row: empty, of equal bytes, or of arbitrary bytes.
 Bytes arbitrary_pad_row(std::size_t row_bytes) {
   switch (*rc::gen::inRange(0, 3)) {
     case 0:
@@ -43,7 +43,7 @@ std::vector<std::span<Byte>> spans_of(std::vector<Bytes>& buffers) {
   return {buffers.begin(), buffers.end()};
 }
 
-/// What packing means, one row at a time: row k of a rank is row partitioned_indices[k] of the aligned
+/// The definition of packing, one row at a time: row k of a rank is row partitioned_indices[k] of the aligned
 /// sequences.
 Bytes packed_row_by_row(const PackedLayout& layout, CpRank rank, const Bytes& ragged, const Bytes& pad_row,
                         std::size_t row_bytes) {
@@ -64,7 +64,7 @@ Bytes packed_row_by_row(const PackedLayout& layout, CpRank rank, const Bytes& ra
   return expected;
 }
 
-RC_GTEST_PROP(PackRows, puts_every_row_where_the_partition_says_and_pads_the_rest, ()) {
+RC_GTEST_PROP(PackRows, follows_the_partition_and_pads_the_rest, ()) {
   const PackedLayout layout = arbitrary_layout();
   const std::size_t row_bytes = arbitrary_row_bytes();
   const Bytes pad_row = arbitrary_pad_row(row_bytes);
@@ -76,7 +76,7 @@ RC_GTEST_PROP(PackRows, puts_every_row_where_the_partition_says_and_pads_the_res
   }
 }
 
-RC_GTEST_PROP(UnpackRows, over_all_ranks_restores_what_was_packed, ()) {
+RC_GTEST_PROP(UnpackRows, over_all_ranks_restores_the_packed_rows, ()) {
   const PackedLayout layout = arbitrary_layout();
   const std::size_t row_bytes = arbitrary_row_bytes();
   const Bytes ragged = arbitrary_bytes(layout.num_tokens(), row_bytes);
@@ -89,7 +89,7 @@ RC_GTEST_PROP(UnpackRows, over_all_ranks_restores_what_was_packed, ()) {
   RC_ASSERT(restored == ragged);
 }
 
-RC_GTEST_PROP(PackAllRanks, gives_every_rank_what_packing_for_it_alone_does, ()) {
+RC_GTEST_PROP(PackAllRanks, equals_packing_for_each_rank, ()) {
   const PackedLayout layout = arbitrary_layout();
   const std::size_t row_bytes = arbitrary_row_bytes();
   const Bytes pad_row = arbitrary_pad_row(row_bytes);
@@ -107,7 +107,7 @@ RC_GTEST_PROP(PackAllRanks, gives_every_rank_what_packing_for_it_alone_does, ())
   RC_ASSERT(restored == ragged);
 }
 
-RC_GTEST_PROP(PackSequences, gives_what_packing_them_back_to_back_does, ()) {
+RC_GTEST_PROP(PackSequences, equals_packing_sequences_back_to_back, ()) {
   const PackedLayout layout = arbitrary_layout();
   const std::size_t row_bytes = arbitrary_row_bytes();
   const Bytes pad_row = arbitrary_pad_row(row_bytes);
@@ -128,7 +128,7 @@ RC_GTEST_PROP(PackSequences, gives_what_packing_them_back_to_back_does, ()) {
   }
 }
 
-TEST(PackSequences, of_another_number_or_length_than_the_layout_has_are_errors) {
+TEST(PackSequences, rejects_sequences_that_do_not_match_the_layout) {
   const PackedLayout layout(std::vector<std::int64_t>{2, 1}, 1, {});
   Bytes local = local_rows(layout, 8, std::byte{0});
   const Bytes rows(24);
@@ -139,7 +139,7 @@ TEST(PackSequences, of_another_number_or_length_than_the_layout_has_are_errors) 
   EXPECT_THROW(pack_sequences(layout, CpRank{0}, swapped, {}, local), InputError);
 }
 
-TEST(PackAllRanks, buffers_of_another_number_or_size_than_the_ranks_need_are_errors) {
+TEST(PackAllRanks, rejects_buffers_that_do_not_match_the_ranks) {
   const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);  // 8 tokens, 6 rows a rank
   const Bytes ragged(8 * 4);
   Bytes first(6 * 4);
@@ -193,7 +193,7 @@ RC_GTEST_PROP(FillPadRows, touches_exactly_the_rows_without_a_true_token, ()) {
   }
 }
 
-TEST(UnpackRows, leaves_the_rows_of_other_ranks_alone) {
+TEST(UnpackRows, does_not_write_rows_of_other_ranks) {
   const PackedLayout layout(Lengths{6}, 4, zigzag2);
   const Bytes local(4, std::byte{1});
   Bytes ragged(6, std::byte{9});
@@ -220,7 +220,7 @@ TEST(PackRows, a_long_stretch_of_padding_repeats_a_pad_row_of_any_bytes) {
   EXPECT_THAT(std::span(labels).subspan(1), Each(-100));
 }
 
-TEST(PackRows, of_nothing_and_of_rows_without_bytes_do_nothing) {
+TEST(PackRows, does_nothing_for_empty_layouts_and_rows_without_bytes) {
   EXPECT_NO_THROW(pack_rows(PackedLayout(), CpRank{0}, {}, {}, {}));
   EXPECT_NO_THROW(unpack_rows(PackedLayout(), CpRank{0}, {}, {}));
   EXPECT_NO_THROW(pack_rows(PackedLayout(Lengths{3}, 4, zigzag2), CpRank{1}, {}, {}, {}));

@@ -30,7 +30,7 @@ TEST(PackedLayout, aligns_every_sequence_and_sums_both_lengths) {
   EXPECT_EQ(layout.local_range(2), (RowRange{4, 8}));
 }
 
-TEST(PackedLayout, of_nothing_has_no_rows) {
+TEST(PackedLayout, without_sequences_has_no_rows) {
   const PackedLayout layout;
   EXPECT_EQ(layout.size(), 0);
   EXPECT_EQ(layout.num_rows(), 0);
@@ -46,7 +46,7 @@ TEST(PackedLayout, an_empty_sequence_takes_no_row) {
   EXPECT_TRUE(layout.local_range(1).empty());
 }
 
-TEST(PackedLayout, padded_to_a_shape_has_its_rows_sequences_and_max_seqlen_behind_what_was_there) {
+TEST(PackedLayout, padding_to_a_shape_appends_rows_and_sequences) {
   const PackedLayout layout = PackedLayout(Lengths{2, 4, 6, 1}, 4, zigzag2).with_shape({12, 7, 16, 2});
   EXPECT_THAT(layout.cu_seqlens(), ElementsAre(0, 2, 6, 12, 13, 13, 13, 13));
   EXPECT_THAT(layout.cu_seqlens_padded(), ElementsAre(0, 4, 8, 16, 20, 24, 24, 24));
@@ -55,18 +55,18 @@ TEST(PackedLayout, padded_to_a_shape_has_its_rows_sequences_and_max_seqlen_behin
   EXPECT_EQ(layout.num_tokens(), 13);
 }
 
-TEST(PackedLayout, has_padding_in_as_many_sequences_as_max_seqlen_asks_for) {
+TEST(PackedLayout, splits_padding_into_sequences_of_at_most_max_seqlen) {
   const PackedLayout layout = PackedLayout(Lengths{3}, 4, zigzag2).with_shape({16, 5, 11, 2});
   EXPECT_THAT(layout.cu_seqlens_padded(), ElementsAre(0, 4, 12, 20, 28, 32));
   EXPECT_THAT(layout.cu_seqlens(), ElementsAre(0, 3, 3, 3, 3, 3));
 }
 
-TEST(PackedLayout, keeps_what_it_is_when_its_shape_is_its_own) {
+TEST(PackedLayout, padding_to_its_own_shape_changes_nothing) {
   const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);
   EXPECT_EQ(layout.with_shape({6, 2, 8, 2}), layout);
 }
 
-TEST(PackedLayout, cannot_be_padded_to_less_or_where_the_padding_finds_no_sequence) {
+TEST(PackedLayout, cannot_be_padded_to_fewer_rows_or_without_a_sequence_for_them) {
   const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);  // 12 rows, 6 on each rank
   for (const PackedShape& shape :
        {PackedShape{5, 3, 8, 2}, {6, 1, 8, 2}, {6, 2, 7, 2}, {8, 2, 8, 2}, {7, 3, 8, 2}, {6, 2, 8, 1}})
@@ -90,7 +90,7 @@ TEST(PackedLayout, an_alignment_must_divide_into_the_chunks) {
   EXPECT_NO_THROW(PackedLayout(Lengths{2}, 6, {2, CpLayout::contiguous}));
 }
 
-TEST(PackedLayout, holds_as_many_rows_as_int32_and_no_more) {
+TEST(PackedLayout, holds_rows_up_to_the_limit_of_int32) {
   EXPECT_EQ(PackedLayout(Lengths{max_rows - 1, 1}, 1, {}).num_rows(), max_rows);
   EXPECT_THROW(PackedLayout(Lengths{max_rows, 1}, 1, {}), LimitError);
   EXPECT_THROW(PackedLayout(Lengths{max_rows}, 4, zigzag2), LimitError);
@@ -120,13 +120,13 @@ TEST(PackedLayout, cannot_be_padded_to_less_or_to_a_part_of_the_alignment) {
   EXPECT_THROW((void)PackedLayout().padded_to(4), InputError);
 }
 
-TEST(PackedRuns, leave_the_padding_out) {
+TEST(PackedRuns, exclude_padding) {
   const PackedLayout layout(Lengths{2, 6}, 4, zigzag2);
   EXPECT_THAT(packed_runs(layout, CpRank{0}), ElementsAre(PackedRun{0, {0, 1}, 0}, PackedRun{1, {0, 2}, 2}));
   EXPECT_THAT(packed_runs(layout, CpRank{1}), ElementsAre(PackedRun{0, {1, 2}, 0}, PackedRun{1, {2, 6}, 2}));
 }
 
-TEST(PackedRuns, of_nothing_and_of_empty_sequences_are_none) {
+TEST(PackedRuns, are_empty_without_tokens) {
   EXPECT_THAT(packed_runs(PackedLayout(), CpRank{0}), IsEmpty());
   EXPECT_THAT(packed_runs(PackedLayout(Lengths{0, 0}, 4, zigzag2), CpRank{1}), IsEmpty());
 }
@@ -161,7 +161,8 @@ RC_GTEST_PROP(PackedRuns, stand_in_local_order_within_their_sequences, ()) {
   }
 }
 
-// The aligned rows of a rank are what partitioned_indices lists; a run's rows must stand where it says.
+// The aligned rows of a rank are those listed in partitioned_indices; the rows of a run must be where it
+// specifies.
 RC_GTEST_PROP(PackedRuns, agree_with_the_partitioned_indices, ()) {
   const PackedLayout layout = arbitrary_layout();
   for (const CpRank rank : all_ranks(layout.cp())) {

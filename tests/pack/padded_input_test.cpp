@@ -39,7 +39,7 @@ Floats right_padded(const Lengths& lengths, const std::vector<RowRange>& kept, s
   return padded;
 }
 
-/// Any 0/1 entries, or mostly one side.
+/// Arbitrary 0/1 entries, or mostly one of them.
 Entries arbitrary_mask(std::int64_t batch, std::int64_t seq) {
   return *rc::gen::container<Entries>(
       static_cast<std::size_t>(batch * seq),
@@ -70,14 +70,14 @@ TEST(LengthsOf, refuse_an_entry_that_is_neither_zero_nor_one) {
   }
 }
 
-// References take the first sum(mask) columns and so read padding where it stands on the left.
-TEST(RemovePadding, takes_what_the_mask_names_on_whichever_side) {
+// References take the first sum(mask) columns and thus read padding if it is on the left.
+TEST(RemovePadding, keeps_masked_rows_on_either_side) {
   const Floats ids{0, 7, 21, 22, 31, 0};
   EXPECT_THAT(without_padding(shaped(1, 2, {0, 1}), {0, 7}, 1), ElementsAre(7));
   EXPECT_THAT(without_padding(shaped(3, 2, {0, 1, 1, 1, 1, 0}), ids, 4), ElementsAre(7, 21, 22, 31));
 }
 
-TEST(RemovePadding, takes_tokens_between_holes) {
+TEST(RemovePadding, keeps_tokens_between_holes) {
   EXPECT_THAT(without_padding(shaped(1, 5, {1, 0, 1, 0, 1}), {1, 2, 3, 4, 5}, 3), ElementsAre(1, 3, 5));
 }
 
@@ -87,7 +87,7 @@ TEST(RemovePadding, of_tensors_of_another_shape_than_the_mask_is_an_error) {
   EXPECT_THROW((void)without_padding(shaped(1, 2, entries), {1, 2}, 1), InputError);
 }
 
-TEST(RestorePadding, fills_the_other_places_with_the_pad_row) {
+TEST(RestorePadding, fills_all_other_rows_with_the_pad_row) {
   const Entries entries{0, 1, 1, 1, 0, 0};
   const Floats ragged{1, 2, 3};
   const float pad = 9;
@@ -133,7 +133,7 @@ TEST(PadRight, puts_every_sequence_at_the_left_of_its_row) {
   EXPECT_THAT(right_padded({2, 0, 1}, {}, 3, {1, 2, 3}, 9), ElementsAre(1, 2, 9, 9, 9, 9, 3, 9, 9));
 }
 
-TEST(PadRight, keeps_the_rows_it_is_told_to) {
+TEST(PadRight, keeps_the_given_rows) {
   EXPECT_THAT(right_padded({3, 2}, {{1, 3}, {0, 1}}, 2, {1, 2, 3, 4, 5}), ElementsAre(2, 3, 4, 0));
 }
 
@@ -142,7 +142,7 @@ TEST(PadRight, fills_the_row_before_the_first) {
   EXPECT_THAT(right_padded({2}, {{-1, 0}}, 2, {5, 6}, 9), ElementsAre(9, 9));
 }
 
-TEST(PadRight, refuses_rows_that_are_not_there_or_do_not_fit) {
+TEST(PadRight, refuses_rows_out_of_range_or_too_long) {
   EXPECT_THROW((void)right_padded({3}, {}, 2, {1, 2, 3}), InputError);
   EXPECT_THROW((void)right_padded({3}, {{0, 4}}, 4, {1, 2, 3}), InputError);
   EXPECT_THROW((void)right_padded({3}, {{-2, 1}}, 4, {1, 2, 3}), InputError);
@@ -171,14 +171,14 @@ RC_GTEST_PROP(PadRight, is_undone_by_a_mask_of_the_lengths, ()) {
   RC_ASSERT(restored == ragged);
 }
 
-// Column j of the result belongs to response token j, whose log-prob stands one row before it.
+// Column j of the result belongs to response token j, whose log-prob is one row before it.
 constexpr std::int64_t quarter = std::int64_t{1} << 61;
 
 TEST(PadRight, refuses_lengths_and_sizes_past_64_bits) {
   using Lengths = std::vector<std::int64_t>;
   using Kept = std::vector<RowRange>;
   std::vector<std::byte> one(8);
-  // The bytes of their rows, counted modulo 2^64, are as many as the empty buffers have.
+  // The number of bytes in the rows, modulo 2^64, equals that of the empty buffers.
   EXPECT_THROW(pad_right(Lengths{quarter}, Kept{{0, 1}}, 1, 8, {}, {}, one), InputError);
   EXPECT_THROW(pad_right(Lengths{0}, {}, quarter, 8, {}, {}, {}), InputError);
   EXPECT_THROW(pad_right(Lengths{0, 0, 0, 0}, {}, quarter, 2, {}, {}, {}), InputError);
@@ -196,7 +196,7 @@ TEST(RemovePadding, refuses_rows_whose_bytes_do_not_fit_into_64_bits) {
   EXPECT_THROW(restore_padding({1, 2, entries}, half_of_all, {}, {}, {}), InputError);
 }
 
-TEST(ResponsePredictionRows, start_one_row_before_the_response_and_are_as_many) {
+TEST(ResponsePredictionRows, start_one_row_before_the_response) {
   EXPECT_THAT(response_prediction_rows(Lengths{10, 10}, Lengths{7, 10}),
               ElementsAre(RowRange{6, 9}, RowRange{9, 9}));
 }
@@ -213,13 +213,13 @@ TEST(ResponsePredictionRows, of_a_prompt_longer_than_its_sequence_are_an_error) 
   EXPECT_THROW((void)response_prediction_rows(Lengths{2}, Lengths{}), InputError);
 }
 
-RC_GTEST_PROP(ResponsePredictionRows, hold_what_stands_before_each_response_token, ()) {
+RC_GTEST_PROP(ResponsePredictionRows, are_the_rows_before_each_response_token, ()) {
   Lengths prompts;
   Lengths lengths = arbitrary_lengths();
   for (const std::int64_t length : lengths) {
     prompts.push_back(*rc::gen::inRange<std::int64_t>(0, length + 1));
   }
-  Floats ragged;  // row t of every sequence holds t + 1: the place of the token that it predicts
+  Floats ragged;  // row t of every sequence contains t + 1: the position of the token that it predicts
   for (const std::int64_t length : lengths) {
     for (std::int64_t t = 0; t < length; ++t) ragged.push_back(static_cast<float>(t + 1));
   }

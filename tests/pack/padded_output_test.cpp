@@ -26,7 +26,7 @@ TEST(PadField, pads_every_samples_tokens_on_the_right) {
   EXPECT_THAT(padded.values<float>(), ElementsAre(1, 2, 3, 4, 5, 0, 6, 7, 0, 0, 0, 0));
 }
 
-TEST(PadField, response_tokens_lose_the_prompt_and_take_the_pad_value_asked_for) {
+TEST(PadField, response_tokens_have_no_prompt_and_use_the_given_pad_value) {
   const float pad = -1;
   const Column padded = pad_field(two_samples(), "response_token", 3, std::as_bytes(std::span(&pad, 1)));
   EXPECT_THAT(padded.values<float>(), ElementsAre(8, 9, 10, 11, -1, -1));
@@ -38,7 +38,7 @@ TEST(PadField, trailing_dimensions_stay_behind_the_padded_one) {
   EXPECT_EQ(pad_field(batch, "hidden", 4).spec().trailing, (std::vector<std::int64_t>{4, 3}));
 }
 
-TEST(PadField, what_cannot_be_padded_is_refused) {
+TEST(PadField, fields_that_cannot_be_padded_are_refused) {
   EXPECT_THROW((void)pad_field(two_samples(), "reward", 4), InputError);
   EXPECT_THROW((void)pad_field(two_samples(), "nothing", 4), InputError);
   EXPECT_THROW((void)pad_field(two_samples(), "token", 4), InputError);

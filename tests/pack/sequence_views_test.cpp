@@ -24,7 +24,7 @@ std::vector<int> numbers(std::int64_t count) {
   return values;
 }
 
-TEST(SequencesOf, have_the_rows_that_cu_seqlens_padded_over_cp_says) {
+TEST(SequencesOf, have_the_rows_of_cu_seqlens_padded_divided_by_cp) {
   const PackedMicroBatch micro_batch = roll_example();
   std::vector<RowRange> rows;
   for (const SequenceView sequence : sequences_of(micro_batch)) rows.push_back(sequence.rows());
@@ -47,7 +47,7 @@ TEST(SequencesOf, view_rows_of_several_elements) {
   EXPECT_THAT(sequences_of(micro_batch)[1].of(std::span<const int>(values), 2), ElementsAre(4, 5, 6, 7));
 }
 
-TEST(SequencesOf, an_empty_micro_batch_are_one_filler) {
+TEST(SequencesOf, an_empty_micro_batch_has_one_filler) {
   const PackedMicroBatch micro_batch = lay_out({}, {4, 0, {}}, CpRank{0});
   ASSERT_EQ(std::ranges::distance(sequences_of(micro_batch)), 1);
   EXPECT_TRUE(sequences_of(micro_batch)[0].filler());

@@ -24,7 +24,7 @@ std::int64_t numbered(std::int64_t sequence, std::int64_t t) {
   return 1000 * sequence + t;
 }
 
-/// A rank's tokens, and the `reach` tokens after each of its runs; nonsense behind the sequence's end.
+/// A rank's tokens, and the `reach` tokens after each of its runs; garbage after the end of the sequence.
 struct RankTokens {
   Numbers local;
   Numbers halo;
@@ -54,7 +54,7 @@ TEST(TokensAhead, come_from_the_halo_where_another_rank_has_them) {
   EXPECT_THAT(ahead_of(layout, CpRank{1}, 3, 1), ElementsAre(3, 4, 5, 6));
 }
 
-RC_GTEST_PROP(TokensAhead, are_those_so_many_rows_further_on_in_the_sequence, ()) {
+RC_GTEST_PROP(TokensAhead, are_the_tokens_that_many_rows_later_in_the_sequence, ()) {
   const PackedLayout layout = arbitrary_layout();
   const auto reach = *rc::gen::inRange<std::int64_t>(1, 9);
   const auto ahead = *rc::gen::inRange<std::int64_t>(1, reach + 1);
@@ -72,7 +72,7 @@ RC_GTEST_PROP(TokensAhead, are_those_so_many_rows_further_on_in_the_sequence, ()
   }
 }
 
-RC_GTEST_PROP(LossMaskAhead, is_set_where_a_response_token_is_so_many_rows_after_the_label, ()) {
+RC_GTEST_PROP(LossMaskAhead, is_set_if_the_token_that_many_rows_after_the_label_is_a_response_token, ()) {
   const PackedLayout layout = arbitrary_layout();
   const auto ahead = *rc::gen::inRange<std::int64_t>(0, 6);
   Lengths prompts;
@@ -93,7 +93,8 @@ RC_GTEST_PROP(LossMaskAhead, is_set_where_a_response_token_is_so_many_rows_after
   }
 }
 
-/// A sample of 4 tokens, a prompt of 2 and a response of 2, on rank 0 of two, with what is derived two ahead.
+/// A sample of 4 tokens, 2 in the prompt and 2 in the response, on rank 0 of two, with fields derived for two
+/// tokens ahead.
 PackedMicroBatch completed(std::vector<SampleShape> samples, const DerivedFieldSettings& settings) {
   PackedMicroBatch m = lay_out(std::move(samples), {4, 0, zigzag2, {}}, CpRank{0});
   const RankTokens tokens = tokens_of(m.layout, m.cp_rank, settings.reach());
@@ -114,7 +115,7 @@ std::vector<float> floats_of(const PackedMicroBatch& m, std::string_view name) {
   return {values.begin(), values.end()};
 }
 
-TEST(CompletedFields, have_what_is_ahead_at_each_depth) {
+TEST(CompletedFields, have_the_tokens_ahead_at_each_depth) {
   const PackedMicroBatch m = completed({{SampleId{3}, 0, 2, 2}}, {pad, -100, 2, false});
   EXPECT_THAT(integers_of(m, "input_ids"), ElementsAre(0, 3));
   EXPECT_THAT(integers_of(m, "labels"), ElementsAre(1, -100));
@@ -143,9 +144,9 @@ TEST(CompletedFields, have_a_padding_mask_that_is_true_in_pad_rows) {
               ElementsAre(std::byte{0}, std::byte{0}, std::byte{0}, std::byte{1}));
 }
 
-TEST(SpreadPadRows, are_routed_to_experts_in_turn_and_tokens_are_left_alone) {
+TEST(SpreadPadRows, are_routed_to_experts_in_turn_without_changing_tokens) {
   const PackedLayout layout(Lengths{1, 5}, 4, zigzag2);  // rank 0: 0 and pad, 0 1 and two pads
-  std::vector<std::int16_t> routes(6 * 4, -1);           // of two layers, two experts each
+  std::vector<std::int16_t> routes(6 * 4, -1);           // for two layers with two experts each
   spread_pad_rows<std::int16_t>(layout, CpRank{0}, false, 4, 2, 5, routes);
   EXPECT_THAT(routes, ElementsAre(-1, -1, -1, -1, 0, 1, 0, 1, -1, -1, -1, -1, -1, -1, -1, -1, 2, 3, 2, 3, 4,
                                   0, 4, 0));
@@ -169,7 +170,7 @@ RC_GTEST_PROP(SpreadPadRows, give_all_experts_of_a_rank_as_many_to_within_one, (
   }
 }
 
-TEST(PackedLayoutLengths, the_longest_true_length_is_not_that_of_padded_rows) {
+TEST(PackedLayoutLengths, the_longest_true_length_excludes_padding) {
   const PackedLayout layout(Lengths{2, 5, 0}, 4, zigzag2);
   EXPECT_EQ(layout.max_length(), 5);
   EXPECT_EQ(layout.with_shape({10, 7, 16, 2}).max_length(), 5);

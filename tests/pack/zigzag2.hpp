@@ -4,7 +4,7 @@
 
 namespace evenkeel::test {
 
-/// Two ranks of context parallelism, as Megatron cuts sequences for them.
+/// Two ranks of context parallelism that split sequences like Megatron.
 inline constexpr CpGroup zigzag2{2, CpLayout::zigzag};
 
 }  // namespace evenkeel::test

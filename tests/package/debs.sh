@@ -49,9 +49,10 @@ version="$(cat "$SOURCE/VERSION")"
 packages=(evenkeel libevenkeel-dev "libevenkeel${version%%.*}")
 expect_field "${packages[2]}" Depends libc6 libopenmpi '!-dev'
 expect_field "${packages[2]}" Section '^libs$'
-expect_files "${packages[2]}" "/libevenkeel\.so\.$version$" '!\.(a|h|hpp|cmake|pc)$' '!/libevenkeel\.so$'
+expect_files "${packages[2]}" "/libevenkeel\.so\.$version$" "/libevenkeel_mpi\.so\.$version$" '!\.(a|h|hpp|cmake|pc)$' '!/libevenkeel\.so$'
 expect_field libevenkeel-dev Depends "${packages[2]} \(= $version\)"
-expect_files libevenkeel-dev '/libevenkeel\.so$' '/evenkeel/c/evenkeel\.h$' '/EvenkeelTargets-c\.cmake$'
+expect_files libevenkeel-dev '/libevenkeel\.so$' '/evenkeel/c/evenkeel\.h$' '/EvenkeelTargets-c\.cmake$' \
+  '/libevenkeel_mpi\.so$' '/EvenkeelTargets-c_mpi\.cmake$' '/pkgconfig/evenkeel-c-mpi\.pc$'
 expect_field evenkeel Depends openmpi-bin libc6 libyaml-cpp '!-dev'
 expect_field evenkeel Version "^$version$"
 expect_files evenkeel '^\./usr/bin/evenkeel$' '/configs/quickstart\.yaml$' '/docs/installing\.md$' '!\.(a|hpp|cmake|pc|py)$'

@@ -10,9 +10,9 @@ case "$SANITIZE" in
   thread) flags=(-fsanitize=thread) ;;
 esac
 
-# Runs what was built from consumer/COMPONENT.cpp or c_consumer.
+# Runs what was built from consumer/COMPONENT.cpp or c_consumer/COMPONENT.c.
 run_consumer() { # COMPONENT PROGRAM
-  if [[ $1 == service || $1 == c ]]; then
+  if [[ $1 == service || $1 == c_mpi ]]; then
     IFS=';' read -r -a mpirun <<<"$MPIRUN"
     "${mpirun[@]}" -np 2 "$2"
   else

@@ -7,10 +7,10 @@ source "$(dirname "$0")/environment.sh"
 component=$1 build="$WORK/find_package_$1"
 
 consumer=consumer hidden=()
-if [[ $component == c ]]; then
-  consumer=c_consumer # which has no C++ in it
+if [[ $component == c || $component == c_mpi ]]; then
+  consumer=c_consumer # has no C++
 fi
-if [[ $component == plan ]]; then
+if [[ $component == plan || $component == c ]]; then
   for package in MPI Boost spdlog Torch fmt simdjson; do hidden+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
 fi
 rm -rf "$build"

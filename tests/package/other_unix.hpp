@@ -1,4 +1,4 @@
-// Read before a source: makes what only some systems have look missing.
+// Included before a source file: hides what only some systems have.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>

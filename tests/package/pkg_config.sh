@@ -15,8 +15,8 @@ if [[ $component == plan && "$(pkg-config --libs-only-l "$module")" =~ mpi|spdlo
   exit 1
 fi
 program="$WORK/pkg_config_$component"
-if [[ $component == c ]]; then
-  "$CC" -std=c11 "${flags[@]}" "$SOURCE/tests/package/c_consumer/main.c" "${words[@]}" -o "$program"
+if [[ $component == c || $component == c_mpi ]]; then
+  "$CC" -std=c11 "${flags[@]}" "$SOURCE/tests/package/c_consumer/$component.c" "${words[@]}" -o "$program"
   export LD_LIBRARY_PATH="$(pkg-config --variable=libdir "$module")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 else
   "$CXX" -std=c++20 "${flags[@]}" "$SOURCE/tests/package/consumer/$component.cpp" "${words[@]}" -o "$program"

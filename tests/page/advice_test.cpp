@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// A step of these micro-batch costs, a list a DP rank: a row costs 1, and all rows hold a token.
+/// A step with these micro-batch costs, one list per DP rank: a row costs 1, and all rows contain a token.
 StepPicture step_of(const std::vector<std::vector<std::int64_t>>& costs) {
   StepPicture step;
   step.planning.cap = 1000;
@@ -54,7 +54,7 @@ TEST(Advice, says_that_steps_train_nothing) {
   EXPECT_DOUBLE_EQ(all[0].share, 0.5);
 }
 
-TEST(Advice, is_silent_where_there_is_nothing_to_gain) {
+TEST(Advice, is_empty_without_a_possible_gain) {
   EXPECT_THAT(advice_on({}), IsEmpty());
   EXPECT_THAT(advice_on_step(step_of({{100, 100}, {100, 100}})), IsEmpty());
   EXPECT_THAT(advice_on_step(step_of({{100, 100}, {100, 101}})), IsEmpty());
@@ -68,7 +68,7 @@ TEST(Advice, names_the_dp_rank_that_waits_most_and_the_one_that_it_waits_for) {
   EXPECT_NEAR(advice[0].share, 1 - 350.0 / 600, 1e-9);
 }
 
-TEST(Advice, tells_one_giant_sample_from_an_uneven_assignment) {
+TEST(Advice, distinguishes_one_giant_sample_from_an_uneven_assignment) {
   StepPicture step = step_of({{100}, {200}, {50}});
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("do not divide more evenly"));
   step.costliest_sample = 200;
@@ -78,7 +78,7 @@ TEST(Advice, tells_one_giant_sample_from_an_uneven_assignment) {
   EXPECT_THAT(advice_on_step(step)[0].then, HasSubstr("balance.algorithm: auto"));
 }
 
-TEST(Advice, counts_work_as_time_where_dp_ranks_have_speeds) {
+TEST(Advice, uses_time_if_dp_ranks_have_speeds) {
   StepPicture step = step_of({{100}, {200}});
   step.dp_ranks[0].speed = 500;
   EXPECT_THAT(advice_on_step(step), IsEmpty());
@@ -86,7 +86,7 @@ TEST(Advice, counts_work_as_time_where_dp_ranks_have_speeds) {
   EXPECT_THAT(advice_on_step(step)[0].what, HasSubstr("dp 1 waits 50.0 %"));
 }
 
-TEST(Advice, tells_meeting_at_every_micro_batch_from_meeting_once) {
+TEST(Advice, distinguishes_meeting_at_every_micro_batch_from_meeting_once) {
   StepPicture step = step_of({{100, 50}, {50, 100}});
   step.planning.may_be_a_grid = true;
   const std::vector<Advice> advice = advice_on_step(step);
@@ -96,7 +96,7 @@ TEST(Advice, tells_meeting_at_every_micro_batch_from_meeting_once) {
   EXPECT_THAT(advice[0].then, HasSubstr("balance.strategy: grid"));
 }
 
-TEST(Advice, blames_the_cap_only_where_a_sample_is_larger_than_a_mean_micro_batch) {
+TEST(Advice, blames_the_cap_only_if_a_sample_exceeds_a_mean_micro_batch) {
   StepPicture step = step_of({{100, 50}, {50, 100}});
   step.costliest_sample = 70;
   EXPECT_THAT(advice_on_step(step)[0].then, testing::Not(HasSubstr("max_tokens")));
@@ -104,7 +104,7 @@ TEST(Advice, blames_the_cap_only_where_a_sample_is_larger_than_a_mean_micro_batc
   EXPECT_THAT(advice_on_step(step)[0].then, HasSubstr("micro_batch.max_tokens"));
 }
 
-TEST(Advice, counts_micro_batches_above_the_bound_and_says_when_they_were_asked_for) {
+TEST(Advice, counts_micro_batches_above_the_bound_and_names_the_setting_that_requires_them) {
   StepPicture step = step_of({{100, 100}, {100, 100}});
   step.lower_bound = 1;
   const std::vector<Advice> advice = advice_on_step(step);
@@ -115,7 +115,7 @@ TEST(Advice, counts_micro_batches_above_the_bound_and_says_when_they_were_asked_
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("min_count"));
 }
 
-TEST(Advice, is_about_alignment_only_where_it_is_large) {
+TEST(Advice, mentions_alignment_only_if_it_is_large) {
   StepPicture step = step_of({{100}, {100}});
   step.rows = 208;
   EXPECT_THAT(advice_on_step(step), IsEmpty());
@@ -124,7 +124,7 @@ TEST(Advice, is_about_alignment_only_where_it_is_large) {
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("aligned to 32 tokens"));
 }
 
-TEST(Advice, tells_of_caps_that_a_preset_breaks) {
+TEST(Advice, mentions_caps_broken_by_a_preset) {
   StepPicture step = step_of({{1200}, {1200}});
   step.above_cap = 2;
   step.widest = 1200;
@@ -134,7 +134,7 @@ TEST(Advice, tells_of_caps_that_a_preset_breaks) {
   EXPECT_THAT(advice[0].what, HasSubstr("2 micro-batches are above the cap, up to 1,200 rows where 1,000"));
 }
 
-TEST(Advice, is_of_prefetching_only_where_none_is_done_and_the_trainer_stood_long) {
+TEST(Advice, suggests_prefetching_only_if_it_is_off_and_the_trainer_waited_long) {
   StepPicture step = step_of({{100}, {100}});
   step.seconds = {3, 0, 0, 0, 1, 0};
   step.waited = 4;
@@ -155,7 +155,7 @@ TEST(Advice, names_the_rank_that_reads_longest) {
   EXPECT_THAT(advice_on_step(step)[0].what, HasSubstr("6.0 s on rank 1 and 2.0 s on average"));
 }
 
-TEST(Advice, begins_with_what_weighs_most) {
+TEST(Advice, starts_with_the_largest_effect) {
   StepPicture step = step_of({{100, 50}, {50, 200}});
   step.rows = 4000;
   const std::vector<Advice> advice = advice_on_step(step);

@@ -29,14 +29,14 @@ std::size_t count(std::string_view text, std::string_view word) {
   return number;
 }
 
-/// What stands in the page for its script.
+/// The data that the page contains for its script.
 nlohmann::json data_in(const std::string& page) {
   const std::string begin = R"(id="data">)";
   const std::size_t from = page.find(begin) + begin.size();
   return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
 }
 
-TEST(HtmlPage, keeps_names_and_texts_from_becoming_elements) {
+TEST(HtmlPage, escapes_names_and_texts) {
   const std::string evil = "</script><script>alert(1)</script><!-- {{script}} ]]> &amp; \xff";
   RunPicture run;
   run.add(step_of(0, 2, evil));
@@ -50,7 +50,7 @@ TEST(HtmlPage, keeps_names_and_texts_from_becoming_elements) {
   EXPECT_EQ(data_in(page)["profiles"][0]["name"], evil.substr(0, evil.size() - 1) + "\xef\xbf\xbd");
 }
 
-TEST(HtmlPage, names_nothing_outside_itself) {
+TEST(HtmlPage, references_nothing_outside_itself) {
   const std::string page = html_page({}, {});
   EXPECT_EQ(count(page, "://"), count(page, "http://www.w3.org/2000/svg"));  // a name, not an address
   for (const char* way : {" src=", " href=", "url(", "@import", "fetch("})
@@ -59,7 +59,7 @@ TEST(HtmlPage, names_nothing_outside_itself) {
   EXPECT_THAT(page, Not(HasSubstr("{{")));
 }
 
-TEST(HtmlPage, of_a_comparison_has_the_ways_and_the_plan_of_each) {
+TEST(HtmlPage, of_a_comparison_has_the_plan_of_each_way) {
   PageSubject subject;
   subject.kind = PageSubject::Kind::comparison;
   subject.name = "lengths.csv";
@@ -84,7 +84,7 @@ TEST(HtmlPage, stays_small_whatever_the_run) {
   EXPECT_EQ(data["points"]["step"].size(), 1000U);
   EXPECT_EQ(data["points"]["number"], 10'000);
   EXPECT_EQ(data["points"]["step"][1], 10);
-  EXPECT_EQ(data["kept"].size(), RunPicture::most_kept_steps);
+  EXPECT_EQ(data["kept"].size(), RunPicture::max_kept_steps);
   EXPECT_EQ(data["totals"]["steps"], 10'000);
 
   RunPicture wide;
@@ -102,7 +102,7 @@ TEST(HtmlPage, says_how_many_dp_ranks_of_a_step_it_leaves_out) {
   run.add(step);
   const nlohmann::json kept = page_json({}, std::span(&run, 1))["profiles"][0]["kept"][0];
   EXPECT_EQ(kept["number"], 11'000);
-  EXPECT_EQ(kept["ranks"].size(), RunPicture::most_kept_micro_batches / 2);
+  EXPECT_EQ(kept["ranks"].size(), RunPicture::max_kept_micro_batches / 2);
 }
 
 TEST(HtmlPage, says_which_dp_ranks_run_a_micro_batch_together) {

@@ -105,7 +105,7 @@ def check_page(browser: Browser, page: pathlib.Path, sections: list[str]) -> Non
 
 
 def check_words(browser: Browser, pages: dict[str, pathlib.Path]) -> None:
-    """What is said of several steps alone, and of what the page is."""
+    """The text of pages about several steps, and about the page itself."""
     documents = {name: browser.document(pages[name]) for name in ("run", "profiles", "comparison")}
     require("Sums over all steps" in documents["run"], "a run of many steps has no sums over them")
     require("Sums over all steps" not in documents["profiles"], "a run of one step speaks of all steps")

@@ -52,7 +52,7 @@ RC_GTEST_PROP(LengthHistogram, counts_every_sample_and_token_once_in_its_bin, ()
             std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
 }
 
-TEST(RunPicture, keeps_the_first_step_the_last_and_those_that_wait_longest) {
+TEST(RunPicture, keeps_the_first_step_the_last_step_and_the_longest_waits) {
   RunPicture run;
   for (std::int64_t step = 0; step < 100; ++step) run.add(step_with(step, {100, 200 + (step * 37) % 100}));
   // (step * 37) % 100 is largest, 99, for step 27, then for 54, 81, 8, 35, 62.
@@ -69,9 +69,9 @@ TEST(RunPicture, keeps_each_of_a_few_steps_once) {
   EXPECT_THAT(numbers_of(run.kept_steps()), ElementsAre(0, 1, 2));
 }
 
-TEST(RunPicture, keeps_the_dp_ranks_at_both_ends_where_there_are_too_many_micro_batches) {
+TEST(RunPicture, keeps_dp_ranks_at_both_ends_if_there_are_too_many_micro_batches) {
   StepPicture step;
-  step.micro_batches = RunPicture::most_kept_micro_batches / 4;
+  step.micro_batches = RunPicture::max_kept_micro_batches / 4;
   for (std::int64_t rank = 0; rank < 10; ++rank) {
     DpRankPicture& of_rank = step.dp_ranks.emplace_back();
     of_rank.micro_batches.resize(static_cast<std::size_t>(step.micro_batches), {1, 1, 1, rank, 1, 0});
@@ -86,7 +86,7 @@ TEST(RunPicture, keeps_the_dp_ranks_at_both_ends_where_there_are_too_many_micro_
   EXPECT_THAT(kept, ElementsAre(0, 1, 8, 9));
 }
 
-TEST(RunPicture, adds_waiting_up_for_both_ways_of_meeting) {
+TEST(RunPicture, sums_waiting_for_both_ways_of_meeting) {
   StepPicture step = step_with(0, {0, 0});
   step.micro_batches = 2;
   step.dp_ranks[0].micro_batches = {{1, 1, 1, 30, 1, 0}, {1, 1, 1, 10, 1, 0}};
@@ -100,7 +100,7 @@ TEST(RunPicture, adds_waiting_up_for_both_ways_of_meeting) {
   EXPECT_DOUBLE_EQ(run.dp_ranks()[1].waits_at_each, 20);
 }
 
-TEST(PassTotals, add_counts_and_seconds_up_and_have_the_mean_and_the_worst_of_ratios) {
+TEST(PassTotals, sum_counts_and_seconds_and_have_mean_and_worst_ratios) {
   PassTotals totals;
   EXPECT_EQ(totals.total().balance.dp_max_over_mean, 1);
   for (const std::int64_t number : {1, 3, 2}) {
@@ -123,7 +123,7 @@ TEST(PassTotals, add_counts_and_seconds_up_and_have_the_mean_and_the_worst_of_ra
   EXPECT_EQ(total.slowest[4], 15);
 }
 
-TEST(LinkPicture, has_a_line_for_equally_many_neighbours) {
+TEST(LinkPicture, combines_adjacent_ranks_into_at_most_64_lines) {
   EXPECT_EQ(LinkPicture::of(8).lines(), 8);
   EXPECT_EQ(LinkPicture::of(64).lines(), 64);
   EXPECT_EQ(LinkPicture::of(65).ranks_per_line, 2);
@@ -131,7 +131,7 @@ TEST(LinkPicture, has_a_line_for_equally_many_neighbours) {
   EXPECT_EQ(LinkPicture::of(1024).lines(), 64);
 }
 
-TEST(PictureOfAPlan, counts_what_the_plan_has) {
+TEST(PictureOfAPlan, matches_the_plan) {
   PlanSettings settings;
   settings.dp = 2;
   settings.align = 4;
@@ -151,7 +151,7 @@ TEST(PictureOfAPlan, counts_what_the_plan_has) {
   EXPECT_DOUBLE_EQ(picture.max_over_mean_before, 14.0 / 12);
 }
 
-TEST(PictureOfAPlan, may_be_a_grid_where_that_would_not_be_refused) {
+TEST(PictureOfAPlan, shows_a_grid_unless_it_would_be_refused) {
   const LengthTable table = LengthTable::of(std::vector<std::int64_t>{7, 3, 9, 5});
   const auto may_be_a_grid = [&](auto change) {
     PlanSettings settings;

@@ -22,7 +22,7 @@ struct BranchingSample {
   std::int64_t prompt = 0;
 };
 
-/// Samples, and the trees of those with one uid.
+/// Samples, and the trees of samples with the same uid.
 struct BranchingStep {
   LengthTable table;
   std::vector<SharedGroup> trees;
@@ -41,7 +41,7 @@ inline BranchingStep branching_step(const std::vector<BranchingSample>& samples)
   return step;
 }
 
-/// `length` tokens, the first of which are 0, 1, 2, ... and the others nobody else's.
+/// `length` tokens, the first of which are 0, 1, 2, ..., and the rest of which are unique.
 inline Tokens path(std::int64_t length, std::int64_t shared) {
   static std::int64_t next = 1000;
   Tokens tokens(static_cast<std::size_t>(length));
@@ -51,7 +51,7 @@ inline Tokens path(std::int64_t length, std::int64_t shared) {
   return tokens;
 }
 
-/// The tokens of some entries, those that they share once.
+/// The tokens of some entries; shared tokens are counted once.
 inline std::int64_t distinct_tokens(std::span<const SharedGroup> trees, std::span<const EntryId> entries) {
   std::int64_t tokens = 0;
   for (const SharedGroup& group : trees) {
@@ -63,7 +63,7 @@ inline std::int64_t distinct_tokens(std::span<const SharedGroup> trees, std::spa
   return tokens;
 }
 
-/// Trees of up to seven paths; each keeps the prompt and a part of an earlier one.
+/// Trees with up to seven paths; each path keeps the prompt and a part of an earlier path.
 inline BranchingStep any_branching_step() {
   std::vector<BranchingSample> samples;
   const auto trees = *rc::gen::inRange<std::uint64_t>(1, 9);

@@ -1,5 +1,6 @@
-// Every combination of the settings that rule how a step is planned, on small random steps: each is planned
-// with all that is promised, or refused by the key that the table of keys gives a reason for.
+// Every combination of the settings that determine how a step is planned, on small random steps: each one is
+// either planned with all guarantees, or rejected because of the key for which the table of keys has a
+// reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int dp_ranks = 2;
 
-/// A few samples of three prompts, with their tokens, held by two ranks.
+/// A few samples for three prompts, with their tokens, owned by two ranks.
 struct SmallStep {
   LengthTable table;
   std::vector<SharedGroup> trees;
@@ -56,7 +57,7 @@ SmallStep small_step(std::uint64_t seed) {
   return step;
 }
 
-/// Settings as a configuration has them, before they make a strategy.
+/// Settings as in a configuration, before they are converted to a strategy.
 struct Keys {
   BalanceKeys balance;
   MicroBatchKeys micro_batch;
@@ -126,7 +127,7 @@ ChoiceLists all_choices() {
   };
 }
 
-/// Numbers that are drawn for each combination: what a profile changes.
+/// Numbers that are drawn for each combination: the settings that a profile changes.
 void draw_numbers(std::mt19937_64& random, Keys& keys) {
   const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
   PlanSettings& settings = keys.rest;
@@ -152,9 +153,13 @@ void draw_numbers(std::mt19937_64& random, Keys& keys) {
   if (settings.schedule == SegmentSchedule::depth_first && below(4) != 0)
     keys.balance.meet = Meeting::once_a_step;
   if (below(16) == 0) settings.max_kept_tokens = keys.settings().alignment() + below(30);
+  if (below(4) == 0) {
+    micro_batch.equal_counts = EqualCounts::automatic;
+    if (below(4) != 0) keys.balance.meet = Meeting::once_a_step;
+  }
 }
 
-/// The keys that do not go with the strategy or with other settings, by the table of keys.
+/// The keys that are incompatible with the strategy or with other settings, according to the table of keys.
 std::set<std::string> refusing_keys(const Keys& all) {
   const BalanceKeys& b = all.balance;
   const MicroBatchKeys& m = all.micro_batch;
@@ -182,7 +187,11 @@ std::set<std::string> refusing_keys(const Keys& all) {
   refuse(has_speeds && ((grid && !all.flexible) || is_reference || padded), "balance.speeds");
   const bool packs = !of_all_ranks && !is_reference && !padded && !fixed;
   refuse(m.packing && (!packs || m.count == CountRule::fastest), "micro_batch.packing");
-  refuse(m.count == CountRule::fastest && !packs, "micro_batch.count");
+  const bool has_a_grid = grid && !all.flexible && !is_reference && !padded && !fixed;
+  refuse(m.count == CountRule::fastest && !packs && !has_a_grid, "micro_batch.count");
+  const bool auto_counts = m.equal_counts == EqualCounts::automatic;
+  refuse(auto_counts && (!packs || m.count == CountRule::fastest), "micro_batch.equal_counts");
+  refuse(auto_counts && !b.meet, "balance.meet");
   refuse(m.order == MicroBatchOrder::schedule && is_reference, "micro_batch.order");
   refuse(b.cost_field && is_reference, "balance.cost");
   refuse(!m.max_rows.empty() && is_reference, "micro_batch.max_rows");
@@ -200,16 +209,17 @@ std::string description(const Keys& s) {
   return "mode " + number(s.micro_batch.mode) + " strategy " + number(s.balance.strategy) + " sharing " +
          number(s.rest.sharing) + " preset " + number(s.balance.preset) + " placement " +
          number(s.balance.placement) + " count " + number(s.micro_batch.count) + " packing " +
-         (s.micro_batch.packing ? number(*s.micro_batch.packing) : "auto") + " order " +
-         number(s.micro_batch.order) + " mini-batches " + number(s.rest.mini_batches.count) +
-         (s.rest.mini_batches.keep ? " kept" : "") + (s.rest.mini_batches.shuffle ? " drawn" : "") +
-         " equal " + number(s.balance.equal_count) + " speeds " + number(s.balance.speeds.size()) +
-         " algorithm " + number(s.balance.algorithm) + (s.micro_batch.shapes ? " shapes" : "") +
-         " fields with caps " + number(s.micro_batch.max_rows.size()) +
-         (s.balance.cost_field ? " cost of a field" : "") + (s.flexible ? " groups of their own" : "");
+         (s.micro_batch.packing ? number(*s.micro_batch.packing) : "auto") + " equal counts " +
+         number(s.micro_batch.equal_counts) + " order " + number(s.micro_batch.order) + " mini-batches " +
+         number(s.rest.mini_batches.count) + (s.rest.mini_batches.keep ? " kept" : "") +
+         (s.rest.mini_batches.shuffle ? " drawn" : "") + " equal " + number(s.balance.equal_count) +
+         " speeds " + number(s.balance.speeds.size()) + " algorithm " + number(s.balance.algorithm) +
+         (s.micro_batch.shapes ? " shapes" : "") + " fields with caps " +
+         number(s.micro_batch.max_rows.size()) + (s.balance.cost_field ? " cost of a field" : "") +
+         (s.flexible ? " groups of their own" : "");
 }
 
-/// A planned step, and what is promised of it.
+/// A planned step and its guarantees.
 class PlannedStep {
  public:
   PlannedStep(const SmallStep& step, const PlanSettings& settings)
@@ -230,7 +240,7 @@ class PlannedStep {
   }
 
  private:
-  /// Every member of a group lists its micro-batches, in one order.
+  /// Every member of a group lists its micro-batches in the same order.
   void expect_promises_of_groups() const {
     std::vector<EntryId> entries;
     std::vector<std::vector<const MicroBatchPlan*>> of_all;  // what both DP ranks run
@@ -268,8 +278,13 @@ class PlannedStep {
   }
 
   void expect_equal_counts() const {
-    for (const DpRankPlan& rank : plan_.ranks)
+    const auto* packed = settings_.find<PackedSettings>();
+    for (const DpRankPlan& rank : plan_.ranks) {
+      EXPECT_LE(std::ssize(rank.micro_batches), plan_.num_micro_batches());
+      EXPECT_GE(std::ssize(rank.micro_batches), std::ssize(plan_.counts));
+      if (packed != nullptr && packed->free_counts) continue;
       EXPECT_EQ(std::ssize(rank.micro_batches), plan_.num_micro_batches());
+    }
     for (const std::int64_t count : plan_.counts) {
       EXPECT_EQ(count % settings_.count_multiple(), 0);
       EXPECT_GE(count, settings_.micro_batch.min_count);
@@ -329,8 +344,8 @@ class PlannedStep {
     }
   }
 
-  /// The fewest micro-batches that units can be packed into under any one limit on rows of fields, or the
-  /// others.
+  /// The minimum number of micro-batches that units can be packed into under each single limit on rows of
+  /// fields, or under the other limits.
   [[nodiscard]] std::int64_t optimum_of(IdView<UnitId> units) const {
     std::vector<std::int64_t> sizes;
     std::vector<std::int64_t> samples;
@@ -359,7 +374,7 @@ class PlannedStep {
       for (std::size_t r = 0; r < optima.size(); ++r) {
         const std::int64_t of_rank = optimum_of(units[static_cast<std::int64_t>(r)]);
         const bool grid = std::holds_alternative<GridSettings>(settings_.strategy);
-        optima[r] += grid ? of_all : most_of_ranks(units, of_rank);
+        optima[r] += grid ? of_all : max_of_ranks(units, of_rank);
         if (keeps_caps()) {
           EXPECT_GE(plan_.counts[m], std::max(of_all, of_rank));
         }
@@ -368,8 +383,8 @@ class PlannedStep {
     for (std::size_t r = 0; r < optima.size(); ++r) EXPECT_LE(plan_.ranks[r].lower_bound, optima[r]);
   }
 
-  // Padded micro-batches are planned for all ranks at once, and bounded by the one that needs most.
-  [[nodiscard]] std::int64_t most_of_ranks(const IdGroups<UnitId>& units, std::int64_t of_rank) const {
+  // Padded micro-batches are planned for all ranks together, and the rank that needs most sets their number.
+  [[nodiscard]] std::int64_t max_of_ranks(const IdGroups<UnitId>& units, std::int64_t of_rank) const {
     if (settings_.find<PaddedSettings>() == nullptr) return of_rank;
     for (int r = 0; r < dp_ranks; ++r) of_rank = std::max(of_rank, optimum_of(units[r]));
     return of_rank;
@@ -381,7 +396,7 @@ class PlannedStep {
   StepPlan plan_;
 };
 
-/// Plans the step or expects it to be refused by one of the keys; returns whether it was planned.
+/// Plans the step or expects it to be rejected because of one of the keys; returns whether it was planned.
 bool plan_or_refuse(const SmallStep& step, const Keys& all) {
   const std::set<std::string> keys = refusing_keys(all);
   try {
@@ -399,7 +414,7 @@ bool plan_or_refuse(const SmallStep& step, const Keys& all) {
 
 class EveryCombination : public testing::TestWithParam<int> {};
 
-// The first setting's choices in turn as parameters, so that the work spreads over tests.
+// The values of the first setting are test parameters, so the work is distributed over tests.
 TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
   const ChoiceLists settings_choices = all_choices();
   std::vector<std::size_t> chosen(settings_choices.size(), 0);
@@ -407,7 +422,7 @@ TEST_P(EveryCombination, is_planned_as_promised_or_refused_with_a_reason) {
   std::int64_t planned = 0;
   std::int64_t refused = 0;
   std::uint64_t number = 0;
-  constexpr std::uint64_t some = 5;  // of them with groups of their own, too
+  constexpr std::uint64_t some = 5;  // of them with groups of different sizes, too
   for (bool more = true; more; ++number) {
     std::mt19937_64 random(number);
     Keys keys;

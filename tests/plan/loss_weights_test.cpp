@@ -5,28 +5,21 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
-#include <map>
-#include <set>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/step_plan.hpp"
 #include "support/ids.hpp"
 #include "support/made_up_table.hpp"
+#include "support/whole_loss.hpp"
 
 namespace evenkeel {
 namespace {
 
+using testing_support::all_aggregations;
 using testing_support::ids;
 using testing_support::made_up_table;
-
 using testing_support::mix;
-
-const std::vector<LossAggregation> exact_modes{LossAggregation::token_mean,
-                                               LossAggregation::token_sum,
-                                               LossAggregation::seq_mean_token_sum,
-                                               LossAggregation::seq_mean_token_mean,
-                                               LossAggregation::seq_mean_token_sum_norm,
-                                               LossAggregation::prompt_mean};
+using testing_support::SampleLoss;
 
 /// A nonlinear loss of loss token t of a sample.
 double loss_of(const LengthEntry& entry, std::int64_t t) {
@@ -41,55 +34,22 @@ double sum_of_losses(const LengthEntry& entry) {
   return sum;
 }
 
-/// The un-split loss, from its definition.
+/// The loss without splitting, by definition.
 double whole_loss(const LengthTable& table, const LossSettings& settings) {
-  std::int64_t tokens = 0;
-  std::map<std::uint64_t, std::vector<const LengthEntry*>> prompts;
-  std::vector<const LengthEntry*> samples;
+  std::vector<SampleLoss<double>> samples;
   for (const LengthEntry& entry : table.entries()) {
-    tokens += loss_tokens_of(entry);
-    if (settings.fully_masked == FullyMasked::skip && loss_tokens_of(entry) == 0) continue;
-    samples.push_back(&entry);
-    prompts[entry.shape.group].push_back(&entry);
+    const std::int64_t tokens = loss_tokens_of(entry);
+    if (settings.fully_masked == FullyMasked::count || tokens > 0)
+      samples.push_back({entry.shape.group, sum_of_losses(entry), tokens});
   }
-  const auto mean_of = [](const LengthEntry& e) {
-    return loss_tokens_of(e) == 0 ? 0 : sum_of_losses(e) / static_cast<double>(loss_tokens_of(e));
-  };
-  double loss = 0;
-  const auto b = static_cast<double>(samples.size());
-  for (const LengthEntry* s : samples) {
-    switch (settings.aggregation) {
-      case LossAggregation::token_mean:
-        loss += tokens == 0 ? 0 : sum_of_losses(*s) / static_cast<double>(tokens);
-        break;
-      case LossAggregation::token_sum:
-        loss += sum_of_losses(*s);
-        break;
-      case LossAggregation::seq_mean_token_sum:
-        loss += sum_of_losses(*s) / b;
-        break;
-      case LossAggregation::seq_mean_token_mean:
-        loss += mean_of(*s) / b;
-        break;
-      case LossAggregation::seq_mean_token_sum_norm:
-        loss += sum_of_losses(*s) / static_cast<double>(settings.norm_length) / b;
-        break;
-      case LossAggregation::prompt_mean:
-        loss += mean_of(*s) / static_cast<double>(prompts.at(s->shape.group).size()) /
-                static_cast<double>(prompts.size());
-        break;
-      case LossAggregation::mindspeed_rl:
-        break;
-    }
-  }
-  return loss;
+  return testing_support::whole_loss(samples, settings.aggregation, settings.norm_length);
 }
 
 std::vector<EntryId> all_entries(const LengthTable& table) {
   return testing_support::all_ids<EntryId>(table.size());
 }
 
-/// What a trainer's own reductions make of the micro-batches' values.
+/// The result of a trainer's own reductions of the micro-batches' values.
 template <typename Value>
 double reduced(const StepPlan& plan, const LengthTable& table, const LossSettings& settings, Value value) {
   const auto dp = static_cast<int>(plan.ranks.size());
@@ -145,7 +105,7 @@ LossSettings any_settings(LossAggregation mode) {
 RC_GTEST_PROP(LossWeights, every_split_gives_the_unsplit_loss_for_every_mode_and_trainer, ()) {
   const LengthTable table = any_table();
   const StepPlan plan = any_plan(table);
-  for (const LossAggregation mode : exact_modes) {
+  for (const LossAggregation mode : all_aggregations) {
     const LossSettings settings = any_settings(mode);
     const double expected = whole_loss(table, settings);
     RC_ASSERT(std::abs(split_loss(plan, table, settings) - expected) <=
@@ -209,7 +169,7 @@ TEST(LossWeights, scales_undo_what_each_trainer_does) {
 TEST(LossWeights, empty_and_fully_masked_micro_batches_weigh_nothing_and_are_never_nan) {
   LengthTable table(std::vector<LengthEntry>{{{SampleId{0}, 0, 3, 4}, WorldRank{0}, 0, 0}});
   const std::vector<MicroBatchPlan> micro_batches{{ids<EntryId>({0}), 7, 7, 7}, {}};
-  for (const LossAggregation mode : exact_modes) {
+  for (const LossAggregation mode : all_aggregations) {
     for (const MicroBatchLoss& loss :
          loss_weights(table, all_entries(table), micro_batches, {mode, {}, {}, FullyMasked::skip, 1}, 2)) {
       EXPECT_EQ(loss.mean_weight, 0.0);
@@ -218,7 +178,8 @@ TEST(LossWeights, empty_and_fully_masked_micro_batches_weigh_nothing_and_are_nev
   }
 }
 
-// MindSpeed-RL multiplies a micro-batch's token mean by b_i / (B / n): a sample-weighted mean of token means.
+// MindSpeed-RL multiplies a micro-batch's token mean by b_i / (B / n): a mean of token means, weighted by
+// samples.
 TEST(LossWeights, mindspeeds_own_rule_is_offered_by_name_and_depends_on_the_split) {
   const LengthTable table = testing_support::table_of({101, 11, 11, 11});
   const LossSettings settings{LossAggregation::mindspeed_rl, Reduction::mean, Reduction::mean,
@@ -242,7 +203,7 @@ TEST(LossWeights, loss_tokens_follow_from_the_lengths_unless_a_mask_was_counted)
   EXPECT_EQ(loss_tokens_of({{SampleId{0}, 0, 4, 3}, WorldRank{0}, 0, 1}), 1);
 }
 
-TEST(LossWeights, of_tokens_ahead_count_those_that_a_row_is_so_far_before) {
+TEST(LossWeights, count_the_tokens_that_rows_predict_ahead) {
   EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 4, 3}}, 2), 3);
   EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 1, 3}}, 2), 1);
   EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 0, 3}}, 1), 1);
@@ -250,8 +211,8 @@ TEST(LossWeights, of_tokens_ahead_count_those_that_a_row_is_so_far_before) {
   EXPECT_EQ(loss_tokens_ahead({{SampleId{0}, 0, 4, 3}, WorldRank{0}, 0, 1}, 0), 1);
 }
 
-// Samples of 3 and 1 response tokens, the second of which has nothing before its second token.
-TEST(LossWeights, of_each_depth_are_those_of_a_loss_of_its_own) {
+// Samples with 3 and 1 response tokens; the second one has nothing before its second token.
+TEST(LossWeights, give_each_depth_its_own_loss) {
   const LengthTable table({{{SampleId{0}, 0, 2, 3}}, {{SampleId{1}, 1, 0, 2}}});
   PlanSettings settings;
   const StepPlan plan = plan_step({table, settings});
@@ -271,7 +232,7 @@ TEST(LossWeights, each_mini_batch_is_a_loss_of_its_own) {
   plan_settings.mini_batches.count = 3;
   const StepAssignment assignment = assign_step({table, plan_settings});
   const StepPlan plan = plan_step({table, plan_settings});
-  for (const LossAggregation mode : exact_modes) {
+  for (const LossAggregation mode : all_aggregations) {
     const LossSettings settings{mode, Reduction::mean, Reduction::mean, FullyMasked::count, 7};
     for (const DpRankPlan& rank : plan.ranks) {
       const auto losses = loss_weights(table, assignment, rank.micro_batches, settings, 2);
@@ -297,14 +258,14 @@ TEST(LossWeights, a_norm_length_below_one_is_refused) {
   EXPECT_THROW((void)loss_weights({}, std::vector<EntryId>{}, {}, settings, 1), ConfigError);
 }
 
-RC_GTEST_PROP(StepLosses, are_what_each_rank_works_out_for_its_own_micro_batches, ()) {
+RC_GTEST_PROP(StepLosses, match_those_computed_by_each_rank, ()) {
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(1, 60), 3);
   PlanSettings settings;
   settings.dp = *rc::gen::inRange(1, 5);
   settings.mini_batches.count = *rc::gen::inRange<std::int64_t>(1, 4);
   settings.micro_batch.max_tokens = 96;
   LossSettings loss;
-  loss.aggregation = *rc::gen::elementOf(exact_modes);
+  loss.aggregation = *rc::gen::elementOf(all_aggregations);
   const StepProblem problem{table, settings};
   const StepPlan plan = plan_step(problem);
   const StepAssignment assignment = assign_step(problem);

@@ -7,7 +7,7 @@ namespace {
 
 using Costs = std::vector<std::vector<Cost>>;
 
-TEST(StepWaiting, is_what_an_average_rank_waits_for_the_slowest) {
+TEST(StepWaiting, is_the_mean_time_that_ranks_wait_for_the_slowest) {
   // Totals 4 and 8, mean 6; columns take 3 and 7.
   const StepWaiting waiting = step_waiting(step_balance(Costs{{3, 1}, {1, 7}}));
   EXPECT_DOUBLE_EQ(waiting.once, 1 - 6.0 / 8);
@@ -25,8 +25,8 @@ TEST(StepWaiting, nobody_waits_when_there_is_no_work) {
   EXPECT_EQ(step_waiting(step_balance(Costs{})), StepWaiting{});
 }
 
-TEST(StepBalance, is_of_time_where_ranks_have_speeds) {
-  // The second rank works at half speed: it takes 8 and 4 for its 4 and 2.
+TEST(StepBalance, measures_time_if_ranks_have_speeds) {
+  // The second rank has half the speed: its 4 and 2 take 8 and 4.
   const std::vector<std::int64_t> speeds{1000, 500};
   const StepBalance balance = step_balance(Costs{{6, 6}, {4, 2}}, speeds);
   EXPECT_DOUBLE_EQ(balance.dp_max_over_mean, 1);
@@ -34,7 +34,7 @@ TEST(StepBalance, is_of_time_where_ranks_have_speeds) {
   EXPECT_DOUBLE_EQ(balance.step_max_over_mean, (8.0 + 6) / 12);
 }
 
-TEST(MaxOverMean, is_of_time_where_ranks_have_speeds) {
+TEST(MaxOverMean, measures_time_if_ranks_have_speeds) {
   EXPECT_DOUBLE_EQ(max_over_mean(std::vector<Cost>{6, 3}), 6 / 4.5);
   EXPECT_DOUBLE_EQ(max_over_mean(std::vector<Cost>{6, 3}, std::vector<std::int64_t>{2, 1}), 1);
   EXPECT_DOUBLE_EQ(max_over_mean(std::vector<Cost>{6, 3}, std::vector<std::int64_t>{1, 2}), 6 / 3.75);

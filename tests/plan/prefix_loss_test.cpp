@@ -15,7 +15,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-/// A stand-in for a model: the hidden state behind a token depends on all tokens up to it.
+/// Replaces a model: the hidden state after a token depends on all tokens up to it.
 Doubles hidden_states(const Tokens& tokens) {
   Doubles states;
   double state = 0.25;
@@ -38,7 +38,7 @@ struct LossAndGradient {
   Doubles of_rows;  ///< the gradient with respect to the hidden state of each tree row
 };
 
-/// Samples with prompts, the tree they share, and the weight of each one's loss tokens.
+/// Samples with prompts, their tree, and the weight of each sample's loss tokens.
 struct WeightedTree {
   TokenLists samples;
   std::vector<std::int64_t> prompts;
@@ -46,7 +46,7 @@ struct WeightedTree {
   Doubles weights;
 };
 
-/// Each sample in its own row, nothing shared.
+/// Each sample separately, without sharing.
 LossAndGradient repeated(const WeightedTree& weighted) {
   LossAndGradient result{0, Doubles(static_cast<std::size_t>(weighted.layout.tree().num_rows()), 0)};
   for (std::size_t i = 0; i < weighted.samples.size(); ++i) {
@@ -63,7 +63,7 @@ LossAndGradient repeated(const WeightedTree& weighted) {
   return result;
 }
 
-/// As a trainer has it: hidden states of the tree's rows, cut over CP ranks, gathered by the map.
+/// As in a trainer: hidden states of the tree's rows, split over CP ranks, gathered with the map.
 LossAndGradient shared(const WeightedTree& weighted) {
   const PrefixTree& tree = weighted.layout.tree();
   const PackedLayout& segments = weighted.layout.segments();
@@ -112,7 +112,7 @@ void assert_close(const LossAndGradient& a, const LossAndGradient& b) {
   }
 }
 
-/// Weights of the samples in one micro-batch of a step that has another one beside it.
+/// Weights of the samples of one micro-batch in a step with two micro-batches.
 Doubles weights_of(const TokenLists& samples, const std::vector<std::int64_t>& prompts,
                    LossAggregation aggregation) {
   std::vector<LengthEntry> entries;

@@ -90,7 +90,7 @@ LengthTable any_table() {
   return table_of(*rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 61)));
 }
 
-TEST(PlanHash, tells_plans_apart_that_give_the_same_samples_to_the_same_ranks) {
+TEST(PlanHash, distinguishes_plans_with_equal_samples_per_rank) {
   const LengthTable table = table_of({5, 3, 4, 2});
   PlanSettings settings;
   settings.dp = 2;
@@ -162,7 +162,7 @@ RC_GTEST_PROP(StepPlan, equal_counts_differ_by_at_most_one_sample, ()) {
   }
 }
 
-TEST(StepPlan, does_not_depend_on_who_owns_what) {
+TEST(StepPlan, does_not_depend_on_owners) {
   PlanSettings settings;
   settings.dp = 4;
   settings.micro_batch.max_tokens = 200;
@@ -170,7 +170,7 @@ TEST(StepPlan, does_not_depend_on_who_owns_what) {
   for (const int owners : {2, 3, 7, 64}) EXPECT_EQ(plan_step({made_up_table(100, owners), settings}), plan);
 }
 
-TEST(StepPlan, of_no_samples_has_one_empty_micro_batch_a_rank) {
+TEST(StepPlan, without_samples_has_one_empty_micro_batch_per_rank) {
   PlanSettings settings;
   settings.dp = 3;
   const StepPlan plan = plan_step({{}, settings});
@@ -203,7 +203,7 @@ TEST(StepPlan, a_sample_above_the_cap_is_an_error_before_anything_is_planned) {
   EXPECT_THROW((void)plan_step({table_of({3, 11}), settings}), LimitError);
 }
 
-TEST(PlanHash, tells_plans_apart_and_equal_ones_alike) {
+TEST(PlanHash, is_equal_only_for_equal_plans) {
   const IdGroups<EntryId> one(Partition({2, 0, 1}, {0, 2, 3}));
   const IdGroups<EntryId> other(Partition({2, 0, 1}, {0, 1, 3}));
   EXPECT_EQ(plan_hash(one, std::vector<std::int64_t>{4}),
@@ -213,7 +213,8 @@ TEST(PlanHash, tells_plans_apart_and_equal_ones_alike) {
 }
 
 TEST(StepBalance, counts_waiting_ranks_at_every_micro_batch) {
-  // Two ranks with equal totals that never match: at each of two micro-batches one waits for the other.
+  // Two ranks with equal totals but different costs at each of two micro-batches: one waits for the other
+  // each time.
   const std::vector<std::vector<Cost>> costs{{30, 10}, {10, 30}};
   const StepBalance balance = step_balance(costs);
   EXPECT_DOUBLE_EQ(balance.dp_max_over_mean, 1.0);

@@ -83,7 +83,7 @@ proctype Thread(byte me) {
      fi;
 #endif
      atomic {
-       meet(EVERYONE(AHEAD), ALL_REDUCE, told_to_stop[me], 0);  /* require_all_go_on */
+       meet(EVERYONE(AHEAD), ALL_REDUCE, told_to_stop[me], 0);  /* agree_to_continue */
        if
        :: first != NOBODY -> has_ended[me] = true; forget_call()
        :: else -> make_next()

@@ -23,16 +23,8 @@ inline gather_lengths(mesh, key) {
   fi;
 #endif
   bring_fields();
-  if
-  :: told_fields = told_fields | LITTLE_ROOM
-  :: true
-  fi;
   announce(EVERYONE(mesh), (key) | told_fields);
   agree_on_fields(EVERYONE(mesh));
-  if
-  :: goes_on && (told_fields & LITTLE_ROOM) -> work(); agree(EVERYONE(mesh))
-  :: else
-  fi;
   told_fields = 0;
   meet(EVERYONE(mesh), LISTS, false, 0)
 }
@@ -164,7 +156,7 @@ inline require_shared_rows(mesh) {
   fi
 }
 
-/* In SampleExchange, ranks of one place: what all of them throw is told to everybody at the next agreement. */
+/* In exchange_samples, ranks of one place: what all of them throw is told to everybody at the next agreement. */
 inline agree_among_peers(mesh) {
   look_up(HAS_PEERS);
   if
@@ -183,7 +175,7 @@ inline agree_among_peers(mesh) {
   fi
 }
 
-/* SampleExchange. */
+/* exchange_samples */
 inline exchange_samples(mesh) {
   work();
   agree_among_peers(mesh);

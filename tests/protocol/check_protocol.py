@@ -32,7 +32,7 @@ MUST_FAIL = [
 
 
 def search(work, model, defines):
-    """What Spin's verifier says."""
+    """The output of Spin's verifier."""
     folder = work / '-'.join([model, *defines]).lower()
     folder.mkdir(parents=True, exist_ok=True)
     given = ['-D' + define for define in defines]

@@ -173,13 +173,11 @@ inline gather_lists(c) {
   meet(c, LISTS, false, 0)
 }
 
-/* What a rank announces, one bit each: the call that it has in mind (CallKey), its fields (FieldDigest), and whether the
- * memory it has taken for all ranks' lengths may be too little. */
+/* What a rank announces, one bit each: the call that it has in mind (CallKey) and its fields (FieldDigest). */
 #define KEYS 63
 #define FIELDS_A 64
 #define FIELDS_B 128
 #define NO_FIELDS 256
-#define LITTLE_ROOM 512
 #define is_one_bit(x) (((x) & ((x) - 1)) == 0)
 #define any_fields (told_fields & (FIELDS_A | FIELDS_B))
 #define fields_differ ((told_fields & FIELDS_A) && (told_fields & FIELDS_B))

@@ -1,4 +1,4 @@
-"""What a dump gives back as a source is what was brought, as far as it was handed out."""
+"""Reading a dump as a source gives back what was supplied, as far as it was delivered."""
 
 from expected import Entry
 from jobs import Field, Job, Sample, Source
@@ -26,7 +26,7 @@ def _sample(entry: Entry, number: int, fields: list[Field]) -> Sample:
 
 
 def job_of_dump(job: Job, checks, ranks: int) -> Job | None:
-    """A small job whose source is what another one has dumped, or None where such a dump cannot be read."""
+    """A small job whose source is another job's dump, or None if such a dump cannot be read."""
     if not _can_be_read(job, checks):
         return None
     fields = [Field(field.name, field.kind, field.dtype, field.trailing) for field in checks.passing.fields.values()]

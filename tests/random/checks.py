@@ -1,4 +1,4 @@
-"""What a job must have handed out and brought home, against what its ranks were handed."""
+"""What a job must have delivered and collected, compared with what its ranks got."""
 
 import collections
 import pathlib
@@ -112,17 +112,17 @@ class PassChecks:
         handed.require_all()
 
     def _check_counts(self, step: DumpedStep) -> None:
-        meets = not self.settings.is_flexible or self.settings.key("balance.strategy") == "grid"
-        if meets:
+        is_tree = self.settings.is_flexible and self.settings.key("balance.strategy") != "grid"
+        if not is_tree and not self.settings.has_free_counts:
             require(len(set(step.counts)) == 1, f"step {step.number}: DP ranks have", step.counts, "micro-batches")
-        if not meets or not self.keeps_cap:
+        if is_tree or not self.keeps_cap:
             return
         pp, vpp = self.job.key("mesh.pp", 1), self.job.key("mesh.vpp", 1)
         multiple = self.settings.key("micro_batch.multiple_of", pp if vpp > 1 else 1)
-        count, mini_batches = step.counts[0], self.job.key("batch.mini_batches", 1)
-        require(count % multiple == 0, f"step {step.number} has", count, "micro-batches, no multiple of", multiple)
-        least = mini_batches * self.settings.key("micro_batch.min_count", 1)
-        require(count >= least, f"step {step.number} has", count, "micro-batches, fewer than", least)
+        least = self.job.key("batch.mini_batches", 1) * self.settings.key("micro_batch.min_count", 1)
+        for count in step.counts:
+            require(count % multiple == 0, f"step {step.number} has", count, "micro-batches, no multiple of", multiple)
+            require(count >= least, f"step {step.number} has", count, "micro-batches, fewer than", least)
 
     def _check_structure(self, m: MicroBatch) -> None:
         true, padded = m.structure("cu_seqlens"), m.structure("cu_seqlens_padded")
@@ -208,13 +208,14 @@ def hashes_of(entry: Entry) -> list[int]:
 
 
 def response_hashes(passing: Pass, entry: Entry) -> list[int]:
-    """Of the label where each response token is predicted; what starts its sequence is predicted nowhere."""
+    """Hashes of labels at the rows that predict each response token; a token at the start of its sequence is not
+    predicted."""
     labels = passing.labels(entry)
     return [token_hash(labels[t - 1], entry.number, t) if t else 0 for t in range(entry.prompt, entry.length)]
 
 
 def check_job(job: Job, folder: pathlib.Path, dump: str) -> list[PassChecks]:
-    """All passes of a job that has ended, with its dump in that folder; throws what is wrong."""
+    """Checks all passes of a job that has ended, with its dump in that folder; throws what is wrong."""
     passes = []
     for profile in job.profiles or [""]:
         below = profile if len(job.profiles) > 1 else ""

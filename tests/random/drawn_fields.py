@@ -1,4 +1,4 @@
-"""Fields drawn by chance, and what samples have in them."""
+"""Random fields, and their values in samples."""
 
 import math
 import os
@@ -112,7 +112,7 @@ class FieldDrawing:
         return own
 
     def _beside_labels(self, name: str, dtype: str) -> Field:
-        """With one value per token, files do not say to which row it belongs."""
+        """With one value per token, files do not specify which row it belongs to."""
         kind = self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"])
         return Field(name, kind, dtype, settings={"at": self.draw.choice(["token", "next"]) if kind == "token" else "response"})
 
@@ -146,7 +146,7 @@ class FieldDrawing:
         return number % (2 if field.dtype == "BOOL" else 120 if field.dtype in ("U8", "I16") else 70000)
 
     def _fit_pictures(self, sample: Sample, first: bool) -> None:
-        """Spans whose ends do not fall, each of a token at least."""
+        """Spans with nondecreasing ends, each with at least one token."""
         if "pictures" not in sample.values:
             return
         length = len(sample.tokens)
@@ -160,7 +160,7 @@ class FieldDrawing:
         sample.values["pictures"] = [[eighths(begin), eighths(end)] for begin, end in zip(begins, ends)]
 
     def _tell_segments(self, source: Source) -> None:
-        """Samples of a uid name the same segments for a part of what they begin alike with."""
+        """Samples of a uid use the same segment numbers for a part of their common prefix."""
         field = next((field for field in self.fields if field.name == "segment_ids"), None)
         told: dict = {}
         for number, sample in enumerate(source.samples if field else []):

@@ -163,6 +163,11 @@ class Drawing(FieldDrawing):
         self.put_one_of(0.2, "micro_batch.shuffle", True)
         orders = ["pipeline", "plan", "cost"] + ["schedule"] * (kind != "preset")
         self.put_one_of(0.5, "micro_batch.order", *orders)
+        is_packed = self.get("micro_batch.mode") == "packed"
+        if is_packed and not self.flexible and kind not in ("grid", "fastest", "preset"):
+            if self.chance(0.5 if self.dp > 1 else 0.1):
+                self.put("micro_batch.equal_counts", "auto")
+                self.put("balance.meet", self.get("balance.meet", "step"))
         fits = not (self.sharing or kind == "preset" or self.get("micro_batch.mode") == "padded")
         if fits:
             self.put_one_of(0.3, "micro_batch.shapes", 1, 2, 4)
@@ -192,7 +197,7 @@ class Drawing(FieldDrawing):
                 number += 1
 
     def _samples(self, count: int, longest: int) -> list[Sample]:
-        """Groups of one prompt, whose responses may begin alike."""
+        """Groups with one prompt, whose responses may start with the same tokens."""
         samples: list[Sample] = []
         text_uids, none = self.chance(0.3), self.chance(0.2)
         for group in range(count):
@@ -273,7 +278,7 @@ class Drawing(FieldDrawing):
         self.put_one_of(0.5, "exchange.prefetch", 0, 2)
 
     def _draw_cap(self) -> None:
-        """A cap that holds every sample, after a filter where there is one."""
+        """A cap that every sample fits under, after a filter if there is one."""
         lengths = [len(sample.tokens) for source in self.sources for sample in source.samples]
         longest = max(lengths)
         settings = Job(self.seed, self.ranks, self.config, [], [], []).settings("")
@@ -331,7 +336,7 @@ class Drawing(FieldDrawing):
             own_limits = {"order": self.draw.choice(["plan", "cost"]), "max_samples": self.draw.choice([1, 5])}
             if self.get("micro_batch.max_tokens") not in (None, "auto"):
                 own_limits["max_tokens"] = 2 * self.get("micro_batch.max_tokens")
-            if self.is_plain and not self.sharing:
+            if self.is_plain and not self.sharing and not self.get("micro_batch.equal_counts"):
                 own_limits["mode"] = self.draw.choice(["packed", "fixed", "padded"])
             for key in own_limits:
                 if self.chance(0.2):
@@ -361,7 +366,7 @@ class Drawing(FieldDrawing):
             self.config.setdefault("sources", {})[source.name] = own
 
     def _spoil(self) -> None:
-        """Asks for what does not go together, whatever else was drawn."""
+        """Requests an incompatible combination, regardless of the other draws."""
         spoiled = self.draw.choice([
             {"micro_batch.mode": "padded", "prefix.share": True},
             {"balance.preset": "verl", "prefix.share": "tree"},
@@ -371,6 +376,7 @@ class Drawing(FieldDrawing):
             {"balance.speeds": [1] * (self.dp + 1)},
             {"micro_batch.mode": "fixed", "micro_batch.packing": "first-fit-decreasing"},
             {"micro_batch.mode": "padded", "micro_batch.count": "fastest"},
+            {"micro_batch.mode": "fixed", "micro_batch.equal_counts": "auto"},
             {"micro_batch.max_token": 64},
             {"batch.delay_outliers": 2, "batch.outlier_length": None},
             {"mesh.cp": "flexible", "micro_batch.mode": "fixed"},

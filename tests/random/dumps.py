@@ -1,4 +1,4 @@
-"""What a dump has: of each step, the micro-batches, with what every rank that runs one was handed of it."""
+"""The content of a dump: for each step, the micro-batches, with everything that the ranks that run them got."""
 
 import dataclasses
 import json
@@ -67,7 +67,7 @@ def numbered(folder: pathlib.Path, name: str) -> list[pathlib.Path]:
 
 
 def _of_any_copy(path: pathlib.Path) -> tuple[dict, dict]:
-    """Tensors and metadata, but for what says which of the tensor-parallel copies this is."""
+    """Tensors and metadata, except for what identifies one of the tensor-parallel copies."""
     tensors, metadata = read_safetensors(path)
     schema = json.loads(metadata["evenkeel_dump"])
     schema["place"]["tp"] = None

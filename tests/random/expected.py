@@ -1,4 +1,4 @@
-"""What a job must hand out: its samples, after filters, and each sample's rows."""
+"""What a job must deliver: its samples, after filters, and each sample's rows."""
 
 import collections
 import dataclasses
@@ -32,7 +32,7 @@ class Entry:
         return min(max(len(self.sample.prompt) - self.begin, 0), self.length)
 
     def rows(self, field: Field) -> list[list]:
-        """What is brought with it."""
+        """The supplied rows."""
         rows = self.sample.values[field.name]
         if field.kind == "token":
             return rows[self.begin:self.end]
@@ -55,14 +55,14 @@ class Entry:
         return span[0] < self.end and self.begin < span[1]
 
     def moved(self, field: Field) -> list[list]:
-        """What is brought with it, at the rows that predict their tokens if the value of each token is at the token."""
+        """The supplied values, at the rows that predict their tokens if the value of each token is at the token."""
         rows = self.rows(field)
         if field.settings.get("at") != "token" or not rows:
             return rows
         return rows[1:] + [[-100 if field.name == "labels" else 0] * math.prod(field.trailing)]
 
     def placed(self, field: Field, empty: list) -> list[list]:
-        """A row for each of its tokens: a response token's stands where it is predicted."""
+        """A row for each of its tokens; that of a response token is at the row that predicts it."""
         rows = self.moved(field)
         if field.kind == "token":
             return rows
@@ -107,7 +107,7 @@ class Pass:
 
     @property
     def depths(self) -> list["PassAhead"]:
-        """What is predicted beside the labels."""
+        """What is predicted in addition to the labels."""
         return [PassAhead(self.job, self._profile, k) for k in range(1, self.settings.key("pack.predict_ahead", 0) + 1)]
 
     def positions(self, entry: Entry) -> list[list[int]]:
@@ -158,7 +158,7 @@ def entries_of(job: Job) -> list[list[Entry]]:
 
 
 class Expected:
-    """Which entries come in which steps, as far as the configuration tells without drawing."""
+    """Which entries are in which steps, as far as the configuration determines it without random draws."""
 
     def __init__(self, job: Job):
         sources = entries_of(job)
@@ -181,7 +181,7 @@ class Expected:
         return collections.Counter(map(id, self._drawn))
 
     def of_step(self, step: int) -> list[Entry]:
-        """The entries that it may have: its own, in the order of the source, where that is known."""
+        """The entries that it may have: its own, in the order of the source, if that is known."""
         if not self.is_in_order:
             return list({id(entry): entry for entry in self._drawn}.values())
         begin = sum(self.sizes[:step % len(self.sizes)])

@@ -1,4 +1,4 @@
-"""A job: what it is configured with, and the samples it is given."""
+"""A job: its configuration and its samples."""
 
 import dataclasses
 import math
@@ -6,7 +6,7 @@ import math
 
 @dataclasses.dataclass
 class Field:
-    """One that samples bring."""
+    """A field of samples."""
 
     name: str
     kind: str  # token, response_token, sample, rows, text or bytes
@@ -77,11 +77,16 @@ class Settings:
         return self._job.key("mesh.cp") == "flexible"
 
     @property
+    def has_free_counts(self) -> bool:
+        """Whether DP ranks may have different numbers of micro-batches."""
+        return self.key("micro_batch.equal_counts") == "auto" and self.key("balance.meet") == "step"
+
+    @property
     def zigzag(self) -> bool:
         return self.key("pack.cp_layout", "zigzag") == "zigzag"
 
     def alignment(self, group: int) -> int:
-        """What lengths are multiples of, in a group of so many context-parallel ranks."""
+        """Lengths are multiples of this, in a group of this many context-parallel ranks."""
         tp = self._job.key("mesh.tp", 1)
         chunks = 1 if group == 1 else group * (2 if self.zigzag else 1)
         rounding = self.key("pack.align_lcm", 1)
@@ -91,6 +96,6 @@ class Settings:
         return math.lcm(tp * chunks if align == "auto" else align, rounding)
 
     def cap(self, group: int) -> int:
-        """The most rows of a micro-batch on so many context-parallel ranks."""
+        """The maximum number of rows of a micro-batch on this many context-parallel ranks."""
         per_rank = self.key("micro_batch.max_tokens_per_rank")
         return self.key("micro_batch.max_tokens", 8192) if per_rank is None else per_rank * group

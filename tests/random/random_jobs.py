@@ -66,7 +66,7 @@ class Jobs:
         self._scratch = scratch
 
     def run(self, seed: int) -> str | None:
-        """What a refused job was told. Throws Wrong, and leaves the job's folder, where something is wrong."""
+        """The error of a rejected job. Throws Wrong, and leaves the job's folder, if something is wrong."""
         job = draw_job(seed)
         folder = self._scratch / f"job-{seed}"
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,6 @@
-"""Micro-batches whose samples share prefixes: segments, each once, and predictions."""
+"""Micro-batches whose samples share prefixes: segments, each stored once, and predictions."""
 
 import math
-import os
 
 from dumps import MicroBatch, require
 from expected import Entry, Pass, PassAhead
@@ -9,8 +8,13 @@ from jobs import Field
 from sequences import FieldOfStage, of_these_tokens, require_counted, require_rows, require_weights, rows_of_rank
 
 
+def _num_alike(first: list, second: list) -> int:
+    """The length of the longest common prefix."""
+    return next((i for i, (one, other) in enumerate(zip(first, second)) if one != other), min(len(first), len(second)))
+
+
 class Segments:
-    """Compares a micro-batch of shared prefixes with the entries that stand in it."""
+    """Compares a micro-batch of shared prefixes with its entries."""
 
     def __init__(self, job, passing: Pass, micro_batch: MicroBatch, entries: list[Entry | None]):
         self._job, self._pass, self._m, self._entries = job, passing, micro_batch, entries
@@ -18,7 +22,8 @@ class Segments:
         self._lengths = [end - begin for begin, end in zip(true, true[1:])]
         self._aligned = [end - begin for begin, end in zip(padded, padded[1:])]
         self._parents = micro_batch.structure("segment_parent")
-        self._tokens = [self._segment_tokens(s) for s in range(len(self._lengths))]
+        self._named = next((field for field in job.fields if field.name == "segment_ids"), None)
+        self._tokens = [self._values(s, "input_ids", 0) for s in range(len(self._lengths))]
         self._paths = [self._path(s) for s in range(len(self._lengths))]
         self._starts = [sum(self._lengths[s] for s in path[:-1]) for path in self._paths]
         self._taken: set[int] = set()  # segments where a sample ends that was found
@@ -28,11 +33,12 @@ class Segments:
         for s, length in enumerate(self._lengths):
             require(s in used or self._is_filler or length == 0, micro_batch.place, "segment", s, "is nobody's")
 
-    def _segment_tokens(self, segment: int) -> list[int]:
+    def _values(self, segment: int, name: str, stage: int) -> list[int]:
+        """What the tokens of a segment have in a tensor of one number per row."""
         rows = {}
-        for rank, part in enumerate(self._m.parts[0]):
+        for rank, part in enumerate(self._m.parts[stage]):
             for i, row in zip(*self._rows(segment, rank)):
-                rows[row] = part["input_ids"].values[i]
+                rows[row] = part[name].values[i]
         return [rows[row] for row in range(self._lengths[segment])]
 
     def _rows(self, segment: int, rank: int) -> tuple[list[int], list[int]]:
@@ -53,6 +59,7 @@ class Segments:
         if not entry.tokens:
             return []
         found = [path for path in self._paths if [t for s in path for t in self._tokens[s]] == entry.tokens]
+        found = [path for path in found if self._has_ids_of(entry, path)]
         require(bool(found), self._m.place, "sample", entry.number, "is on no path of segments")
         ends = self._m.structure("segment_sample")
         own = [path for path in found if ends[path[-1]] == entry.number]
@@ -61,6 +68,13 @@ class Segments:
         path = next((path for path in own if path[-1] not in self._taken), own[0])
         self._taken.add(path[-1])
         return path
+
+    def _has_ids_of(self, entry: Entry, path: list[int]) -> bool:
+        """Whether tokens on a path have the segment ids of an entry. True if they are not handed out token by token."""
+        if self._named is None or self._named.kind != "token":
+            return True
+        stage = next((i for i, parts in enumerate(self._m.parts) if "segment_ids" in parts[0]), None)
+        return stage is None or [[i] for s in path for i in self._values(s, "segment_ids", stage)] == entry.rows(self._named)
 
     def check(self, weights: list[float], of_depths: list[list[float]]) -> None:
         self._check_sharing()
@@ -89,19 +103,18 @@ class Segments:
         none in common only if alignment makes that cheaper."""
         if self._job.key("prefix.share") != "tree" or self._pass.depths:
             return
-        named = next((field for field in self._job.fields if field.name == "segment_ids"), None)
         flexible = self._job.key("mesh.cp") == "flexible"
         joined = not flexible and self._pass.settings.alignment(self._m.size) == 1
         of_group: dict = {}
         for entry, path in zip(self._entries, self._path_of):
             if entry is not None and path is not None:
-                names = entry.tokens if named is None else self._names(entry, named)
+                names = entry.tokens if self._named is None else self._names(entry, self._named)
                 rows = [(s, row) for s in path for row in range(self._lengths[s])]
                 of_group.setdefault(entry.group, []).append((entry, names, rows))
         for members in of_group.values():
             for at, (entry, names, rows) in enumerate(members):
                 for other, their_names, their_rows in members[:at]:
-                    alike, shared = (len(os.path.commonprefix(pair)) for pair in ([names, their_names], [rows, their_rows]))
+                    alike, shared = _num_alike(names, their_names), _num_alike(rows, their_rows)
                     require(shared == alike or shared == 0 and not joined, self._m.place, "samples", entry.number, "and", other.number, "share", shared,
                             "rows, and begin with", alike, "alike")
 

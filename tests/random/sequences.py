@@ -30,7 +30,7 @@ def layers_of_stage(field: Field, stage: int, job) -> list[int]:
 
 
 class FieldOfStage:
-    """What a pipeline stage is handed of a field."""
+    """What a pipeline stage gets of a field."""
 
     def __init__(self, field: Field, stage: int, job):
         self.field, self.name = field, field.name
@@ -97,7 +97,7 @@ def of_these_tokens(entry: Entry, field: Field, tokens: set[int]) -> list[list]:
 
 
 class Sequences:
-    """Compares a micro-batch of whole sequences with the entries that stand in it."""
+    """Compares a micro-batch of whole sequences with its entries."""
 
     def __init__(self, job, passing: Pass, micro_batch: MicroBatch, entries: list[Entry | None]):
         self._job, self._pass, self._m, self._entries = job, passing, micro_batch, entries
@@ -228,7 +228,7 @@ class Sequences:
 
 
 def require_weights(found: list[float], expected: list, where) -> None:
-    """As near as float32 comes; None where only the sign is known."""
+    """Compares with the accuracy of float32; None if only the sign is known."""
     for i, (mine, weight) in enumerate(zip(found, expected)):
         if weight is None:
             require(mine >= 0, where, "loss_weights has", mine, "in row", i)

@@ -1,4 +1,4 @@
-"""Files of samples, written and read by hand: nothing here asks Evenkeel what a format is."""
+"""Files of samples, written and read without Evenkeel's knowledge of formats."""
 
 import array
 import base64
@@ -110,7 +110,7 @@ def _offsets(lengths: list[int]) -> list[int]:
 
 
 def ragged_tensors(samples: list, fields: list) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Values back to back, and what tells a field's kind where its rows do not."""
+    """Concatenated values, and whatever specifies a field's kind if its rows do not."""
     tokens = [token for sample in samples for token in sample.tokens]
     tensors = {"input_ids": Tensor("I64", [len(tokens)], tokens),
                "offsets": Tensor("I64", [len(samples) + 1], _offsets([len(s.tokens) for s in samples])),
@@ -128,7 +128,8 @@ def ragged_tensors(samples: list, fields: list) -> tuple[dict[str, Tensor], dict
 
 
 def padded_tensors(samples: list, fields: list) -> dict[str, Tensor]:
-    """A row of columns a sample: prompts end, and responses begin, in one column; a mask tells tokens from padding."""
+    """One row of columns per sample: prompts end, and responses begin, in the same column; a mask separates tokens from
+    padding."""
     left, right = max(len(s.prompt) for s in samples), max(len(s.response) for s in samples)
     count, width = len(samples), left + right
 

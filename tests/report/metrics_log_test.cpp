@@ -27,7 +27,7 @@ StepFigures measured_step(std::int64_t number, const std::string& profile = {}) 
 
 class Metrics : public testing::Test {
  protected:
-  /// "STEP PROFILE" of each line.
+  /// "STEP PROFILE" from each line.
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> found;
     std::istringstream file(read_text(path_));
@@ -48,7 +48,7 @@ class Metrics : public testing::Test {
   std::filesystem::path path_ = scratch_ / "metrics.jsonl";
 };
 
-TEST_F(Metrics, are_there_as_soon_as_a_step_is_over) {
+TEST_F(Metrics, are_written_when_a_step_ends) {
   MetricsLog log(path_);
   EXPECT_EQ(read_text(path_), "");
   log.add(measured_step(0));
@@ -56,20 +56,20 @@ TEST_F(Metrics, are_there_as_soon_as_a_step_is_over) {
   EXPECT_EQ(read_text(path_).back(), '\n');
 }
 
-TEST_F(Metrics, begin_anew_with_the_first_step) {
+TEST_F(Metrics, start_over_with_the_first_step) {
   write_text(path_, "anything\n");
   write(0, {measured_step(0)});
   EXPECT_THAT(lines(), ElementsAre("0 "));
 }
 
-TEST_F(Metrics, go_on_where_steps_come_again) {
+TEST_F(Metrics, continue_after_repeated_steps) {
   write(0, {measured_step(0, "a"), measured_step(0, "b"), measured_step(1, "a"), measured_step(1, "b"),
             measured_step(2, "a")});
   write(1, {measured_step(1, "a"), measured_step(1, "b")});
   EXPECT_THAT(lines(), ElementsAre("0 a", "0 b", "1 a", "1 b"));
 }
 
-TEST_F(Metrics, drop_a_last_line_that_was_torn) {
+TEST_F(Metrics, drop_an_incomplete_last_line) {
   write(0, {measured_step(0), measured_step(1)});
   const std::string whole = read_text(path_);
   for (const std::size_t cut : {whole.size() - 1, whole.size() - 20}) {
@@ -79,12 +79,12 @@ TEST_F(Metrics, drop_a_last_line_that_was_torn) {
   }
 }
 
-TEST_F(Metrics, begin_where_there_are_none_yet) {
+TEST_F(Metrics, start_without_an_existing_file) {
   write(3, {measured_step(3)});
   EXPECT_THAT(lines(), ElementsAre("3 "));
 }
 
-TEST_F(Metrics, refuse_a_file_that_is_something_else) {
+TEST_F(Metrics, refuse_a_file_of_another_kind) {
   for (const std::string text : {"{}\n", "[]\n", "words\n", "{\"step\": \"0\"}\n"}) {
     write_text(path_, text);
     EXPECT_THROW(write(1, {}), InputError) << text;
@@ -92,7 +92,7 @@ TEST_F(Metrics, refuse_a_file_that_is_something_else) {
   }
 }
 
-TEST_F(Metrics, refuse_a_link_and_what_is_no_file) {
+TEST_F(Metrics, refuse_links_and_special_files) {
   write_text(scratch_ / "other", "mine\n");
   std::filesystem::create_symlink(scratch_ / "other", path_);
   EXPECT_THROW(MetricsLog{path_}, IoError);

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// A step of 10 * number samples.
+/// A step with 10 * number samples.
 StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
   StepFigures figures;
   figures.step = number;
@@ -25,7 +25,7 @@ StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
   return figures;
 }
 
-TEST(RunReport, adds_counts_up_and_names_the_worst_step) {
+TEST(RunReport, sums_counts_and_names_the_worst_step) {
   RunReport report;
   for (const std::int64_t number : {1, 3, 2}) report.add(step_of(number));
   const std::string text = to_text(report);
@@ -37,7 +37,7 @@ TEST(RunReport, adds_counts_up_and_names_the_worst_step) {
   EXPECT_THAT(text, HasSubstr("1.500 (read 0.000"));
 }
 
-TEST(RunReport, of_one_step_speaks_of_no_others) {
+TEST(RunReport, of_one_step_is_in_the_singular) {
   RunReport report;
   report.add(step_of(1));
   EXPECT_THAT(to_text(report), HasSubstr("DP ranks, balanced                1.2500\n"));
@@ -76,7 +76,7 @@ TEST(RunReport, has_a_table_for_each_profile_in_the_order_in_which_they_ran) {
   EXPECT_LT(text.find("profile update"), text.find("110 in 2 steps"));
 }
 
-TEST(RunReport, tells_traffic_between_nodes_only_where_there_is_any) {
+TEST(RunReport, shows_traffic_between_nodes_only_if_there_is_any) {
   RunReport report;
   report.add(step_of(1));
   EXPECT_THAT(to_text(report), Not(HasSubstr("between nodes")));
@@ -87,7 +87,7 @@ TEST(RunReport, tells_traffic_between_nodes_only_where_there_is_any) {
   EXPECT_THAT(to_text(report), HasSubstr("4.0 KiB in 12 messages"));
 }
 
-TEST(RunReport, tells_the_bytes_of_fields_that_travel_otherwise_than_they_are_brought) {
+TEST(RunReport, shows_the_bytes_of_fields_sent_in_another_form) {
   RunReport report{.keeps = RunReport::Steps::each};
   StepFigures figures = step_of(1);
   figures.fields = {{"input_ids", false, 8192, 0, 4096}, {"experts", true, 2048, 1024, 512}};
@@ -107,7 +107,7 @@ TEST(RunReport, tells_the_bytes_of_fields_that_travel_otherwise_than_they_are_br
   EXPECT_EQ(fields.at(1).at("most_received"), 512);
 }
 
-TEST(RunReport, keeps_single_steps_only_when_asked_to) {
+TEST(RunReport, keeps_single_steps_only_on_request) {
   RunReport totals;
   RunReport each{.keeps = RunReport::Steps::each};
   for (std::int64_t number = 0; number < 100; ++number) {
@@ -120,7 +120,7 @@ TEST(RunReport, keeps_single_steps_only_when_asked_to) {
   EXPECT_EQ(to_text(totals), to_text(each));
 }
 
-TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_shared) {
+TEST(RunReport, counts_alignment_relative_to_delivered_rows_with_shared_prefixes) {
   StepFigures figures = step_of(1);
   figures.tokens = 1000;
   figures.padded_rows = 2000;
@@ -136,7 +136,7 @@ TEST(RunReport, counts_alignment_against_what_is_handed_out_where_prefixes_are_s
   EXPECT_THAT(text, HasSubstr("rows saved by sharing               600 of 1,100 (54.5 %)"));
 }
 
-TEST(RunReport, tells_what_splits_repeat_and_which_limits_forced_them) {
+TEST(RunReport, shows_repeated_tokens_and_the_limits_that_forced_splits) {
   StepFigures figures = step_of(1);
   figures.sharing = SharingSavings{480, 1000, 10, 30};
   RunReport report{.keeps = RunReport::Steps::each};
@@ -157,7 +157,7 @@ TEST(RunReport, tells_what_splits_repeat_and_which_limits_forced_them) {
                                                             {"equal_work", 0}}));
 }
 
-TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
+TEST(RunReport, distinguishes_padding_from_alignment) {
   StepFigures figures = step_of(1);
   figures.tokens = figures.filled = 75;
   figures.rows = 100;
@@ -167,7 +167,7 @@ TEST(RunReport, tells_padding_of_padded_micro_batches_from_alignment) {
   EXPECT_THAT(to_text(report), HasSubstr("100 (25.0 % padding and alignment)"));
 }
 
-TEST(RunReport, tells_what_few_shapes_cost_and_how_many_there_were) {
+TEST(RunReport, shows_the_cost_and_number_of_shapes) {
   RunReport report{.keeps = RunReport::Steps::each};
   for (const std::int64_t rows : {60, 80}) {
     StepFigures figures = step_of(1);
@@ -184,7 +184,7 @@ TEST(RunReport, tells_what_few_shapes_cost_and_how_many_there_were) {
   EXPECT_TRUE(to_json(step_of(1)).at("shapes").is_null());
 }
 
-TEST(RunReport, knows_one_from_many) {
+TEST(RunReport, uses_singular_and_plural) {
   StepFigures figures = step_of(1);
   figures.cap = 1;
   figures.above_cap = 1;
@@ -194,7 +194,7 @@ TEST(RunReport, knows_one_from_many) {
   EXPECT_THAT(to_text(report), HasSubstr("of 1 token, aligned to 1; 1 MICRO-BATCH ABOVE THE CAP\n"));
 }
 
-TEST(RunReport, colors_broken_caps_only_for_readers_who_can_be_shown_colors) {
+TEST(RunReport, colors_broken_caps_only_on_terminals_with_colors) {
   StepFigures figures = step_of(1);
   figures.above_cap = 3;
   RunReport report;
@@ -203,7 +203,7 @@ TEST(RunReport, colors_broken_caps_only_for_readers_who_can_be_shown_colors) {
   EXPECT_THAT(to_text(report, true), HasSubstr("\033[1;31m3 MICRO-BATCHES ABOVE THE CAP\033[0m"));
 }
 
-TEST(RunReport, takes_pictures_out_of_steps_and_says_what_to_change) {
+TEST(RunReport, has_pictures_of_steps_and_advice) {
   StepPicture picture;
   picture.profile = "update";
   picture.micro_batches = picture.lower_bound = 1;

@@ -62,7 +62,7 @@ TEST(TraceFile, shows_steps_that_were_not_made_ahead_inside_the_wait_for_them) {
     EXPECT_EQ(slice.at("tid"), 2);
 }
 
-TEST(TraceFile, leads_bytes_from_one_exchange_into_another) {
+TEST(TraceFile, draws_arrows_between_exchanges) {
   const ScratchFolder scratch;
   TraceFile file(scratch / "trace.json", two_ranks);
   std::vector ranks{rank_at(10), rank_at(10.25)};
@@ -95,7 +95,7 @@ TEST(TraceFile, leads_bytes_from_one_exchange_into_another) {
   }
 }
 
-TEST(TraceFile, that_was_cut_short_lacks_nothing_but_its_end) {
+TEST(TraceFile, truncated_lacks_only_its_end) {
   const ScratchFolder scratch;
   TraceFile file(scratch / "trace.json", two_ranks);
   file.add(0, "", std::vector{rank_at(1), rank_at(1)});

@@ -20,7 +20,7 @@ def code_of(file):
 
 
 def declared(lines):
-    """Names that lines without indent declare: what stands in a namespace has none."""
+    """Names declared on lines without indentation: the contents of namespaces are not indented."""
     for line in lines:
         found = line[:1].isalpha() and not line.startswith(('namespace', 'return')) and (TYPE.match(line) or VALUE.match(line))
         if found:
@@ -65,7 +65,7 @@ class Tree:
         return seen
 
     def sources_by_namespace(self):
-        """Those of one room that stand in one namespace inside evenkeel."""
+        """Sources of one room in the same namespace inside of evenkeel."""
         rooms = {}
         for file, code in self.code.items():
             named = re.search(r'^namespace (evenkeel::\w+) \{$', code, re.MULTILINE)

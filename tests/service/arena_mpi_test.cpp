@@ -12,7 +12,7 @@
 #include "support/columns_in.hpp"
 #include "support/counting_memory.hpp"
 
-// All tensors of a micro-batch stand in one block, whose size is known before anything is written.
+// All tensors of a micro-batch are in one block, whose size is known before anything is written.
 
 namespace evenkeel::arena_test {
 namespace {
@@ -22,7 +22,7 @@ using test::share_of;
 using testing_support::ColumnsIn;
 using testing_support::CountingMemory;
 
-/// What is expected to be copied to a device, by name.
+/// The sizes, by name, of what should be copied to a device.
 using Parts = std::map<std::string, std::size_t>;
 
 void expect_copy(const MicroBatchArena& arena, const std::string& name, std::span<const std::byte> values,
@@ -33,7 +33,7 @@ void expect_copy(const MicroBatchArena& arena, const std::string& name, std::spa
   left.erase(name);
 }
 
-/// Fails unless all of the micro-batch stands in its arena, except what is borrowed, and nothing else does.
+/// Fails unless the arena contains the whole micro-batch, except for what is borrowed, and nothing else.
 void expect_all_in_arena(const PackedMicroBatch& m) {
   Parts left;
   for (const MicroBatchArena::Part& part : m.arena.index()) {
@@ -64,7 +64,7 @@ bool lends_tensors(const Config& config) {
   return config.exchange.tp_copies == TensorParallelCopies::shared && config.mesh.tp * config.mesh.pp > 1;
 }
 
-TEST(Arena, holds_all_of_a_micro_batch_in_every_mode_and_has_room_for_nothing_else) {
+TEST(Arena, contains_exactly_one_micro_batch_in_every_mode) {
   const boost::mpi::communicator world;
   for (Config config : configs_for(world.size())) {
     if (lends_tensors(config)) continue;
@@ -79,7 +79,7 @@ TEST(Arena, holds_all_of_a_micro_batch_in_every_mode_and_has_room_for_nothing_el
   }
 }
 
-TEST(Arena, of_ranks_that_lend_their_tensors_has_what_is_their_own) {
+TEST(Arena, contains_a_ranks_own_tensors_if_others_are_lent) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     if (!lends_tensors(config)) continue;
@@ -91,13 +91,13 @@ TEST(Arena, of_ranks_that_lend_their_tensors_has_what_is_their_own) {
   }
 }
 
-TEST(Arena, of_a_pass_that_regroups_sequences_holds_what_the_trainer_added_too) {
+TEST(Arena, contains_fields_added_by_the_trainer_after_regrouping) {
   const boost::mpi::communicator world;
   Config config;
   config.micro_batch.max_tokens = 1000;
   config.profiles["update"] = config.profile({});
   config.profiles["update"].micro_batch.max_tokens = 200;
-  config.profiles["update"].micro_batch.min_count = 9;  // more than any rank has before
+  config.profiles["update"].micro_batch.min_count = 9;  // more than any rank had before
   DataService service(world, config);
   Step step = service.step(share_of(1, world.rank(), world.size()));
   for (MicroBatch& m : step.micro_batches)
@@ -111,14 +111,14 @@ TEST(Arena, of_a_pass_that_regroups_sequences_holds_what_the_trainer_added_too) 
   }
 }
 
-TEST(Arena, is_used_again_so_that_steps_ask_for_no_memory_after_the_first_ones) {
+TEST(Arena, is_reused_so_later_steps_allocate_no_memory) {
   const boost::mpi::communicator world;
   CountingMemory memory;
   const ColumnsIn own(memory);
   Config config;
   config.micro_batch.max_tokens = 400;
   DataService service(world, config);
-  std::deque<Step> steps;  // held as if they were made ahead
+  std::deque<Step> steps;  // kept like steps that are made ahead
   std::int64_t requests = 0;
   for (int s = 0; s < 40; ++s) {
     RaggedBatch mine = share_of(s % 5, world.rank(), world.size());

@@ -5,9 +5,9 @@
 #include <boost/mpi/operations.hpp>
 
 #include "evenkeel/service/data_service.hpp"
+#include "exchange/gather/broadcast_assignment.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
-#include "exchange/gather/told_assignment.hpp"
 #include "support/made_up_table.hpp"
 
 namespace {
@@ -16,8 +16,8 @@ int collectives = 0;
 
 }  // namespace
 
-// The profiling interface: a program may put its own functions before MPI's, here ones that count. Any other
-// collective that the library comes to use belongs in this list.
+// The profiling interface: a program may define functions that take precedence over MPI's; the ones here
+// count calls. Any other collective that the library uses in the future belongs in this list.
 extern "C" {
 
 int MPI_Barrier(MPI_Comm comm) {
@@ -64,7 +64,8 @@ using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 using testing_support::made_up_table;
 
-/// Each costs every rank a turn or more where ranks outnumber cores, and a round trip over the network.
+/// Each collective costs every rank at least one context switch if there are more ranks than cores, and a
+/// round trip over the network.
 template <typename Work>
 int collectives_of(Work&& work) {
   const int before = collectives;
@@ -79,13 +80,13 @@ RaggedBatch share_of(const boost::mpi::communicator& world, std::int64_t samples
   return made_up_batch(std::move(shapes), fields);
 }
 
-TEST(Collectives, are_seen_when_boost_makes_them) {
+TEST(Collectives, include_calls_made_by_boost) {
   const boost::mpi::communicator world;
   EXPECT_EQ(collectives_of([&] { world.barrier(); }), 1);
   EXPECT_EQ(collectives_of([&] { (void)boost::mpi::all_reduce(world, 1, boost::mpi::maximum<int>()); }), 1);
 }
 
-TEST(Collectives, lengths_and_fields_are_gathered_in_two) {
+TEST(Collectives, lengths_and_fields_take_two_calls) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world, 20);
   (void)gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);  // makes what it keeps
@@ -94,7 +95,7 @@ TEST(Collectives, lengths_and_fields_are_gathered_in_two) {
       2);
 }
 
-TEST(Collectives, a_node_assigns_in_one_and_few_samples_in_none) {
+TEST(Collectives, assignment_takes_one_call_per_node_and_none_for_few_samples) {
   const boost::mpi::communicator world;
   const boost::mpi::communicator node = Communicator(world).split_by_node();
   PlanSettings settings;
@@ -110,7 +111,7 @@ TEST(Collectives, a_node_assigns_in_one_and_few_samples_in_none) {
   EXPECT_FALSE(work.failed());
 }
 
-TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
+TEST(Collectives, do_not_depend_on_the_size_of_the_step) {
   const boost::mpi::communicator world;
   DataService service(world, Config{});
   const RaggedBatch few = share_of(world, 3);
@@ -120,12 +121,12 @@ TEST(Collectives, are_as_few_in_a_large_step_as_in_a_small_one) {
   const int in_large = collectives_of([&] { (void)service.step(many); });
   const int to_assign = world.size() > 1 ? 1 : 0;
   EXPECT_EQ(in_large, in_small + to_assign);
-  // Two to gather, one to agree on the count, one more where contracts are checked, one to agree that
-  // all are ready and one that all is well; two more among ranks that copy from each other.
+  // Two to gather, one to agree on the count, one more if contracts are checked, one to agree that all ranks
+  // are ready and one that all succeeded; two more among ranks that copy from each other.
   EXPECT_LE(in_small, 8);
 }
 
-TEST(Collectives, rows_that_samples_count_are_told_in_two_more) {
+TEST(Collectives, counted_rows_take_two_more_calls) {
   const boost::mpi::communicator world;
   DataService service(world, Config{});
   const RaggedBatch uncounted = share_of(world, 20);

@@ -26,7 +26,7 @@ Config config_with_cap(std::int64_t max_tokens) {
   return config;
 }
 
-/// Ids first..first+count-1, owned in turn.
+/// Ids first..first+count-1, owned by the ranks in turn.
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t first, std::int64_t count) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = first; id < first + count; ++id) {
@@ -47,7 +47,7 @@ std::set<int> first_middle_last(const boost::mpi::communicator& world) {
   return {0, world.size() / 2, world.size() - 1};
 }
 
-TEST(DataService, hands_out_freshly_pushed_samples_step_after_step) {
+TEST(DataService, delivers_new_samples_step_after_step) {
   const boost::mpi::communicator world;
   DataService service(world, config_with_cap(200));
   for (std::int64_t t = 0; t < 3; ++t) {
@@ -85,7 +85,7 @@ TEST(DataService, fewer_samples_than_ranks_leave_empty_micro_batches_of_legal_sh
   EXPECT_EQ(boost::mpi::all_reduce(world, count_samples(step), std::plus<>()), 1);
 }
 
-TEST(DataService, works_on_half_the_world_while_the_other_half_does_something_else) {
+TEST(DataService, works_on_half_of_the_world) {
   const boost::mpi::communicator world;
   const boost::mpi::communicator half = world.split(world.rank() % 2);
   DataService service(half, config_with_cap(300));
@@ -129,6 +129,28 @@ TEST(DataService, a_negative_token_on_one_rank_is_everybodys_error) {
   }
 }
 
+TEST(DataService, an_invalid_sample_is_named_on_ranks_that_failed_to_read) {
+  const boost::mpi::communicator world;
+  DataService service(world, Config{});
+  const auto read = [&]() -> RaggedBatch {
+    if (world.rank() != 0) throw IoError("source", "cannot be read");
+    RaggedBatch mine = made_up_batch({{SampleId{4}, 0, 2, 3}}, {});
+    mine.find(input_ids_field)->values<std::int64_t>()[0] = -3;
+    mine.set_names_in_errors([](ErrorReport report) {
+      report.where = "line 7";
+      report.samples.clear();
+      return report;
+    });
+    return mine;
+  };
+  try {
+    (void)service.step(read);
+    FAIL() << "rank 0 has a negative token";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.report().where, "line 7");
+  }
+}
+
 TEST(DataService, a_sample_above_the_cap_is_everybodys_limit_error) {
   const boost::mpi::communicator world;
   DataService service(world, config_with_cap(16));
@@ -145,7 +167,7 @@ TEST(DataService, samples_without_tokens_are_refused) {
   EXPECT_THROW((void)service.step(RaggedBatch({{SampleId{0}, 0, 1, 1}})), InputError);
 }
 
-/// What a step says when rank `bad` brings samples that `change` has spoilt.
+/// Returns the error of a step for which rank `bad` supplies samples that `change` has made invalid.
 std::string refusal_of(const boost::mpi::communicator& world, int bad,
                        const std::function<void(RaggedBatch&)>& change) {
   DataService service(world, Config{});
@@ -157,7 +179,7 @@ std::string refusal_of(const boost::mpi::communicator& world, int bad,
   return message;
 }
 
-TEST(DataService, columns_that_were_changed_behind_the_batch_are_everybodys_error) {
+TEST(DataService, columns_modified_outside_of_the_batch_are_everybodys_error) {
   const boost::mpi::communicator world;
   for (const int bad : first_middle_last(world)) {
     EXPECT_THAT(refusal_of(world, bad, [](RaggedBatch& batch) { batch.find("input_ids")->resize(1); }),
@@ -167,7 +189,7 @@ TEST(DataService, columns_that_were_changed_behind_the_batch_are_everybodys_erro
                              batch.add_field({"twin", DType::int64, FieldKind::token, {}});
                              *batch.find("twin") = *batch.find("input_ids");
                            }),
-                HasSubstr("field 'input_ids': is there twice"));
+                HasSubstr("field 'input_ids': appears twice"));
   }
 }
 
@@ -206,7 +228,7 @@ TEST(DataService, a_mesh_that_does_not_fit_throws_on_every_rank) {
   EXPECT_THROW(DataService(world, config), MeshError);
 }
 
-TEST(DataService, settings_of_fields_that_do_not_fit_throw_on_every_rank_also_where_no_file_was_read) {
+TEST(DataService, inconsistent_settings_of_fields_throw_on_every_rank) {
   const boost::mpi::communicator world;
   const auto refusal = [&](const FieldSettings& settings) {
     Config config;
@@ -219,7 +241,7 @@ TEST(DataService, settings_of_fields_that_do_not_fit_throw_on_every_rank_also_wh
     }
   };
   FieldSettings settings;
-  settings.layers = LayerMap{{{0}, {1}}};  // of two stages, and there is one
+  settings.layers = LayerMap{{{0}, {1}}};  // for two stages, but there is only one
   EXPECT_EQ(refusal(settings), "fields.experts.layers");
   settings = {};
   settings.share = FieldSharing::equal;

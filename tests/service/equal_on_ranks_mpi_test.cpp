@@ -27,13 +27,13 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return made_up_batch(std::move(shapes), made_up_fields());
 }
 
-/// First (where it is not the only one that others are compared with), middle and last.
+/// First (unless it is the one that others are compared with), middle and last.
 std::set<int> odd_ranks(const boost::mpi::communicator& world) {
   if (world.size() == 1) return {};  // nobody to differ from
   return {0, world.size() / 2, world.size() - 1};
 }
 
-/// The first rank that differs from rank 0 when `odd` differs from all others.
+/// The first rank that differs from rank 0 if `odd` differs from all others.
 int first_other(int odd) {
   return odd == 0 ? 1 : odd;
 }
@@ -47,7 +47,7 @@ ErrorReport refusal(const std::function<void()>& call) {
   return {};
 }
 
-TEST(EqualConfigurations, are_asked_for_before_anything_depends_on_them) {
+TEST(EqualConfigurations, are_required_before_anything_depends_on_them) {
   const boost::mpi::communicator world;
   const auto narrower = [](Config& config) { config.micro_batch.max_tokens = 64; };
   const auto other_order = [](Config& config) { config.mesh.order = RankOrder("pp-dp-cp-tp"); };
@@ -79,7 +79,7 @@ TEST(EqualConfigurations, are_asked_for_before_anything_depends_on_them) {
   EXPECT_GT(service.step(share_of(world)).micro_batches.size(), 0U);
 }
 
-TEST(EqualConfigurations, a_difference_is_told_with_both_values_and_both_ranks) {
+TEST(EqualConfigurations, a_difference_is_reported_with_both_values_and_ranks) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
   Config config;
@@ -115,7 +115,8 @@ Config two_profiles() {
   return config;
 }
 
-/// One call of one odd rank and one of all others; all are told of both, and the service goes on.
+/// One rank makes a different call than all others; all of them get an error that names both calls, and the
+/// service remains usable.
 void expect_told(const std::function<void(DataService&, const Step&)>& usual,
                  const std::function<void(DataService&, const Step&)>& other,
                  const std::vector<std::string>& told) {
@@ -135,7 +136,7 @@ void expect_told(const std::function<void(DataService&, const Step&)>& usual,
   }
 }
 
-TEST(EqualCalls, ranks_that_name_different_profiles_are_told_both) {
+TEST(EqualCalls, different_profiles_are_both_reported) {
   const auto step = [](const char* profile) {
     return [=](DataService& service, const Step&) {
       (void)service.step(share_of(service.mesh().world()), profile);
@@ -146,7 +147,7 @@ TEST(EqualCalls, ranks_that_name_different_profiles_are_told_both) {
   expect_told(step("measured"), step(""), {"makes step 1 under profile 'measured'", "makes step 1"});
 }
 
-TEST(EqualCalls, ranks_that_pass_over_different_steps_are_told_both) {
+TEST(EqualCalls, different_steps_are_reported_with_both_numbers) {
   const auto pass = [](const char* profile) {
     return [=](DataService& service, const Step& before) { (void)service.step(before, profile); };
   };
@@ -167,7 +168,7 @@ TEST(EqualCalls, ranks_that_pass_over_different_steps_are_told_both) {
               {"step 0 (profile 'measured')", "step 0 (profile 'log_prob')"});
 }
 
-TEST(EqualCalls, a_rank_with_new_samples_among_ranks_with_a_step_is_told_so) {
+TEST(EqualCalls, new_samples_on_one_rank_and_a_step_on_others_are_reported) {
   const auto begin = [](DataService& service, const Step&) {
     (void)service.step(share_of(service.mesh().world()), "update");
   };
@@ -186,7 +187,7 @@ TEST(EqualCalls, a_profile_that_one_rank_misspells_is_everybodys_error) {
   }
 }
 
-TEST(EqualCalls, a_profile_that_nobody_has_is_everybodys_error) {
+TEST(EqualCalls, an_unknown_profile_is_an_error_on_every_rank) {
   const boost::mpi::communicator world;
   DataService service(world, two_profiles());
   const Step before = service.step(share_of(world), "update");

@@ -8,12 +8,12 @@
 
 namespace evenkeel::test {
 
-/// A column as its samples have it, wherever rows in common lie.
+/// A column as the samples have it, no matter where shared rows are stored.
 inline Column unfolded(const Column& column) {
-  return column.samples().are_in_common() ? with_rows_of_their_own(column) : column;
+  return column.samples().are_in_common() ? with_separate_rows(column) : column;
 }
 
-/// Fails unless both steps hand out the same micro-batches, field by field in any order, with equal losses.
+/// Fails unless both steps have the same micro-batches, with the same fields in any order, and equal losses.
 inline void expect_equal(const Step& step, const Step& expected) {
   ASSERT_EQ(step.micro_batches.size(), expected.micro_batches.size());
   EXPECT_EQ(step.record->plan, expected.record->plan);

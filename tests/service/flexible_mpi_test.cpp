@@ -1,5 +1,5 @@
-// Context parallelism that fits each micro-batch, end to end: attention over the groups' own communicators
-// gives the outputs, the loss and the gradients that every sample has by itself.
+// Context parallelism with a group size per micro-batch, end to end: attention over the groups' communicators
+// gives the same outputs, loss and gradients as each sample alone.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -9,7 +9,6 @@
 #include <boost/mpi/collectives.hpp>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -18,17 +17,18 @@
 #include "evenkeel/plan/plan_quality.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "report/step_figures.hpp"
-#include "service/aggregations.hpp"
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/whole_loss.hpp"
 
 namespace evenkeel::flexible_test {
 namespace {
 
-using test::all_aggregations;
+using testing_support::all_aggregations;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 using testing_support::made_up_token;
+using testing_support::SampleLoss;
 
 constexpr std::int64_t num_samples = 50;
 constexpr std::int64_t norm_length = 24;
@@ -49,7 +49,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return made_up_batch(std::move(shapes), {});
 }
 
-/// A number with its derivatives by the three weights of the model.
+/// A number with its derivatives with respect to the three weights of the model.
 struct Dual {
   double value = 0;
   std::array<double, 3> by{};
@@ -89,7 +89,7 @@ double embedded(std::int64_t token, std::int64_t position) {
   return std::sin(0.001 * static_cast<double>(token)) + 0.02 * static_cast<double>(position);
 }
 
-/// Causal attention of one token over the embeddings of those up to it.
+/// Causal attention of one token over the embeddings up to its own.
 Dual attention(double query, const std::vector<double>& keys) {
   const Dual q = weight(0) * Dual{query, {}};
   Dual sum;
@@ -121,55 +121,26 @@ Dual output_of(const SampleShape& sample, std::int64_t t) {
   return attention(query, keys);
 }
 
-/// The loss tokens' rows of a sample: those in front of its response's tokens.
+/// The rows of a sample that carry loss: those before its response's tokens.
 std::pair<std::int64_t, std::int64_t> loss_rows(const SampleShape& sample) {
   return {std::max<std::int64_t>(sample.prompt, 1) - 1, std::max<std::int64_t>(sample.length() - 1, 0)};
 }
 
-/// The loss of all samples, one by one, uncut.
+/// The loss of all samples, one by one, without splitting.
 Dual whole_loss(LossAggregation aggregation) {
-  std::int64_t tokens = 0;
-  std::map<std::uint64_t, std::vector<Dual>> means_of_prompts;
-  Dual sum;
-  Dual sum_of_means;
+  std::vector<SampleLoss<Dual>> samples;
   for (std::int64_t id = 0; id < num_samples; ++id) {
     const SampleShape sample = shape_of(id);
     const auto [first, end] = loss_rows(sample);
-    Dual own;
+    SampleLoss<Dual>& own =
+        samples.emplace_back(SampleLoss<Dual>{sample.group, {}, std::max<std::int64_t>(0, end - first)});
     for (std::int64_t t = first; t < end; ++t)
-      own = own + loss_of(output_of(sample, t), made_up_token(sample.id, t + 1));
-    const std::int64_t count = std::max<std::int64_t>(0, end - first);
-    const Dual mean = count > 0 ? own * Dual{1 / static_cast<double>(count), {}} : Dual{};
-    tokens += count;
-    sum = sum + own;
-    sum_of_means = sum_of_means + mean;
-    means_of_prompts[sample.group].push_back(mean);
+      own.sum = own.sum + loss_of(output_of(sample, t), made_up_token(sample.id, t + 1));
   }
-  const auto over = [](const Dual& total, double number) { return total * Dual{1 / number, {}}; };
-  switch (aggregation) {
-    case LossAggregation::token_mean:
-      return over(sum, static_cast<double>(tokens));
-    case LossAggregation::token_sum:
-      return sum;
-    case LossAggregation::seq_mean_token_sum:
-      return over(sum, num_samples);
-    case LossAggregation::seq_mean_token_mean:
-      return over(sum_of_means, num_samples);
-    case LossAggregation::seq_mean_token_sum_norm:
-      return over(sum, static_cast<double>(num_samples * norm_length));
-    case LossAggregation::prompt_mean:
-    case LossAggregation::mindspeed_rl:  // refused
-      break;
-  }
-  Dual loss;
-  for (const auto& [prompt, means] : means_of_prompts) {
-    for (const Dual& mean : means)
-      loss = loss + over(mean, static_cast<double>(means.size() * means_of_prompts.size()));
-  }
-  return loss;
+  return testing_support::whole_loss(samples, aggregation, norm_length);
 }
 
-/// What a member of a group brings: its true rows' embeddings, by sequence and position.
+/// What a member of a group contributes: the embeddings of its true rows, by sequence and position.
 struct Row {
   double sequence;
   double position;
@@ -198,7 +169,8 @@ class GroupAttention {
                   static_cast<int>(own.size() * sizeof(Row)), MPI_BYTE, group);
   }
 
-  /// The loss of this rank's rows, as a trainer computes it; their outputs are compared with the uncut run's.
+  /// The loss of this rank's rows, as a trainer computes it; their outputs are compared with those of the run
+  /// without splitting.
   [[nodiscard]] Dual loss() const {
     const auto tokens = m_.tensors.find("input_ids")->values<std::int64_t>();
     const auto labels = m_.tensors.find("labels")->values<std::int64_t>();
@@ -238,8 +210,8 @@ class GroupAttention {
   std::vector<Row> all_;
 };
 
-/// Every rank runs its micro-batches in order and waits for nobody but the members of their groups; then the
-/// trainer's own reduction over the ranks.
+/// Every rank runs its micro-batches in order and waits only for the members of their groups; at the end, the
+/// trainer reduces over the ranks.
 Dual trained_loss(const DataService& service, const Step& step, const LossSettings& settings) {
   Dual sum;
   for (const MicroBatch& m : step.micro_batches) sum = sum + GroupAttention(service.mesh(), m).loss();
@@ -258,7 +230,7 @@ Config flexible_config(int ranks) {
   config.balance.meet = Meeting::once_a_step;
   config.balance.cost = CostModel{100, 1};
   config.balance.overhead = 10;
-  config.balance.communication = {300, 300, 8, 0};  // so dear that groups are as small as can be
+  config.balance.communication = {300, 300, 8, 0};  // so expensive that groups are as small as possible
   config.micro_batch.max_tokens_per_rank = ranks == 1 ? 70 : ranks < 4 ? 36 : 18;
   config.loss.norm_length = norm_length;
   return config;
@@ -305,7 +277,8 @@ TEST_P(FlexibleContextService, mixes_groups_of_several_sizes_in_a_step) {
   EXPECT_GE(sizes, world_.size() < 2 ? 1 : world_.size() < 4 ? 2 : 3);
 }
 
-/// Puts each micro-batch's tokens as a result, and looks for a rank's own samples' in what comes home.
+/// Returns each micro-batch's tokens as a result, and looks for those of a rank's own samples in the
+/// collected results.
 void expect_tokens_home(DataService& service, const Step& step, const RaggedBatch& mine) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
@@ -316,13 +289,13 @@ void expect_tokens_home(DataService& service, const Step& step, const RaggedBatc
   EXPECT_TRUE(std::ranges::equal(home.find("tokens")->bytes(), mine.find("input_ids")->bytes()));
 }
 
-TEST_P(FlexibleContextService, results_come_home_from_every_group) {
+TEST_P(FlexibleContextService, collects_results_from_every_group) {
   DataService service(world_, config());
   const RaggedBatch mine = share_of(world_);
   expect_tokens_home(service, service.step(mine), mine);
 }
 
-TEST_P(FlexibleContextService, ranks_that_no_group_needs_take_part_in_results_and_later_passes) {
+TEST_P(FlexibleContextService, unused_ranks_take_part_in_results_and_later_passes) {
   Config config = this->config();
   config.mesh.max_cp = 1;
   config.micro_batch.max_tokens_per_rank = 70;
@@ -358,7 +331,7 @@ TEST_P(FlexibleContextService, a_later_pass_may_choose_other_groups) {
                               1e-12, 1e-9);
 }
 
-TEST_P(FlexibleContextService, a_sample_that_fits_no_group_is_everybodys_error) {
+TEST_P(FlexibleContextService, a_sample_too_long_for_every_group_is_everybodys_error) {
   Config config = this->config();
   config.micro_batch.max_tokens_per_rank = 2;
   DataService service(world_, config);
@@ -367,7 +340,7 @@ TEST_P(FlexibleContextService, a_sample_that_fits_no_group_is_everybodys_error) 
   EXPECT_THROW(DataService(world_, config), ConfigError);
 }
 
-/// The last rank has a quarter of the others' speed.
+/// The last rank has a quarter of the speed of the others.
 void expect_less_on_a_slow_rank(Strategy strategy) {
   const boost::mpi::communicator world;
   Config config = flexible_config(world.size());
@@ -386,7 +359,7 @@ void expect_less_on_a_slow_rank(Strategy strategy) {
   if (world.size() > 1) {
     EXPECT_LT(bytes.back() * world.size(), all);
   }
-  // Costs are times, which the report does not divide once more.
+  // Costs are times here, which the report does not divide by the speed again.
   std::vector<Cost> times;
   boost::mpi::all_gather(world, step.record->plan.cost(), times);
   const auto figures = gather_figures(service.mesh(), service.plan_settings(), step);
@@ -395,15 +368,15 @@ void expect_less_on_a_slow_rank(Strategy strategy) {
   }
 }
 
-TEST(SpeedsOfGroups, leave_a_slow_rank_less_and_the_loss_as_it_is) {
+TEST(SpeedsOfGroups, give_a_slow_rank_less_without_changing_the_loss) {
   expect_less_on_a_slow_rank(Strategy::hierarchical);
 }
 
-TEST(SpeedsOfGroups, leave_a_slow_rank_less_of_each_wave_and_the_loss_as_it_is) {
+TEST(SpeedsOfGroups, give_a_slow_rank_less_of_each_wave_without_changing_the_loss) {
   expect_less_on_a_slow_rank(Strategy::grid);
 }
 
-TEST(SpeedsOfGroups, are_one_a_dp_rank_or_everybodys_error) {
+TEST(SpeedsOfGroups, are_one_per_dp_rank_or_everybodys_error) {
   const boost::mpi::communicator world;
   Config config = flexible_config(world.size());
   config.balance.speeds.assign(static_cast<std::size_t>(world.size() + 1), 1000);

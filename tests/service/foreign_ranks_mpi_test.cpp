@@ -16,7 +16,7 @@
 #include "support/foreign_ranks.hpp"
 #include "support/service_ahead.hpp"
 
-// Ranks that something else than MPI connects get the steps, bit for bit, that MPI would give them.
+// Ranks that communicate without MPI get exactly the steps that they would get with MPI.
 
 namespace evenkeel::foreign_ranks_test {
 namespace {
@@ -32,7 +32,7 @@ Communicator foreign_world(bool threads = true) {
   return Communicator(std::make_shared<RanksBehindMpi>(boost::mpi::communicator(), threads));
 }
 
-/// Both ways over all ranks.
+/// Both ways, over all ranks.
 class ForeignSteps : public testing::Test {
  protected:
   [[nodiscard]] RaggedBatch read(std::int64_t step) const { return share_of(step, mpi_.rank(), mpi_.size()); }
@@ -47,7 +47,7 @@ void expect_equal_results(const RaggedBatch& one, const RaggedBatch& other) {
   for (const Column& column : other.fields()) EXPECT_EQ(one.at(column.spec().name), column);
 }
 
-TEST_F(ForeignSteps, are_those_of_mpi_in_every_mode_on_every_path) {
+TEST_F(ForeignSteps, equal_those_of_mpi_in_every_mode_and_path) {
   for (Config config : configs_for(mpi_.size())) {
     DataService expected(mpi_, config);
     for (const ExchangePath path :
@@ -66,7 +66,7 @@ TEST_F(ForeignSteps, are_those_of_mpi_in_every_mode_on_every_path) {
   }
 }
 
-TEST_F(ForeignSteps, go_through_alltoallv_too) {
+TEST_F(ForeignSteps, work_with_alltoallv) {
   Config config = configs_for(mpi_.size()).front();
   DataService expected(mpi_, config);
   config.exchange.path = ExchangePath::alltoallv;
@@ -74,7 +74,7 @@ TEST_F(ForeignSteps, go_through_alltoallv_too) {
   expect_equal(service.step(read(0)), expected.step(read(0)));
 }
 
-TEST_F(ForeignSteps, are_passed_over_again_and_collected_on_one_rank) {
+TEST_F(ForeignSteps, support_later_passes_and_collection_on_one_rank) {
   Config config = configs_for(mpi_.size()).front();
   config.profiles["log_prob"].micro_batch.max_tokens = 800;
   config.profiles["update"].micro_batch.min_count = 3;
@@ -96,7 +96,7 @@ TEST_F(ForeignSteps, are_passed_over_again_and_collected_on_one_rank) {
   }
 }
 
-TEST_F(ForeignSteps, of_prefetchers_come_from_a_thread_where_ranks_allow_them) {
+TEST_F(ForeignSteps, are_made_ahead_in_a_thread_if_ranks_allow_it) {
   Config config = configs_for(mpi_.size()).front();
   config.exchange.prefetch = 2;
   const auto reader = [&](std::int64_t step) { return read(step); };
@@ -109,7 +109,7 @@ TEST_F(ForeignSteps, of_prefetchers_come_from_a_thread_where_ranks_allow_them) {
   }
 }
 
-TEST_F(ForeignSteps, of_streams_are_read_by_all_and_go_on_from_a_state) {
+TEST_F(ForeignSteps, support_streams_and_resuming) {
   const Config config = parse_config(
       "source: {kind: synthetic, samples: 300, seed: 5}\n"
       "batch: {global_batch: 40, shuffle: true, epochs: 2}\n"
@@ -137,7 +137,7 @@ TEST_F(ForeignSteps, of_streams_are_read_by_all_and_go_on_from_a_state) {
   expect_equal(next, expected.step(stream.read(2)));
 }
 
-TEST_F(ForeignSteps, fail_on_all_ranks_when_one_fails_and_go_on) {
+TEST_F(ForeignSteps, fail_on_all_ranks_if_one_fails_and_can_continue) {
   const Config config = configs_for(mpi_.size()).front();
   DataService service(foreign_, config);
   DataService expected(mpi_, config);
@@ -166,7 +166,7 @@ TEST_F(ForeignSteps, have_no_leaders) {
   }
 }
 
-TEST_F(ForeignSteps, have_meshes_whose_lines_are_foreign_too) {
+TEST_F(ForeignSteps, have_meshes_with_foreign_lines) {
   Config config;
   if (mpi_.size() % 2 == 0) config.mesh.cp = 2;
   const DataService service(foreign_, config);

@@ -4,39 +4,39 @@
 #include <boost/mpi/collectives.hpp>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <ranges>
 #include <vector>
 
 #include "batch/mask.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "job/hash_consumer.hpp"
-#include "service/aggregations.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/whole_loss.hpp"
 
 namespace evenkeel::loss_test {
 namespace {
 
-using test::all_aggregations;
+using testing_support::all_aggregations;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 using testing_support::made_up_token;
+using testing_support::SampleLoss;
 
 constexpr std::int64_t num_samples = 45;
 
-/// A nonlinear loss of the label that a row predicts.
+/// A nonlinear loss that depends on the label that a row predicts.
 double loss_of(std::int64_t label, std::int64_t position) {
   return std::log1p(static_cast<double>(label)) * std::cos(0.1 * static_cast<double>(position));
 }
 
-/// Whether the label at row t of a sample counts: some samples bring a mask with holes, some of them all
+/// Whether the label at row t of a sample counts: some samples have a mask with holes, and some masks are all
 /// holes.
 bool counts(const SampleShape& sample, std::int64_t t) {
   if (sample.id.value() % 7 == 0) return false;
   return t + 1 < sample.length() && t + 1 >= sample.prompt && (t + sample.id.value()) % 3 != 0;
 }
 
-/// Masks are of one value a token, or of one a response token.
+/// Masks have one value per token or one per response token.
 RaggedBatch share_of(const boost::mpi::communicator& comm, FieldKind of_masks = FieldKind::token) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_samples; ++id) {
@@ -48,7 +48,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, FieldKind of_masks = 
     const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
     const RowRange rows = batch.rows_of(of_masks, i);
     for (std::int64_t row = 0; row < rows.size(); ++row) {
-      // What a mask says of a first token that nothing predicts does not count.
+      // The mask value of a first token does not count, because nothing predicts that token.
       const std::int64_t t = of_masks == FieldKind::token ? row : sample.prompt + row - 1;
       *mask.row(rows.begin + row) = std::byte{t < 0 || counts(sample, t)};
     }
@@ -56,7 +56,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, FieldKind of_masks = 
   return batch;
 }
 
-/// The samples' masks and labels of one value per token are at the rows that predict the tokens.
+/// The samples' masks and labels with one value per token are at the rows that predict the tokens.
 Config config_with_rows_in_place() {
   Config config;
   config.fields["loss_mask"].at = RowConvention::next;
@@ -66,48 +66,19 @@ Config config_with_rows_in_place() {
 
 constexpr std::int64_t norm_length = 24;
 
-/// The loss of the whole step, from the samples themselves, sample by sample.
+/// The loss of the whole step, computed sample by sample.
 double whole_loss(LossAggregation aggregation) {
-  std::map<std::uint64_t, std::vector<double>> means_of_prompts;
-  double sum = 0;
-  double sum_of_means = 0;
-  std::int64_t tokens = 0;
+  std::vector<SampleLoss<double>> samples;
   for (std::int64_t id = 0; id < num_samples; ++id) {
     const SampleShape sample = made_up_shape(id);
-    double own_sum = 0;
-    std::int64_t own = 0;
+    SampleLoss<double>& own = samples.emplace_back(SampleLoss<double>{sample.group});
     for (std::int64_t t = 0; t < sample.length(); ++t) {
       if (!counts(sample, t)) continue;
-      own_sum += loss_of(made_up_token(sample.id, t + 1), t);
-      ++own;
+      own.sum += loss_of(made_up_token(sample.id, t + 1), t);
+      ++own.tokens;
     }
-    const double mean = own > 0 ? own_sum / static_cast<double>(own) : 0;
-    sum += own_sum;
-    tokens += own;
-    sum_of_means += mean;
-    means_of_prompts[sample.group].push_back(mean);
   }
-  switch (aggregation) {
-    case LossAggregation::token_mean:
-      return sum / static_cast<double>(tokens);
-    case LossAggregation::token_sum:
-      return sum;
-    case LossAggregation::seq_mean_token_sum:
-      return sum / num_samples;
-    case LossAggregation::seq_mean_token_mean:
-      return sum_of_means / num_samples;
-    case LossAggregation::seq_mean_token_sum_norm:
-      return sum / norm_length / num_samples;
-    case LossAggregation::prompt_mean:
-    case LossAggregation::mindspeed_rl:  // depends on the split
-      break;
-  }
-  double loss = 0;
-  for (const auto& [prompt, means] : means_of_prompts) {
-    for (const double mean : means)
-      loss += mean / static_cast<double>(means.size()) / static_cast<double>(means_of_prompts.size());
-  }
-  return loss;
+  return testing_support::whole_loss(samples, aggregation, norm_length);
 }
 
 /// One rank's part of a micro-batch's loss, as a trainer computes it on its CP share.
@@ -127,8 +98,8 @@ double micro_batch_loss(const PackedMicroBatch& m, const MicroBatchLoss& loss) {
   return loss.scale * sum;
 }
 
-/// Sums over a rank's micro-batches and its CP group, reduces over micro-batches and DP ranks as the trainer
-/// would.
+/// Sums over a rank's micro-batches and its CP group, and reduces over micro-batches and DP ranks like the
+/// trainer.
 double loss_of_pass(const DataService& service, const Step& step, const LossSettings& settings) {
   const Mesh& mesh = service.mesh();
   const bool last_stage = mesh.here().pp == mesh.grid().sizes().pp - 1;
@@ -152,7 +123,7 @@ constexpr std::pair<MicroBatchMode, Strategy> all_splits[] = {
     {MicroBatchMode::padded, Strategy::hierarchical},
     {MicroBatchMode::fixed, Strategy::hierarchical}};
 
-TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
+TEST(Loss, is_equal_for_every_mesh_mode_split_and_trainer) {
   const boost::mpi::communicator world;
   for (const auto& [tp, cp, pp] :
        {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 2}, {1, 1, 3}, {1, 7, 1}}) {
@@ -185,7 +156,7 @@ TEST(Loss, comes_out_the_same_through_every_mesh_mode_split_and_trainer) {
   }
 }
 
-TEST(Loss, is_the_same_whether_masks_have_one_value_a_token_or_a_response_token) {
+TEST(Loss, is_equal_for_masks_per_token_and_per_response_token) {
   const boost::mpi::communicator world;
   for (const auto& [mode, strategy] : all_splits) {
     Config config;
@@ -205,7 +176,7 @@ TEST(Loss, is_the_same_whether_masks_have_one_value_a_token_or_a_response_token)
   }
 }
 
-TEST(Loss, is_carried_by_the_last_row_of_a_sample_that_brings_a_label_for_it) {
+TEST(Loss, includes_the_last_row_of_a_sample_with_a_supplied_label) {
   const boost::mpi::communicator world;
   RaggedBatch mine({{SampleId{world.rank()}, 0, 1, 2}});
   for (const char* name : {"input_ids", "labels", "loss_mask"}) {
@@ -226,8 +197,8 @@ TEST(Loss, is_carried_by_the_last_row_of_a_sample_that_brings_a_label_for_it) {
   EXPECT_NEAR(boost::mpi::all_reduce(world, weights, std::plus<>()), 1.0, 1e-6);
 }
 
-// A first stage would derive others, and weights that belong to neither.
-TEST(Loss, of_masks_and_labels_that_samples_bring_is_known_to_the_last_pipeline_stage_alone) {
+// A first stage would derive different ones, and weights that match neither.
+TEST(Loss, with_supplied_masks_and_labels_is_known_only_to_the_last_pipeline_stage) {
   const boost::mpi::communicator world;
   if (world.size() % 2 != 0) return;
   for (const TensorParallelCopies copies : {TensorParallelCopies::own, TensorParallelCopies::shared}) {
@@ -263,7 +234,7 @@ TEST(Loss, of_masks_and_labels_that_samples_bring_is_known_to_the_last_pipeline_
   }
 }
 
-TEST(Loss, of_a_second_pass_is_what_its_profile_says) {
+TEST(Loss, of_a_second_pass_follows_its_profile) {
   const boost::mpi::communicator world;
   Config config = config_with_rows_in_place();
   config.mesh.cp = world.size() % 2 == 0 ? 2 : 1;
@@ -279,7 +250,7 @@ TEST(Loss, of_a_second_pass_is_what_its_profile_says) {
               whole_loss(LossAggregation::seq_mean_token_mean), 1e-12);
 }
 
-TEST(LossWeights, are_zero_in_every_row_without_loss_also_of_micro_batches_that_are_only_filler) {
+TEST(LossWeights, are_zero_in_every_row_without_loss_even_in_filler) {
   const boost::mpi::communicator world;
   Config config;
   config.micro_batch.max_tokens = 200;

@@ -1,4 +1,4 @@
-// Costs that follow the times of micro-batches on groups of their own sizes, communication among them.
+// Costs that follow measured times of micro-batches on groups of different sizes, including communication.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
   return test::skewed_share(comm, step, 64, 78);
 }
 
-/// Nodes of two places, where half of attention hides communication.
+/// Nodes with two ranks, where half of attention hides communication.
 Config measured_groups(int ranks, Strategy strategy) {
   Config config;
   config.mesh.flexible_cp = true;
@@ -30,7 +30,8 @@ Config measured_groups(int ranks, Strategy strategy) {
   return config;
 }
 
-/// Passing keys and values on is dear, so that attention hides it for the longest samples only.
+/// Passing keys and values between ranks is so expensive that attention hides it only for the longest
+/// samples.
 constexpr TimeModel machine{0.0001, 2e-6, 1e-8, 2e-6, 5e-6};
 
 double seconds_of(const MicroBatch& m) {
@@ -56,7 +57,7 @@ void report(const DataService& service, const Step& step, Reports who = Reports:
   }
 }
 
-/// When the machine has done the step: ranks meet at its end, or at every micro-batch.
+/// When the machine has finished the step: ranks are synchronized at its end, or at every micro-batch.
 double end_of_step(const boost::mpi::communicator& world, const Step& step, Strategy strategy) {
   std::vector<double> seconds;
   for (const MicroBatch& m : step.micro_batches)
@@ -125,7 +126,7 @@ TEST_P(MeasuredGroups, resumed_go_on_with_the_same_plans) {
   EXPECT_EQ(resumed.step(share_of(world_, 2)).record->plan, service.step(share_of(world_, 2)).record->plan);
 }
 
-TEST_P(MeasuredGroups, one_member_of_each_that_reports_is_enough_for_all) {
+TEST_P(MeasuredGroups, need_only_one_reporting_member_per_group) {
   DataService service(world_, measured_groups(world_.size(), GetParam()));
   for (std::int64_t t = 0; t < 4; ++t) {
     const Step step = service.step(share_of(world_, t));

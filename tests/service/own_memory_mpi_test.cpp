@@ -11,7 +11,7 @@
 #include "service/steps_in_all_modes.hpp"
 #include "support/columns_in.hpp"
 
-// A program that supplies memory of its own (pinned, say) finds in it whatever it is handed.
+// A program that supplies its own memory (such as pinned memory) gets all of its data in it.
 
 namespace evenkeel::own_memory_test {
 namespace {
@@ -22,7 +22,7 @@ using test::results_of;
 using test::share_of;
 using testing_support::ColumnsIn;
 
-/// Remembers the blocks that it has given out.
+/// Records the blocks that it has allocated.
 class OwnMemory final : public std::pmr::memory_resource {
  public:
   [[nodiscard]] bool holds(const Column& column) {
@@ -60,8 +60,8 @@ class OwnMemory final : public std::pmr::memory_resource {
   std::map<const std::byte*, std::size_t> blocks_;
 };
 
-/// Fails unless all that the step hands out is there, but what tensor-parallel ranks of a node have in
-/// common.
+/// Fails unless everything in the step is in this memory, except for what tensor-parallel ranks of a node
+/// share.
 void expect_in(OwnMemory& memory, const Step& step) {
   for (const MicroBatch& micro_batch : step.micro_batches) {
     for (const Column& column : micro_batch.tensors.fields) {
@@ -72,7 +72,7 @@ void expect_in(OwnMemory& memory, const Step& step) {
   }
 }
 
-TEST(OwnMemory, holds_all_that_is_handed_out_and_brought_home_in_every_mode_on_every_path) {
+TEST(OwnMemory, provides_all_steps_and_results_in_every_mode_and_path) {
   const boost::mpi::communicator world;
   OwnMemory memory;
   for (const Config& plain : configs_for(world.size())) {
@@ -80,7 +80,7 @@ TEST(OwnMemory, holds_all_that_is_handed_out_and_brought_home_in_every_mode_on_e
                                     ExchangePath::point_to_point, ExchangePath::alltoallv}) {
       Config config = plain;
       config.exchange.path = path;
-      DataService expected(world, plain);  // later steps of one may have other shapes than a first
+      DataService expected(world, plain);  // later steps may have shapes that the first one did not have
       const Step same = expected.step(share_of(0, world.rank(), world.size()));
       const RaggedBatch home = expected.collect(same, results_of(same));
       const ColumnsIn own(memory);

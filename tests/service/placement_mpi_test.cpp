@@ -13,8 +13,8 @@ namespace {
 
 using testing_support::made_up_batch;
 
-/// One long sample a rank, and short ones in turn: a part is one long sample and some short ones. The long
-/// ones lie `shift` ranks further than their numbers.
+/// One long sample per rank, and short samples from the ranks in turn: a part is one long sample and some
+/// short ones. Long sample i belongs to rank (i + shift) modulo the number of ranks.
 RaggedBatch share_of(const boost::mpi::communicator& comm, int shift) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 5 * comm.size(); ++id) {
@@ -28,7 +28,7 @@ struct Pass {
   std::int64_t sent = 0;    // by all ranks
   std::int64_t count = 0;   // of micro-batches
   std::vector<Cost> costs;  // of the DP ranks, ascending
-  RaggedBatch back;         // what the trainer's results brought home
+  RaggedBatch back;         // the results that the trainer returned
 };
 
 Pass pass_over(const boost::mpi::communicator& world, const Config& config, const RaggedBatch& mine) {
@@ -67,7 +67,7 @@ TEST(Placement, sends_less_and_changes_nothing_else) {
       placed += local.sent;
       unplaced += plain.sent;
     }
-    // As assigned, a long sample is at home once in all shifts; placed, always.
+    // Without placement, a long sample is on its owner for only one of the shifts; with placement, always.
     if (world.size() > 1) {
       EXPECT_LT(2 * placed, unplaced);
     }

@@ -28,7 +28,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::vector<FieldSpec
   return made_up_batch(std::move(shapes), std::move(fields));
 }
 
-/// A job that computes log-probs in wide micro-batches and updates in narrow ones.
+/// A job that computes log-probs with large micro-batches and updates with small ones.
 std::vector<Config> configs_for(int ranks) {
   std::vector<Config> configs;
   for (const auto& [tp, cp, pp] :
@@ -72,7 +72,7 @@ TEST(Profiles, a_second_pass_equals_a_step_under_its_profile) {
   }
 }
 
-TEST(Profiles, that_deal_and_cut_alike_move_no_token_again) {
+TEST(Profiles, with_equal_assignment_and_cuts_send_no_tokens) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
@@ -84,7 +84,7 @@ TEST(Profiles, that_deal_and_cut_alike_move_no_token_again) {
   }
 }
 
-// A PPO ratio starts at exactly 1 when both passes run the same sequences in the same micro-batches.
+// A PPO ratio starts at exactly 1 if both passes run the same sequences in the same micro-batches.
 TEST(Profiles, with_equal_settings_share_one_packing_down_to_its_memory) {
   const boost::mpi::communicator world;
   DataService service(world, configs_for(world.size()).front());
@@ -94,7 +94,7 @@ TEST(Profiles, with_equal_settings_share_one_packing_down_to_its_memory) {
   EXPECT_EQ(second.micro_batches[0].tensors.find("input_ids")->bytes().data(), tokens);
 }
 
-TEST(Profiles, fields_that_the_trainer_added_go_with_their_sequences) {
+TEST(Profiles, added_columns_move_with_their_sequences) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
@@ -112,7 +112,7 @@ TEST(Profiles, fields_that_the_trainer_added_go_with_their_sequences) {
   }
 }
 
-TEST(Profiles, samples_keep_as_many_rows_as_the_trainer_left_them) {
+TEST(Profiles, samples_keep_the_rows_left_by_the_trainer) {
   const boost::mpi::communicator world;
   const auto rows_left = [](const SampleShape& sample) {
     return sample.id == filler_sample ? 0 : sample.id.value() % 5 + 9;  // more than samples bring
@@ -147,8 +147,8 @@ TEST(Profiles, samples_keep_as_many_rows_as_the_trainer_left_them) {
   }
 }
 
-/// Without labels where there are pipeline stages: samples that bring labels have a mask of them, which goes
-/// to the last stage; a mask that follows from tokens is on the first stage, too, and stays if labels come
+/// Without labels if there are pipeline stages: samples with labels also have a mask for them, which is sent
+/// to the last stage; a mask derived from tokens is also on the first stage, and stays if labels are added
 /// later.
 std::vector<FieldSpec> comparable(std::vector<FieldSpec> fields, const Config& config) {
   if (config.mesh.pp > 1) std::erase_if(fields, [](const FieldSpec& f) { return f.name == "labels"; });
@@ -176,11 +176,11 @@ TEST(Profiles, added_fields_arrive_as_if_the_samples_had_brought_them) {
   }
 }
 
-TEST(Profiles, fields_that_were_added_travel_again_with_their_samples) {
+TEST(Profiles, added_fields_are_sent_again_with_their_samples) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> brought{{"advantages", DType::float32, FieldKind::response_token, {}},
                                        {"tool_calls", DType::int64, FieldKind::rows, {2}}};
-  // In the place of what samples bring, and of what is derived; then of another kind, and beside them.
+  // Replacing fields of the samples and derived fields; then with another kind, and in addition to them.
   const std::vector<FieldSpec> all_first{{"advantages", DType::float64, FieldKind::sample, {3}},
                                          {"labels", DType::int64, FieldKind::token, {}}};
   const std::vector<FieldSpec> second{{"tool_calls", DType::uint8, FieldKind::text, {}},
@@ -233,7 +233,7 @@ TEST(Profiles, added_fields_of_other_samples_or_tokens_are_everybodys_error) {
   }
 }
 
-TEST(Profiles, added_fields_that_samples_could_not_bring_are_everybodys_error) {
+TEST(Profiles, invalid_added_fields_are_everybodys_error) {
   const boost::mpi::communicator world;
   DataService service(world, configs_for(world.size()).front());
   const Step step = service.step(share_of(world), "log_prob");
@@ -250,7 +250,7 @@ TEST(Profiles, added_fields_that_samples_could_not_bring_are_everybodys_error) {
   EXPECT_EQ(service.step(step, "update").volume, ExchangeVolume{});
 }
 
-/// What a pass over a step says after rank `bad` has changed its micro-batches.
+/// The error of a pass over a step after rank `bad` has changed its micro-batches.
 std::string pass_over_changed(const boost::mpi::communicator& world, int bad,
                               const std::function<void(std::vector<MicroBatch>&)>& change) {
   DataService service(world, configs_for(world.size()).front());
@@ -263,7 +263,7 @@ std::string pass_over_changed(const boost::mpi::communicator& world, int bad,
   return message;
 }
 
-TEST(Profiles, a_step_whose_columns_a_trainer_broke_is_everybodys_error) {
+TEST(Profiles, invalid_columns_in_a_step_are_everybodys_error) {
   const boost::mpi::communicator world;
   const FieldSpec own{"own", DType::float64, FieldKind::token, {}};
   for (const int bad : {0, world.size() / 2, world.size() - 1}) {
@@ -292,14 +292,14 @@ TEST(Profiles, a_step_whose_columns_a_trainer_broke_is_everybodys_error) {
   }
 }
 
-TEST(Profiles, nobody_has_are_refused_on_every_rank) {
+TEST(Profiles, unknown_ones_are_refused_on_every_rank) {
   const boost::mpi::communicator world;
   DataService service(world, configs_for(world.size()).front());
   EXPECT_THROW((void)service.step(share_of(world), "training"), ConfigError);
   EXPECT_NO_THROW((void)service.step(share_of(world), "update"));
 }
 
-TEST(Profiles, pass_over_an_old_step_as_over_the_last_one) {
+TEST(Profiles, can_run_an_old_step) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
@@ -310,7 +310,7 @@ TEST(Profiles, pass_over_an_old_step_as_over_the_last_one) {
   }
 }
 
-TEST(Profiles, pass_over_a_step_of_another_service_of_the_same_configuration) {
+TEST(Profiles, can_run_a_step_of_another_service_with_the_same_configuration) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     DataService one(world, config);
@@ -321,7 +321,7 @@ TEST(Profiles, pass_over_a_step_of_another_service_of_the_same_configuration) {
   }
 }
 
-TEST(Profiles, cannot_deal_anew_what_a_service_without_profiles_made) {
+TEST(Profiles, cannot_assign_a_step_of_a_service_without_profiles) {
   const boost::mpi::communicator world;
   const Config config = configs_for(world.size()).front();
   Config without = config;

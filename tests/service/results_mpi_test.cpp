@@ -48,6 +48,11 @@ std::vector<Config> configs_for(int ranks) {
     config.mini_batches.count = 3;
     configs.push_back(config);
   }
+  const std::vector<Config> packed = configs;
+  for (Config config : packed) {
+    config.pack.deliver = Delivery::samples;
+    configs.push_back(config);
+  }
   return configs;
 }
 
@@ -67,7 +72,7 @@ std::vector<std::int64_t> counts_of(const SampleRows& samples) {
   return counts;
 }
 
-/// Every field that was handed out, put back as if the trainer had computed it.
+/// Every field of the step, returned as if the trainer had computed it.
 StepResults echo(const Step& step, const RaggedBatch& like) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
@@ -88,7 +93,7 @@ StepResults echo(const Step& step, const RaggedBatch& like) {
   return results;
 }
 
-// A response token that starts its sequence is predicted nowhere, so nothing comes back for it.
+// No row predicts a response token at the start of its sequence, so nothing is collected for it.
 void clear_unpredicted(const RaggedBatch& batch, Column& column) {
   if (column.spec().kind != FieldKind::response_token) return;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -99,7 +104,7 @@ void clear_unpredicted(const RaggedBatch& batch, Column& column) {
   }
 }
 
-TEST(CollectResults, what_was_handed_out_comes_back_bit_for_bit_in_the_order_it_was_brought) {
+TEST(CollectResults, return_every_bit_in_the_original_order) {
   const boost::mpi::communicator world;
   RaggedBatch mine = share_of(world);
   for (const Config& config : configs_for(world.size())) {
@@ -115,7 +120,34 @@ TEST(CollectResults, what_was_handed_out_comes_back_bit_for_bit_in_the_order_it_
   }
 }
 
-TEST(CollectResults, labels_come_back_as_the_next_tokens) {
+TEST(CollectResults, ranks_with_different_numbers_of_micro_batches_get_all_results_back) {
+  const boost::mpi::communicator world;
+  if (world.size() == 1) return;  // with one DP rank, there is only one number
+  // A long sample is as much work as 25 short ones, which need several micro-batches.
+  std::vector<SampleShape> shapes;
+  if (world.rank() % 2 == 0) {
+    shapes.push_back({SampleId{100 * world.rank()}, 0, 20, 40});
+    for (std::int64_t i = 1; i <= 25; ++i) shapes.push_back({SampleId{100 * world.rank() + i}, 0, 4, 8});
+  }
+  const RaggedBatch mine = made_up_batch(std::move(shapes), made_up_fields());
+  Config config;
+  config.micro_batch.max_tokens = 64;
+  config.micro_batch.equal_counts = EqualCounts::automatic;
+  config.balance.meet = Meeting::once_a_step;
+  config.balance.cost = {1, 10};
+  config.balance.overhead = 1000;
+  DataService service(world, config);
+  const Step step = service.step(mine);
+  std::vector<std::size_t> counts;
+  boost::mpi::all_gather(world, step.micro_batches.size(), counts);
+  EXPECT_LT(std::ranges::min(counts), std::ranges::max(counts));
+  const RaggedBatch back = service.collect(step, echo(step, made_up_batch({}, made_up_fields())));
+  EXPECT_TRUE(std::ranges::equal(back.samples(), mine.samples()));
+  for (const Column& original : mine.fields())
+    EXPECT_EQ(back.at(original.spec().name), original) << original.spec().name;
+}
+
+TEST(CollectResults, return_labels_as_next_tokens) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   DataService service(world, configs_for(world.size()).back());
@@ -132,7 +164,7 @@ TEST(CollectResults, labels_come_back_as_the_next_tokens) {
   }
 }
 
-TEST(CollectResults, a_rank_that_forgets_a_result_is_everybodys_error) {
+TEST(CollectResults, a_missing_result_on_one_rank_is_everybodys_error) {
   const boost::mpi::communicator world;
   Config config;
   config.micro_batch.max_tokens = 100;
@@ -168,7 +200,7 @@ TEST(CollectResults, wrong_rows_are_everybodys_error) {
   EXPECT_THROW((void)service.collect(step, results), InputError);
 }
 
-/// What collecting says when rank `bad` puts `wrong` beside a right result.
+/// The error of collecting if rank `bad` adds `wrong` to a correct result.
 std::string refusal_of(const boost::mpi::communicator& world, int bad,
                        const std::function<void(StepResults&, const Step&)>& wrong) {
   DataService service(world, Config{});
@@ -194,7 +226,7 @@ std::string refusal_of(const boost::mpi::communicator& world, int bad,
   return message;
 }
 
-TEST(CollectResults, what_cannot_be_put_on_one_rank_is_everybodys_error) {
+TEST(CollectResults, an_invalid_result_on_one_rank_is_everybodys_error) {
   const boost::mpi::communicator world;
   for (const int bad : {0, world.size() / 2, world.size() - 1}) {
     EXPECT_THAT(refusal_of(world, bad,
@@ -230,7 +262,7 @@ TEST(CollectResults, a_step_without_results_gives_the_samples_back_without_field
   EXPECT_TRUE(back.fields().empty());
 }
 
-TEST(HashTokens, do_not_depend_on_position_ids_that_samples_bring) {
+TEST(HashTokens, do_not_depend_on_supplied_position_ids) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   RaggedBatch with_positions = mine;

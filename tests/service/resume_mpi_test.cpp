@@ -16,7 +16,7 @@ namespace {
 using test::expect_equal;
 using testing::HasSubstr;
 
-/// 50 samples in steps of 8, shuffled, three times over: an epoch ends with a step of 2.
+/// 50 samples in steps of 8, shuffled, three epochs: each epoch ends with a step of 2.
 Config made_up_job(std::int64_t prefetch = 1) {
   Config config;
   config.source.kind = SourceKind::synthetic;
@@ -36,13 +36,13 @@ std::vector<Step> steps_of_a_run(const boost::mpi::communicator& world, const Co
   return all;
 }
 
-TEST(Resume, after_any_step_gives_the_steps_that_were_left) {
+TEST(Resume, after_any_step_gives_the_remaining_steps) {
   const boost::mpi::communicator world;
   for (const std::int64_t prefetch : {0, 2}) {
     const Config config = made_up_job(prefetch);
     const std::vector<Step> whole = steps_of_a_run(world, config);
     ASSERT_EQ(whole.size(), 21U);
-    // As often as there are steps: also within an epoch, at its boundary, and after the last step.
+    // Once per step: within an epoch, at its boundary, and after the last step.
     ServiceState state = state_of_new_job(config);
     for (std::size_t at = 0; at < whole.size(); ++at) {
       SampleStream stream(world, config);
@@ -88,11 +88,11 @@ TEST(Resume, on_another_mesh_keeps_the_samples_of_every_step) {
   }
 }
 
-TEST(Resume, of_a_service_whose_trainer_brings_samples_keeps_its_numbers) {
+TEST(Resume, keeps_step_numbers_if_the_trainer_supplies_samples) {
   const boost::mpi::communicator world;
   Config config = made_up_job();
   config.mini_batches.count = 2;
-  config.mini_batches.keep = false;  // mini-batches are drawn by the number of the step
+  config.mini_batches.keep = false;  // mini-batches are drawn depending on the number of the step
   SampleStream stream(world, config);
   DataService whole(world, config);
   ServiceState state;
@@ -122,7 +122,7 @@ TEST(Resume, after_a_step_that_failed_counts_it) {
   EXPECT_EQ(steps.next()->index, 2);
 }
 
-TEST(Resume, takes_measured_costs_over) {
+TEST(Resume, restores_measured_costs) {
   const boost::mpi::communicator world;
   Config config = made_up_job();
   config.balance.measured = MeasuredCost{1, 1000};
@@ -211,9 +211,9 @@ TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them)
   EXPECT_THAT(error_of([&] { (void)unchecked.step(stream.read(1)); }), HasSubstr("no stream to compare"));
 }
 
-TEST(Resume, from_another_state_on_some_rank_is_everybodys_error) {
+TEST(Resume, from_different_states_is_everybodys_error) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // there is nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   const Config config = made_up_job();
   ServiceState state = DataService(world, config).state();
   state.costs[""] = {1e-3, 3e-6, 1e-9, 640};
@@ -268,7 +268,7 @@ TEST(Resume, keeps_the_costs_measured_in_first_and_in_later_passes) {
   EXPECT_EQ(resumed.state().costs, reached.costs);
 }
 
-TEST(Resume, has_one_position_of_steps_made_ahead_or_of_samples_that_the_trainer_brings) {
+TEST(Resume, has_one_position_in_either_kind_of_steps) {
   const boost::mpi::communicator world;
   const Config config = made_up_job();
   SampleStream stream(world, config);

@@ -23,7 +23,7 @@ using testing_support::message_of;
 constexpr auto token = FieldKind::token;
 constexpr auto response_token = FieldKind::response_token;
 
-/// A sample with a prompt of 1, 2 and a response of 10, 11, 12.
+/// A sample with prompt 1, 2 and response 10, 11, 12.
 RaggedBatch one_sample() {
   RaggedBatch batch({{SampleId{7}, 0, 2, 3}});
   const std::vector<std::int64_t> tokens{1, 2, 10, 11, 12};
@@ -49,7 +49,7 @@ std::vector<T> values_of(const RaggedBatch& batch, const char* name) {
   return {values.begin(), values.end()};
 }
 
-TEST(RowConventions, values_at_their_own_token_move_to_the_row_that_predicts_it) {
+TEST(RowConventions, shift_values_at_tokens_to_the_predicting_rows) {
   RaggedBatch batch = one_sample();
   add<std::int64_t>(batch, "labels", token, {-100, -100, 10, 11, 12});
   add<float>(batch, "advantages", token, {0, 0, 0.5, 0.25, 0.125});
@@ -61,7 +61,7 @@ TEST(RowConventions, values_at_their_own_token_move_to_the_row_that_predicts_it)
   EXPECT_THAT(values_of<float>(batch, "loss_mask"), ElementsAre(0, 1, 1, 1, 0));
 }
 
-TEST(RowConventions, values_at_the_predicting_row_stay) {
+TEST(RowConventions, keep_values_at_predicting_rows) {
   RaggedBatch batch = one_sample();
   add<std::uint8_t>(batch, "loss_mask", token, {0, 1, 1, 0, 0});
   add<float>(batch, "advantages", token, {0, 0.5, 0.25, 0.125, 0});
@@ -85,7 +85,7 @@ TEST(RowConventions, with_shared_prefixes_a_field_has_one_row_per_response_token
   }
 }
 
-TEST(RowConventions, without_prompts_a_field_may_be_of_responses) {
+TEST(RowConventions, without_prompts_a_field_may_have_one_row_per_response_token) {
   RaggedBatch batch({{SampleId{0}, 0, 0, 2}});
   add<std::int64_t>(batch, "input_ids", token, {5, 6});
   add<std::uint8_t>(batch, "loss_mask", token, {1, 1});
@@ -105,7 +105,7 @@ std::string refusal(const std::string& name, FieldKind kind, std::vector<std::ui
   return message_of([&] { prepare_samples(batch, fields, false); });
 }
 
-TEST(RowConventions, labels_and_masks_of_all_tokens_need_one) {
+TEST(RowConventions, are_required_for_labels_and_masks_of_all_tokens) {
   for (const char* name : {"labels", "loss_mask", "response_mask"}) {
     EXPECT_THAT(refusal(name, token, {0, 0, 1, 1, 1}, {}),
                 AllOf(HasSubstr("field '" + std::string(name) + "'"), HasSubstr("one value per token"),
@@ -113,12 +113,12 @@ TEST(RowConventions, labels_and_masks_of_all_tokens_need_one) {
   }
 }
 
-TEST(RowConventions, a_mask_is_not_set_at_the_last_row_which_predicts_nothing) {
+TEST(RowConventions, refuse_a_mask_that_is_set_at_the_last_row) {
   EXPECT_THAT(refusal("loss_mask", token, {0, 0, 1, 1, 1}, at("loss_mask", RowConvention::next)),
               AllOf(HasSubstr("sample 7"), HasSubstr("row 4, the last"), HasSubstr("at: token")));
 }
 
-TEST(RowConventions, rows_of_another_kind_do_not_fit) {
+TEST(RowConventions, refuse_rows_of_another_kind) {
   EXPECT_THAT(refusal("loss_mask", response_token, {1, 1, 1}, at("loss_mask", RowConvention::token)),
               HasSubstr("has one row per response_token; fields.loss_mask.at: token needs one per token"));
   EXPECT_THAT(refusal("loss_mask", token, {0, 0, 1, 1, 1}, at("loss_mask", RowConvention::response)),
@@ -136,12 +136,12 @@ TEST(ResponseMask, is_the_loss_mask) {
   EXPECT_EQ(summaries_of(batch).front().loss_tokens, 2);
 }
 
-TEST(ResponseMask, is_not_there_beside_a_loss_mask) {
+TEST(ResponseMask, cannot_be_combined_with_a_loss_mask) {
   RaggedBatch batch = one_sample();
   add<std::int64_t>(batch, "response_mask", response_token, {1, 0, 1});
   add<std::int64_t>(batch, "loss_mask", response_token, {1, 0, 1});
   EXPECT_THAT(message_of([&] { prepare_samples(batch, {}, false); }),
-              AllOf(HasSubstr("field 'response_mask'"), HasSubstr("beside 'loss_mask'")));
+              AllOf(HasSubstr("field 'response_mask'"), HasSubstr("together with 'loss_mask'")));
 }
 
 TEST(IgnoredLabels, carry_no_loss) {
@@ -154,7 +154,7 @@ TEST(IgnoredLabels, carry_no_loss) {
   EXPECT_EQ(summaries[0].loss_tokens + summaries[1].loss_tokens, 4);
 }
 
-TEST(IgnoredLabels, clear_the_mask_that_samples_bring_whatever_kinds_both_have) {
+TEST(IgnoredLabels, clear_a_supplied_mask_of_any_kind) {
   for (const FieldKind of_labels : {token, response_token}) {
     for (const FieldKind of_mask : {token, response_token}) {
       RaggedBatch batch = one_sample();
@@ -179,7 +179,7 @@ TEST(IgnoredLabels, clear_the_mask_that_samples_bring_whatever_kinds_both_have) 
   }
 }
 
-TEST(DumpedRows, are_where_steps_have_them) {
+TEST(DumpedRows, have_the_rows_of_steps) {
   RaggedBatch batch = one_sample();
   add<std::int64_t>(batch, "labels", token, {-100, 10, 11, 12, -100});
   add<std::uint8_t>(batch, "loss_mask", response_token, {1, 1, 1});

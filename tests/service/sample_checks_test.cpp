@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-/// What is said of a sample whose labels are a field of this form.
+/// The error for a sample whose labels are a field of this form.
 std::string refusal_of_labels(DType dtype, std::vector<std::int64_t> trailing) {
   RaggedBatch batch({SampleShape{}});
   batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
@@ -27,8 +27,8 @@ std::string refusal_of_labels(DType dtype, std::vector<std::int64_t> trailing) {
   return "taken";
 }
 
-TEST(SampleChecks, say_what_a_field_is_with_the_article_of_its_dtype) {
-  const std::string must = "; it must have one int64 a token, or one a response token";
+TEST(SampleChecks, describe_a_field_with_the_article_of_its_dtype) {
+  const std::string must = "; it must have one int64 per token or response token";
   EXPECT_EQ(refusal_of_labels(DType::int64, {}), "taken");
   EXPECT_EQ(refusal_of_labels(DType::int64, {2}), "is an int64 token field of rows of 2" + must);
   EXPECT_EQ(refusal_of_labels(DType::int32, {}), "is an int32 token field" + must);
@@ -37,7 +37,7 @@ TEST(SampleChecks, say_what_a_field_is_with_the_article_of_its_dtype) {
   EXPECT_EQ(refusal_of_labels(DType::boolean, {}), "is a bool token field" + must);
 }
 
-TEST(SampleChecks, say_how_tokens_of_int32_are_widened) {
+TEST(SampleChecks, explain_how_to_widen_int32_tokens) {
   RaggedBatch batch({SampleShape{}});
   batch.add_field({std::string(input_ids_field), DType::int32, FieldKind::token, {}});
   try {
@@ -48,7 +48,7 @@ TEST(SampleChecks, say_how_tokens_of_int32_are_widened) {
   }
 }
 
-/// What is said of a sample with a counted field of one value of these bytes.
+/// The error for a sample with a counted field that has one value of these bytes.
 std::string refusal_of(const FieldSpec& spec, std::string_view value, const char* beside = nullptr) {
   RaggedBatch batch({SampleShape{SampleId{7}, 0, 0, 0}});
   batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
@@ -64,7 +64,7 @@ std::string refusal_of(const FieldSpec& spec, std::string_view value, const char
   return "taken";
 }
 
-TEST(SampleChecks, text_is_utf8_and_bytes_are_anything) {
+TEST(SampleChecks, require_utf8_in_text_and_nothing_in_bytes) {
   EXPECT_EQ(refusal_of({"source", DType::uint8, FieldKind::text, {}}, "gsm8k \xc3\xa4"), "taken");
   EXPECT_EQ(refusal_of({"source", DType::uint8, FieldKind::bytes, {}}, "\xff\xfe"), "taken");
   const std::string said = refusal_of({"source", DType::uint8, FieldKind::text, {}}, "ab\xff");
@@ -74,20 +74,20 @@ TEST(SampleChecks, text_is_utf8_and_bytes_are_anything) {
               testing::HasSubstr("text is of single uint8 values"));
 }
 
-TEST(SampleChecks, nothing_else_has_the_name_of_the_offsets_that_come_with_a_field) {
+TEST(SampleChecks, refuse_a_field_with_the_name_of_anothers_offsets) {
   const FieldSpec patches{"patches", DType::float32, FieldKind::rows, {}};
   EXPECT_EQ(refusal_of(patches, "1234", "offsets"), "taken");
   EXPECT_THAT(refusal_of(patches, "1234", "patches_offsets"),
               testing::HasSubstr("the name of the offsets that come with field 'patches'"));
 }
 
-TEST(SampleChecks, what_tensors_are_completed_with_is_not_counted) {
+TEST(SampleChecks, refuse_a_loss_mask_of_counted_rows) {
   EXPECT_THAT(refusal_of({"loss_mask", DType::uint8, FieldKind::rows, {}}, "1"),
-              testing::HasSubstr("one value a token, or one a response token"));
+              testing::HasSubstr("one value per token or response token"));
 }
 
-/// The error if fields are added to a sample of this shape that was brought as id 7 of group 3 with a prompt
-/// of 2 and a response of 4 tokens.
+/// The error if fields are added to a sample of this shape that was supplied as id 7 of group 3, with a
+/// prompt of 2 and a response of 4 tokens.
 std::string refusal_to_add_to(const SampleShape& added) {
   const LengthTable table({{SampleShape{SampleId{7}, 3, 2, 4}, WorldRank{0}, 0}});
   RaggedBatch batch({added});
@@ -100,15 +100,16 @@ std::string refusal_to_add_to(const SampleShape& added) {
   return "taken";
 }
 
-TEST(SampleChecks, fields_are_added_to_the_samples_that_were_brought) {
+TEST(SampleChecks, refuse_added_fields_of_other_samples) {
   EXPECT_EQ(refusal_to_add_to({SampleId{7}, 3, 2, 4}), "taken");
   EXPECT_THAT(
       refusal_to_add_to({SampleId{8}, 3, 2, 4}),
       testing::HasSubstr("not in the order in which the samples were brought: sample 7 is elsewhere"));
-  EXPECT_THAT(refusal_to_add_to({SampleId{7}, own_group(7), 2, 4}),
-              testing::HasSubstr("name no group for sample 7, which was brought with one. Pass the groups"));
+  EXPECT_THAT(
+      refusal_to_add_to({SampleId{7}, own_group(7), 2, 4}),
+      testing::HasSubstr("do not name a group for sample 7, which was brought with one. Pass the groups"));
   EXPECT_THAT(refusal_to_add_to({SampleId{7}, 4, 2, 4}),
-              testing::HasSubstr("name another group for sample 7 than it was brought with"));
+              testing::HasSubstr("name a different group for sample 7 than the one it was brought with"));
   EXPECT_THAT(refusal_to_add_to({SampleId{7}, 3, 3, 3}),
               testing::HasSubstr("have a prompt of 3 and a response of 3 tokens for sample 7, which was "
                                  "brought with a prompt of 2 and a response of 4"));

@@ -16,7 +16,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Samples 5, 6 and 7 of prompt and response 1 + 2, 2 + 0 and 0 + 2 tokens, which are 0, 1, 2, ... in order.
+/// Samples 5, 6 and 7 with prompt and response of 1 + 2, 2 + 0 and 0 + 2 tokens, which are 0, 1, 2, ... in
+/// order.
 RaggedBatch three_samples() {
   RaggedBatch batch({{SampleId{5}, 0, 1, 2}, {SampleId{6}, 1, 2, 0}, {SampleId{7}, 2, 0, 2}});
   Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
@@ -40,7 +41,7 @@ std::vector<std::int64_t> ids_of(const RaggedBatch& batch) {
   return ids;
 }
 
-TEST(SampleFilter, keeps_samples_without_loss_unless_told_otherwise) {
+TEST(SampleFilter, keeps_samples_without_loss_by_default) {
   RaggedBatch batch = three_samples();
   EXPECT_EQ(apply_filter({}, false, batch), 0);
   EXPECT_EQ(batch.size(), 3);
@@ -87,7 +88,7 @@ TEST(SampleFilter, names_the_first_sample_that_is_an_error) {
             "sample 5 has no token that carries loss, and batch.without_loss is error");
 }
 
-TEST(SampleFilter, refuses_samples_above_a_length_that_was_set) {
+TEST(SampleFilter, refuses_samples_above_the_maximum_length) {
   EXPECT_EQ(refusal({.max_length = 2}, three_samples()), "sample 5 has 3 tokens; batch.max_length is 2");
   EXPECT_EQ(refusal({.max_length = 3}, three_samples()), "taken");
   EXPECT_EQ(refusal({.too_long = TooLong::drop, .max_length = 2}, three_samples()), "taken");

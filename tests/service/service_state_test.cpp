@@ -31,7 +31,7 @@ ServiceState made_up_state() {
   return state;
 }
 
-/// The text with its checksum put right, as somebody who wants to be believed would.
+/// The text with a corrected checksum, as an attacker would write it.
 std::string with_right_checksum(std::string text) {
   const std::size_t rest = text.find('\n', 2) + 1;
   std::string digits;
@@ -57,7 +57,7 @@ std::string refusal_of(const std::string& text) {
   return {};
 }
 
-TEST(ServiceState, of_before_communication_was_measured_is_read_and_written_as_ever) {
+TEST(ServiceState, of_an_older_version_without_communication_round_trips) {
   ServiceState state = made_up_state();
   state.costs.erase("groups");
   const std::string text = to_text(state);
@@ -65,14 +65,14 @@ TEST(ServiceState, of_before_communication_was_measured_is_read_and_written_as_e
   EXPECT_EQ(parse_state(text, "a state"), state);
 }
 
-TEST(ServiceState, holds_no_communication_that_no_times_can_tell) {
+TEST(ServiceState, omits_undetermined_communication) {
   const std::string text = to_text(made_up_state());
   const std::string broken = replaced(text, "\"between_nodes\": 0.0", "\"between_nodes\": -1.0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),
               HasSubstr("between_nodes that is not a number of seconds"));
 }
 
-TEST(ServiceState, of_before_there_could_be_few_shapes_is_read_and_written_as_ever) {
+TEST(ServiceState, of_an_older_version_without_shapes_round_trips) {
   ServiceState state = made_up_state();
   state.shapes.clear();
   const std::string text = to_text(state);
@@ -80,7 +80,7 @@ TEST(ServiceState, of_before_there_could_be_few_shapes_is_read_and_written_as_ev
   EXPECT_EQ(parse_state(text, "a state"), state);
 }
 
-TEST(ServiceState, keeps_a_digest_of_all_bytes_beside_one_of_places_and_compares_it_where_both_have_it) {
+TEST(ServiceState, compares_full_digests_if_both_states_have_them) {
   const ServiceState of_before = made_up_state();
   ServiceState state = of_before;
   state.sources[0].whole = 0xabcdef;
@@ -97,7 +97,7 @@ TEST(ServiceState, has_no_shape_without_rows) {
               HasSubstr("a shape has a rows that is not an integer from 1"));
 }
 
-TEST(ServiceState, comes_back_from_its_text_exactly) {
+TEST(ServiceState, round_trips_through_text) {
   EXPECT_EQ(parse_state(to_text(made_up_state()), "a state"), made_up_state());
   EXPECT_EQ(parse_state(to_text(ServiceState{}), "a state"), ServiceState{});
 }
@@ -109,13 +109,13 @@ TEST(ServiceState, does_not_grow_with_its_sources) {
   EXPECT_LT(to_text(state).size(), 4096U);
 }
 
-TEST(ServiceState, that_would_be_too_large_says_what_to_do) {
+TEST(ServiceState, reports_a_remedy_if_it_would_be_too_large) {
   ServiceState state = made_up_state();
   state.sources.assign(1000, state.sources[0]);
   EXPECT_THROW((void)to_text(state), LimitError);
 }
 
-TEST(ServiceState, of_any_bytes_cut_off_or_changed_is_refused) {
+TEST(ServiceState, refuses_truncated_and_modified_text) {
   const std::string text = to_text(made_up_state());
   for (std::size_t size = 0; size < text.size(); ++size) {
     const std::string why = refusal_of(text.substr(0, size));
@@ -130,7 +130,7 @@ TEST(ServiceState, of_any_bytes_cut_off_or_changed_is_refused) {
   }
 }
 
-TEST(ServiceState, that_is_hostile_is_refused_with_the_place_in_it) {
+TEST(ServiceState, refuses_hostile_text_with_the_place) {
   const std::string text = to_text(made_up_state());
   const auto refused = [&](const std::string& part, const std::string& by) {
     return refusal_of(with_right_checksum(replaced(text, part, by)));
@@ -153,14 +153,14 @@ TEST(ServiceState, that_is_hostile_is_refused_with_the_place_in_it) {
               AllOf(HasSubstr("version 2"), HasSubstr("knows version 1")));
 }
 
-TEST(ServiceState, is_never_read_beyond_its_largest_size) {
-  EXPECT_THAT(refusal_of(std::string(ServiceState::most_bytes + 1, '[')), HasSubstr("at most 65536"));
+TEST(ServiceState, is_never_read_beyond_its_maximum_size) {
+  EXPECT_THAT(refusal_of(std::string(ServiceState::max_bytes + 1, '[')), HasSubstr("at most 65536"));
   std::string deep = "{\n \"checksum\": \"0000000000000000\",\n";
-  deep += std::string(ServiceState::most_bytes - deep.size(), '[');
-  EXPECT_THAT(refusal_of(with_right_checksum(deep)), HasSubstr("is no state"));
+  deep += std::string(ServiceState::max_bytes - deep.size(), '[');
+  EXPECT_THAT(refusal_of(with_right_checksum(deep)), HasSubstr("is not a state"));
 }
 
-TEST(Differences, of_a_job_to_itself_there_are_none) {
+TEST(Differences, between_a_job_and_itself_are_empty) {
   EXPECT_THAT(differences(made_up_state(), made_up_state()), IsEmpty());
 }
 
@@ -171,7 +171,7 @@ ServiceState with_settings(const std::string& yaml) {
   return state;
 }
 
-TEST(Differences, the_mesh_the_exchange_and_names_of_files_are_none) {
+TEST(Differences, ignore_the_mesh_the_exchange_and_file_names) {
   ServiceState now = with_settings(
       "{mesh: {tp: 2, cp: 4}, exchange: {prefetch: 3, path: point-to-point}, source: {path: elsewhere}}");
   now.mesh = {1, 8, 2, 1};
@@ -180,7 +180,16 @@ TEST(Differences, the_mesh_the_exchange_and_names_of_files_are_none) {
   EXPECT_THAT(differences(made_up_state(), now), IsEmpty());
 }
 
-TEST(Differences, name_the_key_both_values_and_what_becomes_of_steps) {
+TEST(Differences, ignore_the_delivery_which_does_not_affect_the_plan) {
+  EXPECT_THAT(differences(made_up_state(), with_settings("pack: {deliver: samples}")), IsEmpty());
+  const std::string delayed =
+      "{source: {kind: synthetic}, batch: {delay_outliers: 4, outlier_length: 2000, outlier_companions: 2}";
+  EXPECT_THAT(
+      differences(with_settings(delayed + "}"), with_settings(delayed + ", pack: {deliver: samples}}")),
+      IsEmpty());
+}
+
+TEST(Differences, name_the_key_both_values_and_the_effect_on_steps) {
   EXPECT_THAT(
       differences(made_up_state(), with_settings("batch: {seed: 9}")),
       ElementsAre("batch.seed was 1 and is 9: steps would have other samples: some twice, others never"));
@@ -191,7 +200,7 @@ TEST(Differences, name_the_key_both_values_and_what_becomes_of_steps) {
               ElementsAre(HasSubstr("other weights in the loss")));
 }
 
-TEST(Differences, tell_a_profile_that_came_or_changed) {
+TEST(Differences, report_added_and_changed_profiles) {
   const ServiceState before = with_settings("profiles: {update: {loss: {aggregation: token-sum}}}");
   const ServiceState after = with_settings("profiles: {update: {loss: {aggregation: token-mean}}}");
   EXPECT_THAT(differences(before, after),
@@ -199,7 +208,7 @@ TEST(Differences, tell_a_profile_that_came_or_changed) {
   EXPECT_THAT(differences(made_up_state(), after), testing::Contains(HasSubstr("was not there and is")));
 }
 
-TEST(Differences, tell_a_source_that_changed_and_how) {
+TEST(Differences, report_how_a_source_changed) {
   const auto told = [](auto change) {
     ServiceState now = made_up_state();
     change(now);

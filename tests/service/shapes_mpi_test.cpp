@@ -1,4 +1,4 @@
-// Few shapes (micro_batch.shapes): what a run hands out in them is what it hands out without, row by row.
+// A limited number of shapes (micro_batch.shapes): a run gets the same rows as without it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,9 +23,9 @@ using testing::IsEmpty;
 using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 
-constexpr std::int64_t most_shapes = 4;
+constexpr std::int64_t max_shapes = 4;
 
-/// Samples of `factor` times the lengths that others have.
+/// Samples with `factor` times the usual lengths.
 RaggedBatch longer_share(std::int64_t step, std::int64_t factor, const boost::mpi::communicator& world) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 37; ++id) {
@@ -42,7 +42,7 @@ RaggedBatch share_of(std::int64_t step, const boost::mpi::communicator& world) {
   return test::share_of(step, world.rank(), world.size());
 }
 
-/// Jobs that go with few shapes, without them.
+/// Jobs that can be combined with a limited number of shapes, without that limit.
 std::vector<Config> plain_configs(int ranks) {
   std::vector<Config> configs;
   for (Config& config : test::configs_for(ranks)) {
@@ -64,12 +64,12 @@ std::vector<Config> plain_configs(int ranks) {
   return configs;
 }
 
-/// Groups of different sizes have shapes of their own.
+/// Groups of different sizes need separate shapes.
 std::int64_t more_for_sizes(const Config& config, std::int64_t most) {
   return config.mesh.flexible_cp ? 3 * most : most;
 }
 
-Config with_shapes(Config config, std::int64_t most = most_shapes) {
+Config with_shapes(Config config, std::int64_t most = max_shapes) {
   config.micro_batch.shapes = most;
   for (auto& [name, profile] : config.profiles) profile.micro_batch.shapes = most;
   return config;
@@ -81,7 +81,7 @@ RowRange rows_of(const PackedMicroBatch& m, const Column& column, std::int64_t s
   return m.layout.local_range(sequence);
 }
 
-/// In all: padding has no rows of its own in counted fields.
+/// In total: padding has no rows in counted fields.
 std::int64_t rows_needed(const PackedMicroBatch& m, const Column& plain) {
   return is_counted(plain.spec().kind) ? plain.rows() : m.rows_of(plain.spec().kind);
 }
@@ -102,8 +102,8 @@ void expect_padding_is(const PackedMicroBatch& m, std::string_view name, std::in
   })) << name;
 }
 
-/// Fails unless the micro-batch in its shape has the plain one's sequences first, and nothing but padding
-/// then.
+/// Fails unless the micro-batch with its shape starts with the sequences of the one without it, followed only
+/// by padding.
 void expect_padded(const PackedMicroBatch& m, const PackedMicroBatch& plain, const Config& config) {
   ASSERT_TRUE(m.shape.has_value());
   EXPECT_EQ(m.layout.local_rows(), m.shape->rows);
@@ -152,7 +152,7 @@ void expect_padded(const Step& step, const Step& plain, const Config& config) {
   }
 }
 
-/// Of all ranks.
+/// Over all ranks.
 std::set<PackedShape> handed_out(const boost::mpi::communicator& world, std::span<const Step> steps) {
   std::vector<PackedShape> mine;
   for (const Step& step : steps)
@@ -161,10 +161,10 @@ std::set<PackedShape> handed_out(const boost::mpi::communicator& world, std::spa
   return {all.values.begin(), all.values.end()};
 }
 
-TEST(FewShapes, hand_out_row_by_row_what_a_run_without_them_does_and_take_results_home) {
+TEST(FewShapes, deliver_the_same_rows_and_results_as_without_shapes) {
   const boost::mpi::communicator world;
   for (const Config& plain : plain_configs(world.size())) {
-    const Config config = with_shapes(plain, more_for_sizes(plain, most_shapes));
+    const Config config = with_shapes(plain, more_for_sizes(plain, max_shapes));
     DataService service(world, config);
     DataService without(world, plain);
     for (std::int64_t number = 0; number < 3; ++number) {
@@ -193,7 +193,7 @@ TEST(FewShapes, of_a_step_without_samples_hold_filler_and_padding) {
   }
 }
 
-TEST(FewShapes, are_no_more_than_there_may_be_and_stay_as_lengths_drift) {
+TEST(FewShapes, stay_within_the_limit_as_lengths_drift) {
   const boost::mpi::communicator world;
   for (const std::int64_t most : {1, 3, 6}) {
     Config config = with_shapes(test::configs_for(1).front(), most);
@@ -219,7 +219,8 @@ TEST(FewShapes, are_no_more_than_there_may_be_and_stay_as_lengths_drift) {
   }
 }
 
-/// A job of two passes, one wide and one narrow, and one that changes how sequences are aligned.
+/// A job with two passes, one with large and one with small micro-batches, and one that changes how sequences
+/// are aligned.
 Config with_profiles(Config config) {
   config.profiles["log_prob"] = config.profile({});
   config.profiles["log_prob"].micro_batch.max_tokens = 1000;
@@ -231,7 +232,7 @@ Config with_profiles(Config config) {
   return with_shapes(std::move(config), most);
 }
 
-TEST(FewShapes, of_a_later_pass_are_those_of_a_first_one_under_its_profile) {
+TEST(FewShapes, of_a_later_pass_equal_those_of_a_first_pass_under_its_profile) {
   const boost::mpi::communicator world;
   for (const Config& plain : plain_configs(world.size())) {
     if (plain.mesh.flexible_cp && plain.balance.strategy != Strategy::grid) continue;  // with no min_count
@@ -274,7 +275,7 @@ TEST(FewShapes, of_passes_with_equal_settings_are_equal_micro_batch_by_micro_bat
   expect_equal(second, first);
 }
 
-TEST(FewShapes, go_on_after_a_stop_as_without_it) {
+TEST(FewShapes, are_unchanged_by_a_resume) {
   const boost::mpi::communicator world;
   for (const std::int64_t prefetch : {0, 2}) {
     Config config = with_shapes(test::configs_for(1).front());
@@ -298,7 +299,7 @@ TEST(FewShapes, go_on_after_a_stop_as_without_it) {
   }
 }
 
-TEST(FewShapes, of_a_state_that_has_too_many_or_another_cap_begin_anew_where_that_is_accepted) {
+TEST(FewShapes, are_chosen_anew_if_a_changed_limit_or_cap_is_accepted) {
   const boost::mpi::communicator world;
   const Config config = with_shapes(test::configs_for(1).front());
   DataService service(world, config);

@@ -23,7 +23,8 @@ using testing_support::made_up_byte;
 constexpr std::int64_t num_samples = 60;
 constexpr std::int64_t samples_a_group = 6;
 
-/// Samples of one group start alike: the prompt, and a part of the response that two of them share.
+/// Samples of one group start with the same tokens: the prompt, and a part of the response that two of them
+/// share.
 std::int64_t token_at(SampleId sample, std::int64_t position) {
   const std::int64_t group = sample.value() / samples_a_group;
   const std::int64_t shared = 5 + group % 7 + (sample.value() / 2 % 3) * 2;
@@ -116,7 +117,7 @@ void expect_predictions(const PackedMicroBatch& m) {
   }
 }
 
-TEST(Sharing, hands_out_every_segment_and_every_prediction_where_it_belongs) {
+TEST(Sharing, delivers_every_segment_and_prediction_in_the_right_place) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
@@ -136,7 +137,7 @@ TEST(Sharing, hands_out_every_segment_and_every_prediction_where_it_belongs) {
   }
 }
 
-/// This rank's samples of `groups` groups of `group_size`, tokens alone.
+/// This rank's samples of `groups` groups of `group_size`, only with tokens.
 RaggedBatch tokens_of_groups(const boost::mpi::communicator& comm, std::int64_t groups,
                              std::int64_t group_size, std::int64_t prompt, std::int64_t response) {
   std::vector<SampleShape> shapes;
@@ -191,7 +192,7 @@ TEST(Sharing, sends_a_shared_token_once_and_no_labels) {
   EXPECT_EQ(bytes_with(PrefixSharing::none), 8 * (all_prompts + responses));
 }
 
-TEST(Sharing, moves_no_more_bytes_than_without_it) {
+TEST(Sharing, never_sends_more_bytes_than_without_sharing) {
   const boost::mpi::communicator world;
   for (const std::int64_t group_size : {1, 2, 4, 16}) {
     for (const auto& [prompt, response] : {std::pair{1, 64}, {16, 64}, {64, 16}}) {
@@ -203,9 +204,9 @@ TEST(Sharing, moves_no_more_bytes_than_without_it) {
   }
 }
 
-// Context parallelism adds a token for each label that lives on another rank: up to 2 cp - 2 a segment, and
-// one behind the prompt of each response.
-TEST(Sharing, moves_fewer_bytes_than_without_it_over_context_parallel_ranks) {
+// Context parallelism adds a token for each label that is on another rank: up to 2 cp - 2 per segment, and
+// one after the prompt of each response.
+TEST(Sharing, sends_fewer_bytes_over_context_parallel_ranks) {
   const boost::mpi::communicator world;
   for (const int cp : {2, 4, 8}) {
     if (world.size() % cp != 0) continue;
@@ -229,7 +230,7 @@ StepResults echo(const Step& step) {
   return results;
 }
 
-TEST(Sharing, results_of_every_kind_come_home_bit_for_bit_for_each_sample) {
+TEST(Sharing, returns_every_bit_of_results_of_every_kind) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   for (const Config& config : configs_for(world.size())) {
@@ -292,7 +293,7 @@ double shared_loss(const DataService& service, const Step& step) {
   return boost::mpi::all_reduce(mesh.world(), sum, std::plus<>()) / mesh.grid().sizes().dp;
 }
 
-TEST(Sharing, leaves_the_loss_as_it_is) {
+TEST(Sharing, does_not_change_the_loss) {
   const boost::mpi::communicator world;
   double token_sum = 0;
   double sum_of_means = 0;
@@ -317,7 +318,7 @@ TEST(Sharing, leaves_the_loss_as_it_is) {
   }
 }
 
-TEST(Sharing, passes_over_a_step_again_under_another_profile) {
+TEST(Sharing, supports_a_later_pass_under_another_profile) {
   const boost::mpi::communicator world;
   for (Config config : configs_for(world.size())) {
     config.micro_batch.max_tokens = 2000;
@@ -334,7 +335,7 @@ TEST(Sharing, passes_over_a_step_again_under_another_profile) {
   }
 }
 
-/// A field of made-up bytes: they differ between samples that share a prompt.
+/// A field with made-up bytes that differ between samples that share a prompt.
 RaggedBatch share_with(const boost::mpi::communicator& comm, const FieldSpec& spec) {
   RaggedBatch batch = share_of(comm);
   testing_support::fill_made_up(batch, batch.add_field(spec));
@@ -352,8 +353,8 @@ RaggedBatch share_with_field_of_groups(const boost::mpi::communicator& comm) {
   return batch;
 }
 
-// One row is handed out for all, and which one would be chance.
-TEST(Sharing, refuses_token_fields_that_differ_where_samples_share_tokens) {
+// One shared row represents all of them, and which one would be arbitrary.
+TEST(Sharing, refuses_different_token_fields_of_shared_tokens) {
   const boost::mpi::communicator world;
   for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
     Config config = sharing_config(sharing, 1);

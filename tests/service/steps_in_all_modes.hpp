@@ -11,11 +11,11 @@
 #include "evenkeel/service/step_results.hpp"
 #include "support/made_up_batch.hpp"
 
-// Steps in every mode, for tests that make them in two ways and compare.
+// Steps in every mode, for tests that make them in two ways and compare the results.
 
 namespace evenkeel::test {
 
-/// The ids of a step's samples, in the order of no rank and no table.
+/// The ids of a step's samples, in an order that matches no rank and no table.
 inline std::vector<std::int64_t> ids_of(std::int64_t step) {
   std::vector<std::int64_t> ids;
   for (std::int64_t id = 0; id < 41 + 7 * step; ++id) ids.push_back(100 * step + id);
@@ -24,7 +24,7 @@ inline std::vector<std::int64_t> ids_of(std::int64_t step) {
   return ids;
 }
 
-/// The equal, contiguous share of a step that the reader `rank` of `readers` brings.
+/// The equal, contiguous share of a step that reader `rank` of `readers` supplies.
 inline RaggedBatch share_of(std::int64_t step, int rank, int readers) {
   const std::vector<std::int64_t> ids = ids_of(step);
   const auto cut = [&](std::int64_t r) {
@@ -38,7 +38,7 @@ inline RaggedBatch share_of(std::int64_t step, int rank, int readers) {
   return testing_support::made_up_batch(std::move(shapes), fields);
 }
 
-/// Of jobs on so many ranks.
+/// Configurations for jobs with this many ranks.
 inline std::vector<Config> configs_for(int places) {
   std::vector<Config> configs;
   for (const auto& [tp, cp, pp] :
@@ -58,7 +58,7 @@ inline std::vector<Config> configs_for(int places) {
     placed.fields["image_patches"].share = FieldSharing::equal;
     Config& shaped = configs.emplace_back(plain);
     shaped.micro_batch.shapes = 3;
-    shaped.balance.meet = Meeting::every_micro_batch;  // its plans decide the strategy
+    shaped.balance.meet = Meeting::every_micro_batch;  // its plans determine the strategy
     Config& shared = configs.emplace_back(plain);
     shared.prefix = PrefixSharing::prompts;
     shared.exchange.tp_copies = TensorParallelCopies::shared;
@@ -80,7 +80,7 @@ inline std::vector<Config> configs_for(int places) {
   return configs;
 }
 
-/// Every true row's token as a result, one number a sample, and its patches.
+/// Every true row's token as a result, one number per sample, and its patches.
 inline StepResults results_of(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
@@ -93,7 +93,7 @@ inline StepResults results_of(const Step& step) {
       std::vector<std::int64_t> counts;
       for (std::int64_t i = 0; i < patches->samples().size(); ++i)
         counts.push_back(patches->samples()[i].size());
-      const Column own = with_rows_of_their_own(*patches);
+      const Column own = with_separate_rows(*patches);
       results.put(m, {"patches_back", DType::float16, FieldKind::rows, {2, 3}}, counts, own.bytes());
     }
   }

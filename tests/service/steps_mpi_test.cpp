@@ -26,7 +26,7 @@ using testing_support::made_up_shape;
 constexpr std::int64_t steps = 6;
 constexpr std::int64_t cap = 200;
 
-/// Other samples and another number of them every step; some ranks bring none.
+/// Different samples, and a different number of them, in every step; some ranks supply none.
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 100 * step; id < 100 * step + 9 + 7 * step; ++id) {
@@ -56,14 +56,14 @@ std::vector<Config> configs_for(int ranks) {
   return configs;
 }
 
-/// Lets ranks run apart: each stays behind by another time, another one every step.
+/// Desynchronizes ranks: each one is delayed by a different time, which changes with every step.
 void lag(const boost::mpi::communicator& comm, std::int64_t step) {
   const auto rank = static_cast<std::uint64_t>(comm.rank());
   const auto late = testing_support::mix(rank, static_cast<std::uint64_t>(step)) % 3;
   std::this_thread::sleep_for(std::chrono::milliseconds(late));
 }
 
-TEST(StepsAhead, works_in_the_background_where_all_threads_may_call_mpi) {
+TEST(StepsAhead, works_in_the_background_if_all_threads_may_call_mpi) {
   const boost::mpi::communicator world;
   const bool multiple = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
   for (const std::int64_t depth : {0, 1, 3}) {
@@ -73,7 +73,7 @@ TEST(StepsAhead, works_in_the_background_where_all_threads_may_call_mpi) {
   }
 }
 
-TEST(StepsAhead, hands_out_the_steps_of_a_service_at_every_depth) {
+TEST(StepsAhead, delivers_the_steps_of_a_service_at_every_depth) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
@@ -91,7 +91,7 @@ TEST(StepsAhead, hands_out_the_steps_of_a_service_at_every_depth) {
   }
 }
 
-TEST(StepsAhead, hands_out_the_same_steps_when_the_trainer_calls_progress) {
+TEST(StepsAhead, delivers_the_same_steps_if_the_trainer_calls_progress) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     const Config config = config_of_depth(depth);
@@ -107,7 +107,7 @@ TEST(StepsAhead, hands_out_the_same_steps_when_the_trainer_calls_progress) {
   }
 }
 
-TEST(StepsAhead, begins_no_more_steps_than_its_depth_before_the_trainer_takes_one) {
+TEST(StepsAhead, starts_no_more_steps_than_its_depth) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     std::atomic<std::int64_t> begun = 0;
@@ -126,7 +126,7 @@ TEST(StepsAhead, begins_no_more_steps_than_its_depth_before_the_trainer_takes_on
   }
 }
 
-TEST(StepsAhead, throws_a_readers_error_at_its_step_on_every_rank_and_goes_on) {
+TEST(StepsAhead, throws_a_readers_error_at_its_step_on_every_rank_and_continues) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     for (const int bad : {0, world.size() / 2, world.size() - 1}) {
@@ -180,7 +180,7 @@ TEST(StepsAhead, makes_no_more_steps_once_mpi_has_failed) {
   }
 }
 
-TEST(StepsAhead, can_go_after_any_step) {
+TEST(StepsAhead, can_be_destroyed_after_any_step) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1, 3}) {
     for (std::int64_t taken = 0; taken <= steps; ++taken) {
@@ -197,7 +197,7 @@ TEST(StepsAhead, can_go_after_any_step) {
   }
 }
 
-TEST(StepsAhead, can_go_while_a_failed_step_is_not_taken) {
+TEST(StepsAhead, can_be_destroyed_while_a_failed_step_waits) {
   const boost::mpi::communicator world;
   for (int taken = 0; taken < 3; ++taken) {
     test::ServiceAhead prefetcher(world, config_of_depth(3), steps, [&](std::int64_t t) {
@@ -213,9 +213,9 @@ TEST(StepsAhead, can_go_while_a_failed_step_is_not_taken) {
   }
 }
 
-// Passes over a step, results on their way home and the trainer's own collective calls meet no message of the
-// steps that are made meanwhile.
-TEST(StepsAhead, leaves_the_trainer_its_own_communication) {
+// Passes over a step, results on their way back, and the trainer's own collective calls do not interfere with
+// messages of the steps that are made meanwhile.
+TEST(StepsAhead, does_not_disturb_the_trainers_communication) {
   const boost::mpi::communicator world;
   for (Config config : configs_for(world.size())) {
     config.profiles["update"] = config.profile({});
@@ -243,7 +243,7 @@ TEST(StepsAhead, leaves_the_trainer_its_own_communication) {
   }
 }
 
-TEST(StepsAhead, refuses_what_a_service_refuses_at_once) {
+TEST(StepsAhead, refuses_invalid_settings_at_once) {
   const boost::mpi::communicator world;
   const auto read = [&](std::int64_t t) { return share_of(world, t); };
   EXPECT_THROW(test::ServiceAhead(world, config_of_depth(1), steps, read, "training"), ConfigError);
@@ -252,14 +252,14 @@ TEST(StepsAhead, refuses_what_a_service_refuses_at_once) {
   EXPECT_THROW(test::ServiceAhead(world, config, steps, read), MeshError);
 }
 
-TEST(StepsAhead, of_no_steps_hands_out_nothing) {
+TEST(StepsAhead, delivers_nothing_for_zero_steps) {
   const boost::mpi::communicator world;
   test::ServiceAhead prefetcher(world, config_of_depth(3), 0, [](std::int64_t) { return RaggedBatch(); });
   EXPECT_FALSE(prefetcher.progress());
   EXPECT_FALSE(prefetcher.next().has_value());
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers keep what is freed
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers keep freed memory
 
 std::int64_t resident_bytes() {
   std::int64_t total = 0;
@@ -308,7 +308,7 @@ TEST(StepsAhead, balances_later_steps_by_the_times_reported) {
   }
 }
 
-TEST(StepsAhead, ranks_that_want_different_numbers_of_steps_or_profiles_are_told_so) {
+TEST(StepsAhead, reports_different_numbers_of_steps_or_profiles) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
   for (const std::int64_t depth : {0, 1}) {
@@ -335,8 +335,8 @@ TEST(StepsAhead, ranks_that_want_different_numbers_of_steps_or_profiles_are_told
   }
 }
 
-// It would wait for ever for room.
-TEST(StepsAhead, fewer_than_no_steps_ahead_are_refused) {
+// It would wait for room forever.
+TEST(StepsAhead, refuses_a_negative_depth) {
   const boost::mpi::communicator world;
   const auto read = [&](std::int64_t step) { return share_of(world, step); };
   EXPECT_THROW(test::ServiceAhead(world, config_of_depth(-1), steps, read), ConfigError);

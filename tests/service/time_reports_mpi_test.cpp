@@ -20,7 +20,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
   return test::skewed_share(comm, step, 96, 77);
 }
 
-/// Packs so that the last micro-batch of each rank is left with what remains, and overhead can be told.
+/// Packs such that the last micro-batch of each rank gets the remainder, so overhead can be determined.
 Config measured_job() {
   Config config;
   config.micro_batch.max_tokens = 830;
@@ -29,7 +29,7 @@ Config measured_job() {
   return config;
 }
 
-/// A machine on which attention is most of the work.
+/// A machine on which attention dominates the work.
 constexpr TimeModel machine{0.002, 2e-6, 1e-7};
 
 double seconds_of(const PackedMicroBatch& micro_batch, const TimeModel& times) {
@@ -46,7 +46,7 @@ void report_all(const DataService& service, const Step& step, const TimeModel& t
     service.report_time(step, m, seconds_of(step.micro_batches[m].tensors, times));
 }
 
-/// The seconds of the slowest DP rank over the mean, on the machine.
+/// The time of the slowest DP rank divided by the mean, on the machine.
 double time_max_over_mean(const boost::mpi::communicator& world, const Step& step) {
   double mine = 0;
   for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors))
@@ -60,7 +60,7 @@ bool same_on_all_ranks(const boost::mpi::communicator& world, std::int64_t value
          boost::mpi::all_reduce(world, value, boost::mpi::maximum<std::int64_t>());
 }
 
-/// What the trainer put for each sample comes back to its owner unchanged.
+/// What the trainer returned for each sample reaches its owner unchanged.
 void expect_round_trip(const DataService& service, const Step& step, const RaggedBatch& mine) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
@@ -72,7 +72,7 @@ void expect_round_trip(const DataService& service, const Step& step, const Ragge
   EXPECT_TRUE(std::ranges::equal(received, sent));
 }
 
-/// The plan of this rank is the one that a single process makes of the same table and settings.
+/// The plan of this rank equals the one that a single process makes from the same table and settings.
 void expect_planned_alike(const DataService& service, const Step& step) {
   const StepPlan plan = plan_step({step.record->table(), service.plan_settings(step.profile), step.index});
   EXPECT_EQ(step.record->plan, plan.ranks.at(static_cast<std::size_t>(service.mesh().here().dp)));
@@ -100,7 +100,7 @@ TEST(MeasuredCosts, follow_the_times_that_all_ranks_report) {
   expect_round_trip(service, second, mine);
 }
 
-TEST(MeasuredCosts, one_rank_that_reports_is_enough_for_all) {
+TEST(MeasuredCosts, need_only_one_reporting_rank) {
   const boost::mpi::communicator world;
   DataService service(world, measured_job());
   for (std::int64_t t = 0; t < 4; ++t) {
@@ -112,7 +112,7 @@ TEST(MeasuredCosts, one_rank_that_reports_is_enough_for_all) {
   EXPECT_TRUE(same_on_all_ranks(world, step.record->cost.observations));
 }
 
-TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_says_so) {
+TEST(MeasuredCosts, are_kept_and_reported_while_times_are_inconclusive) {
   const boost::mpi::communicator world;
   Config config = measured_job();
   config.balance.cost = CostModel::flops_7b();
@@ -134,10 +134,10 @@ TEST(MeasuredCosts, stay_as_they_are_while_times_tell_nothing_and_the_report_say
   EXPECT_TRUE(says(report_of(kept), "as configured, kept since 1 time cannot separate tokens from squares"));
   report_all(service, kept);
   const Step fitted = service.step(share_of(world, 2));
-  EXPECT_TRUE(says(report_of(fitted), "s a token + 1e-07 s a squared length, from"));
+  EXPECT_TRUE(says(report_of(fitted), "s per token + 1e-07 s per squared length, from"));
 }
 
-TEST(MeasuredCosts, are_fitted_as_often_as_asked) {
+TEST(MeasuredCosts, are_fitted_at_the_configured_interval) {
   const boost::mpi::communicator world;
   Config config = measured_job();
   config.balance.measured->every = 2;
@@ -161,7 +161,7 @@ TEST(MeasuredCosts, forget_all_but_the_latest_times) {
   }
 }
 
-TEST(MeasuredCosts, of_each_profile_are_its_own) {
+TEST(MeasuredCosts, are_separate_for_each_profile) {
   const boost::mpi::communicator world;
   Config config = measured_job();
   config.profiles["log_prob"] = config.profile({});
@@ -230,7 +230,7 @@ TEST(Speeds, give_a_rank_of_twice_the_speed_twice_the_work) {
   }
 }
 
-TEST(Speeds, must_be_as_many_as_dp_ranks_on_every_rank) {
+TEST(Speeds, must_be_one_per_dp_rank_on_every_rank) {
   const boost::mpi::communicator world;
   Config config;
   config.balance.speeds.assign(static_cast<std::size_t>(world.size() + 1), 1000);
@@ -254,7 +254,7 @@ TEST(Speeds, and_measured_costs_go_together) {
   EXPECT_LT(max_over_mean(costs, config.balance.speeds), 1.01);
 }
 
-TEST(Packing, by_name_and_count_by_time_are_planned_alike_on_all_ranks) {
+TEST(Packing, by_name_and_count_by_time_are_equal_on_all_ranks) {
   const boost::mpi::communicator world;
   std::vector<MicroBatchKeys> ways(4);
   ways[0].packing = BinPacking::first_fit_decreasing;

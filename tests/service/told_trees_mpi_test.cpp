@@ -8,7 +8,7 @@
 #include "evenkeel/service/data_service.hpp"
 #include "support/error_message.hpp"
 
-// Samples that say which tree they make, in the field segment_ids.
+// Samples that specify their tree in the field segment_ids.
 namespace evenkeel::told_trees_test {
 namespace {
 
@@ -19,13 +19,14 @@ using testing_support::message_of;
 constexpr std::int64_t num_samples = 24;
 constexpr std::int64_t samples_a_group = 4;
 
-/// The segment that a token is of: the prompt, a turn that two samples of a group share, or a sample's own.
+/// The segment that a token belongs to: the prompt, a turn that two samples of a group share, or a segment of
+/// one sample.
 std::int64_t segment_at(SampleId sample, std::int64_t position) {
   if (position < 3) return 0;
   return position < 6 ? 1 + sample.value() / 2 % 2 : 10 + sample.value();
 }
 
-/// Different wherever segments are.
+/// Different for every segment.
 std::int64_t token_at(SampleId sample, std::int64_t position) {
   return 100 * segment_at(sample, position) + 10 * (sample.value() / samples_a_group) + position % 10;
 }
@@ -38,7 +39,7 @@ RaggedBatch samples_of(const boost::mpi::communicator& comm) {
   return RaggedBatch(std::move(shapes));
 }
 
-/// Adds a field with a value for each token or response token.
+/// Adds a field with one value per token or response token.
 template <typename ValueAt>
 void add_values(RaggedBatch& batch, const FieldSpec& spec, ValueAt value_at) {
   auto next = batch.add_field(spec).values<std::int64_t>().begin();
@@ -74,7 +75,7 @@ std::int64_t rows_of(const boost::mpi::communicator& world, const Step& step) {
   return boost::mpi::all_reduce(world, rows, std::plus<>());
 }
 
-TEST(ToldTrees, make_the_steps_that_trees_found_by_tokens_make) {
+TEST(ToldTrees, give_the_same_steps_as_trees_found_by_tokens) {
   const boost::mpi::communicator world;
   for (const int cp : {1, 2}) {
     if (world.size() % cp != 0) continue;
@@ -94,7 +95,7 @@ TEST(ToldTrees, make_the_steps_that_trees_found_by_tokens_make) {
   }
 }
 
-/// The label of each response token, as the ranks that predict it have it.
+/// The label of each response token, as on the ranks that predict it.
 RaggedBatch predicted(DataService& service, const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
@@ -104,8 +105,8 @@ RaggedBatch predicted(DataService& service, const Step& step) {
   return service.collect(step, results);
 }
 
-// Two tries may begin with the same words, and experts were chosen anew in each.
-TEST(ToldTrees, keep_equal_tokens_apart_that_are_of_different_segments) {
+// Two turns may start with the same words, and experts were chosen separately for each.
+TEST(ToldTrees, distinguish_equal_tokens_of_different_segments) {
   const boost::mpi::communicator world;
   DataService service(world, sharing_trees(1));
   const auto apart = [](SampleId sample, std::int64_t position) {
@@ -145,11 +146,11 @@ TEST(ToldTrees, are_refused_on_every_rank_where_tokens_differ_in_a_segment) {
   for (const FieldKind kind : {FieldKind::token, FieldKind::response_token})
     EXPECT_THAT(tell(kind, 0), AllOf(HasSubstr("field 'input_ids': differs in rows "),
                                      HasSubstr(", which name the same segments")));
-  EXPECT_THAT(tell(FieldKind::token, -1), HasSubstr("sample 7: its segment_ids have -1"));
+  EXPECT_THAT(tell(FieldKind::token, -1), HasSubstr("sample 7: its segment_ids contain -1"));
   RaggedBatch real = with_tokens(world);
   real.add_field({"segment_ids", DType::float32, FieldKind::response_token, {}});
   EXPECT_THAT(message_of([&] { (void)service.step(real); }),
-              HasSubstr("field 'segment_ids': says which tree samples make"));
+              HasSubstr("field 'segment_ids': specifies the trees of samples"));
   (void)service.step(with_tokens(world));
 }
 

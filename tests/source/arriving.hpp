@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
 #include "buffer/rollout_lines.hpp"
+#include "buffer/server.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/config/config.hpp"
 #include "evenkeel/source/sample_stream.hpp"
@@ -28,10 +28,10 @@ namespace evenkeel::arriving_test {
 using testing_support::received;
 using testing_support::rollout_line;
 
-/// A buffer in this process, which can be closed and opened again at the same port.
+/// A buffer in this process, which can be closed and reopened at the same port.
 class OpenBuffer {
  public:
-  explicit OpenBuffer(stream::StreamSettings settings, const ToldFormats& formats = {})
+  explicit OpenBuffer(stream::StreamSettings settings, const DeclaredFormats& formats = {})
       : buffer_(std::make_unique<Buffer>(make_memory_store(1 << 20), settings, formats)) {
     open(0);
   }
@@ -42,15 +42,15 @@ class OpenBuffer {
 
   Buffer& operator*() { return *buffer_; }
   Buffer* operator->() { return buffer_.get(); }
-  [[nodiscard]] std::string url() const { return door_->url(); }
+  [[nodiscard]] std::string url() const { return server_->url(); }
   void open(int port) {
-    door_.emplace(*buffer_, DoorSettings{.port = port});
-    thread_ = std::thread([this] { door_->serve(); });
+    server_.emplace(*buffer_, ServerSettings{.port = port});
+    thread_ = std::thread([this] { server_->serve(); });
   }
   void open_again() { open(closed_port_); }
   void close() {
-    closed_port_ = door_->port();
-    door_->stop();
+    closed_port_ = server_->port();
+    server_->stop();
     thread_.join();
   }
   void close_and_open_again() {
@@ -58,9 +58,9 @@ class OpenBuffer {
     close_and_open_again(std::chrono::milliseconds(0), closed);
   }
   void close_and_open_again(std::chrono::milliseconds pause, std::promise<void>& closed) {
-    const int port = door_->port();
+    const int port = server_->port();
     close();
-    door_.reset();
+    server_.reset();
     closed.set_value();
     std::this_thread::sleep_for(pause);
     open(port);
@@ -68,7 +68,7 @@ class OpenBuffer {
 
  private:
   std::unique_ptr<Buffer> buffer_;
-  std::optional<Door> door_;
+  std::optional<BufferServer> server_;
   int closed_port_ = 0;
   std::thread thread_;
 };
@@ -77,7 +77,7 @@ class Arriving : public testing::Test {
  protected:
   ~Arriving() override { world_.barrier(); }
 
-  void open(const stream::StreamSettings& settings, const ToldFormats& formats = {}) {
+  void open(const stream::StreamSettings& settings, const DeclaredFormats& formats = {}) {
     if (world_.rank() == 0) {
       buffer_ = std::make_unique<OpenBuffer>(settings, formats);
       path_ = "'" + buffer_->url() + "'";
@@ -91,7 +91,7 @@ class Arriving : public testing::Test {
     if (buffer_) act(**buffer_);
     world_.barrier();
   }
-  /// Groups "g<from>" .. "g<to - 1>" of two samples, whose tokens begin with their number.
+  /// Groups "g<from>" .. "g<to - 1>" of two samples, whose tokens start with their number.
   void send_groups(int from, int to, int version = 0) {
     on_buffer([&](Buffer& buffer) {
       for (int g = from; g < to; ++g) {

@@ -1,4 +1,4 @@
-// Samples that arrive in a buffer while a job reads them (source.kind: stream). Rank 0 has the buffer.
+// Samples that arrive in a buffer while a job reads them (source.kind: stream). Rank 0 runs the buffer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ using testing::HasSubstr;
 using testing_support::message_of;
 using testing_support::ScratchFolder;
 
-TEST_F(Arriving, steps_have_whole_groups_in_the_order_in_which_they_were_complete_and_end_with_them) {
+TEST_F(Arriving, steps_have_whole_groups_in_the_order_of_completion) {
   open_groups_of(2);
   send_groups(0, 5);
   end();
@@ -46,7 +46,7 @@ TEST_F(Arriving, steps_have_whole_groups_in_the_order_in_which_they_were_complet
   EXPECT_THROW(static_cast<void>(stream.read(3)), EndOfSamples);
 }
 
-TEST_F(Arriving, ranks_have_equal_shares_of_which_the_first_are_larger_as_those_of_files) {
+TEST_F(Arriving, ranks_have_equal_shares_like_those_of_files) {
   open_groups_of(2);
   send_groups(0, 3);
   end();
@@ -54,7 +54,7 @@ TEST_F(Arriving, ranks_have_equal_shares_of_which_the_first_are_larger_as_those_
   EXPECT_EQ(stream.read(0).size(), 6 / world_.size() + (world_.rank() < 6 % world_.size() ? 1 : 0));
 }
 
-TEST_F(Arriving, waiting_that_was_stopped_goes_on_for_another_prefetcher) {
+TEST_F(Arriving, stopped_waiting_can_be_continued_by_another_prefetcher) {
   open_groups_of(2);
   send_groups(0, 2);
   const Config config = config_of({"exchange.prefetch=2"});
@@ -116,7 +116,7 @@ TEST_F(Arriving, a_prefetcher_ends_with_the_samples_and_keeps_their_fields_and_g
   EXPECT_EQ(prefetcher.state().next_step, 2);
 }
 
-TEST_F(Arriving, a_resumed_job_gets_steps_again_that_were_not_trained_and_none_that_were) {
+TEST_F(Arriving, a_resumed_job_gets_only_untrained_steps_again) {
   open_groups_of(2);
   send_groups(0, 6);
   std::vector<std::int64_t> second;
@@ -151,7 +151,7 @@ TEST_F(Arriving, a_version_is_the_number_of_the_step_that_is_formed) {
   EXPECT_THROW(stream.publish(7), ConfigError) << "stream.version is step";
 }
 
-TEST_F(Arriving, a_trainer_publishes_versions_where_it_says_so) {
+TEST_F(Arriving, a_trainer_can_publish_versions) {
   open_groups_of(2);
   send_groups(0, 2);
   SampleStream stream(world_, config_of({"stream.version=trainer"}));
@@ -167,7 +167,7 @@ TEST_F(Arriving, a_trainer_publishes_versions_where_it_says_so) {
   });
 }
 
-TEST_F(Arriving, stale_samples_are_dropped_and_what_is_left_makes_the_step) {
+TEST_F(Arriving, stale_samples_are_dropped_and_the_rest_form_the_step) {
   stream::StreamSettings settings = testing_support::groups_of(2);
   settings.max_staleness = 0;
   open(settings);
@@ -183,7 +183,7 @@ TEST_F(Arriving, stale_samples_are_dropped_and_what_is_left_makes_the_step) {
   EXPECT_EQ(arrived.staleness, (std::map<std::int64_t, std::int64_t>{{0, 8}}));
 }
 
-TEST_F(Arriving, stale_samples_are_masked_where_that_is_asked_for) {
+TEST_F(Arriving, stale_samples_are_masked_on_request) {
   stream::StreamSettings settings = testing_support::groups_of(2);
   settings.max_staleness = 0;
   settings.on_stale = OnStale::mask;
@@ -202,7 +202,7 @@ TEST_F(Arriving, stale_samples_are_masked_where_that_is_asked_for) {
   EXPECT_EQ(sum_of_masks(1), 4 + 4) << "g2 is of version 0";
 }
 
-TEST_F(Arriving, a_response_mask_follows_its_convention_where_stale_samples_are_masked) {
+TEST_F(Arriving, a_response_mask_follows_its_convention_if_stale_samples_are_masked) {
   stream::StreamSettings settings = testing_support::groups_of(1);
   settings.max_staleness = 0;
   settings.on_stale = OnStale::mask;
@@ -243,7 +243,7 @@ TEST_F(Arriving, a_sample_that_a_later_pass_cannot_plan_is_named_by_step_group_a
               HasSubstr("step 0, sample 3 (index 1 of group 'g1'): has 3 tokens"));
 }
 
-TEST_F(Arriving, samples_that_differ_where_they_share_tokens_are_both_named) {
+TEST_F(Arriving, samples_with_different_shared_tokens_are_both_named) {
   open_groups_of(2);
   const auto line = [](int index, int value) {
     return R"({"uid": "g", "index": )" + std::to_string(index) +
@@ -259,7 +259,7 @@ TEST_F(Arriving, samples_that_differ_where_they_share_tokens_are_both_named) {
                     HasSubstr("sample 2: index 0 of group 'g'")));
 }
 
-TEST_F(Arriving, what_a_filter_drops_is_accounted_for) {
+TEST_F(Arriving, filtered_samples_are_counted) {
   open_groups_of(2);
   send_groups(0, 6);
   SampleStream stream(world_, config_of({"batch.too_long=drop", "batch.max_length=5"}));
@@ -274,14 +274,14 @@ TEST_F(Arriving, what_a_filter_drops_is_accounted_for) {
   });
 }
 
-TEST_F(Arriving, long_samples_are_cut_where_a_filter_says_so) {
+TEST_F(Arriving, long_samples_are_split_if_a_filter_does) {
   open_groups_of(2);
   send_groups(3, 5);
   SampleStream stream(world_, config_of({"batch.too_long=split", "batch.max_length=3"}));
   EXPECT_THAT(lengths_of(stream, 0), ElementsAre(3, 2, 3, 2, 3, 3, 3, 3));
 }
 
-TEST_F(Arriving, a_buffer_that_comes_back_is_gone_on_with) {
+TEST_F(Arriving, a_job_continues_after_its_buffer_returns) {
   open_groups_of(2);
   SampleStream stream(world_, config_of());
   std::thread producer;
@@ -296,7 +296,7 @@ TEST_F(Arriving, a_buffer_that_comes_back_is_gone_on_with) {
   if (producer.joinable()) producer.join();
 }
 
-TEST_F(Arriving, a_buffer_that_is_gone_when_samples_end_is_told_what_was_trained_once_it_comes_back) {
+TEST_F(Arriving, an_unreachable_buffer_learns_of_trained_steps_when_it_returns) {
   open_groups_of(2);
   send_groups(0, 2);
   end();
@@ -314,7 +314,7 @@ TEST_F(Arriving, a_buffer_that_is_gone_when_samples_end_is_told_what_was_trained
   on_buffer([](Buffer& buffer) { EXPECT_EQ(buffer.status().stream.trained.samples, 4); });
 }
 
-TEST_F(Arriving, what_became_of_samples_is_told_while_another_thread_waits_for_more) {
+TEST_F(Arriving, figures_are_available_while_another_thread_waits) {
   open_groups_of(2);
   send_groups(0, 2);
   SampleStream stream(world_, config_of());
@@ -326,7 +326,7 @@ TEST_F(Arriving, what_became_of_samples_is_told_while_another_thread_waits_for_m
   EXPECT_EQ(stream.arrived().formed, 8);
 }
 
-TEST_F(Arriving, what_became_of_samples_stays_as_it_was_told_last_while_the_buffer_is_gone) {
+TEST_F(Arriving, figures_remain_the_last_known_while_the_buffer_is_unreachable) {
   open_groups_of(2);
   send_groups(0, 2);
   SampleStream stream(world_, config_of());
@@ -357,7 +357,7 @@ TEST_F(Arriving, patience_ends_with_the_same_error_on_every_rank) {
   for (const std::string& other : all) EXPECT_EQ(other, message);
 }
 
-TEST_F(Arriving, who_waits_can_be_stopped) {
+TEST_F(Arriving, a_waiting_reader_can_be_stopped) {
   open_groups_of(2);
   SampleStream stream(world_, config_of());
   stream.stop_waiting();
@@ -374,7 +374,7 @@ TEST_F(Arriving, rules_that_differ_from_the_buffers_are_refused_on_every_rank) {
               AllOf(HasSubstr("batch.global_batch"), HasSubstr("is 5"), HasSubstr("groups of 2")));
 }
 
-TEST_F(Arriving, the_buffers_deadline_of_tickets_is_used_if_the_job_names_another_one) {
+TEST_F(Arriving, the_buffers_ticket_deadline_overrides_that_of_the_job) {
   open_groups_of(2);
   send_groups(0, 2);
   std::vector<std::string> notes;
@@ -407,7 +407,7 @@ TEST_F(Arriving, a_job_tells_the_buffer_which_samples_it_accepts) {
   });
 }
 
-TEST_F(Arriving, a_step_that_all_groups_have_left_is_made_without_samples) {
+TEST_F(Arriving, a_step_whose_groups_were_all_removed_has_no_samples) {
   open_groups_of(2);
   send_groups(0, 4);
   const Config config = config_of();
@@ -425,7 +425,7 @@ TEST_F(Arriving, a_step_that_all_groups_have_left_is_made_without_samples) {
   EXPECT_THAT(samples, ElementsAre(0, 4));
 }
 
-TEST_F(Arriving, fields_are_read_as_the_buffer_was_told) {
+TEST_F(Arriving, fields_are_read_in_the_formats_of_the_buffer) {
   open(testing_support::groups_of(2), {{"where", LineFormat::axes}});
   on_buffer([](Buffer& buffer) {
     for (const int index : {0, 1}) {
@@ -455,7 +455,7 @@ TEST_F(Arriving, fields_are_read_as_the_buffer_was_told) {
               HasSubstr("as its lines show it"));
 }
 
-TEST_F(Arriving, a_job_may_have_the_buffer_itself) {
+TEST_F(Arriving, a_job_may_run_its_own_buffer) {
   const ScratchFolder scratch;
   std::string folder = scratch.path().string();
   boost::mpi::broadcast(world_, folder, 0);

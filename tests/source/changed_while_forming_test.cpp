@@ -1,4 +1,4 @@
-// What waits in a buffer may change between a look at it and the step that is formed of it.
+// The contents of a buffer may change between a look at them and the step that is formed from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "buffer/buffer.hpp"
-#include "buffer/door.hpp"
 #include "buffer/rollout_lines.hpp"
+#include "buffer/server.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "source/arriving/heartbeats.hpp"
@@ -31,7 +31,7 @@ using testing::ElementsAre;
 using testing_support::received;
 using testing_support::rollout_line;
 
-TEST(Patience, says_how_many_tickets_are_open_who_holds_the_oldest_and_when_it_expires) {
+TEST(Patience, reports_open_tickets_and_the_holder_and_expiry_of_the_oldest) {
   Patience patience(0.0, "http://127.0.0.1:8710", false);
   const auto message = [&](const TicketsOut& tickets) {
     std::this_thread::sleep_for(1ms);
@@ -51,12 +51,12 @@ TEST(Patience, says_how_many_tickets_are_open_who_holds_the_oldest_and_when_it_e
   EXPECT_THAT(message({}), testing::HasSubstr("2 wait for samples; no sample has come"));
 }
 
-TEST(Patience, says_after_a_second_that_the_buffer_cannot_be_reached) {
+TEST(Patience, reports_an_unreachable_buffer_after_a_second) {
   std::vector<std::string> notes;
   send_waiting_notes_to([&](const std::string& note) { notes.push_back(note); });
   Patience patience(std::nullopt, "http://127.0.0.1:8710", true);
   const auto begun = std::chrono::steady_clock::now();
-  while (notes.empty()) patience.lacks_buffer(IoError("http://127.0.0.1:8710", "cannot be reached"));
+  while (notes.empty()) patience.on_unreachable(IoError("http://127.0.0.1:8710", "cannot be reached"));
   const auto waited = std::chrono::steady_clock::now() - begun;
   send_waiting_notes_to([](const std::string&) {});
   EXPECT_THAT(notes, ElementsAre(testing::HasSubstr("trying the buffer again")));
@@ -64,7 +64,7 @@ TEST(Patience, says_after_a_second_that_the_buffer_cannot_be_reached) {
   EXPECT_LT(waited, 6s);
 }
 
-/// Takes connections and says nothing, as a stopped process does.
+/// Accepts connections but sends nothing, like a stopped process.
 class HungBuffer {
  public:
   HungBuffer() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -89,14 +89,14 @@ class HungBuffer {
   std::string url_;
 };
 
-TEST(Heartbeats, of_a_buffer_that_hangs_do_not_delay_the_end_of_a_job) {
+TEST(Heartbeats, to_a_hanging_buffer_do_not_delay_the_end_of_a_job) {
   const HungBuffer buffer;
   const auto begun = std::chrono::steady_clock::now();
   { const Heartbeats heartbeats(JobClient(buffer.url())); }
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s);
 }
 
-TEST(StepsOfBuffer, let_no_trainer_wait_for_a_buffer_that_hangs) {
+TEST(StepsOfBuffer, do_not_block_a_trainer_if_the_buffer_hangs) {
   const HungBuffer buffer;
   const std::atomic<bool> must_stop{false};
   StepsOfBuffer steps({buffer.url(), "", "", std::nullopt}, must_stop);
@@ -105,7 +105,7 @@ TEST(StepsOfBuffer, let_no_trainer_wait_for_a_buffer_that_hangs) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
 }
 
-/// Serves until it goes.
+/// Serves until it is destroyed.
 template <typename Server>
 class Serving {
  public:
@@ -120,17 +120,18 @@ class Serving {
   std::thread thread_;
 };
 
-/// Hands calls on to a door, and does something right before the first step is written down.
+/// Forwards calls to a server, and runs a function right before the first step is recorded.
 class Between {
  public:
-  Between(int port_of_door, std::function<void()> act) : act_(std::move(act)) {
-    const auto hand_on = [this, port_of_door](const httplib::Request& request, httplib::Response& response) {
+  Between(int port_of_server, std::function<void()> act) : act_(std::move(act)) {
+    const auto hand_on = [this, port_of_server](const httplib::Request& request,
+                                                httplib::Response& response) {
       if (request.method == "POST" && request.path == "/v1/job/steps" && act_) std::exchange(act_, nullptr)();
-      httplib::Client door("127.0.0.1", port_of_door);
+      httplib::Client server("127.0.0.1", port_of_server);
       const httplib::Result result =
           request.method == "POST"
-              ? door.Post(request.target, request.body, request.get_header_value("Content-Type"))
-              : door.Get(request.target);
+              ? server.Post(request.target, request.body, request.get_header_value("Content-Type"))
+              : server.Get(request.target);
       ASSERT_TRUE(result) << httplib::to_string(result.error());
       response.status = result->status;
       response.set_content(result->body, result->get_header_value("Content-Type"));
@@ -149,16 +150,16 @@ class Between {
   int port_ = 0;
 };
 
-TEST(StepsOfBuffer, looks_at_all_samples_anew_when_a_group_has_gone_before_its_step_was_written_down) {
+TEST(StepsOfBuffer, form_a_step_again_if_a_group_left_before_it_was_recorded) {
   Buffer buffer(make_memory_store(1 << 20), testing_support::groups_of(1));
-  Door door(buffer, DoorSettings{.port = 0});
-  const Serving serving_door(door, [&door] { door.serve(); });
+  BufferServer server(buffer, ServerSettings{.port = 0});
+  const Serving serving(server, [&server] { server.serve(); });
   const auto send = [&buffer](const std::string& group, int tokens) {
     buffer.take(received(rollout_line(group, 0, 0, tokens)));
   };
   send("first", 3);
   send("aborted", 3);
-  Between between(door.port(), [&] {
+  Between between(server.port(), [&] {
     buffer.abort_group("aborted", std::nullopt, "its environment failed");
     send("too long", 30);
     send("last", 3);

@@ -29,7 +29,7 @@ NamedFields cut_by_spans() {
   return told;
 }
 
-/// One sample of a prompt of 3 and a response of 4 tokens, with rows of these tokens, numbered from 0 on.
+/// One sample with a prompt of 3 and a response of 4 tokens, with rows of these tokens, numbered from 0.
 RaggedBatch sample_with_rows(const std::vector<std::int64_t>& spans, std::int64_t patches) {
   RaggedBatch batch({{SampleId{5}, 1, 3, 4}});
   batch.add_field(tokens_spec);
@@ -48,8 +48,8 @@ RaggedBatch cut(const RaggedBatch& batch, const std::vector<RowRange>& pieces) {
   return cut_samples(std::span(&batch, 1), cuts, cut_by_spans());
 }
 
-TEST(CutSamples, give_each_piece_the_rows_that_have_a_token_of_it_counted_from_its_first) {
-  // A row of two pieces, rows of the same tokens, and tokens of no row.
+TEST(CutSamples, give_each_piece_the_rows_of_its_tokens_with_relative_ranges) {
+  // A row of two pieces, rows with the same tokens, and tokens without rows.
   const RaggedBatch whole = sample_with_rows({0, 1, 1, 4, 1, 4, 6, 7}, 4);
   const RaggedBatch pieces = cut(whole, {{0, 3}, {3, 6}, {6, 7}});
   const Column& patches = pieces.at("patches");
@@ -58,21 +58,21 @@ TEST(CutSamples, give_each_piece_the_rows_that_have_a_token_of_it_counted_from_i
   EXPECT_THAT(pieces.at("spans").values<std::int64_t>(), ElementsAre(0, 1, 1, 3, 1, 3, 0, 1, 0, 1, 0, 1));
 }
 
-TEST(CutSamples, leave_out_the_rows_behind_what_is_left_of_a_sample) {
+TEST(CutSamples, drop_rows_after_a_truncated_sample) {
   const RaggedBatch first = cut(sample_with_rows({2, 3, 5, 7}, 2), {{0, 3}});
   EXPECT_THAT(first.at("patches").values<std::int32_t>(), ElementsAre(0));
   EXPECT_THAT(first.at("spans").values<std::int64_t>(), ElementsAre(2, 3));
   EXPECT_EQ(cut(sample_with_rows({5, 7}, 1), {{0, 3}}).at("patches").rows(), 0);
 }
 
-TEST(CutSamples, leave_rows_of_whole_samples_as_they_are) {
+TEST(CutSamples, do_not_change_rows_of_whole_samples) {
   const std::vector<std::int64_t> no_ranges{9, 2, -1, 4};
   const RaggedBatch whole = cut(sample_with_rows(no_ranges, 2), {{0, 7}});
   EXPECT_THAT(whole.at("patches").values<std::int32_t>(), ElementsAre(0, 1));
   EXPECT_THAT(whole.at("spans").values<std::int64_t>(), testing::ElementsAreArray(no_ranges));
 }
 
-TEST(CutSamples, refuse_ranges_that_are_none_of_the_sample_or_not_of_every_row) {
+TEST(CutSamples, refuse_invalid_or_missing_token_ranges) {
   EXPECT_THAT(message_of([&] {
                 (void)cut(sample_with_rows({0, 8}, 1), {{0, 3}});
               }),
@@ -83,7 +83,7 @@ TEST(CutSamples, refuse_ranges_that_are_none_of_the_sample_or_not_of_every_row) 
               AllOf(HasSubstr("'patches' of sample 5"), HasSubstr("has 3 rows")));
 }
 
-TEST(CutSamples, need_a_field_that_says_the_tokens_of_rows_where_samples_are_cut) {
+TEST(CutSamples, need_a_field_of_token_ranges_if_samples_are_cut) {
   const std::vector<SourceField> fields{{patches_spec}, {spans_spec}};
   const FilterCounts two_cut{.samples = 9, .taken = 9, .truncated = 2};
   const auto message = [&](std::span<const SourceField> brought, const NamedFields& told) {
@@ -110,7 +110,7 @@ std::vector<std::int64_t> keys_of_last_piece(FieldKind kind, std::int64_t prompt
   return {keys.begin() + 3, keys.end()};
 }
 
-TEST(CutSamples, keep_pieces_apart_that_name_one_segment_behind_different_ones) {
+TEST(CutSamples, distinguish_pieces_with_one_segment_after_different_ones) {
   const std::vector<std::int64_t> one = keys_of_last_piece(FieldKind::response_token, 9, 1);
   EXPECT_EQ(one, keys_of_last_piece(FieldKind::response_token, 9, 1));
   EXPECT_EQ(one[0], one[1]) << "of one segment";

@@ -41,7 +41,8 @@ SampleShape shape(std::int64_t id) {
           1 + static_cast<std::int64_t>(mix(seed, 2) % 30)};
 }
 
-/// Beside tokens: of each kind that samples count, too, with rows of no elements, and samples of no rows.
+/// In addition to tokens: fields of every kind, including counted ones, with rows without elements, and
+/// samples without rows.
 const std::vector<FieldSpec> fields{{"advantages", DType::float32, FieldKind::response_token, {}},
                                     {"values", DType::float32, FieldKind::token, {2}},
                                     {"rewards", DType::float64, FieldKind::sample, {}},
@@ -56,10 +57,10 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return made_up_batch(std::move(shapes), fields);
 }
 
-/// What this rank brings to a step.
+/// What this rank supplies for a step.
 using Bring = std::function<RaggedBatch(const boost::mpi::communicator& comm, std::int64_t step)>;
 
-/// With the tokens of each patch, some of which overlap and some of which are equal.
+/// With the tokens of each patch; some patches overlap and some are equal.
 RaggedBatch with_spans(RaggedBatch batch) {
   Column spans({"spans", DType::int64, FieldKind::rows, {2}}, batch.at("patches").samples());
   for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -76,7 +77,7 @@ RaggedBatch with_spans(RaggedBatch batch) {
   return batch;
 }
 
-/// What all ranks were handed in two steps, dumped to a folder; it goes once all are done.
+/// What all ranks received in two steps, dumped to a folder, which is removed once all are done.
 class Dumped {
  public:
   explicit Dumped(
@@ -104,7 +105,7 @@ class Dumped {
   Dumped& operator=(const Dumped&) = delete;
   ~Dumped() { world_.barrier(); }
 
-  /// Puts one text in the place of another one of as many bytes, in every file whose path has `where`.
+  /// Replaces one text by another one of the same size, in every file whose path contains `where`.
   void damage(const std::string& where, const std::string& from, const std::string& to) const {
     EXPECT_EQ(from.size(), to.size());
     world_.barrier();
@@ -117,7 +118,7 @@ class Dumped {
     world_.barrier();
   }
 
-  /// Removes every file whose path is such.
+  /// Removes every file whose path satisfies the condition.
   void lose(const std::function<bool(const std::string&)>& is_lost) const {
     world_.barrier();
     if (world_.rank() == 0) {
@@ -145,7 +146,7 @@ class Dumped {
   ScratchFolder scratch_;
 };
 
-/// What opening it says, on every rank the same.
+/// The error from opening it, which is the same on every rank.
 std::string refusal_of(const Dumped& dumped) {
   const boost::mpi::communicator world;
   std::string message = "nothing was thrown";
@@ -194,14 +195,14 @@ std::vector<Config> configs_for(int ranks) {
   return configs;
 }
 
-/// All of a dump, from its last sample to its first.
+/// All samples of a dump, from the last one to the first.
 RaggedBatch all_of(const SampleSource& source) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(source.num_samples()));
   std::iota(positions.rbegin(), positions.rend(), 0);
   return source.read(positions);
 }
 
-/// Two steps of the same samples come back as they were brought, in their order.
+/// Two steps with the same samples are read back as supplied, in their order.
 void expect_given_back(const Dumped& dumped,
                        const std::function<RaggedBatch(RaggedBatch)>& change = std::identity()) {
   const boost::mpi::communicator world;
@@ -213,7 +214,7 @@ void expect_given_back(const Dumped& dumped,
     const SampleShape expected = shape(position % num_samples);
     const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
     EXPECT_EQ(sample.prompt, expected.prompt);
-    // What is of no group is of one of its own, which its position makes up.
+    // A sample without a group gets its own group, made from its position.
     if (expected.group != 0) {
       EXPECT_EQ(sample.group, expected.group);
     }
@@ -231,7 +232,7 @@ void expect_given_back(const Dumped& dumped,
   }
 }
 
-TEST(DumpSource, gives_back_each_sample_of_each_step_as_it_was_brought) {
+TEST(DumpSource, returns_each_sample_of_each_step_unchanged) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for(world.size())) {
     const Dumped dumped(config);
@@ -244,7 +245,7 @@ TEST(DumpSource, gives_back_each_sample_of_each_step_as_it_was_brought) {
   }
 }
 
-TEST(DumpSource, gives_back_rows_that_go_with_tokens_each_once_whichever_ranks_have_them) {
+TEST(DumpSource, returns_cut_rows_once_from_any_ranks) {
   const boost::mpi::communicator world;
   for (Config config : configs_for(world.size())) {
     if (!config.fields.empty() || config.micro_batch.mode == MicroBatchMode::fixed) continue;
@@ -255,7 +256,7 @@ TEST(DumpSource, gives_back_rows_that_go_with_tokens_each_once_whichever_ranks_h
   }
 }
 
-TEST(DumpSource, gives_back_layers_and_fields_of_whatever_stages_have_them) {
+TEST(DumpSource, returns_layers_and_fields_of_any_stages) {
   const boost::mpi::communicator world;
   for (const auto& [pp, map] : {std::pair{1, LayerMap{{{1, 0}}}},
                                 {2, LayerMap{}},
@@ -271,7 +272,7 @@ TEST(DumpSource, gives_back_layers_and_fields_of_whatever_stages_have_them) {
   }
 }
 
-/// Samples with fields of every way, of which those of the second step are others.
+/// Samples with fields of every kind, some of which differ in the second step.
 RaggedBatch carried_share(const boost::mpi::communicator& comm, const std::vector<Carried>& carried) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = comm.rank(); id < num_samples; id += comm.size())
@@ -279,7 +280,7 @@ RaggedBatch carried_share(const boost::mpi::communicator& comm, const std::vecto
   return testing_support::carried_batch(std::move(shapes), carried);
 }
 
-/// Whatever a sample of a dump has in a field, as it stands in what is read of it at `i`.
+/// The value of a dump's sample in a field, as found at `i` of what is read.
 void expect_read_back(const RaggedBatch& batch, std::int64_t i, const SampleShape& sample,
                       const Carried& field) {
   const Column& column = batch.at(field.name());
@@ -291,7 +292,7 @@ void expect_read_back(const RaggedBatch& batch, std::int64_t i, const SampleShap
     ASSERT_EQ(rows.size(), testing_support::carried_rows(field, sample)) << field.name();
   }
   for (std::int64_t row = 0; row < rows.size(); ++row) {
-    // Nothing predicts the token that begins a sequence, so that no rank has its row.
+    // Nothing predicts the token at the start of a sequence, so no rank has its row.
     const bool is_lost = field.spec.kind == FieldKind::response_token && sample.prompt + row == 0;
     for (std::int64_t e = 0; e < testing_support::elements_of(field.spec); ++e)
       ASSERT_EQ(testing_support::number_at(column, rows.begin + row, e),
@@ -300,7 +301,7 @@ void expect_read_back(const RaggedBatch& batch, std::int64_t i, const SampleShap
   }
 }
 
-TEST(DumpSource, gives_back_fields_of_every_way) {
+TEST(DumpSource, returns_fields_of_every_kind_of_setting) {
   const boost::mpi::communicator world;
   const std::vector<Carried> carried = testing_support::carried_fields_of_every_way();
   std::vector<Config> configs(2);
@@ -327,7 +328,7 @@ TEST(DumpSource, gives_back_fields_of_every_way) {
   }
 }
 
-TEST(DumpSource, of_a_field_whose_type_changes_is_refused_by_name) {
+TEST(DumpSource, refuses_a_field_whose_type_changes_by_name) {
   const std::vector<Carried> carried = testing_support::carried_fields_of_every_way();
   Config config;
   config.micro_batch.max_tokens = 256;
@@ -338,10 +339,10 @@ TEST(DumpSource, of_a_field_whose_type_changes_is_refused_by_name) {
       version %= step == 0 ? 256 : 60001;
     return batch;
   });
-  EXPECT_THAT(refusal_of(dumped), HasSubstr("tensor 'versions' that is missing, or of another type"));
+  EXPECT_THAT(refusal_of(dumped), HasSubstr("tensor 'versions' is in only one of them, or has another type"));
 }
 
-TEST(DumpSource, is_refused_where_its_run_has_not_ended_or_files_are_missing) {
+TEST(DumpSource, refuses_an_unfinished_run_and_missing_files) {
   const boost::mpi::communicator world;
   const auto refusal = [&](const SourceSettings& source) {
     return message_of([&] { (void)open_source(world, source); });
@@ -362,7 +363,7 @@ TEST(DumpSource, is_refused_where_its_run_has_not_ended_or_files_are_missing) {
   EXPECT_THROW((void)open_source(world, step), IoError);
 }
 
-TEST(DumpSource, of_shared_prefixes_is_refused_with_what_to_do) {
+TEST(DumpSource, refuses_shared_prefixes_with_a_remedy) {
   const boost::mpi::communicator world;
   Config config;
   config.prefix = PrefixSharing::prompts;
@@ -370,7 +371,7 @@ TEST(DumpSource, of_shared_prefixes_is_refused_with_what_to_do) {
   EXPECT_THAT(message_of([&] { (void)open_source(world, dumped.source); }), HasSubstr("prefix.share: false"));
 }
 
-TEST(DumpSource, that_lacks_any_file_is_refused_with_its_name) {
+TEST(DumpSource, a_missing_file_is_named) {
   const boost::mpi::communicator world;
   const auto refusal_without = [&](const Config& config,
                                    const std::function<bool(const std::string&)>& is_lost) {
@@ -404,7 +405,7 @@ TEST(DumpSource, that_lacks_any_file_is_refused_with_its_name) {
                      HasSubstr("samples of step")));
 }
 
-TEST(DumpSource, with_a_file_in_the_place_of_another_is_refused) {
+TEST(DumpSource, refuses_swapped_files) {
   const boost::mpi::communicator world;
   const Dumped dumped(Config{});
   world.barrier();
@@ -418,14 +419,14 @@ TEST(DumpSource, with_a_file_in_the_place_of_another_is_refused) {
   EXPECT_THAT(refusal_of(dumped), testing::AllOf(HasSubstr("step-000001"), HasSubstr("to another place")));
 }
 
-TEST(DumpSource, of_files_that_do_not_say_what_they_hold_is_refused_as_an_older_one) {
+TEST(DumpSource, refuses_files_without_metadata_as_an_older_version) {
   const Dumped dumped(Config{});
   dumped.damage("mb-", "\"evenkeel_dump\"", "\"evenkeel_dumb\"");
   EXPECT_THAT(refusal_of(dumped),
               testing::AllOf(HasSubstr("older version"), HasSubstr("Dump the job again")));
 }
 
-TEST(DumpSource, has_a_fingerprint_of_every_file_that_is_read) {
+TEST(DumpSource, fingerprints_every_file_that_is_read) {
   const boost::mpi::communicator world;
   Config config;
   config.mesh.cp = world.size();
@@ -443,14 +444,14 @@ TEST(DumpSource, has_a_fingerprint_of_every_file_that_is_read) {
   EXPECT_NE(open_source(world, dumped.source)->fingerprint(world), before);
 }
 
-TEST(DumpSource, of_offsets_that_fit_no_rows_is_everybodys_error) {
+TEST(DumpSource, offsets_that_do_not_match_rows_are_everybodys_error) {
   const Dumped dumped(Config{});
-  // The list stands as long as it is, under a name that tells of nothing.
+  // The list exists as long as the object, under a name without meaning.
   dumped.damage("step-000001/dp-000/cp-000/tp-000/pp-000/mb-00000", "\"raw_offsets\"", "\"raw_0ffsets\"");
   EXPECT_THAT(refusal_of(dumped), HasSubstr("raw_offsets"));
 }
 
-TEST(DumpSource, whose_metadata_tell_of_what_its_tensors_are_not_is_everybodys_error) {
+TEST(DumpSource, metadata_that_contradict_tensors_are_everybodys_error) {
   Config config;
   config.fields["values"].layers = LayerMap{{{0, 1}}};
   const std::string layers = R"(\"layers\":[0,1])";
@@ -472,7 +473,7 @@ TEST(DumpSource, whose_metadata_tell_of_what_its_tensors_are_not_is_everybodys_e
   }
 }
 
-TEST(DumpSource, whose_files_tell_of_different_layers_is_everybodys_error) {
+TEST(DumpSource, inconsistent_layers_are_an_error_on_every_rank) {
   const boost::mpi::communicator world;
   if (world.size() == 1) GTEST_SKIP() << "no two files of a micro-batch";
   Config config;
@@ -483,7 +484,7 @@ TEST(DumpSource, whose_files_tell_of_different_layers_is_everybodys_error) {
   EXPECT_THAT(refusal_of(dumped), testing::AllOf(HasSubstr("cp-001"), HasSubstr("other layers")));
 }
 
-TEST(DumpSource, with_a_damaged_file_is_everybodys_error) {
+TEST(DumpSource, a_damaged_file_is_everybodys_error) {
   const boost::mpi::communicator world;
   const Dumped dumped(Config{});
   const auto file = dumped.source.path / "step-000001/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors";

@@ -26,7 +26,7 @@ using testing_support::message_of;
 using testing_support::ScratchFolder;
 using Document = std::vector<std::vector<std::int64_t>>;
 
-/// A dataset that rank 0 writes and all ranks open; it goes once all are done.
+/// A dataset that rank 0 writes and all ranks open; it is removed once all are done.
 class SharedDataset {
  public:
   explicit SharedDataset(const std::vector<Document>& documents, IndexedDType dtype = IndexedDType::uint16) {
@@ -61,7 +61,7 @@ std::vector<std::int64_t> tokens_of(const RaggedBatch& batch, std::int64_t sampl
   return {tokens.begin() + rows.begin, tokens.begin() + rows.end};
 }
 
-TEST(IndexedSource, takes_each_document_with_all_its_sequences_as_a_sample_without_a_prompt) {
+TEST(IndexedSource, makes_each_document_one_sample_without_a_prompt) {
   const boost::mpi::communicator world;
   const SharedDataset dataset({{{1, 2}, {3}}, {}, {{4, 5, 6}}, {{7}}});
   const auto source = open_source(world, dataset.source);
@@ -140,7 +140,7 @@ TEST(IndexedSource, feeds_steps) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(IndexedSource, that_is_missing_or_holds_no_tokens_or_no_documents_is_everybodys_error) {
+TEST(IndexedSource, a_missing_or_invalid_dataset_is_everybodys_error) {
   const boost::mpi::communicator world;
   SharedDataset missing(std::vector<Document>{Document{{1}}});
   missing.source.path += "_of_nobody";
@@ -165,7 +165,7 @@ TEST(IndexedSource, that_is_missing_or_holds_no_tokens_or_no_documents_is_everyb
   world.barrier();
 }
 
-/// The three parts of an SFT dataset of MindSpeed-RL, whose documents have these elements.
+/// The three parts of an SFT dataset of MindSpeed-RL whose documents have these elements.
 class SftDataset {
  public:
   using Part = std::vector<std::vector<std::int64_t>>;
@@ -202,7 +202,7 @@ class SftDataset {
   ScratchFolder scratch_;
 };
 
-TEST(SftSource, has_prompts_and_loss_masks_by_the_labels_of_each_token) {
+TEST(SftSource, derives_prompts_and_loss_masks_from_labels) {
   const boost::mpi::communicator world;
   SftDataset data({{5, 6, 7, 8, 9}, {1, 2}, {3, 4}}, {{1, 1, 1, 1, 1}, {1, 1}, {1, 1}},
                   {{-100, -100, 7, -100, 9}, {-100, -100}, {3, 4}});
@@ -221,7 +221,7 @@ TEST(SftSource, has_prompts_and_loss_masks_by_the_labels_of_each_token) {
   }
 }
 
-TEST(SftSource, refuses_what_is_not_one_sample_a_document) {
+TEST(SftSource, refuses_documents_that_are_not_one_sample) {
   const boost::mpi::communicator world;
   const auto refusal = [&](const SftDataset::Part& mask, const SftDataset::Part& labels) {
     const SftDataset data({{5, 6, 7}}, mask, labels);
@@ -237,9 +237,9 @@ TEST(SftSource, refuses_what_is_not_one_sample_a_document) {
   EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6, 7}, {1}}), HasSubstr("has 2 documents; the tokens have 1"));
 }
 
-TEST(IndexedSource, of_other_tokens_on_one_rank_is_everybodys_error) {
+TEST(IndexedSource, different_tokens_on_one_rank_are_everybodys_error) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // one rank agrees with itself
+  if (world.size() == 1) return;  // a single rank cannot disagree
   const ScratchFolder scratch;    // of this rank
   IndexedDatasetWriter writer(scratch / "tokens", IndexedDType::int32);
   writer.add_sequence(std::vector<std::int64_t>{1, 2, world.rank() == world.size() - 1 ? 4 : 3});

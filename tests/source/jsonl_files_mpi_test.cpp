@@ -86,9 +86,9 @@ void expect_rollouts(const SampleSource& source, std::int64_t count) {
   EXPECT_EQ(batch.at("reward").values<float>()[17], 0.5F);
 }
 
-TEST(JsonlFiles, that_a_pattern_names_are_one_source_in_the_order_of_their_names) {
+TEST(JsonlFiles, of_a_pattern_are_one_source_in_the_order_of_their_names) {
   const boost::mpi::communicator world;
-  // Without line ends at their ends, of very different sizes, and an empty one.
+  // Without line breaks at their ends, of very different sizes, and an empty one.
   const SharedFolder folder({{"a1.jsonl", rollouts(0, 3)},
                              {"a10.jsonl", rollouts(3, 4)},
                              {"a2.jsonl", rollouts(4, 40)},
@@ -96,7 +96,7 @@ TEST(JsonlFiles, that_a_pattern_names_are_one_source_in_the_order_of_their_names
                              {"b.jsonl", rollouts(40, 42)},
                              {"c.txt", "not for us"}});
   expect_rollouts(*open_source(world, folder.source("[ab]*.jsonl")), 42);
-  // The same text in one file is another source with the same samples.
+  // The same text in one file is a different source with the same samples.
   const SharedFolder one({{"all.jsonl", rollouts(0, 42)}});
   EXPECT_EQ(read_all(*open_source(world, one.source("all.jsonl"))).at("input_ids"),
             read_all(*open_source(world, folder.source("[ab]*.jsonl"))).at("input_ids"));
@@ -117,7 +117,7 @@ TEST(JsonlFiles, in_a_list_are_one_source_in_the_order_of_the_list) {
   EXPECT_THAT(report.message, testing::HasSubstr("is named twice"));
 }
 
-TEST(JsonlFiles, have_text_rows_bytes_axes_and_runs_where_settings_say_so) {
+TEST(JsonlFiles, have_text_rows_bytes_axes_and_runs_if_declared) {
   const boost::mpi::communicator world;
   std::string lines;
   for (int i = 0; i < 20; ++i) {
@@ -155,14 +155,14 @@ TEST(JsonlFiles, have_text_rows_bytes_axes_and_runs_where_settings_say_so) {
   }
 }
 
-TEST(JsonlFiles, leave_text_out_that_no_setting_names) {
+TEST(JsonlFiles, skip_undeclared_text) {
   const boost::mpi::communicator world;
   const std::string line = R"({"prompt_ids":[1],"response_ids":[2],"source":"s"})";
   const SharedFolder folder({{"a.jsonl", line}});
   EXPECT_THAT(open_source(world, folder.source("a.jsonl"))->left_out(), HasSubstr("'source' (text)"));
 }
 
-TEST(JsonlFiles, lack_no_field_that_settings_name) {
+TEST(JsonlFiles, must_have_every_declared_field) {
   const boost::mpi::communicator world;
   const SharedFolder folder({{"a.jsonl", rollouts(0, 9)}});
   NamedFields fields;
@@ -175,7 +175,7 @@ TEST(JsonlFiles, lack_no_field_that_settings_name) {
   }
 }
 
-TEST(JsonlFiles, may_be_packed_each_in_its_way) {
+TEST(JsonlFiles, may_be_compressed_differently) {
   const boost::mpi::communicator world;
   const SharedFolder folder({{"a.jsonl.gz", gzipped(rollouts(0, 9))},
                              {"b.jsonl", rollouts(9, 20)},
@@ -206,7 +206,7 @@ TEST(JsonlFiles, with_an_error_are_named_with_the_line_in_the_file) {
   }
 }
 
-TEST(JsonlFiles, that_are_damaged_are_everybodys_error) {
+TEST(JsonlFiles, a_damaged_file_is_everybodys_error) {
   const boost::mpi::communicator world;
   const std::string packed = gzipped(rollouts(0, 30));
   const SharedFolder folder({{"a.jsonl", rollouts(0, 3)}, {"b.gz", packed.substr(0, packed.size() / 2)}});
@@ -221,7 +221,7 @@ TEST(JsonlFiles, whose_names_look_like_a_pattern_are_found_by_name) {
   expect_rollouts(*open_source(world, folder.source("a[1].jsonl")), 18);
 }
 
-TEST(JsonlFiles, leave_no_unpacked_files_behind_and_need_a_folder_for_them) {
+TEST(JsonlFiles, remove_decompressed_files_and_need_a_folder_for_them) {
   const boost::mpi::communicator world;
   const SharedFolder folder({{"a.gz", gzipped(rollouts(0, 18))}, {"tmp/keep", ""}});
   const char* const before = std::getenv("TMPDIR");

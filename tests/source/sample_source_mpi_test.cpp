@@ -51,7 +51,8 @@ std::vector<std::int64_t> all_positions(const SampleSource& source) {
 std::string rollout(std::int64_t i) {
   std::string response;
   for (std::int64_t t = 0; t <= i % 5; ++t) response += (t ? "," : "") + std::to_string(10 * i + t);
-  // Integers on some lines and a real number on others: the field is real on all, whoever reads it.
+  // Integers on some lines and a real number on others: the field is real on all ranks, no matter which lines
+  // they read.
   return R"({"uid":"g)" + std::to_string(i / 2) + R"(","prompt_ids":[)" + std::to_string(i) +
          R"(],"response_ids":[)" + response + R"(],"reward":)" + (i == 17 ? "0.5" : "1") + "}\n";
 }
@@ -96,7 +97,7 @@ TEST(JsonlSource, lines_whose_fields_clash_are_everybodys_error_wherever_they_ar
   }
 }
 
-/// What opening a JSONL file throws, the same on every rank: the path may be another on each.
+/// The error from opening a JSONL file; the same on every rank, even if the path differs between ranks.
 template <typename E>
 ErrorReport opening_fails(const std::filesystem::path& path, std::int64_t max_tokens = any_length,
                           SourceKind kind = SourceKind::jsonl) {
@@ -118,13 +119,13 @@ std::string rollouts(std::int64_t count) {
   return text;
 }
 
-/// The ranks that tests single out.
+/// The ranks that tests treat specially.
 std::vector<int> first_middle_and_last() {
   const int last = boost::mpi::communicator().size() - 1;
   return {0, last / 2, last};
 }
 
-/// A copy of a file for every rank, with what this rank's own is to hold.
+/// A copy of a file for every rank, and the content of this rank's copy.
 class CopyOfEachRank {
  public:
   explicit CopyOfEachRank(const std::string& text) : path_(scratch_ / "rollouts.jsonl") {
@@ -168,7 +169,7 @@ TEST(JsonlSource, a_copy_of_equal_size_with_other_content_is_refused_wherever_it
   const boost::mpi::communicator world;
   if (world.size() == 1) return;
   for (const int stale : first_middle_and_last()) {
-    // The second byte of the file, and one in the midst of a large file that no sample shows.
+    // The second byte of the file, and one in the middle of a large file that is not sampled.
     for (const std::string& blank : {std::string(), std::string(static_cast<std::size_t>(8) << 20, ' ')}) {
       std::string text = rollout(0) + blank + rollout(1) + blank;
       if (world.rank() == stale) text.replace(text.rfind("[10,11]"), 7, "[10,12]");
@@ -181,7 +182,7 @@ TEST(JsonlSource, a_copy_of_equal_size_with_other_content_is_refused_wherever_it
   }
 }
 
-TEST(JsonlSource, a_file_that_takes_the_name_in_mid_run_is_not_read) {
+TEST(JsonlSource, a_file_that_replaces_the_source_during_a_run_is_not_read) {
   const boost::mpi::communicator world;
   const SharedFile file("rollouts.jsonl", rollouts(12));
   const SharedFile newer("newer.jsonl", rollouts(9) + rollouts(9));
@@ -197,7 +198,7 @@ TEST(JsonlSource, a_file_that_takes_the_name_in_mid_run_is_not_read) {
   EXPECT_EQ(after.at("input_ids"), before.at("input_ids"));
 }
 
-TEST(JsonlSource, a_file_that_grows_in_mid_run_is_an_error_at_the_next_read) {
+TEST(JsonlSource, a_file_that_grows_during_a_run_is_an_error_at_the_next_read) {
   const boost::mpi::communicator world;
   const SharedFile file("rollouts.jsonl", rollouts(12));
   SourceSettings config;
@@ -210,7 +211,7 @@ TEST(JsonlSource, a_file_that_grows_in_mid_run_is_an_error_at_the_next_read) {
   EXPECT_THROW((void)source->read(all_positions(*source)), IoError);
 }
 
-TEST(JsonlSource, a_clash_of_fields_names_the_file_and_a_line_of_either_side) {
+TEST(JsonlSource, conflicting_fields_are_named_with_the_file_and_both_lines) {
   std::string text = rollouts(22) + R"({"prompt_ids":[1],"response_ids":[2]})" + "\n";
   const SharedFile file("rollouts.jsonl", text);
   const ErrorReport report = opening_fails<InputError>(file.path());
@@ -220,7 +221,7 @@ TEST(JsonlSource, a_clash_of_fields_names_the_file_and_a_line_of_either_side) {
                                      "number in line 23"));
 }
 
-TEST(JsonlSource, labels_that_are_no_integers_are_refused_where_the_first_one_stands) {
+TEST(JsonlSource, labels_that_are_not_integers_are_refused_at_the_first_line) {
   std::string text;
   for (int i = 0; i < 12; ++i) {
     text +=
@@ -232,7 +233,7 @@ TEST(JsonlSource, labels_that_are_no_integers_are_refused_where_the_first_one_st
   EXPECT_THAT(report.message, testing::HasSubstr("field 'labels' is a float32 token field"));
 }
 
-TEST(JsonlSource, a_field_with_a_derived_name_is_refused_where_it_first_stands) {
+TEST(JsonlSource, a_field_with_a_derived_name_is_refused_at_its_first_line) {
   const SharedFile file("rollouts.jsonl",
                         "\n"
                         R"({"prompt_ids":[1],"response_ids":[2],"cu_seqlens":1})"
@@ -253,7 +254,7 @@ TEST(JsonlSource, an_empty_file_is_refused_by_name) {
   EXPECT_EQ(opening_fails<InputError>(table.path(), any_length, SourceKind::lengths).where, table.path());
 }
 
-TEST(JsonlSource, says_which_fields_it_leaves_out_whichever_rank_sees_them) {
+TEST(JsonlSource, reports_skipped_fields_of_all_ranks) {
   const boost::mpi::communicator world;
   std::string text = rollouts(9);
   text += R"({"prompt_ids":[1],"response_ids":[2],"reward":1,"note":"a","chat":null})"
@@ -283,7 +284,7 @@ TEST(LengthTableSource, an_absurd_length_is_refused_before_a_token_is_made) {
   }
 }
 
-TEST(LengthTableSource, a_length_that_no_memory_holds_is_an_error_without_a_cap_too) {
+TEST(LengthTableSource, a_length_too_large_for_memory_is_an_error_even_without_a_cap) {
   const boost::mpi::communicator world;
   const SharedFile file("lengths.csv", "length\n1099511627776\n");
   SourceSettings config;
@@ -322,7 +323,7 @@ TEST(LengthTableSource, has_samples_of_the_lengths_listed_and_the_same_tokens_on
   EXPECT_TRUE(std::ranges::equal(alone.at("input_ids").values<std::int64_t>(), tokens.subspan(9)));
 }
 
-TEST(SyntheticSource, has_as_many_samples_as_asked_for) {
+TEST(SyntheticSource, has_the_requested_number_of_samples) {
   const boost::mpi::communicator world;
   SourceSettings config;
   config.kind = SourceKind::synthetic;
@@ -332,7 +333,7 @@ TEST(SyntheticSource, has_as_many_samples_as_asked_for) {
   EXPECT_EQ(source->read(all_positions(*source)).size(), 21);
 }
 
-TEST(OpenSource, says_what_is_missing_on_every_rank) {
+TEST(OpenSource, reports_a_missing_setting_on_every_rank) {
   const boost::mpi::communicator world;
   SourceSettings config;
   EXPECT_THROW((void)open_source(world, config), ConfigError);
@@ -347,7 +348,7 @@ TEST(OpenSource, says_what_is_missing_on_every_rank) {
   EXPECT_THROW((void)open_source(world, config), ConfigError);
 }
 
-TEST(OpenSource, ranks_that_open_different_sources_are_told_so) {
+TEST(OpenSource, reports_different_sources) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
   SourceSettings config;
@@ -370,7 +371,7 @@ SourceSettings source_of(SourceKind kind, const std::filesystem::path& path = {}
   return config;
 }
 
-TEST(SampleSource, knows_lengths_without_reading_samples) {
+TEST(SampleSource, provides_lengths_without_reading_samples) {
   const boost::mpi::communicator world;
   const SharedFile lines("rollouts.jsonl", rollouts(23));
   const SharedFile table("lengths.csv", "prompt_length,response_length\n3,4\n0,0\n7,1\n");
@@ -384,7 +385,7 @@ TEST(SampleSource, knows_lengths_without_reading_samples) {
   }
 }
 
-TEST(SampleSource, has_a_fingerprint_of_content_and_not_of_names) {
+TEST(SampleSource, fingerprints_content_and_not_names) {
   const boost::mpi::communicator world;
   const std::string text = rollouts(23);
   const SharedFile file("a.jsonl", text);
@@ -404,7 +405,7 @@ TEST(SampleSource, has_a_fingerprint_of_content_and_not_of_names) {
   EXPECT_NE(made_up.digest, fingerprint_of(seeded).digest);
 }
 
-TEST(SampleSource, has_another_fingerprint_where_one_digit_differs) {
+TEST(SampleSource, has_another_fingerprint_if_one_digit_differs) {
   const boost::mpi::communicator world;
   const SharedFile file("a.jsonl", rollouts(23));
   std::string text = rollouts(23);

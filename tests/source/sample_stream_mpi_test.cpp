@@ -37,7 +37,7 @@ class SampleStreams : public testing::Test {
     if (world_.rank() == 0) write_text(folder_ / name, text);
     world_.barrier();
   }
-  /// In the text, FOLDER stands for the folder.
+  /// In the text, FOLDER is a placeholder for the folder.
   [[nodiscard]] Config config_of(std::string yaml) const {
     for (std::size_t at = yaml.find("FOLDER"); at != std::string::npos; at = yaml.find("FOLDER"))
       yaml.replace(at, 6, folder_.string());
@@ -46,7 +46,7 @@ class SampleStreams : public testing::Test {
   [[nodiscard]] SampleStream stream_of(const std::string& yaml) const {
     return SampleStream(world_, config_of(yaml));
   }
-  /// The samples of a step over all ranks: the tokens of each.
+  /// The tokens of each sample of a step, over all ranks.
   [[nodiscard]] Samples tokens_of(SampleStream& stream, std::int64_t step) const {
     const RaggedBatch mine = stream.read(step);
     Samples samples;
@@ -86,7 +86,7 @@ TEST_F(SampleStreams, steps_may_be_read_in_any_order_and_again) {
     EXPECT_EQ(tokens_of(second, step), in_order[static_cast<std::size_t>(step)]) << "step " << step;
 }
 
-TEST_F(SampleStreams, a_filter_chooses_by_length_and_says_what_it_did) {
+TEST_F(SampleStreams, a_filter_selects_by_length_and_reports_its_effect) {
   write("a.jsonl", three_lines);
   const std::string source =
       "source: {kind: jsonl, path: FOLDER/a.jsonl}\nbatch: {global_batch: 8, max_length: 4, ";
@@ -102,7 +102,7 @@ TEST_F(SampleStreams, a_filter_chooses_by_length_and_says_what_it_did) {
   EXPECT_EQ(split.num_samples(), 4);
 }
 
-TEST_F(SampleStreams, a_filter_goes_by_the_cap_of_paths_too) {
+TEST_F(SampleStreams, a_filter_also_uses_the_cap_on_paths) {
   write("a.jsonl", three_lines);
   const auto yaml = [](const std::string& filter) {
     return "source: {kind: jsonl, path: FOLDER/a.jsonl}\nprefix: {share: tree, max_path_tokens: 4}\n"
@@ -151,7 +151,7 @@ TEST_F(SampleStreams, rows_are_cut_with_their_tokens_or_refused_before_the_first
   EXPECT_EQ(rows, 2 + 1);  // the second row has tokens of both pieces
 }
 
-TEST_F(SampleStreams, what_a_filter_lets_through_always_fits_under_the_cap) {
+TEST_F(SampleStreams, filtered_samples_always_fit_under_the_cap) {
   write("a.jsonl", three_lines);
   try {
     (void)stream_of(
@@ -164,15 +164,14 @@ TEST_F(SampleStreams, what_a_filter_lets_through_always_fits_under_the_cap) {
   }
 }
 
-TEST_F(SampleStreams, updates_that_no_step_has_a_sample_for_are_everybodys_error) {
+TEST_F(SampleStreams, more_mini_batches_than_samples_are_everybodys_error) {
   const std::string source =
       "source: {kind: synthetic, samples: 20}\nbatch: {global_batch: 8, mini_batches: ";
   EXPECT_NO_THROW((void)stream_of(source + "8}"));
   EXPECT_THROW((void)stream_of(source + "9}"), ConfigError);
 }
 
-TEST_F(SampleStreams,
-       a_cap_a_rank_says_nothing_of_what_is_too_long_since_no_mesh_decides_which_samples_come) {
+TEST_F(SampleStreams, a_cap_per_rank_does_not_limit_length_since_samples_do_not_depend_on_the_mesh) {
   write("a.jsonl", three_lines);
   const std::string filtered =
       "source: {kind: jsonl, path: FOLDER/a.jsonl}\nmicro_batch: {max_tokens_per_rank: 4}\n"
@@ -182,7 +181,7 @@ TEST_F(SampleStreams,
                 AllOf(HasSubstr("batch.max_length: is auto, and with micro_batch.max_tokens_per_rank"),
                       HasSubstr("Set it to a number of tokens")));
     EXPECT_GE(stream_of(filtered + what + ", max_length: 4}").num_samples(), 2);
-    const std::vector<std::string> unnamed{""};  // as evenkeel run calls its one pass
+    const std::vector<std::string> unnamed{""};  // as evenkeel run names its only pass
     EXPECT_THROW((void)SampleStream(world_, config_of(filtered + what + "}"), unnamed), ConfigError);
   }
   EXPECT_EQ(stream_of(filtered + "error}").num_samples(), 3);
@@ -194,14 +193,14 @@ TEST_F(SampleStreams,
   EXPECT_EQ(SampleStream(world_, config).num_samples(), 3);
 }
 
-TEST_F(SampleStreams, a_filter_that_leaves_nothing_is_everybodys_error) {
+TEST_F(SampleStreams, a_filter_that_drops_all_samples_is_everybodys_error) {
   write("a.jsonl", three_lines);
   EXPECT_THROW((void)stream_of("{source: {kind: jsonl, path: FOLDER/a.jsonl}, "
                                "batch: {max_length: 1, too_long: drop, empty: drop}}"),
                InputError);
 }
 
-TEST_F(SampleStreams, the_caps_of_the_passes_that_are_made_say_what_is_too_long) {
+TEST_F(SampleStreams, the_caps_of_all_passes_limit_the_length) {
   write("a.csv", "length\n3\n30\n300\n");
   const Config config = config_of(
       "source: {kind: lengths, path: FOLDER/a.csv}\nbatch: {too_long: drop}\nmicro_batch: {max_tokens: 4}\n"
@@ -236,7 +235,7 @@ TEST_F(SampleStreams, sources_are_mixed_by_weight_each_with_its_own_epochs) {
   EXPECT_EQ(tokens_of(stream, 2), (Samples{{201}}));
 }
 
-TEST_F(SampleStreams, samples_of_several_sources_keep_apart) {
+TEST_F(SampleStreams, samples_of_different_sources_have_different_groups) {
   write("books.jsonl", lines(100, 3));
   write("math.jsonl", lines(200, 2));
   SampleStream stream = stream_of(mixed);
@@ -247,7 +246,7 @@ TEST_F(SampleStreams, samples_of_several_sources_keep_apart) {
     const auto first = static_cast<std::size_t>(mine.token_offsets()[index]);
     const std::int64_t token = mine.at("input_ids").values<std::int64_t>()[first];
     EXPECT_EQ(shape.id.value(), token < 200 ? token - 100 : 3 + token - 200);
-    // One uid in both files makes two groups.
+    // One uid in both files forms two groups.
     const SampleShape& other = mine.samples()[0];
     EXPECT_EQ(shape.group == other.group, (shape.id.value() < 3) == (other.id.value() < 3));
   }
@@ -260,15 +259,14 @@ TEST_F(SampleStreams, sources_with_other_fields_are_refused_with_both_names) {
               HasSubstr("source 'books': lacks the field 'reward' of source 'math'"));
 }
 
-// Steps of 4 hold samples of one of them alone.
+// Each step of 4 contains samples of only one of them.
 constexpr const char* one_after_the_other =
     "sources:\n"
     "  books: {kind: jsonl, path: FOLDER/books.jsonl, weight: 1000}\n"
     "  math: {kind: jsonl, path: FOLDER/math.jsonl, weight: 0.001}\n"
     "batch: {global_batch: 4}\n";
 
-TEST_F(SampleStreams,
-       sources_with_fields_of_other_types_are_refused_before_any_step_though_steps_keep_them_apart) {
+TEST_F(SampleStreams, sources_with_fields_of_different_types_are_refused_before_any_step) {
   write("books.jsonl", lines(100, 4, R"(,"reward":0.5,"w":[[1,2]])"));
   write("math.jsonl", lines(200, 4, R"(,"reward":1,"w":[[1,2]])"));
   EXPECT_THAT(message_of([&] { (void)stream_of(one_after_the_other); }),
@@ -283,8 +281,9 @@ TEST_F(SampleStreams,
               HasSubstr("a field 'w' of kind sample; in source 'books' it is of kind token"));
 }
 
-TEST_F(SampleStreams, what_one_source_does_not_tell_of_a_field_another_decides) {
-  // Without prompts nothing tells `a` from a field of tokens, and nothing tells the elements of `patches`.
+TEST_F(SampleStreams, an_undecided_field_of_one_source_is_decided_by_another) {
+  // Without prompts, `a` cannot be distinguished from a field of tokens, and the elements of `patches` are
+  // unknown.
   write("books.jsonl", lines(100, 4, R"(,"a":[1],"patches":[])"));
   write("math.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"a":[3],"patches":[[1,2],[3,4]]})"
                       "\n");
@@ -398,7 +397,7 @@ TEST_F(SampleStreams, outliers_wait_for_others_alike_for_any_ranks_that_read) {
   EXPECT_EQ(plain.delayed(), DelayFigures{});
 }
 
-TEST_F(SampleStreams, a_delay_is_part_of_the_order_that_a_state_tells) {
+TEST_F(SampleStreams, a_state_records_the_delay_of_outliers) {
   const Config config = config_of(with_delay);
   Config undelayed = config;
   undelayed.delay = {};
@@ -415,7 +414,7 @@ TEST_F(SampleStreams, a_delay_is_part_of_the_order_that_a_state_tells) {
               testing::Contains(HasSubstr("balance.overhead was auto and is 7: steps would have other")));
 }
 
-TEST_F(SampleStreams, a_state_tells_other_choices_of_the_same_sources_apart) {
+TEST_F(SampleStreams, a_state_distinguishes_other_selections_of_the_same_sources) {
   write("a.jsonl", three_lines);
   const auto order_of = [&](const std::string& filter) {
     const Config config = config_of("{source: {kind: jsonl, path: FOLDER/a.jsonl}, batch: {" + filter + "}}");

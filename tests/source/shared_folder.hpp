@@ -12,7 +12,7 @@
 
 namespace evenkeel::test {
 
-/// A folder for all ranks, which goes once all are done.
+/// A folder for all ranks, which is removed once all are done.
 class SharedFolder {
  public:
   /// Rank 0 fills it first.

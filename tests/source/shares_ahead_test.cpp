@@ -22,7 +22,7 @@ BatchSchedule shuffled_schedule(std::int64_t epochs = 1) {
   return {num_samples, {.global_batch = global_batch, .epochs = epochs, .shuffle = true}};
 }
 
-/// A rank that takes steps, with a schedule of its own, as ranks have.
+/// A rank that takes steps, with a schedule of its own, as real ranks have.
 class Rank {
  public:
   Rank(SharesAhead::Reader reader, std::int64_t window, std::int64_t epochs = 1)
@@ -36,7 +36,7 @@ class Rank {
     asked_.clear();
     return steps_.take(step);
   }
-  /// What the last step taken was the occasion to ask for.
+  /// What was requested when the last step was taken.
   [[nodiscard]] const std::vector<Entries>& asked() const noexcept { return asked_; }
 
  private:
@@ -45,7 +45,7 @@ class Rank {
   SharesAhead steps_;
 };
 
-/// What the ranks of one node ask for of windows, step by step: all that is not a rank's own next share.
+/// What the ranks of one node request of windows, step by step: everything except a rank's own next share.
 std::vector<Entries> windows_of(const std::vector<int>& node, int num_ranks, std::int64_t window) {
   BatchSchedule schedule = shuffled_schedule();
   std::vector<std::unique_ptr<Rank>> ranks;
@@ -79,7 +79,7 @@ Entries of_node(const std::vector<int>& node, int num_ranks, std::int64_t step) 
   return entries;
 }
 
-TEST(SharesAhead, gives_the_schedules_shares_whatever_the_window) {
+TEST(SharesAhead, returns_the_shares_of_the_schedule_with_any_window) {
   BatchSchedule schedule = shuffled_schedule(3);
   for (const std::int64_t window : {1, 2, 7, 1000}) {
     Rank rank({1, 3, {0, 1}}, window, 3);
@@ -90,7 +90,7 @@ TEST(SharesAhead, gives_the_schedules_shares_whatever_the_window) {
   }
 }
 
-TEST(SharesAhead, asks_for_the_next_share_alone_without_a_window) {
+TEST(SharesAhead, without_a_window_prefetches_only_the_next_share) {
   BatchSchedule schedule = shuffled_schedule();
   Rank rank({1, 3, {0, 1, 2}}, 1);
   static_cast<void>(rank.take(0));
@@ -101,7 +101,7 @@ TEST(SharesAhead, asks_for_the_next_share_alone_without_a_window) {
   EXPECT_EQ(rank.asked(), std::vector<Entries>{schedule.share_of(schedule.num_steps() - 1, 1, 3)});
 }
 
-TEST(SharesAhead, ranks_of_a_node_ask_for_each_of_its_samples_once_before_it_is_read) {
+TEST(SharesAhead, the_ranks_of_a_node_prefetch_each_sample_once) {
   const std::vector<int> node{1, 2, 4};
   const std::vector<Entries> windows = windows_of(node, 5, 16);
   std::map<std::int64_t, std::int64_t> asked_at;
@@ -110,7 +110,7 @@ TEST(SharesAhead, ranks_of_a_node_ask_for_each_of_its_samples_once_before_it_is_
       EXPECT_TRUE(asked_at.emplace(entry, step).second) << entry;
   }
   std::size_t read = 0;
-  for (std::int64_t step = 2; step < std::ssize(windows); ++step) {  // the first two are asked for as shares
+  for (std::int64_t step = 2; step < std::ssize(windows); ++step) {  // the first two are requested as shares
     for (const std::int64_t entry : of_node(node, 5, step)) {
       ASSERT_TRUE(asked_at.contains(entry)) << entry;
       EXPECT_LT(asked_at[entry], step);
@@ -120,19 +120,20 @@ TEST(SharesAhead, ranks_of_a_node_ask_for_each_of_its_samples_once_before_it_is_
   EXPECT_EQ(asked_at.size(), read);  // and for no others
 }
 
-TEST(SharesAhead, asks_for_no_more_than_two_steps_at_once) {
+TEST(SharesAhead, prefetches_at_most_two_steps_at_once) {
   const std::vector<int> node{0, 1};
   std::vector<std::size_t> sizes;
   for (const Entries& window : windows_of(node, 2, 16)) sizes.push_back(window.size());
   EXPECT_THAT(sizes, Each(Le(2 * global_batch + node.size())));
 }
 
-TEST(SharesAhead, windows_grow_so_that_neighbours_are_asked_for_together) {
+TEST(SharesAhead, windows_grow_to_prefetch_neighbors_together) {
   const auto mean_distance = [](const Entries& sorted) {
     return static_cast<double>(sorted.back() - sorted.front()) / static_cast<double>(sorted.size() - 1);
   };
   const std::vector<Entries> windows = windows_of({0}, 1, 16);
-  const std::int64_t full = 14;  // 2, 4 and 8 steps before; from here on 16 are asked for in 8 and then in 16
+  // 2, 4 and 8 steps before; from here on, 16 steps are requested as 8 and then 16.
+  const std::int64_t full = 14;
   EXPECT_LT(mean_distance(windows[full]), mean_distance(windows[0]) / 3);
 }
 

@@ -60,7 +60,7 @@ void expect_samples(const SampleSource& source, const RaggedBatch& expected) {
     EXPECT_EQ(sample.group, expected.samples()[i].group);
     EXPECT_EQ(source.tokens_in(positions[i]), sample.length());
   }
-  // Any of them in any order.
+  // Any of them, in any order.
   std::vector<std::int64_t> some;
   for (std::int64_t p = expected.size() - 1; p >= 0; p -= 3) some.push_back(p);
   const RaggedBatch few = source.read(some);
@@ -83,7 +83,7 @@ TEST(TensorSource, reads_what_was_written_on_every_rank) {
   expect_samples(*open_source(world, folder.source(SourceKind::safetensors, "a.safetensors")), batch);
 }
 
-TEST(TensorSource, numbers_samples_on_from_file_to_file) {
+TEST(TensorSource, numbers_samples_consecutively_over_files) {
   const boost::mpi::communicator world;
   const RaggedBatch batch = samples(0, 29);
   const SharedFolder folder([&](const std::filesystem::path& path) {
@@ -98,7 +98,7 @@ TEST(TensorSource, numbers_samples_on_from_file_to_file) {
       open_source(world, folder.source(SourceKind::safetensors, "1.safetensors"))->fingerprint(world).digest);
 }
 
-TEST(TensorSource, has_a_fingerprint_of_every_byte_of_files_that_are_not_too_large_for_that) {
+TEST(TensorSource, fingerprints_every_byte_of_small_files) {
   const boost::mpi::communicator world;
   const auto fingerprint = [&](std::int64_t changed) {
     const SharedFolder folder([&](const std::filesystem::path& path) {
@@ -116,11 +116,11 @@ TEST(TensorSource, has_a_fingerprint_of_every_byte_of_files_that_are_not_too_lar
   EXPECT_NE(before.whole, fingerprint(7).whole);
 }
 
-TEST(TensorSource, has_a_fingerprint_of_places_of_files_that_are_too_large_to_be_read_for_it) {
+TEST(TensorSource, fingerprints_parts_of_large_files) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
-    // A hole of 8 GiB, which takes no room: a tensor that no sample has a row of.
-    const std::int64_t large = most_bytes_compared_whole;
+    // A hole of 8 GiB, which uses no disk space: a tensor that no sample has a row of.
+    const std::int64_t large = max_bytes_compared_whole;
     const std::string header = R"({"tokens":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                                R"("offsets":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},)"
                                R"("hole":{"dtype":"U8","shape":[)" +
@@ -137,7 +137,7 @@ TEST(TensorSource, has_a_fingerprint_of_places_of_files_that_are_too_large_to_be
   EXPECT_FALSE(source->fingerprint(world).whole.has_value());
 }
 
-TEST(TensorSource, has_the_fields_that_any_of_its_files_tells) {
+TEST(TensorSource, has_fields_declared_by_any_of_its_files) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
     RaggedBatch batch({{SampleId{0}, own_group(0), 1, 2}});
@@ -145,7 +145,7 @@ TEST(TensorSource, has_the_fields_that_any_of_its_files_tells) {
     batch.add_field({"a", DType::float32, FieldKind::response_token, {}});
     batch.add_field(Column({"p", DType::int16, FieldKind::rows, {2}}, SampleRows::of_counts(std::array{3L})));
     write(SampleFormat::safetensors, path / "b.safetensors", batch);
-    // No prompt and no row of p: nothing tells kinds and types, and the file says none of its own.
+    // No prompt and no row of p: kinds and types are unknown, and the file does not specify any.
     const std::vector<std::int64_t> two{0, 0};
     const std::vector<float> a{3, 4};
     const auto view = [](const char* name, const auto& values, std::vector<std::int64_t> shape) {
@@ -168,7 +168,7 @@ TEST(TensorSource, has_the_fields_that_any_of_its_files_tells) {
   EXPECT_EQ(batch.at("p").rows(), 3);
 }
 
-TEST(TensorSource, whose_files_have_different_fields_is_everybodys_error) {
+TEST(TensorSource, files_with_different_fields_are_everybodys_error) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
     write(SampleFormat::safetensors, path / "a.safetensors", samples(0, 5));
@@ -179,7 +179,7 @@ TEST(TensorSource, whose_files_have_different_fields_is_everybodys_error) {
       testing::AllOf(HasSubstr("b.safetensors"), HasSubstr("lacks the field"), HasSubstr("a.safetensors")));
 }
 
-TEST(TensorSource, that_is_damaged_or_of_other_content_on_a_rank_is_everybodys_error) {
+TEST(TensorSource, damaged_or_different_files_on_one_rank_are_everybodys_error) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
     write(SampleFormat::safetensors, path / "a.safetensors", samples(0, 9));

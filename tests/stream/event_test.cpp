@@ -14,7 +14,8 @@ TEST(StreamEvent, is_the_same_after_json_and_messagepack) {
       SampleAccepted{{std::string("q1"), 3}, 1, 2, 3, 4, 0xfedcba98, "worker 7"},
       SampleAccepted{{std::int64_t{-7}, 0}, 0, 0, 0, 0},
       SampleAccepted{{~std::uint64_t{0}, 0}, 0, 0, 0, 0},
-      DuplicatesTold{2},
+      FieldsAdded{{std::string("q1"), 3}, 60, {{"values", 7}, {"old_log_probs", 0xfedcba98}}},
+      DuplicatesReported{2},
       GroupClosed{std::string(""), true},
       GroupAborted{std::int64_t{7}, 5, "timeout"},
       GroupAborted{std::int64_t{7}, std::nullopt, ""},
@@ -34,7 +35,7 @@ TEST(StreamEvent, is_the_same_after_json_and_messagepack) {
   }
 }
 
-TEST(StreamEvent, says_what_is_wrong_with_json) {
+TEST(StreamEvent, describes_invalid_json) {
   const auto why = [](const char* text) {
     return testing_support::message_of([&] { (void)event_of(nlohmann::json::parse(text)); });
   };
@@ -47,12 +48,14 @@ TEST(StreamEvent, says_what_is_wrong_with_json) {
   EXPECT_EQ(why(R"({"number": 1, "event": "granted", "groups": 9223372036854775807})"),
             "event of a stream: 'groups' is 9223372036854775807, more than there can be");
   EXPECT_EQ(why(R"({"number": 1, "event": "begun"})"), "event of a stream: is of an unknown kind, 'begun'");
+  EXPECT_EQ(why(R"({"number": 1, "event": "fields", "uid": 1, "index": 0, "bytes": 0, "content": 3})"),
+            "event of a stream: 'content' is not an object");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": null, "by_deadline": 0})"),
             "event of a stream: 'uid' is not a 64-bit integer");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": "q", "by_deadline": 0})"),
             "event of a stream: 'by_deadline' is neither true nor false");
   EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": [1], "reason": "bored"})"),
-            "event of a stream: knows no reason 'bored'");
+            "event of a stream: has an unknown reason 'bored'");
   EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": 1, "reason": "late"})"),
             "event of a stream: 'arrivals' is not a list");
 }

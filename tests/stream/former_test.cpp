@@ -9,13 +9,13 @@
 #include <numeric>
 #include <random>
 
-#include "stream/step_price.hpp"
+#include "stream/step_cost_estimate.hpp"
 #include "stream_events.hpp"
 
 namespace evenkeel::stream {
 namespace {
 
-/// One sample a group, of these lengths, ready in this order.
+/// One sample per group, with these lengths, ready in this order.
 std::vector<WaitingGroup> waiting(const std::vector<std::int64_t>& lengths) {
   std::vector<WaitingGroup> groups;
   for (const std::int64_t length : lengths) {
@@ -47,7 +47,7 @@ std::vector<std::int64_t> numbers(const std::optional<StepFormed>& formed) {
 
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Former, forms_nothing_until_a_step_is_full_or_the_stream_has_ended) {
+TEST(Former, forms_no_step_until_it_is_full_or_the_stream_has_ended) {
   const StreamSettings stream;
   const PlanSettings plan = on_ranks(2);
   const auto groups = waiting({5, 5, 5});
@@ -62,7 +62,7 @@ TEST(Former, forms_nothing_until_a_step_is_full_or_the_stream_has_ended) {
 TEST(Former, long_samples_go_together_and_not_one_in_each_step) {
   const StreamSettings stream = looking_ahead(1);
   const PlanSettings plan = on_ranks(2);
-  // In turn: 90 beside 10, twice, ends at 90 + 90; apart: 10 and 90.
+  // In order: 90 together with 10, twice, ends at 90 + 90; separately, at 10 and 90.
   const auto groups = waiting({90, 10, 90, 10});
   const auto formed = form_step({groups, {}, 3, 7, 2, false, stream, plan});
   EXPECT_EQ(numbers(formed), (Numbers{0, 2}));
@@ -87,7 +87,7 @@ TEST(Former, a_step_that_wastes_time_waits_for_companions_until_it_is_its_turn) 
   EXPECT_EQ(numbers(form_step({groups, {}, 0, 0, 2, false, stream, plan})).front(), 0);
 }
 
-TEST(Former, what_would_go_stale_comes_first_oldest_versions_first) {
+TEST(Former, groups_about_to_go_stale_are_taken_first_by_version) {
   StreamSettings stream = looking_ahead(2);
   stream.max_staleness = 2;
   const PlanSettings plan = on_ranks(2);
@@ -96,7 +96,7 @@ TEST(Former, what_would_go_stale_comes_first_oldest_versions_first) {
   groups[4].samples[0].version = 3;
   groups[5].samples[0].version = 3;
   EXPECT_EQ(numbers(form_step({groups, {}, 0, 5, 2, false, stream, plan})), (Numbers{4, 5}));
-  // At version 4 they can wait for one step, unless groups are coming that will be in the same hurry.
+  // At version 4, they can wait for one more step, unless groups that are equally urgent then will arrive.
   stream.look_ahead = 0;
   EXPECT_EQ(numbers(form_step({groups, {}, 0, 4, 2, false, stream, plan})), (Numbers{0, 1}));
   EXPECT_EQ(numbers(form_step({groups, Numbers{3}, 0, 4, 2, false, stream, plan})), (Numbers{0, 4}));
@@ -152,7 +152,9 @@ TEST(Former, counts_shared_prompts_once_and_uses_the_groups_of_flexible_ranks) {
   PlanSettings plan = on_ranks(4);
   plan.micro_batch.max_tokens = 1000;
   WaitingGroup group{Uid(std::int64_t{0}), 0, 0, {{0, 0, 100, 10, 0, 0}, {1, 1, 100, 10, 0, 0}}};
-  const auto time = [&] { return StepPrice(std::span(&group, 1), 1, plan)(std::vector<std::size_t>{0}).all; };
+  const auto time = [&] {
+    return StepCostEstimate(std::span(&group, 1), 1, plan)(std::vector<std::size_t>{0}).all;
+  };
   EXPECT_EQ(time(), 110) << "each sample on a rank";
   plan.sharing = PrefixSharing::prompts;
   EXPECT_EQ(time(), 120) << "the prompt once, both samples on one rank";
@@ -163,7 +165,7 @@ TEST(Former, counts_shared_prompts_once_and_uses_the_groups_of_flexible_ranks) {
   EXPECT_EQ(time(), 55) << "on all ranks";
 }
 
-RC_GTEST_PROP(StepPrice, is_never_above_the_plan, ()) {
+RC_GTEST_PROP(StepCostEstimate, is_never_above_the_plan, ()) {
   const auto lengths = *rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 1000)));
   PlanSettings plan = on_ranks(*rc::gen::inRange(1, 5));
@@ -173,7 +175,8 @@ RC_GTEST_PROP(StepPrice, is_never_above_the_plan, ()) {
   const auto groups = waiting(lengths);
   std::vector<std::size_t> all(groups.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  RC_ASSERT(StepPrice(groups, std::ssize(groups), plan)(all).all <= planned_time(groups, plan) * (1 + 1e-9));
+  RC_ASSERT(StepCostEstimate(groups, std::ssize(groups), plan)(all).all <=
+            planned_time(groups, plan) * (1 + 1e-9));
 }
 
 RC_GTEST_PROP(Former, without_look_ahead_it_is_first_come_first_served, ()) {
@@ -190,7 +193,7 @@ RC_GTEST_PROP(Former, without_look_ahead_it_is_first_come_first_served, ()) {
   RC_ASSERT(formed->passed.empty());
 }
 
-RC_GTEST_PROP(Former, does_the_same_every_time_and_takes_whole_groups_that_wait, ()) {
+RC_GTEST_PROP(Former, is_deterministic_and_takes_whole_waiting_groups, ()) {
   std::vector<WaitingGroup> groups;
   const auto number = *rc::gen::inRange<std::int64_t>(1, 40);
   for (std::int64_t g = 0; g < number; ++g) {
@@ -216,17 +219,18 @@ RC_GTEST_PROP(Former, does_the_same_every_time_and_takes_whole_groups_that_wait,
   }
 }
 
-/// The least time of all steps that these groups can be cut into, and of those that have `next` as one step.
+/// The minimum total time over all ways to divide these groups into steps, and over those in which `next` is
+/// one step.
 class BruteForce {
  public:
-  BruteForce(const StepPrice& price, std::size_t of_step) : price_(price), of_step_(of_step) {}
+  BruteForce(const StepCostEstimate& price, std::size_t of_step) : price_(price), of_step_(of_step) {}
 
   [[nodiscard]] double least(unsigned left) {
     if (left == 0) return 0;
     const auto known = known_.find(left);
     if (known != known_.end()) return known->second;
     double least = std::numeric_limits<double>::infinity();
-    // The step that has the first of them.
+    // Try every step that contains the first of the groups that are left.
     for (unsigned step = left; step != 0; step = (step - 1) & left) {
       const auto size = static_cast<std::size_t>(std::popcount(step));
       if ((step & left & (~left + 1)) == 0 || size != std::min<std::size_t>(of_step_, std::popcount(left)))
@@ -243,7 +247,7 @@ class BruteForce {
   }
 
  private:
-  const StepPrice& price_;
+  const StepCostEstimate& price_;
   std::size_t of_step_;
   std::map<unsigned, double> known_;
 };
@@ -265,7 +269,7 @@ TEST(Former, is_as_good_as_brute_force_over_small_windows) {
     const auto formed = form_step({groups, {}, 0, 0, static_cast<std::int64_t>(of_step), true, stream, plan});
     unsigned next = 0;
     for (const std::int64_t number : numbers(formed)) next |= 1U << number;
-    const StepPrice price(groups, static_cast<std::int64_t>(of_step), plan);
+    const StepCostEstimate price(groups, static_cast<std::int64_t>(of_step), plan);
     BruteForce brute(price, of_step);
     const unsigned all = (1U << groups.size()) - 1;
     const double chosen = brute.time_of(next) + brute.least(all & ~next);

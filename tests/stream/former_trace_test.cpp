@@ -12,7 +12,8 @@ namespace {
 constexpr std::int64_t groups_of_step = 4;
 constexpr std::int64_t num_steps = 10'000 / static_cast<std::int64_t>(testing_support::one_in);
 
-/// A ledger that a trainer forms steps from, each trained at once, with versions that are steps.
+/// A ledger from which a trainer forms steps, trains each of them immediately, and uses the step's number as
+/// its version.
 class Trainer {
  public:
   explicit Trainer(StreamSettings settings) : keeper(std::move(settings)) {
@@ -55,12 +56,12 @@ TEST(Former, no_group_waits_longer_beyond_its_turn_than_it_looks_ahead_in_10000_
     std::int64_t sent = 0;
     std::int64_t longest = 0;
     for (std::int64_t step = 0; step < num_steps; ++step) {
-      // As many wait as a window holds, more or fewer.
+      // The number of waiting groups equals the window, or is somewhat larger or smaller.
       const auto wanted = (step + 1) * groups_of_step + static_cast<std::int64_t>(trainer.draw() % 20);
       while (sent < wanted) trainer.send(sent++, 0);
       const auto formed = trainer.form();
       ASSERT_TRUE(formed.has_value());
-      // First come, first served has group n in step n / groups_of_step.
+      // With first come, first served, group n is in step n / groups_of_step.
       for (const FormedGroup& group : formed->groups)
         longest = std::max(longest, step - std::get<std::int64_t>(group.uid) / groups_of_step);
     }
@@ -70,7 +71,7 @@ TEST(Former, no_group_waits_longer_beyond_its_turn_than_it_looks_ahead_in_10000_
   }
 }
 
-TEST(Former, nothing_that_was_granted_and_comes_at_once_goes_stale_in_10000_steps) {
+TEST(Former, no_granted_group_that_arrives_at_once_goes_stale_in_10000_steps) {
   for (const std::int64_t max_staleness : {0, 1, 4}) {
     StreamSettings settings;
     settings.look_ahead = 3;
@@ -89,7 +90,7 @@ TEST(Former, nothing_that_was_granted_and_comes_at_once_goes_stale_in_10000_step
   }
 }
 
-TEST(Former, no_step_has_a_stale_group_whatever_comes_in_10000_steps) {
+TEST(Former, no_step_has_a_stale_group_in_10000_steps) {
   StreamSettings settings;
   settings.look_ahead = 2;
   settings.max_staleness = 2;

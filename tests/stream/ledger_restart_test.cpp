@@ -12,23 +12,29 @@ std::int64_t pick(std::int64_t end) {
   return *rc::gen::inRange<std::int64_t>(0, end);
 }
 
-StreamSettings any_settings(std::int64_t group_size) {
+StreamSettings any_settings(std::int64_t group_size, std::vector<std::string> late_fields) {
   StreamSettings settings = groups_of(group_size);
   if (pick(2) == 0) settings.min_group = 1 + pick(settings.group_size);
   if (pick(2) == 0) settings.max_staleness = pick(3);
   settings.on_stale = *rc::gen::element(OnStale::wait, OnStale::drop, OnStale::mask);
+  settings.late_fields = std::move(late_fields);
   return settings;
 }
 
-/// What any door, clock and trainer may tell a ledger, in any order.
+std::vector<std::string> any_late_fields() {
+  if (pick(3) > 0) return {};
+  return {"u", "v"};
+}
+
+/// Any calls that a server, a clock and a trainer may make to a ledger, in any order.
 class AnyStream {
  public:
-  AnyStream() : keeper(any_settings(1 + pick(4))) {}
+  AnyStream() : keeper(any_settings(1 + pick(4), any_late_fields())) {}
 
   void go_on() {
     const Uid uid = pick(12);
     const std::int64_t version = keeper.ledger.version();
-    switch (pick(14)) {
+    switch (pick(16)) {
       case 0:
         return void(keeper.tell(GroupClosed{uid, pick(2) == 0}));
       case 1:
@@ -49,6 +55,9 @@ class AnyStream {
         return void(pick(30) == 0 && keeper.tell(StreamEnded{}) != 0);
       case 9:
         return withdraw();
+      case 10:
+      case 11:
+        return add_fields({uid, pick(keeper.ledger.settings().group_size)});
       default:
         return send({uid, pick(keeper.ledger.settings().group_size)});
     }
@@ -73,8 +82,19 @@ class AnyStream {
       keeper.tell(std::move(fresh));
     } else {
       RC_ASSERT(keeper.ledger.content_of(key) == 7 * key.index + std::get<std::int64_t>(key.uid));
-      keeper.tell(DuplicatesTold{1});
+      keeper.tell(DuplicatesReported{1});
     }
+  }
+  /// Adds some of the fields that the sample lacks, if it waits.
+  void add_fields(const SampleKey& key) {
+    const WaitingSample* const sample = keeper.ledger.find_sample(key);
+    if (sample == nullptr || keeper.ledger.step_of(key.uid)) return;
+    FieldsAdded added{key, pick(50)};
+    for (const std::string& field : keeper.ledger.settings().late_fields) {
+      if (pick(4) > 0 && !keeper.ledger.added_content(sample->arrival, field))
+        added.content.emplace(field, static_cast<std::uint32_t>(pick(3)));
+    }
+    if (!added.content.empty()) keeper.tell(std::move(added));
   }
   void form() {
     const std::vector<WaitingGroup> ready = keeper.ledger.ready();
@@ -93,7 +113,7 @@ class AnyStream {
     for (const WaitingGroup& group : step.groups)
       for (const WaitingSample& sample : group.samples) in_steps.insert({group.uid, sample.index});
   }
-  /// A group leaves the step that has it.
+  /// A group is withdrawn from its step.
   void withdraw() {
     const std::vector<FormedStep> formed = keeper.ledger.formed();
     if (formed.empty() || pick(3) != 0) return;
@@ -130,7 +150,7 @@ RC_GTEST_PROP(Ledger, no_sample_is_in_two_steps, ()) {
   RC_ASSERT(once.size() == stream.in_steps.size());
 }
 
-TEST(Ledger, has_a_group_whose_abort_came_before_its_samples_after_the_end_and_a_restart) {
+TEST(Ledger, keeps_a_group_aborted_before_its_samples_after_a_restart) {
   StreamSettings settings = groups_of(4);
   settings.min_group = 1;
   Keeper keeper(settings);
@@ -141,7 +161,7 @@ TEST(Ledger, has_a_group_whose_abort_came_before_its_samples_after_the_end_and_a
   EXPECT_EQ(std::ssize(keeper.restarted().ready()), 1);
 }
 
-RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_what_was_not_superseded, ()) {
+RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_current_events, ()) {
   AnyStream stream;
   for (int i = 0; i < 60; ++i) {
     stream.go_on();
@@ -154,6 +174,10 @@ RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_what_was_not_superseded, 
     RC_ASSERT(again.open_groups() == ledger.open_groups());
     RC_ASSERT(again.seen() == ledger.seen());
     RC_ASSERT(again.totals() == ledger.totals());
+    for (const FormedStep& step : again.formed()) {
+      for (const WaitingGroup& group : step.groups)
+        for (const WaitingSample& sample : group.samples) RC_ASSERT(sample.missing == 0);
+    }
     RC_ASSERT(again.grantable(3) == ledger.grantable(3));
     if (pick(4) == 0) stream.keeper.ledger = again;  // and goes on as well
   }
@@ -165,7 +189,8 @@ RC_GTEST_PROP(Ledger, goes_on_with_other_settings_for_groups_of_the_same_size, (
     stream.go_on();
     if (pick(10) != 0) continue;
     Keeper& keeper = stream.keeper;
-    keeper.restart(any_settings(keeper.ledger.settings().group_size));
+    const StreamSettings before = keeper.ledger.settings();
+    keeper.restart(any_settings(before.group_size, before.late_fields));
     const Status status = keeper.ledger.status();
     RC_ASSERT(status.received == sum_of(status));
     RC_ASSERT(status.received.samples == std::ssize(stream.accepted));
@@ -180,7 +205,7 @@ RC_GTEST_PROP(Ledger, goes_on_with_other_settings_for_groups_of_the_same_size, (
   RC_ASSERT(once.size() == stream.in_steps.size());
 }
 
-RC_GTEST_PROP(Ledger, what_a_store_keeps_is_what_waits_or_is_formed_and_little_else, ()) {
+RC_GTEST_PROP(Ledger, a_store_keeps_little_besides_waiting_and_formed_groups, ()) {
   AnyStream stream;
   for (int i = 0; i < 100; ++i) stream.go_on();
   const Status status = stream.keeper.ledger.status();
@@ -191,9 +216,10 @@ RC_GTEST_PROP(Ledger, what_a_store_keeps_is_what_waits_or_is_formed_and_little_e
   RC_ASSERT(samples <= status.waiting.samples + status.formed.samples + stream.withdrawn);
   const std::int64_t steps = std::ssize(stream.keeper.ledger.formed());
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
-  const std::int64_t most_events_of_a_group = 1 + stream.keeper.ledger.settings().group_size;
+  const StreamSettings& settings = stream.keeper.ledger.settings();
+  const std::int64_t max_events_of_a_group = 2 + settings.group_size * (1 + std::ssize(settings.late_fields));
   RC_ASSERT(std::ssize(stream.keeper.events) <=
-            samples + steps + 1 + (groups + stream.withdrawn) * most_events_of_a_group);
+            samples + steps + 1 + (groups + stream.withdrawn) * max_events_of_a_group);
   RC_ASSERT(std::ssize(stream.keeper.seen) * 24 == status.seen_bytes);
   RC_ASSERT(std::ssize(stream.keeper.seen) <= 12 + std::ssize(stream.accepted));  // of 12 groups
 }

@@ -34,7 +34,7 @@ TEST(Ledger, a_group_is_ready_with_its_last_sample_and_waits_in_that_order) {
   EXPECT_EQ(ready[1].samples[1].arrival, 1);
 }
 
-TEST(Ledger, a_key_is_known_while_it_waits_in_a_step_and_forever_after) {
+TEST(Ledger, remembers_a_key_forever) {
   Keeper keeper(groups_of(1));
   EXPECT_FALSE(keeper.ledger.is_known({a, 0}));
   keeper.tell(sample(a, 0));
@@ -46,10 +46,10 @@ TEST(Ledger, a_key_is_known_while_it_waits_in_a_step_and_forever_after) {
   EXPECT_TRUE(keeper.restarted().is_known({a, 0}));
   EXPECT_FALSE(keeper.ledger.is_known({b, 0}));
   EXPECT_EQ(message_of([&] { keeper.tell(sample(a, 0)); }),
-            "event 4: sample 0 of 'a' came before. Tell its sender that it is a duplicate");
+            "event 4: sample 0 of 'a' was already accepted. Tell its sender that it is a duplicate");
 }
 
-TEST(Ledger, remembers_what_a_sample_held_while_it_waits_in_a_step_and_forever_after) {
+TEST(Ledger, remembers_the_content_of_a_sample_forever) {
   Keeper keeper(groups_of(2));
   SampleAccepted whole = sample(a, 0);
   whole.content = 0xfedcba98;
@@ -75,16 +75,16 @@ TEST(Ledger, remembers_what_a_sample_held_while_it_waits_in_a_step_and_forever_a
   }
 }
 
-TEST(Ledger, counts_what_came_again_apart_from_what_was_received) {
+TEST(Ledger, counts_duplicates_separately_from_received_samples) {
   Keeper keeper(groups_of(1));
   keeper.tell(sample(a, 0));
-  keeper.tell(DuplicatesTold{3});
+  keeper.tell(DuplicatesReported{3});
   EXPECT_EQ(keeper.ledger.status().duplicates, 3);
   EXPECT_EQ(keeper.ledger.status().received.samples, 1);
   EXPECT_EQ(keeper.restarted().status().duplicates, 3);
 }
 
-TEST(Ledger, a_closed_group_goes_with_what_it_has_if_that_is_enough) {
+TEST(Ledger, a_closed_group_is_ready_if_it_has_enough_samples) {
   StreamSettings settings = groups_of(4);
   settings.min_group = 2;
   Keeper keeper(settings);
@@ -98,7 +98,7 @@ TEST(Ledger, a_closed_group_goes_with_what_it_has_if_that_is_enough) {
   EXPECT_EQ(dropped(keeper.ledger, DropReason::too_small), 1);
 }
 
-TEST(Ledger, what_comes_for_a_closed_group_is_late_and_does_not_change_it) {
+TEST(Ledger, samples_for_a_closed_group_are_late_and_dropped) {
   StreamSettings settings = groups_of(3);
   settings.min_group = 1;
   Keeper keeper(settings);
@@ -114,7 +114,7 @@ TEST(Ledger, what_comes_for_a_closed_group_is_late_and_does_not_change_it) {
   EXPECT_EQ(keeper.ledger.status().trained.samples, 1);
 }
 
-TEST(Ledger, closing_a_group_of_which_nothing_came_changes_nothing) {
+TEST(Ledger, closing_an_unknown_group_changes_nothing) {
   Keeper keeper(groups_of(1));
   keeper.tell(GroupClosed{a});
   EXPECT_TRUE(keeper.events.empty());
@@ -159,7 +159,7 @@ TEST(Ledger, a_group_in_a_step_cannot_be_aborted) {
   EXPECT_EQ(keeper.ledger.status().trained.samples, 1);
 }
 
-TEST(Ledger, drops_what_a_version_makes_stale_and_the_rest_of_its_group_if_too_small) {
+TEST(Ledger, drops_stale_samples_and_groups_that_become_too_small) {
   StreamSettings settings = groups_of(3);
   settings.max_staleness = 1;
   Keeper whole(settings);
@@ -180,7 +180,7 @@ TEST(Ledger, drops_what_a_version_makes_stale_and_the_rest_of_its_group_if_too_s
   EXPECT_EQ(dropped(part.ledger, DropReason::stale), 2) << "stale when it comes";
 }
 
-TEST(Ledger, keeps_what_is_stale_if_it_is_to_be_masked) {
+TEST(Ledger, keeps_stale_samples_if_they_are_masked) {
   StreamSettings settings = groups_of(1);
   settings.max_staleness = 0;
   settings.on_stale = OnStale::mask;
@@ -190,7 +190,7 @@ TEST(Ledger, keeps_what_is_stale_if_it_is_to_be_masked) {
   EXPECT_EQ(names(keeper.ledger.ready()), Names{"'a'"});
 }
 
-TEST(Ledger, a_formed_step_can_be_had_again_until_it_is_trained) {
+TEST(Ledger, a_formed_step_is_available_until_it_is_trained) {
   Keeper keeper(groups_of(1));
   for (const Uid& uid : {a, b, c}) keeper.tell(sample(uid, 0));
   keeper.form(7, 2);
@@ -239,7 +239,7 @@ TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
   EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("step 0 was formed after step 0"), std::string::npos);
 }
 
-TEST(Ledger, a_group_leaves_a_formed_step_only_when_that_is_meant) {
+TEST(Ledger, a_group_leaves_a_formed_step_only_on_request) {
   Keeper keeper(groups_of(2));
   for (const Uid& uid : {a, b})
     for (const std::int64_t index : {0, 1}) keeper.tell(sample(uid, index));
@@ -260,7 +260,7 @@ TEST(Ledger, a_group_leaves_a_formed_step_only_when_that_is_meant) {
   EXPECT_EQ(keeper.restarted().status(), keeper.ledger.status());
 }
 
-TEST(Ledger, what_is_refused_has_changed_nothing) {
+TEST(Ledger, a_refused_event_changes_nothing) {
   Keeper keeper(groups_of(1));
   keeper.tell(sample(a, 0));
   const Status before = keeper.ledger.status();
@@ -273,7 +273,7 @@ TEST(Ledger, what_is_refused_has_changed_nothing) {
   EXPECT_EQ(keeper.ledger.status().waiting.samples, 0);
 }
 
-TEST(Ledger, says_why_a_sample_cannot_be_taken) {
+TEST(Ledger, reports_why_a_sample_is_refused) {
   Ledger ledger(groups_of(4));
   EXPECT_EQ(ledger.refusal(sample(a, 3)), "");
   EXPECT_EQ(ledger.refusal_of_version(99), "") << "no version was published yet";
@@ -296,7 +296,7 @@ TEST(Ledger, says_why_a_sample_cannot_be_taken) {
             "comes after the end of the stream. Start a new buffer for another stream");
 }
 
-TEST(Ledger, the_end_closes_what_is_open) {
+TEST(Ledger, the_end_closes_open_groups) {
   StreamSettings settings = groups_of(3);
   settings.min_group = 2;
   Keeper keeper(settings);
@@ -365,7 +365,7 @@ TEST(Ledger, a_group_uses_a_ticket_of_its_holder_or_the_oldest) {
   EXPECT_EQ(keeper.ledger.status().oldest_tickets->holder, "alive");
 }
 
-TEST(Ledger, knows_a_request_for_tickets_again_while_any_of_them_is_open) {
+TEST(Ledger, recognizes_a_repeated_request_while_any_of_its_tickets_is_open) {
   StreamSettings settings = groups_of(1);
   settings.max_staleness = 9;
   Keeper keeper(settings);
@@ -388,19 +388,19 @@ TEST(Ledger, does_not_limit_tickets_unless_stale_groups_are_to_be_avoided) {
   EXPECT_EQ(Ledger(settings).grantable(2), std::numeric_limits<std::int64_t>::max());
 }
 
-TEST(Ledger, grants_no_more_tickets_than_it_can_tell_a_job_and_a_store) {
+TEST(Ledger, grants_no_more_tickets_than_fit_in_a_reply_and_a_record) {
   StreamSettings settings = groups_of(1);
   settings.max_staleness = std::int64_t{1} << 30;
   Keeper keeper(settings);
-  EXPECT_EQ(keeper.ledger.grantable(1'000'000), most_tickets);
-  keeper.tell(TicketsGranted{most_tickets - 5});
+  EXPECT_EQ(keeper.ledger.grantable(1'000'000), max_tickets);
+  keeper.tell(TicketsGranted{max_tickets - 5});
   EXPECT_EQ(keeper.ledger.grantable(1'000'000), 5);
   Keeper many(settings);
-  for (std::int64_t i = 0; i < most_grants; ++i) many.tell(TicketsGranted{1});
+  for (std::int64_t i = 0; i < max_grants; ++i) many.tell(TicketsGranted{1});
   EXPECT_EQ(many.ledger.grantable(1'000'000), 0);
 }
 
-TEST(Ledger, tickets_that_are_not_limited_are_not_waited_for) {
+TEST(Ledger, unlimited_tickets_are_not_awaited) {
   for (const OnStale on_stale : {OnStale::drop, OnStale::mask}) {
     StreamSettings settings = groups_of(1);
     settings.max_staleness = 1;
@@ -411,7 +411,7 @@ TEST(Ledger, tickets_that_are_not_limited_are_not_waited_for) {
   }
 }
 
-TEST(Ledger, expects_a_group_whose_samples_are_stale_as_one_that_begins_now) {
+TEST(Ledger, expects_a_group_with_stale_samples_like_a_new_one) {
   StreamSettings settings = groups_of(3);
   settings.max_staleness = 1;
   settings.on_stale = OnStale::mask;
@@ -431,7 +431,7 @@ TEST(Ledger, counts_samples_by_versions_behind_in_a_bounded_list) {
   keeper.tell(sample(b, 0, 0));
   keeper.form(0, 102);
   EXPECT_EQ(keeper.ledger.status().staleness,
-            (std::map<std::int64_t, std::int64_t>{{0, 99}, {2, 1}, {3, 1}, {most_behind, 1}}));
+            (std::map<std::int64_t, std::int64_t>{{0, 99}, {2, 1}, {3, 1}, {max_behind, 1}}));
 }
 
 TEST(Ledger, refuses_stored_events_that_no_ledger_has_written) {

@@ -16,11 +16,11 @@ TEST(GroupKey, texts_and_numbers_of_the_same_digits_differ) {
 }
 
 TEST(GroupKey, is_fnv_of_128_bits_over_the_kind_and_the_value) {
-  // FNV-1a of the bytes 03 and "a", by an implementation of arbitrary precision.
+  // FNV-1a of the bytes 03 and "a", computed with arbitrary-precision integers.
   EXPECT_EQ(group_key(std::string("a")), (GroupKey{0x0880945de6ab1be9, 0x5aa073305528e479}));
 }
 
-RC_GTEST_PROP(SeenKeys, knows_what_was_added_and_nothing_else, ()) {
+RC_GTEST_PROP(SeenKeys, contains_exactly_the_added_keys, ()) {
   const auto pick = [](std::int64_t end) { return *rc::gen::inRange<std::int64_t>(0, end); };
   SeenKeys seen;
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> model;

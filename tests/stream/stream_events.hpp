@@ -21,20 +21,20 @@ inline SampleAccepted sample(const Uid& uid, std::int64_t index, std::int64_t ve
   return {{uid, index}, 5, response, version, 100};
 }
 
-/// What the door of a buffer does: numbers events, applies them and what is due after them, and keeps what a
-/// restart needs.
+/// Does the work of a buffer's server: numbers events, applies them and what is due after them, and keeps
+/// what a restart needs.
 class Keeper {
  public:
   explicit Keeper(StreamSettings settings) : ledger(std::move(settings)) {}
 
-  /// The number of the event.
+  /// Returns the number of the event.
   std::int64_t tell(Event::What what) {
     const std::int64_t number = next_++;
     keep({number, std::move(what)});
     drop_what_is_due();
     return number;
   }
-  /// A step of the first groups that are ready.
+  /// Forms a step from the first groups that are ready.
   void form(std::int64_t step, std::int64_t groups) {
     StepFormed formed{step, ledger.version(), {}, {}, {}};
     for (const WaitingGroup& group : ledger.ready())
@@ -49,7 +49,7 @@ class Keeper {
     for (const auto& [number, event] : events) again.apply(event);
     return again;
   }
-  /// Goes on with other settings, as a job may.
+  /// Resumes with other settings, as a job may.
   void restart(const StreamSettings& settings) {
     ledger = restarted(settings);
     drop_what_is_due();

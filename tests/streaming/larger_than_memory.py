@@ -45,7 +45,7 @@ def write_jsonl(folder: pathlib.Path) -> tuple[pathlib.Path, int]:
 
 def write_zeros(path: pathlib.Path, head: bytes, tail: bytes = b"") -> None:
     """A file with a hole of FILE_BYTES between head and tail: tokens of 0 that take no time to write. They are read
-    through the system's cache, as others are."""
+    through the page cache, like other files."""
     with path.open("wb") as file:
         file.write(head)
         file.seek(FILE_BYTES, os.SEEK_CUR)

@@ -4,7 +4,7 @@
 
 namespace evenkeel::testing_support {
 
-/// assign_to_dp_ranks of samples that stand alone.
+/// assign_to_dp_ranks for samples that are independent units.
 inline Partition samples_to_dp_ranks(const LengthTable& table, const PlanSettings& settings) {
   return assign_to_dp_ranks({costs_of(table, settings), table.sample_lengths()}, settings);
 }

@@ -15,26 +15,26 @@
 #include "support/made_up_batch.hpp"
 #include "support/packed_rows.hpp"
 
-// Samples with a field of each kind that goes a way of its own: of layers, narrow, of several axes, of rows,
-// text and bytes, and of equal values. What a rank must be handed of them, and what must come home, is worked
-// out from the samples alone.
+// Samples with a field of each kind that needs special treatment: layers, narrow types, several axes, rows,
+// text and bytes, and equal values. What a rank must receive of them, and which results must be collected, is
+// computed from the samples alone.
 
 namespace evenkeel::testing_support {
 
-/// A field, what a configuration says of it, and its elements: whole numbers from `least` to `most`, which
-/// are put into types that are no integers as bits.
+/// A field, its settings in a configuration, and its elements: integers from `least` to `most`, stored as bit
+/// patterns in types that are not integers.
 struct Carried {
   FieldSpec spec;
   FieldSettings settings;
   std::int64_t least = 0;
   std::int64_t most = 0;
-  DType handed_out{};  ///< where many samples bring it
+  DType handed_out{};  ///< if many samples have it
 
   [[nodiscard]] const std::string& name() const { return spec.name; }
   [[nodiscard]] bool are_equal() const { return settings.share == FieldSharing::equal; }
 };
 
-/// Twelve layers, which 1, 2, 3, 4 and 6 stages have as many each of.
+/// Twelve layers, which 1, 2, 3, 4 and 6 stages divide evenly.
 inline std::vector<Carried> carried_fields_of_every_way() {
   const LayerMap even;
   FieldSettings layers;
@@ -71,7 +71,7 @@ inline std::vector<Carried> carried_fields_of_every_way() {
       {{"sound", DType::uint8, FieldKind::bytes, {}}, at(FieldStages::first, equal), 0, 255, DType::uint8}};
 }
 
-/// What owners add to a later pass.
+/// Fields that owners add to a later pass.
 inline std::vector<Carried> carried_fields_added_later() {
   std::vector<Carried> added;
   for (Carried field : carried_fields_of_every_way()) {
@@ -93,7 +93,7 @@ inline NamedFields settings_of(const std::vector<Carried>& fields) {
   return named;
 }
 
-/// Samples of a group have their prompt in common; some have nothing, and some are long.
+/// Samples of a group share their prompt; some are empty, and some are long.
 inline SampleShape carried_shape(std::int64_t id, std::int64_t longest = 20) {
   const auto group = static_cast<std::uint64_t>(id) / 4;
   if (id % 9 == 6) return {SampleId{id}, group, 0, 0};
@@ -102,7 +102,7 @@ inline SampleShape carried_shape(std::int64_t id, std::int64_t longest = 20) {
           static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(id), 2) % 16)};
 }
 
-/// Element `e` of row `row` of a sample: of its prompt's tokens and of equal values its group's.
+/// Element `e` of row `row` of a sample; for its prompt's tokens and for equal values, that of its group.
 inline std::int64_t carried_number(const Carried& field, const SampleShape& sample, std::int64_t row,
                                    std::int64_t e) {
   const bool of_group = is_counted(field.spec.kind)
@@ -115,14 +115,14 @@ inline std::int64_t carried_number(const Carried& field, const SampleShape& samp
          static_cast<std::int64_t>(drawn % static_cast<std::uint64_t>(field.most - field.least + 1));
 }
 
-/// How many rows a sample counts.
+/// The number of rows that a sample has.
 inline std::int64_t carried_rows(const Carried& field, const SampleShape& sample) {
   if (sample.id < SampleId{0}) return 0;
   const auto of = field.are_equal() ? sample.group : static_cast<std::uint64_t>(sample.id.value());
   return mix(of, field.name().size()) % 5 == 0 ? 0 : static_cast<std::int64_t>(mix(of, 9) % 7);
 }
 
-/// An element of a column as a number; of what are no integers its bits.
+/// An element of a column as a number; if it is not an integer, its bits.
 inline std::int64_t number_at(const Column& column, std::int64_t row, std::int64_t e) {
   const DType dtype = column.spec().dtype;
   const std::byte* const at = column.row(row) + static_cast<std::size_t>(e) * size_of(dtype);
@@ -143,7 +143,7 @@ inline std::int64_t elements_of(const FieldSpec& spec) {
   return elements;
 }
 
-/// These fields of samples, and their tokens.
+/// The fields of these samples, and their tokens.
 inline RaggedBatch carried_batch(std::vector<SampleShape> shapes, const std::vector<Carried>& fields,
                                  bool with_tokens = true) {
   RaggedBatch batch(std::move(shapes));
@@ -173,7 +173,7 @@ inline RaggedBatch carried_batch(std::vector<SampleShape> shapes, const std::vec
   return batch;
 }
 
-/// Where a rank stands in the pipeline.
+/// The position of a rank in the pipeline.
 struct Stage {
   int pp = 0;
   int of = 1;
@@ -184,7 +184,7 @@ struct Stage {
     if (field.settings.stage == FieldStages::all) return true;
     return pp == (field.settings.stage == FieldStages::first ? 0 : of - 1);
   }
-  /// The elements of a brought row that it is handed: as Megatron-Core numbers layers.
+  /// The elements of a supplied row that it gets, with layers numbered as in Megatron-Core.
   [[nodiscard]] std::vector<std::int64_t> elements(const Carried& field) const {
     std::vector<std::int64_t> mine;
     const std::int64_t all = elements_of(field.spec);
@@ -199,14 +199,14 @@ struct Stage {
   }
 };
 
-/// A row of a column: row `row` of what a sample brings, or nothing.
+/// Row `row` of a sample in a column, or nothing.
 struct CarriedRow {
   std::int64_t at = 0;
   const SampleShape* sample = nullptr;
   std::int64_t row = 0;
 };
 
-/// The rows of a column, those in common as often as samples have them.
+/// The rows of a column; shared rows are repeated for each sample that has them.
 inline std::vector<CarriedRow> carried_rows_of(const PackedMicroBatch& m, const Carried& field,
                                                const Column& column) {
   std::vector<CarriedRow> rows;
@@ -244,7 +244,7 @@ inline std::vector<CarriedRow> carried_rows_of(const PackedMicroBatch& m, const 
   return rows;
 }
 
-/// Fails unless a micro-batch has what its samples bring of these fields, as far as its stage is sent them.
+/// Fails unless a micro-batch has its samples' values of these fields, as far as they are sent to its stage.
 inline void expect_carried(const PackedMicroBatch& m, const std::vector<Carried>& fields, const Stage& here) {
   for (const Carried& field : fields) {
     const Column* const column = m.find(field.name());
@@ -275,8 +275,8 @@ inline void expect_carried(const PackedMicroBatch& m, const std::vector<Carried>
   }
 }
 
-/// The fields of a micro-batch as results, on a rank of the last stage: layers, of which that has its own
-/// alone, under another name.
+/// The fields of a micro-batch as results, on a rank of the last stage. It has only its own layers, which are
+/// returned under another name.
 inline std::vector<Column> carried_results(const PackedMicroBatch& m, const std::vector<Carried>& fields) {
   std::vector<Column> results;
   for (const Carried& field : fields) {
@@ -285,7 +285,7 @@ inline std::vector<Column> carried_results(const PackedMicroBatch& m, const std:
     FieldSpec spec = column->spec();
     spec.kind = field.spec.kind;
     if (field.settings.layers) spec.name += "_back";
-    const Column own = field.are_equal() ? with_rows_of_their_own(*column) : *column;
+    const Column own = field.are_equal() ? with_separate_rows(*column) : *column;
     Column& result =
         results.emplace_back(is_counted(spec.kind) ? Column(spec, own.samples()) : Column(spec, own.rows()));
     std::ranges::copy(own.bytes(), result.bytes().begin());
@@ -293,7 +293,7 @@ inline std::vector<Column> carried_results(const PackedMicroBatch& m, const std:
   return results;
 }
 
-/// Fails unless results came home as their samples brought them, from the last stage.
+/// Fails unless the results from the last stage arrived as their samples supplied them.
 inline void expect_carried_home(const RaggedBatch& home, const std::vector<Carried>& fields,
                                 const Stage& last) {
   for (const Carried& field : fields) {

@@ -7,7 +7,7 @@
 
 namespace evenkeel::testing_support {
 
-/// The standard heap, counting: how often it was asked, and what is held. Full from `limit` bytes on.
+/// The standard heap, with counts of allocations and of allocated bytes. Full at `limit` bytes.
 class CountingMemory final : public std::pmr::memory_resource {
  public:
   explicit CountingMemory(std::size_t limit = ~std::size_t{0}) : limit_(limit) {}

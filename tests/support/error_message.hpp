@@ -6,7 +6,7 @@
 
 namespace evenkeel::testing_support {
 
-/// What the error says that `make` throws.
+/// Returns the text of the error that `make` throws.
 template <typename Make>
 std::string message_of(Make make) {
   try {

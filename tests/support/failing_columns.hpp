@@ -11,8 +11,8 @@
 
 namespace evenkeel::testing_support {
 
-/// Column memory whose allocations fail on request: takes the place of the process's column_memory() while it
-/// exists. The threads of the process share one count. Blocks may outlive it.
+/// Column memory whose allocations fail on request: replaces the process's column_memory() while it exists.
+/// The threads of the process share one count. Blocks may outlive it.
 class FailingColumns {
  public:
   enum class Reach : std::uint8_t {
@@ -20,7 +20,7 @@ class FailingColumns {
     rest,  ///< all from that one on
   };
 
-  /// While it exists, no allocation is counted, and none fails.
+  /// While it exists, allocations are not counted and do not fail.
   class Paused {
    public:
     Paused() { is_paused = true; }
@@ -34,7 +34,8 @@ class FailingColumns {
   FailingColumns& operator=(const FailingColumns&) = delete;
   ~FailingColumns() { set_column_memory(*before_); }
 
-  /// Counts from here on; allocation number `fails` (0-based) throws std::bad_alloc, or none below 0.
+  /// Starts counting; allocation number `fails` (0-based) throws std::bad_alloc. If `fails` is negative, none
+  /// does.
   void arm(std::int64_t fails, Reach reach = Reach::one) {
     const std::lock_guard lock(memory_.mutex);
     memory_.next = 0;
@@ -42,7 +43,7 @@ class FailingColumns {
     memory_.reach = reach;
     memory_.is_armed = true;
   }
-  /// No further allocation fails. Returns how many there were since arm().
+  /// From here on, no allocation fails. Returns the number of allocations since arm().
   std::int64_t disarm() {
     const std::lock_guard lock(memory_.mutex);
     memory_.is_armed = false;
@@ -81,7 +82,8 @@ class FailingColumns {
     std::pmr::memory_resource& upstream_;
   };
 
-  /// The same one for the same memory, and for the rest of the process, since columns are given back to it.
+  /// Always the same object for the same memory, for the rest of the process, because columns are returned to
+  /// it.
   static Memory& memory_over(std::pmr::memory_resource& upstream) {
     static std::map<std::pmr::memory_resource*, Memory> all;
     return all.try_emplace(&upstream, upstream).first->second;

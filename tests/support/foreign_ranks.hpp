@@ -12,7 +12,7 @@
 
 namespace evenkeel::testing_support {
 
-/// Ranks of MPI as somebody else's: what another backend does, with bytes alone.
+/// MPI ranks accessed like those of another backend, only with bytes.
 class RanksBehindMpi final : public ForeignRanks {
  public:
   explicit RanksBehindMpi(const Communicator& comm, bool threads = true)
@@ -45,7 +45,7 @@ class RanksBehindMpi final : public ForeignRanks {
   }
 
  private:
-  /// Of a call, in memory that is there before.
+  /// The counts of a call, in preallocated memory.
   struct Counts {
     explicit Counts(int ranks) : bytes(static_cast<std::size_t>(ranks)), offsets(bytes.size()) {}
     void set(std::span<const std::int64_t> of_ranks) {

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "evenkeel/pack/prefix/layout.hpp"
-#include "pack/prefix/tensors.hpp"
+#include "support/prefix_tensors.hpp"
 #include "support/reference_attention.hpp"
 
 namespace evenkeel::testing_support {
 
-/// Heads of queries, heads of keys and values, and elements of each.
+/// Number of query heads, number of key and value heads, and elements of each.
 struct HeadCounts {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
@@ -72,7 +72,8 @@ class GroupedAttention {
     return target;
   }
 
-  /// The gradient of `gathered`: adds, since the map may name a grouped token many times.
+  /// The gradient with respect to the source of a gather: adds, because the map may refer to a grouped token
+  /// several times.
   void add_back(const TokenMap& map, std::span<const double> grad, std::span<double> grouped) const {
     const auto source = map.source.positions();
     const auto target = map.target.positions();

@@ -11,8 +11,7 @@
 
 namespace evenkeel::testing_support {
 
-/// A number that depends on every argument: what test data is made of, so that a row in the wrong place
-/// shows.
+/// A number that depends on every argument: used as test data, so a row in the wrong place is detected.
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) {
   std::uint64_t x =
       a * 0x9e3779b97f4a7c15 + b * 0xbf58476d1ce4e5b9 + c * 0x94d049bb133111eb + 0x632be59bd9b4e019;
@@ -48,13 +47,13 @@ inline std::byte made_up_byte(SampleId sample, const FieldSpec& field, std::int6
   return static_cast<std::byte>('a' + std::to_integer<int>(made) % 26);
 }
 
-/// How many rows a sample has in a counted field: some have none.
+/// The number of rows of a sample in a counted field; zero for some samples.
 inline std::int64_t made_up_rows(SampleId sample, const std::string& field) {
   const auto id = static_cast<std::uint64_t>(sample.value());
   return mix(id, field.size(), 7) % 4 == 0 ? 0 : static_cast<std::int64_t>(mix(id, field.size(), 8) % 9);
 }
 
-/// A column of `batch` to be filled.
+/// Creates a column of `batch` to be filled.
 inline Column made_up_column(const RaggedBatch& batch, const FieldSpec& spec) {
   if (!is_counted(spec.kind)) return {spec, batch.rows_of(spec.kind)};
   std::vector<std::int64_t> counts;
@@ -76,8 +75,7 @@ inline void fill_made_up(const RaggedBatch& batch, Column& column) {
   }
 }
 
-/// Samples with made-up tokens and, besides them, one field of every kind of size and shape that a trainer
-/// may have.
+/// Samples with made-up tokens and with one field of every kind of size and shape that a trainer may have.
 inline std::vector<FieldSpec> made_up_fields() {
   return {{"advantages", DType::float32, FieldKind::response_token, {}},
           {"flags", DType::boolean, FieldKind::token, {}},
@@ -89,7 +87,7 @@ inline std::vector<FieldSpec> made_up_fields() {
           {"image_patches", DType::float16, FieldKind::rows, {2, 3}},
           {"empty_rows", DType::int32, FieldKind::rows, {0}}};
 }
-/// Those that samples do not count.
+/// The fields that are not counted per sample.
 inline std::vector<FieldSpec> made_up_uncounted_fields() {
   std::vector<FieldSpec> fields = made_up_fields();
   std::erase_if(fields, [](const FieldSpec& field) { return is_counted(field.kind); });

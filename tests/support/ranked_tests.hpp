@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-// What programs have in common in which every rank of a job runs every test.
+// Common code of programs in which every rank of a job runs every test.
 
 namespace evenkeel::test {
 
-/// What fails is printed with its rank, by that rank, so that nothing is lost when another rank hangs.
+/// Each rank prints its failures with its rank, so nothing is lost if another rank hangs.
 class RankedFailures : public testing::EmptyTestEventListener {
  public:
   RankedFailures(int rank, int size)
@@ -24,7 +24,7 @@ class RankedFailures : public testing::EmptyTestEventListener {
     std::cerr << prefix_ + (result.file_name() ? result.file_name() : "?") + ":" +
                      std::to_string(result.line_number()) + ": " + result.summary() + "\n"
               << std::flush;
-    // This rank leaves the test here and would leave the others waiting in their next collective call.
+    // This rank leaves the test early, and the others would wait for it in their next collective call.
     if (result.fatally_failed()) boost::mpi::environment::abort(1);
   }
 
@@ -32,7 +32,8 @@ class RankedFailures : public testing::EmptyTestEventListener {
   std::string prefix_;
 };
 
-/// Runs the tests on this rank, one of which prints how they go. Returns whether some ran and all passed.
+/// Runs the tests on this rank; one of the ranks prints the progress. Returns whether at least one test ran
+/// and all passed.
 inline bool run_tests_on_rank(int rank, int size, int printing_rank) {
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
   if (rank != printing_rank) delete listeners.Release(listeners.default_result_printer());
@@ -41,7 +42,7 @@ inline bool run_tests_on_rank(int rank, int size, int printing_rank) {
   return status == 0 && testing::UnitTest::GetInstance()->test_to_run_count() != 0;
 }
 
-/// MPI wants to know before anything else: `--threads=multiple` lets all threads call it.
+/// MPI must know this before initialization: `--threads=multiple` allows all threads to call it.
 inline boost::mpi::threading::level wanted_threads(std::span<char*> arguments) {
   const bool multiple = std::ranges::count(arguments, std::string_view("--threads=multiple")) != 0;
   return multiple ? boost::mpi::threading::multiple : boost::mpi::threading::funneled;

@@ -28,12 +28,12 @@ struct AttentionOptions {
 };
 
 struct AttentionGradients {
-  std::vector<double> q, k, v;  ///< shaped like what they are gradients of
+  std::vector<double> q, k, v;  ///< shaped like the tensors that they are gradients of
 };
 
 class ReferenceAttention {
  public:
-  /// `key_mask` is [batch, keys]. Nothing is owned: the arguments must outlive this.
+  /// `key_mask` is [batch, keys]. Nothing is copied: the arguments must outlive this object.
   ReferenceAttention(AttentionShape shape, AttentionOptions options, std::span<const double> q,
                      std::span<const double> k, std::span<const double> v,
                      std::span<const std::uint8_t> key_mask)

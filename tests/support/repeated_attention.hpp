@@ -8,9 +8,9 @@
 
 namespace evenkeel::testing_support {
 
-/// What attention gives without sharing: every sample on its own, behind its own copy of what it shares, each
-/// copy carrying an equal share of its token's output gradient. Tensors are ragged, [rows, heads, dim], and
-/// have the shared tokens once; the results likewise, gradients summed.
+/// The result of attention without sharing: every sample separately, after its own copy of the shared tokens;
+/// each copy gets an equal share of its token's output gradient. Tensors are ragged, [rows, heads, dim], and
+/// contain the shared tokens once; so do the results, with summed gradients.
 struct RepeatedResult {
   std::vector<double> out;
   AttentionGradients grads;
@@ -18,7 +18,7 @@ struct RepeatedResult {
 
 class RepeatedAttention {
  public:
-  /// For each sample the rows of its tokens, in order.
+  /// The rows of each sample's tokens, in order.
   using SampleRows = std::vector<std::vector<std::int64_t>>;
 
   RepeatedAttention(SampleRows samples, HeadCounts counts, AttentionOptions options)

@@ -6,7 +6,7 @@
 
 namespace evenkeel::testing_support {
 
-/// The report of the error of type E that `act` throws; fails the test when it throws none.
+/// Returns the report of the error of type E that `act` throws; fails the test if it does not throw one.
 template <typename E, typename Act>
 ErrorReport report_of(Act&& act) {
   try {

@@ -10,12 +10,12 @@
 namespace evenkeel::testing_support {
 
 struct ProgramResult {
-  int status = -1;  ///< exit status; -1 when a signal ended it
+  int status = -1;  ///< exit status; -1 if a signal ended it
   std::string out;
   std::string err;
 };
 
-/// Runs a shell command without standard input and keeps what it printed.
+/// Runs a shell command without standard input and returns what it printed.
 inline ProgramResult run_command(const std::string& command) {
   const ScratchFolder scratch;
   const std::string redirected =

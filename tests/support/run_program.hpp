@@ -12,7 +12,7 @@ namespace evenkeel::testing_support {
 inline const std::string mpirun_programs =
     std::string("env PMIX_MCA_pmdl=^ompi PRTE_MCA_rmaps_default_ranking_policy=slot ") + EVENKEEL_MPIRUN;
 
-/// Runs the evenkeel program on its own.
+/// Runs the evenkeel program without mpirun.
 inline ProgramResult run_evenkeel(const std::string& arguments) {
   return run_command(std::string(EVENKEEL_PROGRAM) + " " + arguments);
 }

@@ -4,9 +4,9 @@
 
 namespace evenkeel::testing_support {
 
-/// Of many random problems, one in so many is tried. Sanitizers take ten times as long, and what they look
-/// for shows on some of the problems as well as on all. A prime, so that choices that go round with the
-/// number of the problem all come up.
+/// Of many random problems, only one in this many is tested. Sanitizers make tests ten times as slow, and
+/// what they detect occurs in a subset as well as in all problems. A prime, so that choices that cycle with
+/// the number of the problem all occur.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr std::uint64_t one_in = 11;
 #else

@@ -19,7 +19,7 @@ inline void write_text(const std::filesystem::path& path, const std::string& tex
   std::ofstream(path) << text;
 }
 
-/// A folder of its own for one test, gone with it.
+/// A temporary folder for one test, removed by the destructor.
 class ScratchFolder {
  public:
   ScratchFolder() {

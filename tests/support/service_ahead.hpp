@@ -11,7 +11,7 @@
 
 namespace evenkeel::test {
 
-/// A service and the steps that it makes ahead, for tests that need nothing else of it.
+/// A service and the steps that it makes ahead, for tests that only need these.
 class ServiceAhead {
  public:
   ServiceAhead(const Communicator& world, const Config& config, std::int64_t steps, Steps::Reader read,

@@ -37,7 +37,7 @@ MPI_Datatype datatype_of(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? MPI_DOUBLE : MPI_FLOAT;
 }
 
-/// A tensor of this many rows like those of x.
+/// A tensor with this many rows that otherwise has the same shape and type as x.
 at::Tensor empty_rows(const at::Tensor& x, std::int64_t rows) {
   std::vector<std::int64_t> shape{rows};
   for (const std::int64_t size : x.sizes().slice(1)) shape.push_back(size);
@@ -64,7 +64,7 @@ struct AllGatherRows : torch::autograd::Function<AllGatherRows> {
   }
 };
 
-/// A varlen kernel, as slow and plain as can be.
+/// A varlen kernel, as slow and simple as possible.
 at::Tensor plain_varlen(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const at::Tensor& cu_seqlens_q, const at::Tensor& cu_seqlens_k,
                         std::int64_t max_seqlen_q, std::int64_t max_seqlen_k, double scale) {
@@ -86,7 +86,7 @@ at::Tensor plain_varlen(const at::Tensor& q, const at::Tensor& k, const at::Tens
   return out;
 }
 
-/// Where the true rows of one rank stand: local row, and row of the tree.
+/// The positions of one rank's true rows: local row, and row of the tree.
 struct LocalRows {
   at::Tensor local, tree;
 
@@ -128,7 +128,7 @@ Samples rows_of(const PrefixTree& tree) {
   return rows;
 }
 
-/// Pad rows hold numbers that would show.
+/// Pad rows contain numbers that would be noticed in results.
 at::Tensor local_leaf(const at::Tensor& ragged, const LocalRows& rows, std::int64_t local_rows) {
   return empty_rows(ragged, local_rows)
       .fill_(50)
@@ -136,8 +136,8 @@ at::Tensor local_leaf(const at::Tensor& ragged, const LocalRows& rows, std::int6
       .requires_grad_();
 }
 
-/// Attention over this rank's rows, on keys and values gathered from all ranks, against the whole of it
-/// without sharing. The other ranks check theirs.
+/// Attention over this rank's rows, with keys and values gathered from all ranks, compared with attention
+/// without sharing. The other ranks check their own rows.
 template <typename Layout>
 void expect_equal_to_repeated(const Layout& layout, const Samples& samples, at::ScalarType dtype) {
   const PackedLayout& segments = layout.segments();

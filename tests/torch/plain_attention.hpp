@@ -21,8 +21,8 @@ inline at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, cons
   return at::matmul(scores.masked_fill(hidden, -INFINITY).softmax(-1), values).transpose(1, 2);
 }
 
-/// Queries, keys and values of ragged rows [rows, heads, d], leaves of a graph, and weights that make a loss
-/// of an output.
+/// Queries, keys and values of ragged rows [rows, heads, d], leaves of a graph, and weights that turn an
+/// output into a loss.
 struct RaggedTensors {
   at::Tensor q, k, v, weights;
 
@@ -34,7 +34,7 @@ struct RaggedTensors {
         weights(random({rows, heads, dim}, dtype)) {
     for (at::Tensor* leaf : {&q, &k, &v}) leaf->requires_grad_();
   }
-  /// Leaves of their own, with the same numbers.
+  /// Separate leaves with the same numbers.
   [[nodiscard]] RaggedTensors copy() const {
     RaggedTensors other = *this;
     for (at::Tensor* leaf : {&other.q, &other.k, &other.v}) *leaf = leaf->detach().clone().requires_grad_();
@@ -47,8 +47,9 @@ struct RaggedTensors {
   }
 };
 
-/// What attention gives without sharing: each sample on its own, behind its own copy of what it shares. The
-/// result has shared rows once (all copies agree); for gradients each copy has an equal share of the row.
+/// The result of attention without sharing: each sample separately, after its own copy of the shared tokens.
+/// The result contains shared rows once (all copies are equal); for gradients, each copy gets an equal share
+/// of the row.
 inline at::Tensor repeated_attention(const RaggedTensors& ragged,
                                      const std::vector<std::vector<std::int64_t>>& samples, double scale) {
   at::Tensor copies = at::zeros({ragged.q.size(0)}, at::kDouble);
@@ -71,7 +72,7 @@ inline at::Tensor repeated_attention(const RaggedTensors& ragged,
   return out;
 }
 
-/// Within 1e-10 in float64, 1e-5 in float32 (relative to the largest number when that is above 1).
+/// Within 1e-10 in float64 and 1e-5 in float32 (relative to the largest number if that is above 1).
 inline bool close(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes()) return false;
   if (a.numel() == 0) return true;
@@ -80,7 +81,7 @@ inline bool close(const at::Tensor& a, const at::Tensor& b) {
   return error <= scale * (b.scalar_type() == at::kDouble ? 1e-10 : 1e-5);
 }
 
-/// Gradients of leaves that nothing read are none.
+/// Gradients of leaves that nothing used are undefined tensors.
 inline at::Tensor gradient_of(const at::Tensor& leaf) {
   return leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf);
 }

@@ -25,7 +25,7 @@ at::Tensor ids(std::initializer_list<std::int64_t> numbers, at::IntArrayRef shap
   return at::tensor(at::ArrayRef<std::int64_t>(numbers), at::kLong).view(shape);
 }
 
-/// Ragged rows [tokens, ...] at their places in a grouped tensor [b, s, ...], by plain indexing.
+/// Ragged rows [tokens, ...] at their positions in a grouped tensor [b, s, ...], by plain indexing.
 at::Tensor grouped_of(const PrefixLayout& layout, const at::Tensor& ragged) {
   std::vector<std::int64_t> row;
   std::vector<std::int64_t> column;
@@ -150,7 +150,7 @@ TEST(PrefixGrouper, can_be_differentiated_twice) {
   EXPECT_TRUE(close(x.grad(), 6 * x.detach() * times));
 }
 
-// A whole mask over the tree's rows is all that an attention function without varlen needs.
+// An attention function without varlen only needs a complete mask over the tree's rows.
 RC_GTEST_PROP(TreeMask, makes_attention_and_its_gradients_those_of_repeated_samples, ()) {
   const PrefixTree tree = tree_of(arbitrary_samples());
   RC_PRE(tree.num_rows() > 0);

@@ -11,7 +11,8 @@
 namespace evenkeel {
 namespace {
 
-/// Bytes from each rank to each other, and everything that follows from them, for all ranks in one process.
+/// The bytes from each rank to each other rank, and everything derived from them, for all ranks in one
+/// process.
 struct World {
   World(std::vector<int> nodes_of_ranks, std::vector<std::vector<std::int64_t>> bytes_between)
       : leaders(nodes_of_ranks), bytes(std::move(bytes_between)) {}
@@ -42,7 +43,7 @@ struct World {
   std::vector<std::vector<std::int64_t>> bytes;
 };
 
-// What rank `from` sends rank `to`: letters that tell the pair and the place in the message.
+// What rank `from` sends to rank `to`: letters that encode the pair and the position in the message.
 std::string text_of(const World& world, int from, int to) {
   std::string text;
   for (std::int64_t i = 0; i < world.between(from, to); ++i)
@@ -50,7 +51,7 @@ std::string text_of(const World& world, int from, int to) {
   return text;
 }
 
-/// Carries the plans out in one process. All memories are strings.
+/// Executes the plans in one process. All memory regions are strings.
 class Rehearsal {
  public:
   Rehearsal(const World& world, const std::vector<LeaderPlan>& plans)
@@ -62,7 +63,7 @@ class Rehearsal {
     hand_on();
   }
 
-  /// What each rank got through leaders of its node, one after the other, by rank and leader.
+  /// What each rank received through leaders of its node, in order, by rank and leader.
   std::map<std::pair<int, int>, std::string> received;
   std::int64_t messages = 0;
 
@@ -117,7 +118,7 @@ class Rehearsal {
   std::vector<std::string> incoming_;
 };
 
-// Up to 9 ranks on up to 4 nodes, in any order, and few bytes between each two, often none.
+// Up to 9 ranks on up to 4 nodes, in any order, with few bytes between each pair, often none.
 World any_world() {
   const auto ranks = static_cast<std::size_t>(*rc::gen::inRange(1, 10));
   const auto groups = *rc::gen::container<std::vector<int>>(ranks, rc::gen::inRange(0, 4));
@@ -185,18 +186,18 @@ TEST(NodeAggregation, the_ranks_of_a_node_take_turns_over_the_other_nodes) {
   EXPECT_EQ(leaders.leader(0, 3), 0);
   EXPECT_EQ(leaders.leader(1, 0), 2);
   EXPECT_EQ(leaders.leader(2, 3), 4);
-  // Rank 0 leads for two other nodes and rank 4 for three.
-  EXPECT_EQ(leaders.most_bytes(0, 1), leader_staging_bytes / 2);
-  EXPECT_EQ(leaders.most_bytes(0, 2), leader_staging_bytes / 3);
+  // Rank 0 is the leader for two other nodes and rank 4 for three.
+  EXPECT_EQ(leaders.max_bytes(0, 1), leader_staging_bytes / 2);
+  EXPECT_EQ(leaders.max_bytes(0, 2), leader_staging_bytes / 3);
 }
 
-TEST(NodeAggregation, only_nodes_of_several_ranks_have_messages_to_put_together) {
+TEST(NodeAggregation, only_nodes_of_several_ranks_can_combine_messages) {
   EXPECT_FALSE(NodeLeaders(std::vector{0, 0, 0}).any_pair_shares_messages());
   EXPECT_FALSE(NodeLeaders(std::vector{0, 1, 2}).any_pair_shares_messages());
   EXPECT_TRUE(NodeLeaders(std::vector{0, 0, 2}).any_pair_shares_messages());
 }
 
-TEST(NodeAggregation, small_messages_in_the_mean_go_through_leaders) {
+TEST(NodeAggregation, messages_with_a_small_mean_go_through_leaders) {
   constexpr std::int64_t many = std::int64_t{1} << 40;
   const auto goes = [&](std::vector<std::int64_t> messages) {
     return go_through_leaders(NodeAggregation::automatic, messages, many);
@@ -209,7 +210,7 @@ TEST(NodeAggregation, small_messages_in_the_mean_go_through_leaders) {
   EXPECT_FALSE(goes({}));
 }
 
-TEST(NodeAggregation, what_does_not_fit_the_leaders_memory_goes_directly) {
+TEST(NodeAggregation, messages_too_large_for_the_leaders_memory_are_sent_directly) {
   for (const NodeAggregation mode : {NodeAggregation::automatic, NodeAggregation::always}) {
     EXPECT_TRUE(go_through_leaders(mode, std::vector<std::int64_t>{60, 40}, 100));
     EXPECT_FALSE(go_through_leaders(mode, std::vector<std::int64_t>{60, 41}, 100));

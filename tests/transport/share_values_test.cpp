@@ -24,7 +24,7 @@ T read(const std::string& bytes) {
   return value;
 }
 
-TEST(Archive, is_read_as_it_was_written) {
+TEST(Archive, round_trips) {
   EXPECT_EQ(read<Numbers>(to_archive(numbers)), numbers);
   EXPECT_EQ(read<std::vector<bool>>(to_archive(std::vector{true, false})), (std::vector{true, false}));
 }

@@ -42,7 +42,7 @@ TEST(SharedHeap, another_mapping_of_the_file_shows_what_was_written) {
   heap.deallocate(mine, 2 * block);
 }
 
-TEST(SharedHeap, hands_out_the_same_pages_step_after_step) {
+TEST(SharedHeap, reuses_the_same_pages_step_after_step) {
   SharedHeap heap;
   SharedHeap::Usage after_first;
   for (int step = 0; step < 200; ++step) {
@@ -88,14 +88,14 @@ TEST(SharedHeap, a_block_larger_than_all_before_gets_a_file_of_its_own) {
   heap.deallocate(large, large_bytes);
 }
 
-/// Bytes for which the system has given pages.
+/// The number of bytes for which the system has allocated pages.
 std::size_t bytes_behind(const SharedHeap& heap, const std::byte* address) {
   struct stat status {};
   EXPECT_EQ(fstat(static_cast<int>(heap.find(address, 1).value().file), &status), 0);
   return static_cast<std::size_t>(status.st_blocks) * 512;
 }
 
-TEST(SharedHeap, takes_pages_for_what_it_hands_out_before_it_is_written) {
+TEST(SharedHeap, allocates_pages_before_they_are_written) {
   constexpr std::size_t mebibyte = std::size_t{1} << 20;
   SharedHeap heap;
   std::byte* const first = take(heap, 32 * mebibyte);
@@ -111,7 +111,7 @@ TEST(SharedHeap, takes_pages_for_what_it_hands_out_before_it_is_written) {
   heap.deallocate(first, 32 * mebibyte);
 }
 
-TEST(SharedHeap, a_block_for_which_there_is_no_memory_is_an_error_and_others_can_still_be_had) {
+TEST(SharedHeap, a_failed_allocation_does_not_affect_later_ones) {
   SharedHeap heap;
   std::byte* const before = take(heap, block);
   for (const std::size_t bytes : {std::size_t{1} << 50, std::size_t{1} << 56, std::size_t{1} << 62}) {
@@ -170,7 +170,7 @@ RC_GTEST_PROP(SharedHeap, blocks_in_use_never_overlap_and_keep_their_bytes,
   RC_ASSERT(heap.usage().in_use == 0);
 }
 
-TEST(ColumnMemory, new_columns_lie_where_it_says_and_old_ones_stay) {
+TEST(ColumnMemory, determines_the_memory_of_new_columns_only) {
   SharedHeap heap;
   const FieldSpec spec{"input_ids", DType::int64, FieldKind::token, {}};
   const std::int64_t rows = 20000;

@@ -19,7 +19,7 @@ using Kind = Verdict::Kind;
 
 constexpr double patience = 45;
 
-// A rank that was heard.
+// A rank whose messages were received.
 RankState heard(double silent, double still) {
   RankState state;
   state.is_heard = true;
@@ -70,7 +70,7 @@ struct Case {
 
 class VerdictOf : public testing::TestWithParam<Case> {};
 
-TEST_P(VerdictOf, is_as_the_table_says) {
+TEST_P(VerdictOf, matches_the_table) {
   const Case& given = GetParam();
   EXPECT_EQ(judge(given.ranks, patience), (Verdict{given.kind, given.blamed}));
 }
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class VerdictOfAMeeting : public testing::TestWithParam<Case> {};
 
-TEST_P(VerdictOfAMeeting, is_as_the_table_says) {
+TEST_P(VerdictOfAMeeting, matches_the_table) {
   const Case& given = GetParam();
   EXPECT_EQ(judge(given.ranks, patience, Unheard::has_not_come), (Verdict{given.kind, given.blamed}));
 }
@@ -176,18 +176,18 @@ TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
             "of step 3. The job ends (watchdog.seconds: 60)");
 }
 
-TEST(Message, of_ranks_that_have_not_come_says_where_to) {
+TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
   std::vector<RankState> ranks = four;
   ranks[2] = never_heard;
   EXPECT_EQ(
       message_of({Kind::missing, {2}}, ranks, 60),
-      "rank 2 has not come where the watchdogs meet, and others have waited for 51.0 seconds: it is stopped, "
+      "rank 2 has not joined the other watchdogs, and others have waited for 51.0 seconds: it is stopped, "
       "or its machine or its link is down. The job ends (watchdog.seconds: 60)");
   ranks[3] = never_heard;
   ranks[3].host = "n2";
   EXPECT_THAT(
       message_of({Kind::missing, {2, 3}}, ranks, 60),
-      AllOf(HasSubstr("ranks 2, 3 (host n2) have not come"), HasSubstr("at least one of them is stopped")));
+      AllOf(HasSubstr("ranks 2, 3 (host n2) have not joined"), HasSubstr("at least one of them is stopped")));
 }
 
 TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
@@ -207,7 +207,7 @@ TEST(Message, of_ranks_in_different_calls_blames_none) {
   EXPECT_THAT(message_of({Kind::crossed, {}}, four, 60), HasSubstr("all ranks wait for each other"));
 }
 
-TEST(Report, has_a_line_for_ranks_that_are_alike) {
+TEST(Report, has_one_line_for_equal_ranks) {
   const std::string text = WatchdogReport{"why", {four.begin(), four.end()}}.text();
   EXPECT_EQ(text,
             "why\n"
@@ -218,7 +218,7 @@ TEST(Report, has_a_line_for_ranks_that_are_alike) {
 }
 
 std::string sign(std::uint64_t progress, const char* phase, const char* wait, WaitFor whom) {
-  std::array<ThreadActivity, most_told_threads> threads{};
+  std::array<ThreadActivity, max_reported_threads> threads{};
   threads[0] = {phase, 4, wait, whom};
   return sign_of(progress, "n1", threads);
 }
@@ -234,7 +234,7 @@ TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_pr
   EXPECT_EQ(state.still, 7);
 }
 
-TEST(RankState, tells_who_waits_for_ranks_and_who_stays_away) {
+TEST(RankState, distinguishes_waiting_from_absent_ranks) {
   RankState waits;
   RankState works;
   RankState idles;
@@ -247,7 +247,7 @@ TEST(RankState, tells_who_waits_for_ranks_and_who_stays_away) {
 }
 
 TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
-  std::array<ThreadActivity, most_told_threads> threads{};
+  std::array<ThreadActivity, max_reported_threads> threads{};
   threads[0] = {"its own code", no_step, nullptr, WaitFor::nobody};
   threads[2] = {"plan", 4, "MPI_Bcast", WaitFor::ranks};
   threads[5] = {"take a step", no_step, "its thread that makes steps", WaitFor::thread};
@@ -259,7 +259,7 @@ TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
                                          WatchedThread{"take a step", -1, "its thread that makes steps"}));
 }
 
-TEST(EndingTheProcess, tells_on_the_standard_error_output_and_exits_with_1) {
+TEST(EndingTheProcess, prints_to_standard_error_and_exits_with_1) {
   const WatchdogSettings settings = ending_the_process(7);
   EXPECT_EQ(settings.seconds, 7);
   const auto end = [&] {

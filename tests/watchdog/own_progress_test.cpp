@@ -35,7 +35,8 @@ void sleep() {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
-// Whether a process gets on whose one thread does this, in what it is in by then. Sampled by another thread.
+// Whether a process is considered to make progress while its only thread does this. Sampled by another
+// thread.
 bool gets_on(const std::function<void()>& work, double seconds = 0.1) {
   OwnProgress progress;
   std::jthread([&] { progress.sample(seconds); }).join();
@@ -50,19 +51,19 @@ TEST(OwnProgress, processor_time_is_progress) {
   EXPECT_TRUE(gets_on(use_processor));
 }
 
-// As one that starts work on a device and sleeps until it is done.
+// Like a thread that starts work on a device and sleeps until it is done.
 TEST(OwnProgress, a_fiftieth_of_a_processor_is_progress) {
   const Phase phase("work");
   EXPECT_TRUE(gets_on([] { use_processor_for(0.02); }, 1));
 }
 
-TEST(OwnProgress, a_thread_that_sleeps_shows_none) {
+TEST(OwnProgress, a_sleeping_thread_shows_no_progress) {
   const Phase phase("work");
   EXPECT_FALSE(gets_on(sleep));
 }
 
-// torch has a thread for each group, which polls a hundred times a second.
-TEST(OwnProgress, many_threads_that_wake_up_now_and_then_show_none_together) {
+// torch has one thread per group, which polls a hundred times per second.
+TEST(OwnProgress, many_threads_that_wake_up_occasionally_show_no_progress) {
   const Phase phase("work");
   constexpr int threads = 20;
   std::barrier have_woken_up(threads + 1);
@@ -87,7 +88,7 @@ TEST(OwnProgress, a_thread_that_worked_and_ended_is_progress) {
   EXPECT_TRUE(gets_on([] { std::jthread(use_processor).join(); }));
 }
 
-TEST(OwnProgress, processor_time_in_a_wait_for_ranks_is_none) {
+TEST(OwnProgress, processor_time_in_a_wait_for_ranks_is_not_progress) {
   const Phase phase("gather");
   const Waiting waiting("MPI_Allreduce");
   EXPECT_FALSE(gets_on(use_processor));
@@ -100,15 +101,15 @@ TEST(OwnProgress, bytes_that_are_read_or_written_are_progress_also_in_a_wait) {
   EXPECT_TRUE(gets_on([&] { std::ofstream(scratch / "file") << std::string(1 << 16, 'x'); }));
 }
 
-TEST(OwnProgress, phases_waits_and_what_is_told_are_progress) {
+TEST(OwnProgress, phases_waits_and_recorded_progress_count) {
   const Phase phase("step");
   EXPECT_TRUE(gets_on([] { const Phase inner("plan"); }));
   EXPECT_TRUE(gets_on([] { const Waiting waiting("MPI_Bcast"); }));
   EXPECT_TRUE(gets_on([] { Phase::becomes("exchange"); }));
-  EXPECT_TRUE(gets_on(tell_progress));
+  EXPECT_TRUE(gets_on(record_progress));
 }
 
-TEST(OwnProgress, looking_is_none) {
+TEST(OwnProgress, polling_is_not_progress) {
   const Phase phase("step");
   const Waiting waiting("MPI_Allreduce");
   OwnProgress progress;
@@ -120,7 +121,7 @@ TEST(OwnProgress, looking_is_none) {
   }).join();
 }
 
-TEST(Activity, is_what_the_thread_tells_and_what_was_before_afterwards) {
+TEST(Activity, is_restored_at_the_end_of_a_scope) {
   const Phase outer("step", 7);
   const auto own = [] {
     for (const ThreadActivity& thread : activities()) {
@@ -140,9 +141,9 @@ TEST(Activity, is_what_the_thread_tells_and_what_was_before_afterwards) {
   EXPECT_EQ(own().wait, nullptr);
 }
 
-TEST(Activity, of_more_threads_than_are_seen_is_no_trouble) {
+TEST(Activity, of_more_threads_than_are_recorded_is_ignored) {
   std::atomic<int> ready = 0;
-  std::array<std::jthread, most_told_threads + 3> threads;
+  std::array<std::jthread, max_reported_threads + 3> threads;
   for (std::jthread& thread : threads) {
     thread = std::jthread([&] {
       const Phase phase("work");

@@ -1,10 +1,10 @@
 // trainer FAULT: a program that embeds Evenkeel, without threads in MPI, whose rank 1 FAULT makes
 //
-//   throw  between a step and bringing its results home; it catches that and leaves
-//   skip   the second step, as if its data were over
-//   sleep  between two steps, for good
+//   throw  between a step and collecting its results; it catches the exception and exits
+//   skip   the second step, as if it had no more data
+//   sleep  between two steps, forever
 //
-// while the others go on. Without its watchdog they would wait for good.
+// while the others continue. Without its watchdog, they would wait forever.
 
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>

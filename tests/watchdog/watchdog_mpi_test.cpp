@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 constexpr double limit = 2;
 constexpr auto longer = 3000ms;  // than the limit
 
-/// What a rank's watchdog calls.
+/// The calls that a rank's watchdog made.
 class Heard {
  public:
   [[nodiscard]] WatchdogSettings settings() {
@@ -56,7 +56,7 @@ class Heard {
     const std::lock_guard lock(mutex_);
     return has_ended_;
   }
-  /// Once the watchdog has gone.
+  /// Complete once the watchdog has ended.
   [[nodiscard]] std::size_t told() const { return told_; }
   [[nodiscard]] std::size_t lines() const { return lines_; }
   [[nodiscard]] std::size_t never_heard() const { return never_heard_; }
@@ -77,14 +77,14 @@ void use_processor(std::chrono::milliseconds time) {
     continue;
 }
 
-/// All threads of this process.
+/// Stops all threads of this process.
 void stop_for_more_than_the_limit() {
   const std::string self = std::to_string(getpid());
   ASSERT_EQ(std::system(("(sleep 4; kill -CONT " + self + ") </dev/null >/dev/null 2>&1 &").c_str()), 0);
   raise(SIGSTOP);
 }
 
-TEST(Watchdog, tells_once_of_a_rank_that_never_comes_and_ends_all) {
+TEST(Watchdog, reports_a_missing_rank_once_and_ends_all_ranks) {
   const boost::mpi::communicator world;
   if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
   const Communicator group(world);
@@ -93,7 +93,7 @@ TEST(Watchdog, tells_once_of_a_rank_that_never_comes_and_ends_all) {
     {
       const Watchdog watchdog(group, heard.settings());
       if (world.rank() == away) heard.wait();
-      group.barrier();  // where the others wait until the rank comes after all
+      group.barrier();  // where the others wait until the rank arrives after all
       heard.wait();
     }
     EXPECT_EQ(boost::mpi::all_reduce(world, heard.told(), std::plus<>()), 1U) << "one rank tells";
@@ -104,7 +104,7 @@ TEST(Watchdog, tells_once_of_a_rank_that_never_comes_and_ends_all) {
   }
 }
 
-TEST(Watchdog, misses_a_rank_that_is_stopped_as_soon_as_it_is_watched) {
+TEST(Watchdog, detects_a_rank_stopped_at_the_start) {
   const boost::mpi::communicator world;
   if (world.size() == 1) GTEST_SKIP() << "nobody is there to miss it";
   for (const int away : {0, world.size() / 2, world.size() - 1}) {
@@ -122,7 +122,7 @@ TEST(Watchdog, misses_a_rank_that_is_stopped_as_soon_as_it_is_watched) {
   }
 }
 
-TEST(Watchdog, misses_a_rank_0_whose_watchdog_has_ended) {
+TEST(Watchdog, detects_that_the_watchdog_of_rank_0_has_ended) {
   const boost::mpi::communicator world;
   const Communicator group(world);
   Heard heard;
@@ -137,7 +137,7 @@ TEST(Watchdog, misses_a_rank_0_whose_watchdog_has_ended) {
   EXPECT_THAT(heard.message(), AllOf(HasSubstr("others wait for rank 0 (host"), HasSubstr("has ended")));
 }
 
-TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_computes_for_long) {
+TEST(Watchdog, tolerates_a_rank_that_computes_for_long) {
   const boost::mpi::communicator world;
   const Communicator group(world);
   Heard heard;
@@ -145,10 +145,10 @@ TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_computes_for_long) {
   if (world.rank() == world.size() - 1) use_processor(longer);
   group.barrier();
   EXPECT_FALSE(heard.has_ended());
-  group.barrier();  // nobody leaves before all have looked
+  group.barrier();  // no rank may leave before all have checked
 }
 
-TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_says_that_it_gets_on) {
+TEST(Watchdog, tolerates_a_rank_that_reports_progress) {
   const boost::mpi::communicator world;
   const Communicator group(world);
   Heard heard;
@@ -156,7 +156,7 @@ TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_says_that_it_gets_on) {
   if (world.rank() == 0) {
     for (auto time = 0ms; time < longer; time += 100ms) {
       std::this_thread::sleep_for(100ms);
-      Watchdog::tell_progress();
+      Watchdog::record_progress();
     }
   }
   group.barrier();
@@ -164,7 +164,7 @@ TEST(Watchdog, leaves_a_job_alone_in_which_one_rank_says_that_it_gets_on) {
   group.barrier();
 }
 
-TEST(Watchdog, leaves_a_job_alone_that_sleeps_while_nobody_waits) {
+TEST(Watchdog, tolerates_a_sleeping_job_if_no_rank_waits) {
   const boost::mpi::communicator world;
   Heard heard;
   const Watchdog watchdog(world, heard.settings());
@@ -173,7 +173,7 @@ TEST(Watchdog, leaves_a_job_alone_that_sleeps_while_nobody_waits) {
   Communicator(world).barrier();
 }
 
-TEST(Watchdog, one_after_the_other_watches) {
+TEST(Watchdog, can_be_created_one_after_another) {
   const boost::mpi::communicator world;
   for (int i = 0; i < 20; ++i) {
     Heard heard;
@@ -182,7 +182,7 @@ TEST(Watchdog, one_after_the_other_watches) {
   }
 }
 
-TEST(Watchdog, misses_a_rank_that_does_not_come_where_watchdogs_meet) {
+TEST(Watchdog, detects_a_rank_missing_at_the_first_meeting) {
   const boost::mpi::communicator world;
   if (world.size() == 1) GTEST_SKIP() << "nobody is there to miss it";
   for (const int away : {0, world.size() / 2, world.size() - 1}) {
@@ -202,12 +202,12 @@ TEST(Watchdog, misses_a_rank_that_does_not_come_where_watchdogs_meet) {
                                          HasSubstr("in watchdogs meet, waiting for other ranks in MPI_")));
     } else {
       EXPECT_THAT(heard.message(), AllOf(StartsWith("rank"), HasSubstr(std::to_string(away)),
-                                         HasSubstr("not come where the watchdogs meet")));
+                                         HasSubstr("not joined the other watchdogs")));
     }
   }
 }
 
-TEST(Watchdog, misses_a_rank_that_is_stopped_before_any_have_met) {
+TEST(Watchdog, detects_a_rank_stopped_before_the_first_meeting) {
   const boost::mpi::communicator world;
   if (world.size() == 1) GTEST_SKIP() << "nobody is there to miss it";
   const Communicator group(world);
@@ -215,7 +215,7 @@ TEST(Watchdog, misses_a_rank_that_is_stopped_before_any_have_met) {
   {
     Watchdog watchdog(OneRank{world.rank()}, heard.settings());
     if (world.rank() == world.size() - 1) stop_for_more_than_the_limit();
-    group.barrier();  // as of ranks that tell each other who does what
+    group.barrier();  // as for ranks that report to each other what each one does
     watchdog.meet(group);
     if (world.rank() == 0) heard.wait();
   }
@@ -225,7 +225,7 @@ TEST(Watchdog, misses_a_rank_that_is_stopped_before_any_have_met) {
                     HasSubstr("unknown until the watchdogs have met")));
 }
 
-TEST(Watchdog, leaves_ranks_alone_that_come_one_after_the_other) {
+TEST(Watchdog, tolerates_ranks_that_arrive_one_after_another) {
   const boost::mpi::communicator world;
   Heard heard;
   Watchdog watchdog(OneRank{world.rank()}, heard.settings());
@@ -235,7 +235,7 @@ TEST(Watchdog, leaves_ranks_alone_that_come_one_after_the_other) {
   Communicator(world).barrier();
 }
 
-TEST(Watchdog, has_another_limit_when_it_is_told) {
+TEST(Watchdog, can_change_its_limit) {
   const boost::mpi::communicator world;
   const Communicator group(world);
   for (const double seconds : {100.0, 0.0}) {
@@ -249,7 +249,7 @@ TEST(Watchdog, has_another_limit_when_it_is_told) {
   }
 }
 
-TEST(Watchdog, of_no_seconds_ends_nothing_before_it_is_told_how_many) {
+TEST(Watchdog, with_zero_seconds_is_inactive_until_a_limit_is_set) {
   const boost::mpi::communicator world;
   const Communicator group(world);
   Heard heard;
@@ -267,7 +267,7 @@ TEST(Watchdog, of_no_seconds_ends_nothing_before_it_is_told_how_many) {
   EXPECT_THAT(heard.message(), StartsWith("no progress for"));
 }
 
-TEST(Watchdog, of_no_seconds_watches_nothing_and_of_fewer_is_refused_on_every_rank) {
+TEST(Watchdog, with_zero_seconds_is_inactive_and_with_fewer_is_refused_on_every_rank) {
   const boost::mpi::communicator world;
   EXPECT_NO_THROW(Watchdog(world, {0}));
   const bool bad = world.rank() == world.size() - 1;

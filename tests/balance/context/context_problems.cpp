@@ -53,7 +53,8 @@ std::string fault_of_task(const Problem& problem, const Task& task, std::span<co
   return "";
 }
 
-/// When the last rank ends, each running its tasks in their order as soon as all members are free.
+/// Returns when the last rank ends, if each rank runs its tasks in order and each task starts as soon as all
+/// of its members are free.
 Cost simulated_end(const Problem& problem, const Schedule& schedule) {
   std::vector<Cost> free(static_cast<std::size_t>(problem.ranks), 0);
   Cost last = 0;
@@ -92,7 +93,7 @@ std::string fault_of_waves(const Problem& problem, const Schedule& schedule) {
 }
 
 constexpr Cost never = std::numeric_limits<Cost>::max() / 4;
-/// One entry a set of items.
+/// One entry per set of items.
 using BySet = std::vector<Cost>;
 
 template <typename Combine>
@@ -120,7 +121,7 @@ struct Block {
   std::int64_t size;
 };
 
-/// The time of one micro-batch; 0 of none.
+/// The time of one micro-batch; 0 if the set is empty.
 BySet single_tasks(const Problem& problem, Block block) {
   BySet times(std::size_t{1} << problem.items.size(), never);
   times[0] = 0;
@@ -134,7 +135,7 @@ BySet single_tasks(const Problem& problem, Block block) {
   return times;
 }
 
-/// The same in any number of micro-batches, one after another.
+/// The same, in any number of consecutive micro-batches.
 BySet repeated(const BySet& once) {
   BySet best = once;
   for (std::size_t all = 1; all < best.size(); ++all)
@@ -143,7 +144,7 @@ BySet repeated(const BySet& once) {
   return best;
 }
 
-/// Over all ranks: blocks of the sizes that line up, from `block`, which may use its children.
+/// Over all ranks: aligned blocks of the allowed sizes, starting from `block`, which may use its children.
 BySet over_ranks(const Problem& problem, const std::function<BySet(Block, const BySet*)>& block) {
   BySet best(std::size_t{1} << problem.items.size(), never);
   best[0] = 0;

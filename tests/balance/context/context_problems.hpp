@@ -9,7 +9,7 @@
 
 namespace evenkeel::context {
 
-/// A problem with the lists that it looks at.
+/// A problem that owns the lists it refers to.
 struct OwnedContextProblem {
   std::vector<ContextWork> items;
   std::vector<std::int64_t> counts;
@@ -31,17 +31,18 @@ struct OwnedContextProblem {
   }
 };
 
-/// Of a micro-batch that ranks first .. first + size - 1 run: what its slowest rank takes.
+/// The time of a micro-batch on ranks first .. first + size - 1: the time of the slowest one.
 Cost time_of(const Problem& problem, const ContextWork& work, std::int64_t first, std::int64_t size);
 
-/// Zigzag alignment: two chunks a rank.
+/// Alignments for zigzag: two chunks per rank.
 inline std::vector<std::int64_t> zigzag_alignments(std::int64_t max_size) {
   std::vector<std::int64_t> alignments{1, 1};
   for (std::int64_t size = 2; size <= max_size; ++size) alignments.push_back(2 * size);
   return alignments;
 }
 
-/// One sequence an item, of linear work and the squares of lengths; all of `ranks` may work on one together.
+/// One sequence per item, with linear work and squared lengths; up to all of `ranks` may work on one
+/// together.
 inline OwnedContextProblem context_problem(const std::vector<std::int64_t>& lengths, std::int64_t ranks,
                                            std::int64_t max_tokens, Cost linear,
                                            const CommunicationCost& communication) {
@@ -57,8 +58,8 @@ inline OwnedContextProblem context_problem(const std::vector<std::int64_t>& leng
   return made;
 }
 
-/// Any problem with up to `max_items` items on up to `max_ranks` ranks: sequences of all sorts of lengths,
-/// several of them to an item or not, limits on counts or not, cheap and dear communication.
+/// Any problem with up to `max_items` items on up to `max_ranks` ranks: sequences of various lengths, one or
+/// several per item, with or without limits on counts, cheap or expensive communication.
 inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64_t max_items,
                                                   std::int64_t max_ranks) {
   std::mt19937_64 random(seed);
@@ -133,7 +134,7 @@ inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
       {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 256 * 24576});
 }
 
-/// The same with ranks of two speeds, or of any up to ten times as fast as others.
+/// The same with ranks of two speeds, or with arbitrary speeds that differ by up to a factor of ten.
 inline OwnedContextProblem with_random_speeds(OwnedContextProblem made, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const bool two = random() % 2 == 0;
@@ -142,11 +143,11 @@ inline OwnedContextProblem with_random_speeds(OwnedContextProblem made, std::uin
   return made;
 }
 
-/// What is wrong with a schedule; empty where nothing is. Simulates it: a micro-batch starts when all of its
-/// ranks are free, or all ranks meet after each wave.
+/// Returns what is wrong with a schedule, or an empty text. Simulates it: a micro-batch starts when all of
+/// its ranks are free, or all ranks wait for each other after each wave.
 std::string fault_of(const Problem& problem, const Schedule& schedule, bool waves);
 
-/// The least end of any schedule, by trying all. Exponential in the number of items.
+/// Returns the earliest end of any schedule, by exhaustive search. Exponential in the number of items.
 Cost least_tree_end(const Problem& problem);
 Cost least_waves_end(const Problem& problem);
 

@@ -20,14 +20,14 @@ TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
   EXPECT_EQ(speeds.on_block(100, 1, 1), 250);
   EXPECT_EQ(speeds.at_best(100, 1), 200);
   EXPECT_EQ(speeds.on_block(1, 1, 1), 3);     // rounded up
-  EXPECT_EQ(speeds.work_of(100, 1, 1), 140);  // of ranks of speeds 10 and 4
+  EXPECT_EQ(speeds.work_of(100, 1, 1), 140);  // on ranks with speeds 10 and 4
   EXPECT_EQ(speeds.wasted_by(100, 0), 0);
-  EXPECT_EQ(speeds.wasted_by(100, 1), 50);  // 10 wait for 5, in place of 4
+  EXPECT_EQ(speeds.wasted_by(100, 1), 50);  // 10 waits for 5, instead of 4
   EXPECT_EQ(speeds.work_of_all(100), 340);
   EXPECT_EQ(speeds.even_time(341), 101);
 }
 
-TEST(Speeds, that_are_alike_are_none) {
+TEST(Speeds, equal_speeds_are_ignored) {
   const std::vector<std::int64_t> sizes{1, 2};
   for (const Speeds& alike : {Speeds{}, Speeds{7, 7, 7}}) {
     const Speeds speeds(alike, 3, sizes);
@@ -38,7 +38,7 @@ TEST(Speeds, that_are_alike_are_none) {
   }
 }
 
-TEST(Speeds, the_even_end_is_the_first_by_which_all_is_done) {
+TEST(Speeds, the_even_end_is_the_earliest_time_at_which_all_work_is_done) {
   std::mt19937_64 random(2);
   for (int round = 0; round < 500; ++round) {
     const auto ranks = static_cast<std::size_t>(1 + random() % 6);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "balance/context/context_problems.hpp"
+#include "balance/context/waves/waves.hpp"
 #include "support/sanitized.hpp"
 
 namespace evenkeel::context {
@@ -37,12 +38,33 @@ TEST(ContextTree, ends_at_the_optimum_of_most_small_problems) {
   EXPECT_GE(optimal, 290);
 }
 
-TEST(ContextTree, ends_near_the_bound_where_few_samples_have_most_of_the_work) {
+TEST(ContextTree, ends_near_the_bound_if_few_samples_have_most_of_the_work) {
   for (const std::int64_t num_samples : {512, 2048}) {
     const OwnedContextProblem made = long_tailed_problem(num_samples);
     const Cost bound = lower_bound(made.problem());
     EXPECT_LE(schedule_tree(made.problem()).end, bound + bound / 200) << num_samples;
   }
+}
+
+TEST(ContextTree, never_ends_more_than_a_512th_after_waves) {
+  for (std::uint64_t seed = 0; seed < 200; seed += testing_support::one_in) {
+    OwnedContextProblem made = random_context_problem(seed, 60, 20);
+    if (seed % 2 == 1) made = with_random_speeds(made, seed);
+    const Cost waves = schedule_waves(made.problem()).end;
+    ASSERT_LE(schedule_tree(made.problem()).end, waves + waves / 512) << "seed " << seed;
+  }
+}
+
+// Lengths similar to those of encyclopedia articles: eight groups of eight ranks are balanced.
+TEST(ContextTree, finds_groups_of_one_size_if_these_are_most_even) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < 256; ++i) {
+    const std::int64_t uniform = i * 97 % 256;
+    lengths.push_back(60 + uniform * uniform * uniform / 4000 + (uniform > 245 ? 3000 * (uniform - 245) : 0));
+  }
+  const OwnedContextProblem made = context_problem(lengths, 64, 8192, 24576, {.overhead = 256 * 24576});
+  const Cost bound = lower_bound(made.problem());
+  EXPECT_LE(schedule_tree(made.problem()).end, bound + bound / 500);
 }
 
 TEST(ContextTree, with_speeds_keeps_all_rules_on_random_problems) {
@@ -65,7 +87,7 @@ TEST(ContextTree, with_speeds_ends_at_the_optimum_of_most_small_problems) {
   EXPECT_GE(optimal, 285);
 }
 
-TEST(ContextTree, is_as_without_speeds_where_these_are_equal) {
+TEST(ContextTree, equal_speeds_change_nothing) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const OwnedContextProblem plain = random_context_problem(seed, 60, 20);
     OwnedContextProblem equal = plain;
@@ -75,7 +97,7 @@ TEST(ContextTree, is_as_without_speeds_where_these_are_equal) {
   }
 }
 
-/// When the last rank ends with a schedule that was made for ranks of other speeds.
+/// Returns when the last rank ends if the schedule was made for ranks with other speeds.
 Cost end_on(const Problem& problem, const Schedule& schedule) {
   std::vector<Cost> ends(static_cast<std::size_t>(problem.ranks));
   for (std::int64_t t = 0; t < schedule.items.size(); ++t) {
@@ -89,8 +111,8 @@ Cost end_on(const Problem& problem, const Schedule& schedule) {
   return std::ranges::max(ends);
 }
 
-// Eight of 64 ranks are half as fast: one in each node, so that all long samples run on slow groups.
-TEST(ContextTree, ends_near_the_bound_where_slow_ranks_are_in_all_groups) {
+// Eight of 64 ranks are half as fast, one on each node, so all long samples run on slow groups.
+TEST(ContextTree, ends_near_the_bound_if_every_group_has_slow_ranks) {
   for (const std::int64_t num_samples : {512, 2048}) {
     OwnedContextProblem made = long_tailed_problem(num_samples);
     for (std::int64_t r = 0; r < 64; ++r) made.speeds.push_back(r % 8 == 0 ? 500 : 1000);
@@ -99,9 +121,9 @@ TEST(ContextTree, ends_near_the_bound_where_slow_ranks_are_in_all_groups) {
   }
 }
 
-// All of one node: most work needs half of the ranks together, and one of the halves has the slow ones, so
-// that the bound is out of reach.
-TEST(ContextTree, ends_much_earlier_than_without_knowing_of_a_slow_node) {
+// The slow ranks are all on one node. Most of the work needs half of the ranks together, and one of the
+// halves contains the slow ranks, so the bound cannot be reached.
+TEST(ContextTree, knowing_a_slow_node_ends_the_step_much_earlier) {
   OwnedContextProblem made = long_tailed_problem(512);
   const Schedule unknowing = schedule_tree(made.problem());
   for (std::int64_t r = 0; r < 64; ++r) made.speeds.push_back(r < 8 ? 500 : 1000);
@@ -110,7 +132,7 @@ TEST(ContextTree, ends_much_earlier_than_without_knowing_of_a_slow_node) {
   EXPECT_LE(schedule.end * 3, end_on(made.problem(), unknowing) * 2);
 }
 
-TEST(ContextTree, is_the_same_every_time) {
+TEST(ContextTree, is_deterministic) {
   const OwnedContextProblem made = random_context_problem(7, 60, 20);
   EXPECT_EQ(schedule_tree(made.problem()), schedule_tree(made.problem()));
 }

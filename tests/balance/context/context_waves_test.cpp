@@ -14,13 +14,13 @@
 namespace evenkeel::context {
 namespace {
 
-TEST(ContextWaves, no_items_are_as_many_empty_waves_as_asked_for) {
+TEST(ContextWaves, without_items_has_the_requested_number_of_empty_waves) {
   const OwnedContextProblem none = context_problem({}, 4, 100, 1, {});
   EXPECT_EQ(schedule_waves(none.problem(), 4, 5).waves, 8);
   EXPECT_TRUE(schedule_waves(none.problem(), 4, 5).tasks.empty());
 }
 
-TEST(ContextWaves, a_number_of_waves_that_cannot_be_is_an_error) {
+TEST(ContextWaves, an_impossible_number_of_waves_is_an_error) {
   const OwnedContextProblem none = context_problem({}, 4, 100, 1, {});
   EXPECT_THROW((void)schedule_waves(none.problem(), 0, 1), InputError);
   EXPECT_THROW((void)schedule_waves(none.problem(), 1, -1), InputError);
@@ -39,8 +39,8 @@ TEST(ContextWaves, keeps_all_rules_on_random_problems) {
   }
 }
 
-// The bound of these is far below the time of a rank full of small items, of which there are few.
-TEST(ContextWaves, few_small_items_beside_long_ones_are_scheduled) {
+// The bound for these is far below the time of a rank full of small items, because there are few small items.
+TEST(ContextWaves, schedules_few_small_items_beside_long_ones) {
   const OwnedContextProblem made = random_context_problem(103818, 60, 20);
   ASSERT_EQ(fault_of(made.problem(), schedule_waves(made.problem()), true), "");
 }
@@ -58,7 +58,7 @@ TEST(ContextWaves, ends_at_the_optimum_of_most_small_problems) {
   EXPECT_GE(optimal, 280);
 }
 
-TEST(ContextWaves, end_near_the_bound_where_few_samples_have_most_of_the_work) {
+TEST(ContextWaves, end_near_the_bound_if_few_samples_have_most_of_the_work) {
   for (const std::int64_t num_samples : {512, 2048}) {
     const OwnedContextProblem made = long_tailed_problem(num_samples);
     const Cost bound = lower_bound(made.problem());
@@ -66,8 +66,8 @@ TEST(ContextWaves, end_near_the_bound_where_few_samples_have_most_of_the_work) {
   }
 }
 
-// A sequence of 100 tokens takes 10000 on one of 2 ranks and 15000 on both. Of 60 sequences of 10 tokens,
-// which take 100 each, a rank holds 10: 1000 can be done beside the long one, and 5000 are left for 2 ranks.
+// A sequence of 100 tokens takes 10000 on one of 2 ranks and 15000 on both. A rank holds 10 of 60 sequences
+// of 10 tokens, which take 100 each: 1000 can be done next to the long one, and 5000 remain for 2 ranks.
 TEST(ContextWaves, of_short_items_cannot_fill_the_wave_of_a_long_one) {
   std::vector<std::int64_t> lengths(60, 10);
   lengths.push_back(100);
@@ -77,7 +77,7 @@ TEST(ContextWaves, of_short_items_cannot_fill_the_wave_of_a_long_one) {
   EXPECT_EQ(schedule_waves(made.problem()).end, 12500);
 }
 
-// bench/tight_bound.py proves the bounds: few of the long items find groups beside each other in a wave.
+// bench/tight_bound.py proves the bounds: only few of the long items can run in parallel in one wave.
 TEST(ContextWaves, of_many_long_items_end_near_the_tight_bound) {
   struct Case {
     std::int64_t num_long;
@@ -94,8 +94,8 @@ TEST(ContextWaves, of_many_long_items_end_near_the_tight_bound) {
   }
 }
 
-// Waves that are filled one by one ended 1.7 times as late there as a grid of groups of one size.
-TEST(ContextWaves, are_as_even_as_a_grid_where_items_are_short_beside_the_cap) {
+// Filling waves one by one used to end 1.7 times as late here as a grid of groups of one size.
+TEST(ContextWaves, are_as_even_as_a_grid_if_items_are_short_relative_to_the_cap) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 1200; ++i)
     lengths.push_back(64 + (i * i * 7919) % (i % 10 == 0 ? 30000 : 4000));
@@ -107,8 +107,8 @@ TEST(ContextWaves, are_as_even_as_a_grid_where_items_are_short_beside_the_cap) {
   EXPECT_LE(static_cast<double>(schedule.end), 1.02 * static_cast<double>(lower_bound(problem)));
 }
 
-// More than are tried as a grid. They ended 3.9 times as late when the first of each wave had most of the
-// ranks.
+// More items than are tried as a grid. They used to end 3.9 times as late when the first item of each wave
+// got most of the ranks.
 TEST(ContextWaves, of_very_many_short_items_end_near_the_bound) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 20000; ++i) lengths.push_back(1 + i * i * 7919 % 16383);
@@ -120,7 +120,7 @@ TEST(ContextWaves, of_very_many_short_items_end_near_the_bound) {
             1.01 * static_cast<double>(lower_bound(problem)));
 }
 
-TEST(ContextWaves, come_by_falling_time_and_are_the_same_every_time) {
+TEST(ContextWaves, are_in_descending_order_of_time_and_deterministic) {
   const OwnedContextProblem made = long_tailed_problem(300);
   const Problem problem = made.problem();
   const Schedule schedule = schedule_waves(problem);
@@ -136,7 +136,7 @@ TEST(ContextWaves, come_by_falling_time_and_are_the_same_every_time) {
   EXPECT_TRUE(std::ranges::is_sorted(times, std::ranges::greater{}));
 }
 
-TEST(ContextWaves, of_equally_fast_ranks_do_not_depend_on_how_fast_they_are) {
+TEST(ContextWaves, do_not_depend_on_the_common_speed_of_equally_fast_ranks) {
   const OwnedContextProblem plain = random_context_problem(7, 60, 20);
   OwnedContextProblem made = plain;
   made.speeds.assign(static_cast<std::size_t>(made.rest.ranks), 3);
@@ -163,7 +163,7 @@ TEST(ContextWaves, with_speeds_end_at_the_optimum_of_most_small_problems) {
   EXPECT_GE(optimal, 270);
 }
 
-// Two ranks, one half as fast: it gets one of the three samples.
+// Two ranks, one half as fast: the slow one gets one of the three samples.
 TEST(ContextWaves, give_a_slow_rank_less) {
   OwnedContextProblem made = context_problem({10, 10, 10}, 2, 20, 1, {});
   made.speeds = {5, 10};
@@ -173,7 +173,7 @@ TEST(ContextWaves, give_a_slow_rank_less) {
   EXPECT_EQ(schedule.end, 2 * item.work);
 }
 
-/// When a schedule ends with these speeds.
+/// Returns when a schedule ends with these speeds.
 Cost end_with(const std::vector<std::int64_t>& speeds, OwnedContextProblem made, const Schedule& schedule) {
   made.speeds = speeds;
   const Problem problem = made.problem();
@@ -194,7 +194,7 @@ OwnedContextProblem with_a_slow_node(OwnedContextProblem made) {
   return made;
 }
 
-TEST(ContextWaves, that_know_which_node_is_half_as_fast_end_much_earlier) {
+TEST(ContextWaves, end_much_earlier_if_a_slow_node_is_known) {
   for (const std::int64_t num_samples : {512, 2048}) {
     const OwnedContextProblem alike = long_tailed_problem(num_samples);
     const OwnedContextProblem made = with_a_slow_node(alike);
@@ -204,7 +204,7 @@ TEST(ContextWaves, that_know_which_node_is_half_as_fast_end_much_earlier) {
   }
 }
 
-TEST(ContextWaves, of_short_items_end_near_the_bound_where_a_node_is_half_as_fast) {
+TEST(ContextWaves, end_near_the_bound_for_short_items_if_a_node_is_half_as_fast) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 2048; ++i) lengths.push_back(1 + i * i * 7919 % 16383);
   const OwnedContextProblem made = with_a_slow_node(

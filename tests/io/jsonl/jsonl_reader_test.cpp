@@ -38,7 +38,7 @@ JsonlSchema schema_of(std::vector<FieldSpec> fields) {
   return schema;
 }
 
-/// What reading this one line with these fields throws.
+/// Returns the error from reading this one line with these fields.
 ErrorReport jsonl_error(const std::string& line, const std::vector<FieldSpec>& fields = {}) {
   const TemporaryFile file("\n" + line + "\n", ".jsonl");
   const std::vector<LineRef> lines = scan_whole(file.path()).lines;
@@ -67,11 +67,11 @@ TEST(ReadSamples, a_batch_has_the_tokens_then_the_schemas_fields) {
   EXPECT_THAT(batch.at("sample").values<std::int64_t>(), ElementsAre(0, 1));
 }
 
-const ToldFormats told{{"patches", LineFormat::rows},
-                       {"raw", LineFormat::bytes},
-                       {"source", LineFormat::text},
-                       {"positions", LineFormat::axes},
-                       {"versions", LineFormat::runs}};
+const DeclaredFormats told{{"patches", LineFormat::rows},
+                           {"raw", LineFormat::bytes},
+                           {"source", LineFormat::text},
+                           {"positions", LineFormat::axes},
+                           {"versions", LineFormat::runs}};
 
 RaggedBatch read_told(const std::string& text) {
   const TemporaryFile file(text, ".jsonl");
@@ -87,7 +87,7 @@ std::string bytes_of(const RaggedBatch& batch, const char* field, std::int64_t s
           reinterpret_cast<const char*>(column.row(rows.end))};
 }
 
-TEST(ReadSamples, fields_that_samples_count_are_of_the_kind_that_was_told) {
+TEST(ReadSamples, counted_fields_have_the_declared_kind) {
   const RaggedBatch batch =
       read_told(rollout_with(R"("patches": [[1, 2], [3, 4.5]], "raw": "AP8=", "source": "gsm8k \u00e4")") +
                 "\n" + rollout_with(R"("patches": [], "raw": "", "source": "")") + "\n" +
@@ -103,7 +103,7 @@ TEST(ReadSamples, fields_that_samples_count_are_of_the_kind_that_was_told) {
   EXPECT_EQ(bytes_of(batch, "source", 1), "");
 }
 
-TEST(ReadSamples, axes_become_a_row_of_all_axes_for_each_token_or_response_token) {
+TEST(ReadSamples, axes_become_one_row_per_token_or_response_token) {
   const RaggedBatch batch =
       read_told(rollout_with(R"("positions": [[0, 1, 2], [0, 0, 7]], "adv": [1, 2])") + "\n" +
                 R"({"prompt_ids": [], "response_ids": [], "positions": [[], []], "adv": []})" + "\n");
@@ -116,7 +116,7 @@ TEST(ReadSamples, axes_become_a_row_of_all_axes_for_each_token_or_response_token
   EXPECT_THAT(of_responses.at("positions").values<float>(), ElementsAre(0.5, 2, 4, 1, 3, 5));
 }
 
-TEST(ReadSamples, runs_become_a_value_for_each_token_or_response_token) {
+TEST(ReadSamples, runs_become_one_value_per_token_or_response_token) {
   const RaggedBatch batch = read_told(rollout_with(R"("versions": [[3, 1], [4, 1]])") + "\n" +
                                       rollout_with(R"("versions": [[5, 0], [6, 2]])") + "\n");
   EXPECT_EQ(batch.at("versions").spec(),
@@ -127,7 +127,7 @@ TEST(ReadSamples, runs_become_a_value_for_each_token_or_response_token) {
   EXPECT_THAT(of_tokens.at("versions").values<float>(), ElementsAre(0.5, 0.5, 1));
 }
 
-TEST(ReadSamples, what_is_not_of_the_kind_that_was_told_is_an_error_at_its_line) {
+TEST(ReadSamples, values_that_contradict_the_declared_format_are_an_error_at_their_line) {
   const auto said_of = [](const std::string& field) {
     return report_of<InputError>([&] { (void)read_told(rollout_with(field)); }).message;
   };
@@ -153,7 +153,7 @@ TEST(ReadSamples, what_is_not_of_the_kind_that_was_told_is_an_error_at_its_line)
   EXPECT_THAT(missing.message, HasSubstr("is missing"));
 }
 
-TEST(ReadSamples, samples_come_in_the_order_that_was_asked_for) {
+TEST(ReadSamples, samples_are_in_the_requested_order) {
   const TemporaryFile file(two_rollouts, ".jsonl");
   std::vector<LineRef> lines = scan_whole(file.path()).lines;
   std::swap(lines[0], lines[1]);
@@ -198,7 +198,7 @@ TEST(ReadSamples, every_dtype_and_trailing_shape_is_read) {
   EXPECT_THAT(batch.at("p").spec().trailing, ElementsAre(1, 1));
 }
 
-TEST(ReadSamples, the_uid_tells_the_group) {
+TEST(ReadSamples, the_uid_determines_the_group) {
   const TemporaryFile file(
       "{\"uid\": \"a\", \"prompt_ids\": [], \"response_ids\": []}\n"
       "{\"uid\": 17, \"prompt_ids\": [], \"response_ids\": []}\n"
@@ -219,7 +219,7 @@ TEST(ReadSamples, the_uid_tells_the_group) {
                           Uid(std::numeric_limits<std::uint64_t>::max())));
 }
 
-TEST(ReadSamples, a_first_line_without_a_uid_is_of_another_group_than_the_uid_0) {
+TEST(ReadSamples, a_first_line_without_a_uid_is_not_in_the_group_of_uid_0) {
   const TemporaryFile file(
       "{\"prompt_ids\": [], \"response_ids\": []}\n"
       "{\"uid\": 0, \"prompt_ids\": [], \"response_ids\": []}\n",
@@ -235,7 +235,7 @@ TEST(ReadSamples, the_largest_token_is_read_and_one_more_is_refused) {
             "prompt_ids[0] is 9223372036854775808; a token is an integer from 0 to 9223372036854775807");
 }
 
-TEST(ReadSamples, a_token_that_is_none_is_an_error_with_its_place_and_value) {
+TEST(ReadSamples, an_invalid_token_is_an_error_with_position_and_value) {
   const auto message = [](const std::string& token) {
     return jsonl_error(R"({"prompt_ids": [1], "response_ids": [2, 3, )" + token + "]}").message;
   };
@@ -247,7 +247,7 @@ TEST(ReadSamples, a_token_that_is_none_is_an_error_with_its_place_and_value) {
   EXPECT_THAT(message("123456789012345678901234567890"), HasSubstr("must fit into 64 bits"));
 }
 
-TEST(ReadSamples, a_line_that_is_no_json_object_is_an_error) {
+TEST(ReadSamples, a_line_that_is_not_a_json_object_is_an_error) {
   EXPECT_THAT(jsonl_error("{\"prompt_ids\": [1, \"response_ids\": [2]}").message,
               HasSubstr("not valid JSON in column 34: "));
   EXPECT_THAT(jsonl_error(R"({"prompt_ids": [1], "response_ids": [2])").message,
@@ -270,7 +270,7 @@ TEST(ReadSamples, numbers_that_are_not_finite_are_refused_by_name_field_and_colu
   EXPECT_EQ(jsonl_error("[1, NaN]").message, "holds NaN in column 5; JSON does not have NaN and Infinity");
 }
 
-TEST(ReadSamples, what_json_does_not_have_is_refused_by_field_and_column) {
+TEST(ReadSamples, invalid_json_is_refused_with_field_and_column) {
   const auto message = [](const std::string& field) { return jsonl_error(rollout_with(field)).message; };
   EXPECT_EQ(
       message(R"("note": "é\ud83d\ude00 \ud83d!")"),
@@ -288,7 +288,7 @@ TEST(ReadSamples, what_json_does_not_have_is_refused_by_field_and_column) {
               HasSubstr("holds a byte order mark in column 1"));
 }
 
-TEST(ReadSamples, a_number_that_is_not_finite_is_refused_wherever_it_stands) {
+TEST(ReadSamples, a_number_that_is_not_finite_is_refused_at_any_position) {
   for (const std::string word : {"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf", "+Infinity", "-nan"}) {
     for (const std::string& value : {word, "[" + word + "]", R"({"deep": [{"er": )" + word + "}]}"}) {
       EXPECT_THAT(jsonl_error(rollout_with(R"("note": "a", "x": )" + value)).message,
@@ -298,16 +298,16 @@ TEST(ReadSamples, a_number_that_is_not_finite_is_refused_wherever_it_stands) {
   EXPECT_THAT(jsonl_error(rollout_with(R"("x": nano)")).message, HasSubstr("not valid JSON"));
 }
 
-TEST(ReadSamples, words_for_such_numbers_may_be_in_texts_and_names) {
+TEST(ReadSamples, texts_and_names_may_contain_nan_and_infinity) {
   const TemporaryFile file(rollout_with(R"("NaN": 1, "note": "Infinity")"), ".jsonl");
   EXPECT_EQ(read_all(file.path()).at("NaN").rows(), 1);
 }
 
-TEST(ReadSamples, one_list_over_several_lines_is_told_from_objects_a_line) {
+TEST(ReadSamples, a_list_over_several_lines_gets_a_hint) {
   const TemporaryFile file("[\n  {\"prompt_ids\": [1], \"response_ids\": [2]}\n]\n", ".jsonl");
   const ErrorReport report = report_of<InputError>([&] { (void)read_all(file.path()); });
   EXPECT_EQ(report.where, file.line(1));
-  EXPECT_THAT(report.hint, HasSubstr("one complete object a line"));
+  EXPECT_THAT(report.hint, HasSubstr("one complete object per line"));
 }
 
 TEST(ReadSamples, utf_16_is_refused_by_name) {
@@ -326,7 +326,7 @@ TEST(ReadSamples, missing_or_odd_token_lists_are_errors) {
             "prompt_ids is 2; a list of tokens is needed");
 }
 
-TEST(ReadSamples, a_key_that_is_there_twice_is_an_error) {
+TEST(ReadSamples, a_duplicate_key_is_an_error) {
   EXPECT_EQ(jsonl_error(R"({"prompt_ids": [1], "prompt_ids": [2], "response_ids": []})").message,
             "has the key 'prompt_ids' twice");
 }
@@ -364,7 +364,7 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
               HasSubstr("has an element [4]"));
 }
 
-TEST(ReadSamples, a_schema_with_a_dtype_that_json_does_not_give_is_refused) {
+TEST(ReadSamples, a_schema_with_a_dtype_that_json_cannot_express_is_refused) {
   const TemporaryFile file("", ".jsonl");
   const ErrorReport report = report_of<InputError>([&] {
     (void)read_samples(InputFile(file.path()), {},
@@ -408,7 +408,7 @@ TEST(ReadSamples, lines_longer_than_any_buffer_are_read) {
   EXPECT_TRUE(std::ranges::equal(values.subspan(400001), expected));
 }
 
-TEST(ReadSamples, more_lines_in_any_order_than_are_read_at_once_come_in_that_order) {
+TEST(ReadSamples, many_lines_in_any_order_are_returned_in_that_order) {
   std::string text;
   for (int i = 0; i < 3000; ++i) {
     text += "{\"prompt_ids\": [" + std::to_string(i) + "], \"response_ids\": [2]" +
@@ -419,7 +419,8 @@ TEST(ReadSamples, more_lines_in_any_order_than_are_read_at_once_come_in_that_ord
   std::vector<LineRef> chosen;
   std::vector<std::int64_t> expected;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::size_t line = i * 1009 % lines.size() / (1 + i % 3);  // some near, some again, most far away
+    const std::size_t line =
+        i * 1009 % lines.size() / (1 + i % 3);  // some nearby, some repeated, most far away
     chosen.push_back(lines[line]);
     expected.insert(expected.end(), {static_cast<std::int64_t>(line), 2});
   }

@@ -31,8 +31,8 @@ JsonlSchema merged(const JsonlSchema& a, const JsonlSchema& b) {
   return merge(a, b, std::string("file.jsonl"));
 }
 
-/// The schema of one rollout of so many tokens that has this text after its lists, such as `"reward": 1`, and
-/// stands in this line (0-based).
+/// Returns the schema of one rollout with this many tokens that has this text after its lists, such as
+/// `"reward": 1`, and is on this line (0-based).
 JsonlSchema infer_fields(int prompt, int response, const std::string& fields, int line = 0) {
   const auto list = [](int count) {
     std::string text;
@@ -47,13 +47,13 @@ ErrorReport inferring_fails(const std::string& text) {
   return report_of<InputError>([&] { (void)infer(text); });
 }
 
-TEST(InferSchema, no_line_gives_the_empty_schema) {
+TEST(InferSchema, without_lines_the_schema_is_empty) {
   EXPECT_EQ(infer(""), JsonlSchema{});
   EXPECT_TRUE(infer("\n").empty);
   EXPECT_FALSE(infer_fields(1, 1, "").empty);
 }
 
-TEST(InferSchema, the_outer_length_tells_the_kind) {
+TEST(InferSchema, the_outer_length_determines_the_kind) {
   const JsonlSchema schema =
       infer_fields(2, 1, R"("reward": 0.5, "advantages": [0.25], "mask": [1, 0, 1], "sample": 3)");
   EXPECT_THAT(schema.fields,
@@ -65,7 +65,7 @@ TEST(InferSchema, the_outer_length_tells_the_kind) {
   EXPECT_THAT(schema.element_open, IsEmpty());
 }
 
-TEST(InferSchema, booleans_integers_and_reals_are_told_apart) {
+TEST(InferSchema, distinguishes_booleans_integers_and_reals) {
   const JsonlSchema schema =
       infer_fields(1, 2, R"("a": [true, false], "b": [1, 2], "c": [1, 2.5], "d": 1e3)");
   std::vector<DType> dtypes;
@@ -88,7 +88,7 @@ TEST(InferSchema, with_an_empty_prompt_the_kind_stays_open_until_another_line_de
   EXPECT_EQ(merged(open, infer_fields(1, 2, R"("x": [1, 2, 3])")).fields.at(0).kind, FieldKind::token);
 }
 
-TEST(InferSchema, where_all_prompts_are_empty_lists_have_one_row_a_token_and_are_named) {
+TEST(InferSchema, if_all_prompts_are_empty_lists_have_one_row_per_token_and_are_reported) {
   const JsonlSchema schema = infer(
       R"({"prompt_ids": [], "response_ids": [2, 3], "reward": 1, "x": [0, 1], "advantages": [0.5, 1.5]})"
       "\n"
@@ -110,7 +110,7 @@ TEST(InferSchema, with_an_empty_response_the_elements_stay_open_until_another_li
   EXPECT_THAT(decided.element_open, IsEmpty());
 }
 
-TEST(InferSchema, values_that_are_no_numbers_are_ignored_by_name) {
+TEST(InferSchema, values_that_are_not_numbers_are_skipped_and_reported) {
   const JsonlSchema schema = infer_fields(1, 1,
                                           R"("uid": "u", "text": "hi", "none": null, "extra": {"a": 1}, )"
                                           R"("tags": ["a"], "chat": [{"role": "user"}], "tools": [], )"
@@ -207,7 +207,7 @@ TEST(MergeSchemas, integers_that_float32_would_round_may_not_meet_real_numbers) 
 }
 
 TEST(MergeSchemas, a_clash_names_the_lines_that_decided) {
-  // Line 2 leaves the kind open, line 3 decides it; line 4 is the first that is real.
+  // Line 2 leaves the kind open, line 3 determines it; line 4 is the first one with real numbers.
   JsonlSchema schema = infer_fields(0, 2, R"("x": [1, 2])", 1);
   schema = merged(infer_fields(1, 2, R"("x": [1, 2])", 2), schema);
   schema = merged(infer_fields(1, 2, R"("x": [1, 2.5])", 3), schema);
@@ -216,7 +216,7 @@ TEST(MergeSchemas, a_clash_names_the_lines_that_decided) {
   EXPECT_THAT(schema.origins, ElementsAre(FieldOrigin{2, 1, 3}));
 }
 
-/// Schemas of single rollouts that differ in field x in every way, and a few that differ elsewhere.
+/// Schemas of single rollouts that differ in field x in every possible way, and a few that differ elsewhere.
 std::vector<JsonlSchema> all_forms() {
   int line = 0;
   const auto next = [&](int prompt, int response, const std::string& fields) {
@@ -239,7 +239,7 @@ std::vector<JsonlSchema> all_forms() {
   return forms;
 }
 
-/// The merged schema, or none when the two clash.
+/// The merged schema, or std::nullopt if the two conflict.
 std::optional<JsonlSchema> try_merge(const std::optional<JsonlSchema>& a,
                                      const std::optional<JsonlSchema>& b) {
   if (!a || !b) return std::nullopt;
@@ -250,14 +250,14 @@ std::optional<JsonlSchema> try_merge(const std::optional<JsonlSchema>& a,
   }
 }
 
-TEST(InferSchema, rows_without_elements_are_refused_since_nothing_tells_their_shape) {
+TEST(InferSchema, rows_without_elements_are_refused_since_their_shape_is_unknown) {
   for (const std::string value : {"[[], []]", "[[[]], [[]]]"}) {
     EXPECT_THAT(report_of<InputError>([&] { (void)infer_fields(0, 2, "\"x\": " + value, 0); }).message,
                 HasSubstr("field 'x' has rows without elements"));
   }
 }
 
-TEST(MergeSchemas, any_order_and_grouping_gives_the_same) {
+TEST(MergeSchemas, the_order_and_grouping_of_merges_does_not_matter) {
   const std::vector<JsonlSchema> forms = all_forms();
   for (const JsonlSchema& a : forms) {
     for (const JsonlSchema& b : forms) {

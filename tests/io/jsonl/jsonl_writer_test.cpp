@@ -27,7 +27,7 @@ RaggedBatch read_back(const std::filesystem::path& path) {
   return read_samples(InputFile(path), lines, infer_schema(InputFile(path), lines));
 }
 
-/// One sample of a prompt token 5 and the response tokens 6 and 7.
+/// One sample with prompt token 5 and response tokens 6 and 7.
 RaggedBatch small_batch() {
   RaggedBatch batch({{SampleId{0}, 17, 1, 2}});
   auto ids = batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>();
@@ -35,7 +35,7 @@ RaggedBatch small_batch() {
   return batch;
 }
 
-TEST(JsonlWriter, writes_a_line_a_sample_with_the_group_as_uid) {
+TEST(JsonlWriter, writes_one_line_per_sample_with_the_group_as_uid) {
   RaggedBatch batch = small_batch();
   batch.add_field({"reward", DType::float32, FieldKind::sample, {}}).values<float>()[0] = 1.0F;
   auto pairs = batch.add_field({"top", DType::int32, FieldKind::response_token, {2}}).values<std::int32_t>();
@@ -48,7 +48,7 @@ TEST(JsonlWriter, writes_a_line_a_sample_with_the_group_as_uid) {
             "\"mask\":[false,true,false]}\n");
 }
 
-TEST(JsonlWriter, uids_are_written_as_they_are_and_none_where_there_is_none) {
+TEST(JsonlWriter, writes_uids_unchanged_and_omits_missing_ones) {
   const TemporaryFile file(".jsonl");
   JsonlWriter writer(file.path());
   const std::vector<Uid> uids{Uid("a \"q\""), Uid(std::int64_t{-3}),
@@ -61,7 +61,7 @@ TEST(JsonlWriter, uids_are_written_as_they_are_and_none_where_there_is_none) {
   EXPECT_EQ(read_uids(InputFile(file.path()), scan_whole(file.path()).lines), uids);
 }
 
-TEST(JsonlWriter, text_that_is_no_utf_8_is_an_error_that_names_sample_and_field) {
+TEST(JsonlWriter, text_that_is_not_utf_8_is_an_error_that_names_sample_and_field) {
   const TemporaryFile file(".jsonl");
   JsonlWriter writer(file.path());
   const Uid uid("a\xff");
@@ -74,7 +74,7 @@ TEST(JsonlWriter, text_that_is_no_utf_8_is_an_error_that_names_sample_and_field)
   EXPECT_EQ(report_of<InputError>([&] { writer.write(batch); }).where, "sample 0, field 'note'");
 }
 
-TEST(JsonlWriter, rows_without_elements_are_refused_since_lines_do_not_tell_their_shape) {
+TEST(JsonlWriter, rows_without_elements_are_refused_since_lines_would_lose_their_shape) {
   RaggedBatch batch = small_batch();
   batch.add_field({"none", DType::float32, FieldKind::token, {2, 0}});
   const TemporaryFile file(".jsonl");
@@ -82,7 +82,7 @@ TEST(JsonlWriter, rows_without_elements_are_refused_since_lines_do_not_tell_thei
               HasSubstr("rows without elements"));
 }
 
-TEST(JsonlWriter, integers_of_any_width_are_written_as_they_are) {
+TEST(JsonlWriter, integers_of_any_width_are_written_unchanged) {
   RaggedBatch batch = small_batch();
   batch.add_field({"a", DType::int8, FieldKind::sample, {}}).values<std::int8_t>()[0] = -128;
   batch.add_field({"b", DType::int16, FieldKind::sample, {}}).values<std::int16_t>()[0] = -32768;
@@ -95,7 +95,7 @@ TEST(JsonlWriter, integers_of_any_width_are_written_as_they_are) {
             "\"d\":4294967295}\n");
 }
 
-TEST(JsonlWriter, text_is_a_text_bytes_are_base64_and_rows_lists) {
+TEST(JsonlWriter, text_becomes_strings_bytes_base64_and_rows_lists) {
   RaggedBatch batch = small_batch();
   const auto add = [&](const char* name, DType dtype, FieldKind kind, std::string_view bytes,
                        std::int64_t rows) {
@@ -141,7 +141,7 @@ TEST(JsonlWriter, without_close_nothing_is_left_and_an_older_file_stays) {
   EXPECT_EQ(files_named_like(file.path()), 1);
 }
 
-TEST(JsonlWriter, what_json_cannot_hold_is_an_error_that_names_sample_and_field) {
+TEST(JsonlWriter, values_that_json_cannot_express_are_an_error_that_names_sample_and_field) {
   for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     RaggedBatch batch = small_batch();
     batch.add_field({"x", DType::float32, FieldKind::sample, {}}).values<float>()[0] = value;
@@ -173,7 +173,7 @@ TEST(JsonlWriter, a_place_that_cannot_be_written_is_an_io_error) {
   EXPECT_THAT(report_of<IoError>([] { JsonlWriter("/dev/null"); }).message, HasSubstr("regular file"));
 }
 
-TEST(JsonlWriter, floats_that_a_reader_through_double_gets_wrong_are_written_longer) {
+TEST(JsonlWriter, floats_that_would_be_misread_through_double_get_more_digits) {
   RaggedBatch batch = small_batch();
   auto values = batch.add_field({"x", DType::float32, FieldKind::response_token, {}}).values<float>();
   values[0] = 7.038531e-26F;
@@ -184,21 +184,22 @@ TEST(JsonlWriter, floats_that_a_reader_through_double_gets_wrong_are_written_lon
   EXPECT_EQ(read_back(file.path()).at("x").values<float>()[0], 7.038531e-26F);
 }
 
-/// Of a uid, or a sample's own.
+/// The group of a uid, or of a single sample.
 rc::Gen<std::uint64_t> any_group(std::size_t sample) {
   return rc::gen::map(rc::gen::arbitrary<std::uint64_t>(), [sample](std::uint64_t number) {
     return number % 3 == 0 ? own_group(static_cast<std::int64_t>(sample)) : number >> 1;
   });
 }
 
-/// A batch of random lengths, groups and contents with a field of every kind and dtype that survives.
+/// A batch of random lengths, groups and contents with a field of every kind and dtype that the format
+/// preserves.
 RaggedBatch any_batch() {
   std::vector<SampleShape> shapes(*rc::gen::inRange<std::size_t>(0, 6));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i] = {SampleId{static_cast<std::int64_t>(i)}, *any_group(i), *rc::gen::inRange<std::int64_t>(0, 5),
                  *rc::gen::inRange<std::int64_t>(0, 5)};
   }
-  // With one sample that has both, every kind and element type is decided.
+  // With one sample that has both, every kind and element type is determined.
   shapes.push_back({SampleId{static_cast<std::int64_t>(shapes.size())}, 1, 2, 1});
   RaggedBatch batch(shapes);
   batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
@@ -219,7 +220,7 @@ RaggedBatch any_batch() {
   return batch;
 }
 
-RC_GTEST_PROP(JsonlWriter, what_is_written_is_read_back, ()) {
+RC_GTEST_PROP(JsonlWriter, round_trips, ()) {
   const RaggedBatch batch = any_batch();
   const TemporaryFile file(".jsonl");
   write_jsonl(file.path(), batch);

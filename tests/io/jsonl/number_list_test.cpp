@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What is found in a list that is written so, with something else behind it. Where another bracket ends the
-/// list, `list` is cut there.
+/// Returns what is found in a list that is written this way, followed by other text. If another bracket ends
+/// the list, `list` is cut off there.
 std::optional<NumberList> scanned(std::string list, char behind, std::string* cut = nullptr) {
   std::string text = list + std::string(15, behind);
   text.resize(list.size() + number_list_padding);  // with zeros
@@ -37,7 +37,7 @@ TEST(NumberList, counts_whole_numbers) {
   EXPECT_EQ(scanned("[]", '1')->count, 0);
 }
 
-TEST(NumberList, tells_reals_and_negative_ones) {
+TEST(NumberList, detects_real_and_negative_numbers) {
   EXPECT_TRUE(scanned("[1, 0.5]", '1')->has_reals);
   EXPECT_TRUE(scanned("[1, 2e-05]", '1')->has_reals);
   EXPECT_FALSE(scanned("[1, 2e-05]", '1')->has_negatives);
@@ -54,14 +54,14 @@ TEST(NumberList, finds_numbers_that_float32_may_round) {
     EXPECT_TRUE(scanned(list, '9')->has_wide) << list;
 }
 
-TEST(NumberList, is_as_long_as_it_may_be) {
+TEST(NumberList, is_limited_to_the_maximum_length) {
   std::string list = "[";
   for (int i = 0; i < 10'000; ++i) list += std::to_string(i * 37) + (i % 3 == 0 ? ".25," : ", ");
   list += "7]";
   EXPECT_EQ(scanned(list, '9')->count, 10'001);
 }
 
-/// Lists that are good or nearly, and do not know what a block is.
+/// Lists that are valid or almost valid, independent of block boundaries.
 class MadeUpLists {
  public:
   std::string next() {
@@ -95,7 +95,7 @@ class MadeUpLists {
   std::mt19937_64 random_{1};
 };
 
-TEST(NumberList, is_what_a_parser_finds_or_nothing) {
+TEST(NumberList, matches_a_parser_or_is_null) {
   MadeUpLists lists;
   int plain = 0;
   for (int round = 0; round < 20'000; ++round) {

@@ -19,7 +19,7 @@ using Rows = std::vector<std::int64_t>;
 
 constexpr CpGroup alone{};
 
-/// Query by query and key by key, from the definition: two comparisons of what ancestor_intervals() gives.
+/// By definition, for each query and key: two comparisons with what ancestor_intervals() returns.
 class Dense {
  public:
   Dense(const PackedTreeLayout& layout, CpRank rank, KeyOrder order) {
@@ -38,7 +38,7 @@ class Dense {
   [[nodiscard]] bool sees(std::int64_t query, std::int64_t key) const {
     return sees_[static_cast<std::size_t>(query * keys_ + key)];
   }
-  /// Entries of a rectangle that are seen; what is outside of the mask is not.
+  /// The visible entries of a rectangle; those outside of the mask are not visible.
   [[nodiscard]] std::int64_t seen_in(RowRange queries, RowRange keys) const {
     std::int64_t seen = 0;
     for (std::int64_t q = queries.begin; q < std::min(queries.end, queries_); ++q) {
@@ -77,7 +77,7 @@ PackedTreeLayout arbitrary_layout() {
                                      : PackedTreeLayout(tree.segments());  // or the same without sharing
 }
 
-/// For each rank and both orders of keys: check(dense, rank, order).
+/// Calls check(dense, rank, order) for each rank and both orders of keys.
 template <typename Check>
 void on_every_rank(const PackedTreeLayout& layout, Check check) {
   for (const CpRank rank : all_ranks(layout.segments().cp())) {
@@ -133,14 +133,14 @@ RC_GTEST_PROP(AttentionSlices, cover_every_entry_of_the_mask_once_and_no_other, 
   });
 }
 
-/// Row i of lists in a matrix that has `width` columns.
+/// Row i of lists stored in a matrix that has `width` columns.
 Rows listed(const std::vector<std::int32_t>& counts, const std::vector<std::int32_t>& indices, std::int64_t i,
             std::int64_t width) {
   const auto begin = indices.begin() + i * width;
   return {begin, begin + counts[static_cast<std::size_t>(i)]};
 }
 
-RC_GTEST_PROP(BlockMask, lists_the_tiles_that_are_full_and_those_that_are_partial_by_rows_and_columns, ()) {
+RC_GTEST_PROP(BlockMask, lists_full_and_partial_tiles_by_rows_and_columns, ()) {
   const PackedTreeLayout layout = arbitrary_layout();
   const TileSize tile{*rc::gen::inRange<std::int64_t>(1, 7), *rc::gen::inRange<std::int64_t>(1, 7)};
   on_every_rank(layout, [&](const Dense& dense, CpRank rank, KeyOrder order) {
@@ -177,14 +177,14 @@ RC_GTEST_PROP(BlockMask, lists_the_tiles_that_are_full_and_those_that_are_partia
 }
 
 // 1 2 | 3 | 4 | 5 6 | 7
-TEST(ColumnIntervals, are_what_flash_mask_takes) {
+TEST(ColumnIntervals, match_flash_mask) {
   const PackedTreeLayout layout(tree_of(branching_samples()), 1, alone);
   const ColumnIntervals columns = column_intervals(layout, CpRank{0}, KeyOrder::packed);
   EXPECT_THAT(columns.begin, ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_THAT(columns.end, ElementsAre(7, 7, 6, 4, 6, 6, 7));
 }
 
-TEST(AttentionSlices, are_few_where_much_is_shared) {
+TEST(AttentionSlices, are_few_if_much_is_shared) {
   const PackedTreeLayout layout(tree_of(branching_samples()), 1, alone);
   using enum AttentionSlice::Kind;
   EXPECT_THAT(attention_slices(layout, CpRank{0}, KeyOrder::packed),

@@ -14,7 +14,7 @@ namespace evenkeel {
 
 using GroupInfo = std::vector<std::vector<std::int64_t>>;
 
-/// The groups of most examples: prefix 3 with suffixes 2 and 1, and prefix 2 with one suffix of 4.
+/// The groups used in most examples: prefix 3 with suffixes 2 and 1, and prefix 2 with one suffix of 4.
 inline PrefixGroups two_groups() {
   return PrefixGroups(GroupInfo{{3, 2, 1}, {2, 4}});
 }
@@ -38,7 +38,7 @@ struct OwnedMask {
   [[nodiscard]] PaddedMask view() const { return {rows, width, entries}; }
 };
 
-/// A mask with holes anywhere and lengths[i] ones in row i.
+/// A mask with arbitrary holes and lengths[i] ones in row i.
 inline OwnedMask arbitrary_mask_of(const std::vector<std::int64_t>& lengths) {
   const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   OwnedMask mask{
@@ -83,7 +83,7 @@ inline std::int64_t num_tokens(const PrefixGroups& groups) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
-/// Right, left or by a mask.
+/// Aligned right, left or by a mask.
 inline PrefixLayout arbitrary_prefix_layout() {
   const PrefixGroups groups = arbitrary_groups();
   if (*rc::gen::arbitrary<bool>())

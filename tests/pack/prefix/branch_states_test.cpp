@@ -14,7 +14,7 @@ namespace states_at_branches {
 using testing::ElementsAre;
 
 // 1 2 | 3 | 4 | 5 6 | 7
-TEST(BranchStates, say_whose_state_goes_on_and_when_it_may_be_freed) {
+TEST(BranchStates, identify_the_continuing_state_and_when_it_can_be_freed) {
   const BranchStates states = branch_states(tree_of(branching_samples()));
   EXPECT_THAT(states.from, ElementsAre(-1, 0, 1, 1, 0));
   EXPECT_THAT(states.uses, ElementsAre(2, 2, 0, 0, 0));
@@ -30,7 +30,7 @@ TEST(BranchStates, go_through_a_segment_without_tokens) {
   EXPECT_THAT(states.last_use, ElementsAre(3, -1, -1, -1));
 }
 
-/// Walks all segments in order with no more states than were said.
+/// Visits all segments in order with no more states than announced.
 void compute_depth_first(const PrefixTree& tree, const BranchStates& states) {
   std::set<std::int64_t> kept;
   std::vector<std::int64_t> uses(states.from.size(), 0);

@@ -55,7 +55,7 @@ TEST(DepthFirst, cuts_a_segment_above_the_cap_at_multiples_of_the_alignment) {
   EXPECT_EQ(schedule.most_kept, 4);
 }
 
-TEST(DepthFirst, refuses_a_cap_that_no_piece_meets) {
+TEST(DepthFirst, refuses_a_cap_below_every_piece) {
   const auto refusal = [](const PackedTreeLayout& layout, std::int64_t cap) -> std::string {
     try {
       (void)depth_first_schedule(layout, cap);
@@ -70,7 +70,8 @@ TEST(DepthFirst, refuses_a_cap_that_no_piece_meets) {
   EXPECT_THAT(refusal(laid_out(tree, 4, {2, CpLayout::zigzag}), 8), HasSubstr("one context-parallel rank"));
 }
 
-/// Runs a schedule as a trainer does: what each step finds open, kept and done is checked by definition.
+/// Executes a schedule like a trainer; compares the open, kept and finished rows before each step with the
+/// definition.
 void run(const PackedTreeLayout& layout, const DepthFirstSchedule& schedule) {
   std::vector<std::int64_t> open;
   std::set<std::int64_t> visited, popped;
@@ -104,7 +105,7 @@ void run(const PackedTreeLayout& layout, const DepthFirstSchedule& schedule) {
   RC_ASSERT(most_keys == schedule.most_keys && most_kept == schedule.most_kept);
   RC_ASSERT(again == schedule.computed_again);
 
-  std::int64_t row = 0;  // pieces cover all rows, and each has the rows before it in its samples before it
+  std::int64_t row = 0;  // the pieces cover all rows, and each comes after the rows before it in its samples
   for (std::size_t p = 0; p < schedule.rows.size(); ++p) {
     const RowRange rows = schedule.rows[p];
     RC_ASSERT(rows.begin == row && !rows.empty());
@@ -132,8 +133,8 @@ RC_GTEST_PROP(DepthFirst, every_piece_finds_its_path_and_is_done_after_those_bel
   RC_ASSERT(schedule.most_kept <= cap);
 }
 
-/// The fewest rows that must be computed again: of all sets of rows, the largest of which no path has more
-/// than the cap. A row that is not computed again is kept while what is below it is computed, in any order.
+/// The minimum number of rows that must be recomputed: over all sets of rows without a path longer than the
+/// cap. A row that is not recomputed is kept while its descendants are computed, in any order.
 std::int64_t fewest_again(const PrefixTree& tree, std::int64_t cap) {
   std::vector<std::uint32_t> paths;
   for (std::int64_t sample = 0; sample < tree.num_samples(); ++sample) {

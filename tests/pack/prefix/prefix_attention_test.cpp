@@ -23,8 +23,8 @@ using testing_support::RepeatedResult;
 using testing_support::SharedPackedAttention;
 using Doubles = std::vector<double>;
 
-/// Grouped padded tensors by plain indexing, independent of the copy kernels. `heads_in_front` tells
-/// [b, heads, s, dim] from [b, s, heads, dim].
+/// Grouped padded tensors with plain indexing, independent of the copy kernels. `heads_in_front`
+/// distinguishes [b, heads, s, dim] from [b, s, heads, dim].
 class GroupedTensor {
  public:
   GroupedTensor(const PrefixLayout& layout, std::int64_t heads, std::int64_t dim, bool heads_in_front)

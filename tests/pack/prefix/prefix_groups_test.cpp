@@ -38,7 +38,7 @@ TEST(PrefixGroups, may_have_empty_prefixes_and_empty_suffixes) {
   EXPECT_EQ(groups.num_tokens(1), 3);
 }
 
-TEST(PrefixGroups, need_a_group_and_in_each_a_suffix) {
+TEST(PrefixGroups, require_a_group_with_a_suffix_each) {
   EXPECT_THROW(PrefixGroups(GroupInfo{}), InputError);
   EXPECT_THAT(message_of([] {
                 PrefixGroups(GroupInfo{{2, 1}, {2}});
@@ -55,7 +55,7 @@ TEST(PrefixGroups, refuse_a_negative_length_and_name_it) {
   EXPECT_THAT(message_of([] { PrefixGroups(GroupInfo{{-1, 1}}); }), HasSubstr("its prefix has length -1"));
 }
 
-TEST(PrefixGroups, hold_as_many_tokens_as_int32_and_no_more) {
+TEST(PrefixGroups, hold_tokens_up_to_the_limit_of_int32) {
   EXPECT_EQ(PrefixGroups(GroupInfo{{1, max_tokens - 1}}).num_tokens(0), max_tokens);
   EXPECT_THROW(PrefixGroups(GroupInfo{{1, max_tokens}}), LimitError);
   constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
@@ -69,7 +69,7 @@ TEST(PrefixGroups, come_from_masks_whatever_side_the_padding_is_on) {
   EXPECT_EQ(groups, PrefixGroups(GroupInfo{{3, 2}, {2, 1, 3}}));
 }
 
-TEST(PrefixGroups, from_masks_with_one_size_share_the_suffixes_out_evenly) {
+TEST(PrefixGroups, from_masks_with_one_size_divide_the_suffixes_evenly) {
   const Entries ones(4, 1);
   EXPECT_EQ(PrefixGroups::from_masks({2, 1, Entries{1, 1}}, {4, 1, ones}, 2),
             PrefixGroups(GroupInfo{{1, 1, 1}, {1, 1, 1}}));
@@ -81,7 +81,7 @@ TEST(PrefixGroups, from_masks_refuse_sizes_that_do_not_fit) {
     return [&, sizes] { (void)PrefixGroups::from_masks({2, 1, Entries{1, 1}}, {3, 1, ones}, sizes); };
   };
   EXPECT_THAT(message_of(made({1, 1})), HasSubstr("leave 1 of 3 suffixes over"));
-  EXPECT_THAT(message_of(made({2, 2})), HasSubstr("a size of 2 meets 1 that are left"));
+  EXPECT_THAT(message_of(made({2, 2})), HasSubstr("a size of 2 exceeds the 1 that remain"));
   EXPECT_THAT(message_of(made({3})), HasSubstr("1 sizes are given for 2 prefixes"));
   EXPECT_THAT(message_of(made({4, -1})), HasSubstr("do not add up to the 3 suffixes"));
   EXPECT_THROW((void)PrefixGroups::from_masks({2, 1, Entries{1, 1}}, {3, 1, ones}, 2), InputError);

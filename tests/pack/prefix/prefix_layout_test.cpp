@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing_support::message_of;
 using Entries = std::vector<std::uint8_t>;
 
-/// A group that is shorter than the other one, so that it has padding.
+/// One group is shorter than the other one and therefore has padding.
 PrefixGroups uneven_groups() {
   return PrefixGroups(GroupInfo{{2, 1, 2}, {1, 5}});
 }
@@ -39,9 +39,9 @@ TEST(PrefixLayout, pads_prefixes_left_and_suffixes_right_whatever_the_grouped_pa
   }
 }
 
-// The document's rule: the responses of a prompt share one starting id, and all of them start at the
-// prefix's length.
-TEST(PrefixLayout, lets_every_suffix_count_from_the_length_of_its_prefix) {
+// The rule of the document: the responses to a prompt share one starting id and all start at the length of
+// the prefix.
+TEST(PrefixLayout, positions_of_suffixes_continue_from_their_prefix) {
   EXPECT_THAT(PrefixLayout(PrefixGroups(GroupInfo{{3, 2, 1}, {2, 4}})).position_ids(),
               ElementsAre(0, 1, 2, 3, 4, 3, 0, 1, 2, 3, 4, 5));
 }
@@ -69,7 +69,7 @@ TEST(PrefixLayout, masks_the_keys_of_prefix_and_of_suffix_attention) {
               ElementsAre(1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1));
 }
 
-TEST(PrefixLayout, names_a_prefix_once_for_each_of_its_suffixes_as_keys) {
+TEST(PrefixLayout, repeats_the_keys_of_a_prefix_for_each_suffix) {
   const TokenPlaces keys = PrefixLayout(PrefixGroups(GroupInfo{{2, 1, 1}})).suffix_keys().source;
   EXPECT_THAT(keys.positions(), ElementsAre(TokenPosition{0, 0}, TokenPosition{0, 1}, TokenPosition{0, 2},
                                             TokenPosition{0, 0}, TokenPosition{0, 1}, TokenPosition{0, 3}));
@@ -80,7 +80,7 @@ TEST(PrefixLayout, refuses_a_mask_with_another_number_of_tokens_or_groups) {
   const auto made = [&](const PaddedMask& mask) { return [&] { PrefixLayout(groups, mask); }; };
   const Entries too_few{1, 1, 0, 1, 1, 0};
   EXPECT_THAT(message_of(made({2, 3, too_few})), HasSubstr("row 0 has 2 ones; prefix group 0 has 3 tokens"));
-  // The total is right; a row is not.
+  // The total is correct, but a row is not.
   const Entries swapped{1, 1, 0, 1, 1, 1};
   EXPECT_THAT(message_of(made({2, 3, swapped})), HasSubstr("row 0 has 2 ones"));
   EXPECT_THAT(message_of(made({1, 3, Entries(3, 1)})), HasSubstr("has 1 rows; 2 are needed"));
@@ -93,7 +93,7 @@ TEST(SplitOutput, with_no_prefix_token_included_is_plain_ungrouping) {
   EXPECT_EQ(split.suffix, layout.suffix());
 }
 
-TEST(SplitOutput, hands_the_last_prefix_tokens_to_every_suffix) {
+TEST(SplitOutput, copies_the_last_prefix_tokens_to_every_suffix) {
   const PrefixSplit split = PrefixLayout(two_groups()).split(2);
   EXPECT_EQ(split.prefix.target.shape(), (PaddedShape{2, 1}));
   EXPECT_THAT(split.prefix.target.mask(), ElementsAre(1, 0));
@@ -103,7 +103,7 @@ TEST(SplitOutput, hands_the_last_prefix_tokens_to_every_suffix) {
               ElementsAre(TokenPosition{0, 1}, TokenPosition{0, 2}, TokenPosition{0, 5}));
 }
 
-// With 2 tokens the reference joins a single column to a prefix of 1, and says nothing.
+// With 2 tokens, the reference silently joins only one column to a prefix of 1.
 TEST(SplitOutput, of_more_tokens_than_a_prefix_has_is_an_error_that_names_the_group) {
   EXPECT_THAT(message_of([] {
                 (void)PrefixLayout(PrefixGroups(GroupInfo{{1, 1}})).split(2);
@@ -116,7 +116,7 @@ TEST(SplitOutput, of_more_tokens_than_a_prefix_has_is_an_error_that_names_the_gr
   EXPECT_NO_THROW((void)PrefixLayout(PrefixGroups(GroupInfo{{2, 1}, {2, 1}})).split(2));
 }
 
-TEST(SplitOutput, pads_short_prefixes_when_asked_and_never_has_fewer_columns) {
+TEST(SplitOutput, pads_short_prefixes_on_request) {
   const PrefixSplit short_one =
       PrefixLayout(PrefixGroups(GroupInfo{{1, 1}, {2, 1}})).split(2, ShortPrefix::pad);
   EXPECT_THAT(short_one.suffix.target.mask(), ElementsAre(0, 1, 1, 1, 1, 1));

@@ -88,7 +88,7 @@ TEST(PackedPrefixLayout, counts_positions_from_the_prefix_on_every_rank) {
   EXPECT_THROW(derive_position_ids(layout, CpRank{0}, too_short), InputError);
 }
 
-TEST(PrefixAttentionPlan, gives_a_suffix_its_prefix_and_its_own_rows_so_far_as_keys) {
+TEST(PrefixAttentionPlan, keys_of_a_suffix_are_its_prefix_and_its_earlier_rows) {
   const PrefixAttentionPlan plan =
       plan_prefix_attention(packed(PrefixGroups(GroupInfo{{3, 2, 1}}), 4, zigzag2), CpRank{1});
   EXPECT_THAT(plan.segment, ElementsAre(0, 1, 2));
@@ -102,7 +102,7 @@ TEST(PrefixAttentionPlan, gives_a_suffix_its_prefix_and_its_own_rows_so_far_as_k
   EXPECT_EQ(plan.max_seqlen_k, 6);
 }
 
-TEST(PrefixAttentionPlan, without_context_parallelism_has_one_entry_a_segment) {
+TEST(PrefixAttentionPlan, without_context_parallelism_has_one_entry_per_segment) {
   const PrefixAttentionPlan plan = plan_prefix_attention(packed(two_groups(), 1, {}), CpRank{0});
   EXPECT_THAT(plan.cu_seqlens_q, ElementsAre(0, 3, 5, 6, 8, 12));
   EXPECT_THAT(plan.cu_seqlens_k, ElementsAre(0, 3, 8, 12, 14, 20));
@@ -110,14 +110,14 @@ TEST(PrefixAttentionPlan, without_context_parallelism_has_one_entry_a_segment) {
   EXPECT_EQ(plan.cu_seqlens_k_padded, plan.cu_seqlens_k);
 }
 
-TEST(ScoreEntries, count_what_causal_attention_scores) {
+TEST(ScoreEntries, count_the_scores_of_causal_attention) {
   const std::vector<std::int32_t> queries{0, 3, 5};
   EXPECT_EQ(score_entries(queries, std::vector<std::int32_t>{0, 3, 8}), (1 + 2 + 3) + (4 + 5));
   EXPECT_THROW((void)score_entries(queries, std::vector<std::int32_t>{0, 3}), InputError);
   EXPECT_THROW((void)score_entries(queries, std::vector<std::int32_t>{0, 2, 8}), InputError);
 }
 
-// The prefix is scored once, and each suffix against the prefix and itself.
+// The prefix is computed once, and each suffix attends to the prefix and itself.
 RC_GTEST_PROP(ScoreEntries, over_all_ranks_are_those_of_shared_attention, ()) {
   const PrefixGroups groups = arbitrary_groups(40);
   const CpGroup cp = arbitrary_cp();
@@ -133,8 +133,8 @@ RC_GTEST_PROP(ScoreEntries, over_all_ranks_are_those_of_shared_attention, ()) {
   RC_ASSERT(std::accumulate(scores.of_tokens.begin(), scores.of_tokens.end(), std::int64_t{0}) == expected);
 }
 
-// What a kernel computes over the aligned rows is the same on every rank; skipping pad rows only saves, so
-// that it never makes the busiest rank slower.
+// The work of a kernel over aligned rows is the same on every rank; skipping pad rows only reduces it, so the
+// busiest rank never gets slower.
 RC_GTEST_PROP(ScoreEntries, are_even_over_zigzag_ranks_and_pad_rows_only_save, ()) {
   const CpGroup cp{*rc::gen::element(1, 2, 4, 8), CpLayout::zigzag};
   const std::int64_t alignment = sequence_alignment(*rc::gen::element(1, 2, 8), cp);

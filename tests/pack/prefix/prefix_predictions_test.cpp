@@ -29,7 +29,7 @@ TEST(Predictions, of_a_group_repeat_the_last_prefix_row_for_every_suffix) {
   EXPECT_THAT(predictions_on(map, CpRank{1}).rows, ElementsAre(1, 1, 6, 8, 9));
 }
 
-TEST(Predictions, of_a_tree_repeat_the_row_in_front_of_a_branch) {
+TEST(Predictions, of_a_tree_repeat_the_row_before_a_branch) {
   const PackedTreeLayout layout(tree_of(branching_samples()), 1, {});
   const std::vector<std::int64_t> prompts{2, 1, 0};
   const PredictionMap map = predictions(layout, prompts);
@@ -54,11 +54,11 @@ TEST(Predictions, of_one_rank_are_runs_of_rows) {
 }
 
 // Segments 1 2 3 4, 5 6, 7: rank 0 holds 1 4, 5, 7 and rank 1 holds 2 3, 6.
-TEST(Predictions, take_a_label_from_the_halo_only_where_another_rank_has_the_token) {
+TEST(Predictions, take_a_label_from_the_halo_only_if_another_rank_has_the_token) {
   const PackedTreeLayout layout(tree_of({{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 7}}), 4, zigzag2);
   const std::vector<std::int64_t> prompts{1, 4};
   const std::vector<std::int64_t> tokens{1, 4, 5, 0, 7, 0};
-  const std::vector<std::int64_t> halo{20, 21, 22, 23, 24, 25, 26};  // behind four runs, of three segments
+  const std::vector<std::int64_t> halo{20, 21, 22, 23, 24, 25, 26};  // after four runs from three segments
   std::vector<std::int64_t> labels(4);
   derive_labels(layout, prompts, CpRank{0}, tokens, halo, labels);
   EXPECT_THAT(labels, ElementsAre(20, 5, 22, 7));
@@ -70,10 +70,10 @@ TEST(Predictions, take_a_label_from_the_halo_only_where_another_rank_has_the_tok
                InputError);
 }
 
-TEST(Predictions, take_the_first_token_behind_a_short_prompt_from_the_halo) {
+TEST(Predictions, take_the_first_token_after_a_short_prompt_from_the_halo) {
   const PackedPrefixLayout layout(PrefixGroups(std::vector<std::vector<std::int64_t>>{{2, 1, 2}}),
                                   std::vector<SampleId>(2), 4, zigzag2);
-  // Rank 1 holds the prompt's last row and nothing but the second token of the second response.
+  // Rank 1 has the prompt's last row and only the second token of the second response.
   const std::vector<std::int64_t> tokens(6);
   const std::vector<std::int64_t> halo{20, 21, 22, 23, 24};
   std::vector<std::int64_t> labels(2);
@@ -81,7 +81,7 @@ TEST(Predictions, take_the_first_token_behind_a_short_prompt_from_the_halo) {
   EXPECT_THAT(labels, ElementsAre(23, 24));
 }
 
-TEST(Predictions, add_all_gradients_of_a_row_that_is_repeated) {
+TEST(Predictions, sum_the_gradients_of_a_repeated_row) {
   const LocalPredictions local{{1, 1, 0}, {0, 2, 1}};
   const std::vector<double> responses{1, 10, 2, 20, 4, 40};
   std::vector<double> rows(4, 0);
@@ -92,7 +92,7 @@ TEST(Predictions, add_all_gradients_of_a_row_that_is_repeated) {
   EXPECT_THAT(narrow_rows, ElementsAre(3, 6));
 }
 
-TEST(Predictions, are_not_taken_from_or_given_to_rows_that_are_not_there) {
+TEST(Predictions, reject_rows_out_of_range) {
   const LocalPredictions local{{1, 1, 0}, {0, 2, 1}};
   std::vector<double> one(1);
   std::vector<double> three(3);
@@ -133,7 +133,7 @@ RC_GTEST_PROP(Predictions, of_one_rank_are_the_same_as_runs_and_as_a_list, ()) {
   }
 }
 
-/// What other ranks have to send for labels, and `unsent` for all else.
+/// What other ranks have to send for labels, and `unsent` for everything else.
 std::vector<std::int64_t> halo_of(const PackedTreeLayout& layout, CpRank rank,
                                   std::span<const std::int64_t> row_tokens, std::int64_t reach,
                                   std::int64_t unsent) {
@@ -156,7 +156,8 @@ std::vector<std::int64_t> halo_of(const PackedTreeLayout& layout, CpRank rank,
   return halo;
 }
 
-/// A tree cut over ranks, whose rows are followed by as many equal tokens in all their samples.
+/// A tree split over ranks, whose rows are followed by the same number of equal tokens in all of their
+/// samples.
 struct PredictedTree {
   TokenLists samples = arbitrary_samples();
   std::int64_t ahead = *rc::gen::inRange<std::int64_t>(0, 4);
@@ -182,7 +183,7 @@ RC_GTEST_PROP(Predictions, have_response_tokens_as_labels_over_any_number_of_ran
   for (std::int64_t depth = 0; depth <= cut.ahead; ++depth) {
     std::int64_t predicted = 0;
     for (const CpRank rank : all_ranks(cut.cp)) {
-      // Positions in their samples of the rows that this rank has.
+      // The positions, in their samples, of the rows that this rank has.
       std::vector<std::int64_t> positions(static_cast<std::size_t>(cut.layout.segments().local_rows()), -1);
       derive_position_ids(cut.layout, rank, positions);
       std::vector<std::int64_t> expected;
@@ -228,8 +229,9 @@ RC_GTEST_PROP(TokensAhead, of_a_row_are_those_of_all_its_samples, ()) {
   }
 }
 
-// Each row holds the tokens up to it; what response token t is predicted from must be its sample up to t-1.
-RC_GTEST_PROP(Predictions, gathered_from_all_ranks_stand_behind_all_tokens_before_the_predicted_one, ()) {
+// Each row contains the tokens up to it; the row that predicts response token t must contain its sample up to
+// t-1.
+RC_GTEST_PROP(Predictions, gathered_from_all_ranks_see_all_tokens_before_the_predicted_one, ()) {
   const TokenLists samples = arbitrary_samples();
   const CpGroup cp = arbitrary_cp();
   const PackedTreeLayout layout(tree_of(samples), cp.chunks(), cp);

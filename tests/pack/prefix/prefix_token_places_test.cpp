@@ -7,6 +7,7 @@
 #include "pack/arbitrary.hpp"
 #include "pack/prefix/arbitrary_groups.hpp"
 #include "pack/tensor_bytes.hpp"
+#include "support/error_message.hpp"
 
 namespace evenkeel {
 namespace {
@@ -17,20 +18,22 @@ using Ranges = std::vector<RowRange>;
 using Runs = std::vector<TokenRun>;
 using test::tensor_bytes;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing_support::message_of;
 
 Lengths arbitrary_row_lengths() {
   return *rc::gen::container<Lengths>(*rc::gen::inRange<std::size_t>(0, 6),
                                       rc::gen::inRange<std::int64_t>(0, 6));
 }
 
-TEST(TokenPlaces, of_a_mask_are_its_runs_of_ones) {
+TEST(TokenPlaces, of_a_mask_are_its_runs_of_set_entries) {
   const TokenPlaces places(PaddedMask{2, 3, Entries{0, 1, 1, 1, 0, 1}});
   EXPECT_THAT(places.runs(), ElementsAre(TokenRun{0, 1, 2}, TokenRun{1, 0, 1}, TokenRun{1, 2, 1}));
   EXPECT_EQ(places.size(), 4);
 }
 
-TEST(TokenPlaces, of_lengths_stand_on_the_side_without_padding) {
+TEST(TokenPlaces, of_lengths_are_on_the_side_without_padding) {
   EXPECT_THAT(TokenPlaces(Lengths{2, 0, 3}, 3, PaddingSide::right).mask(),
               ElementsAre(1, 1, 0, 0, 0, 0, 1, 1, 1));
   EXPECT_THAT(TokenPlaces(Lengths{2, 0, 3}, 3, PaddingSide::left).mask(),
@@ -42,12 +45,12 @@ TEST(TokenPlaces, padded_to_the_longest_row_have_no_empty_column) {
   EXPECT_EQ(padded_to_longest(Lengths{}, PaddingSide::left).shape(), (PaddedShape{0, 0}));
 }
 
-TEST(TokenPlaces, merge_neighbours_and_leave_out_the_empty) {
+TEST(TokenPlaces, merge_neighbors_and_leave_out_the_empty) {
   const TokenPlaces places({1, 9}, Runs{{0, 1, 2}, {0, 3, 0}, {0, 3, 1}, {0, 5, 1}});
   EXPECT_THAT(places.runs(), ElementsAre(TokenRun{0, 1, 3}, TokenRun{0, 5, 1}));
 }
 
-TEST(TokenPlaces, refuse_what_does_not_fit) {
+TEST(TokenPlaces, refuse_tokens_that_do_not_fit) {
   EXPECT_THROW(TokenPlaces({1, 3}, Runs{{0, 2, 2}}), InputError);
   EXPECT_THROW(TokenPlaces({1, 3}, Runs{{1, 0, 1}}), InputError);
   EXPECT_THROW(TokenPlaces({1, 3}, Runs{{0, -1, 1}}), InputError);
@@ -77,7 +80,7 @@ TEST(TokenPlaces, select_names_tokens_in_any_order_and_any_number_of_times) {
   EXPECT_THAT(places.select(Ranges{}).runs(), IsEmpty());
 }
 
-TEST(TokenPlaces, select_refuses_tokens_that_are_not_there) {
+TEST(TokenPlaces, select_refuses_tokens_out_of_range) {
   const TokenPlaces places(Lengths{2}, 2, PaddingSide::right);
   EXPECT_THROW((void)places.select(Ranges{{1, 3}}), InputError);
   EXPECT_THROW((void)places.select(Ranges{{-1, 1}}), InputError);
@@ -126,7 +129,7 @@ RC_GTEST_PROP(MoveTokens, go_to_their_places_and_leave_the_rest, ()) {
   RC_ASSERT(target == expected);
 }
 
-RC_GTEST_PROP(FillPadding, fills_exactly_what_holds_no_token, ()) {
+RC_GTEST_PROP(FillPadding, fills_exactly_the_places_without_tokens, ()) {
   const OwnedMask mask = arbitrary_mask_of(arbitrary_row_lengths());
   const TokenPlaces places(mask.view());
   const std::uint16_t pad = 0xabcd;
@@ -134,6 +137,16 @@ RC_GTEST_PROP(FillPadding, fills_exactly_what_holds_no_token, ()) {
   fill_padding(places, {sizeof(pad)}, std::as_bytes(std::span(&pad, 1)),
                std::as_writable_bytes(std::span(target)));
   for (std::size_t i = 0; i < target.size(); ++i) RC_ASSERT(target[i] == (mask.entries[i] == 1 ? 7 : pad));
+}
+
+TEST(TokenPlaces, refuse_a_conversion_to_rows_with_other_numbers_of_tokens) {
+  const TokenPlaces from(Lengths{1, 2}, 2, PaddingSide::right);
+  const auto converted_to = [&](const Lengths& to) {
+    return [&from, to] { require_same_rows(from, TokenPlaces(to, 2, PaddingSide::left)); };
+  };
+  EXPECT_NO_THROW(converted_to({1, 2})());
+  EXPECT_THAT(message_of(converted_to({2, 1})), HasSubstr("row 0 has 1 tokens for 2 places"));
+  EXPECT_THAT(message_of(converted_to({1, 1, 1})), HasSubstr("2 rows cannot become 3"));
 }
 
 TEST(FillPadding, reaches_every_head) {
@@ -149,7 +162,7 @@ TEST(FillPadding, refuses_places_out_of_order) {
   EXPECT_THROW(fill_padding(TokenPlaces({2, 2}, Runs{{1, 0, 1}, {0, 0, 1}}), {1}, {}, target), InputError);
 }
 
-TEST(MoveTokens, refuse_sizes_that_do_not_belong_together) {
+TEST(MoveTokens, refuse_inconsistent_sizes) {
   const TokenPlaces two(Lengths{2}, 2, PaddingSide::right);
   const TokenPlaces one(Lengths{1}, 2, PaddingSide::right);
   Bytes right(2);

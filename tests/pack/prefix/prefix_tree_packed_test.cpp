@@ -54,7 +54,7 @@ TEST(PackedTreeLayout, aligns_and_cuts_every_segment_on_its_own) {
   EXPECT_THAT(positions_on(layout, CpRank{1}), ElementsAre(1, 2, 3, 4, 4, 5, 4, 5, 3, 4));
 }
 
-TEST(PackedTreeLayout, gives_a_segment_all_that_stands_in_front_of_it_as_keys) {
+TEST(PackedTreeLayout, keys_of_a_segment_include_its_whole_path) {
   const PackedTreeLayout layout(tree_of(branching_samples()), 1, {});
   const PrefixAttentionPlan plan = plan_prefix_attention(layout, CpRank{0});
   EXPECT_THAT(plan.cu_seqlens_q, ElementsAre(0, 2, 3, 4, 6, 7));
@@ -66,7 +66,7 @@ TEST(PackedTreeLayout, gives_a_segment_all_that_stands_in_front_of_it_as_keys) {
                                          RowRange{0, 2}, RowRange{6, 7}));                // 7
 }
 
-// One prompt with many responses is the tree of one level: whatever a trainer is handed is the same.
+// One prompt with many responses is a tree with one level, and a trainer gets the same data for it.
 RC_GTEST_PROP(PackedTreeLayout, of_one_level_is_that_of_prefix_groups, ()) {
   const PrefixGroups groups = arbitrary_groups();
   const CpGroup cp = arbitrary_cp();
@@ -81,7 +81,8 @@ RC_GTEST_PROP(PackedTreeLayout, of_one_level_is_that_of_prefix_groups, ()) {
   }
 }
 
-/// [rows, width], ones where a query row of a rank sees a row of any rank, ranks one after the other.
+/// [rows, width], with ones where a query row of a rank attends to a row of any rank, in the order of the
+/// ranks.
 std::vector<bool> mask_of(const AncestorIntervals& queries, const AncestorIntervals& keys) {
   std::vector<bool> mask;
   for (const std::int64_t q : queries.tin) {
@@ -90,10 +91,10 @@ std::vector<bool> mask_of(const AncestorIntervals& queries, const AncestorInterv
   return mask;
 }
 
-RC_GTEST_PROP(PackedAncestorIntervals, say_the_same_as_the_tree_and_hide_pad_rows, ()) {
+RC_GTEST_PROP(PackedAncestorIntervals, match_the_tree_and_hide_pad_rows, ()) {
   const CpGroup cp{*rc::gen::element(1, 2, 4), *rc::gen::element(CpLayout::zigzag, CpLayout::contiguous)};
   const PackedTreeLayout layout = arbitrary_tree_layout(cp);
-  // Every local row's tree row, -1 for pad rows, ranks one after the other.
+  // The tree row of every local row, -1 for pad rows, in the order of the ranks.
   std::vector<std::int64_t> tree_rows(static_cast<std::size_t>(layout.tree().num_rows()));
   for (std::size_t row = 0; row < tree_rows.size(); ++row) tree_rows[row] = static_cast<std::int64_t>(row);
   const std::int64_t pad = -1;
@@ -158,7 +159,7 @@ RC_GTEST_PROP(PackedTreeAttention, scores_what_the_tree_counts_and_is_even_over_
   RC_ASSERT(std::ranges::count(of_rows, of_rows.front()) == cp.size);
 }
 
-TEST(SharedMicroBatch, has_no_tokens_where_its_samples_have_none_and_filler_stands_beside_them) {
+TEST(SharedMicroBatch, has_no_tokens_if_its_samples_are_empty_beside_filler) {
   const PrefixTree nothing(std::vector<TreeNode>{}, {-1, -1});
   const PackedMicroBatch m = lay_out_shared({{SampleId{3}, 7, 0, 0}, {SampleId{4}, 7, 0, 0}}, nothing,
                                             {.alignment = 4, .cp = {1, CpLayout::zigzag}}, CpRank{0});

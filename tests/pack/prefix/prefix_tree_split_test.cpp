@@ -36,7 +36,7 @@ TEST(AlignedRows, round_every_segment_up) {
   EXPECT_EQ(aligned_rows(PrefixTree(), 4), 0);
 }
 
-TEST(SplitTree, leaves_a_tree_that_fits_whole) {
+TEST(SplitTree, does_not_split_a_tree_that_fits) {
   const PrefixTree tree = tree_of(branching_samples());
   const std::vector<SubTree> parts = split_tree(tree, 4, 20);
   ASSERT_THAT(parts, SizeIs(1));
@@ -53,14 +53,14 @@ TEST(SplitTree, repeats_the_shared_prefix_in_every_part) {
   }
 }
 
-TEST(SplitTree, lets_a_sample_that_is_alone_be_one_segment) {
+TEST(SplitTree, makes_a_single_sample_one_segment) {
   const PrefixTree tree = tree_of({{1, 2, 3}, {1, 4, 5}});
   const std::vector<SubTree> parts = split_tree(tree, 4, 4);
   ASSERT_THAT(parts, SizeIs(2));
   EXPECT_EQ(parts[1].tree, tree_of({{1, 4, 5}}));
 }
 
-TEST(SplitTree, of_nothing_has_no_parts) {
+TEST(SplitTree, an_empty_tree_has_no_parts) {
   EXPECT_THAT(split_tree(PrefixTree(), 4, 8), IsEmpty());
   EXPECT_THAT(samples_of(split_tree(tree_of({{}, {}}), 4, 8)), ElementsAre(ElementsAre(0, 1)));
 }
@@ -74,14 +74,14 @@ TEST(SplitTree, names_a_sample_that_does_not_fit_alone) {
   EXPECT_THROW((void)split_tree(tree, std::int64_t{1} << 40, 8), LimitError);
 }
 
-// Filled one after the other, they would be {0, 1} and {2}, which repeat 2 3 4.
+// If the parts were filled one after the other, they would be {0, 1} and {2}, which repeat 2 3 4.
 TEST(SplitTree, cuts_where_least_is_shared) {
   const std::vector<SubTree> parts = split_tree(tree_of({{1}, {2, 3, 4, 5}, {2, 3, 4, 6}}), 1, 5);
   EXPECT_THAT(samples_of(parts), ElementsAre(ElementsAre(0), ElementsAre(1, 2)));
   EXPECT_EQ(parts[1].repeated, 0);
 }
 
-TEST(SplitTree, tells_what_a_part_repeats_and_which_limit_forced_it) {
+TEST(SplitTree, reports_repeated_tokens_and_the_limit_that_forced_a_split) {
   const PrefixTree tree = tree_of({{1, 2, 3}, {1, 2, 4}, {1, 5}, {1, 6}});
   const std::vector<PartLimit> limits{{{1, 1, 1, 1}, 3}, {{9, 0, 0, 5}, 9}};
   const auto forced_by = [&](std::int64_t cap, std::span<const PartLimit> of_samples) {
@@ -96,14 +96,15 @@ TEST(SplitTree, tells_what_a_part_repeats_and_which_limit_forced_it) {
   EXPECT_THAT(forced_by(6, {}), ElementsAre(Pair(0, 0)));
 }
 
-/// A tree, an alignment, and limits that every sample fits under on its own.
+/// A tree, an alignment, and limits that every sample satisfies alone.
 struct Splitting {
   PrefixTree tree;
   std::int64_t alignment = 1;
   std::int64_t cap = 1;
   std::vector<PartLimit> limits;
 
-  /// Rows and limits that samples exceed together, as split_tree numbers them; none where they fit.
+  /// Rows and limits that samples exceed together, numbered as in split_tree; std::nullopt if the samples
+  /// fit.
   [[nodiscard]] std::optional<std::size_t> first_broken(std::span<const std::int64_t> samples) const {
     if (aligned_rows(tree.subtree(samples), alignment) > cap) return 0;
     for (std::size_t l = 0; l < limits.size(); ++l) {
@@ -152,7 +153,7 @@ RC_GTEST_PROP(SplitTree, gives_every_sample_to_one_part_under_all_limits_and_len
   RC_ASSERT(std::ranges::all_of(count, [](std::int64_t n) { return n == 1; }));
 }
 
-RC_GTEST_PROP(SplitTree, counts_what_its_parts_repeat_and_names_a_limit_that_neighbors_break, ()) {
+RC_GTEST_PROP(SplitTree, counts_repeated_tokens_and_names_a_limit_that_neighbors_would_exceed, ()) {
   const Splitting splitting = arbitrary_splitting();
   const std::vector<SubTree> parts =
       split_tree(splitting.tree, splitting.alignment, splitting.cap, splitting.limits);
@@ -169,10 +170,10 @@ RC_GTEST_PROP(SplitTree, counts_what_its_parts_repeat_and_names_a_limit_that_nei
   RC_ASSERT(rows - splitting.tree.num_rows() == repeated);
 }
 
-/// Tokens that are repeated, and parts.
+/// The number of repeated tokens, and the number of parts.
 using Price = std::pair<std::int64_t, std::size_t>;
 
-/// The least of all runs of neighbors that fit, by trying all of them.
+/// The minimum over all feasible splits into runs of adjacent samples, by exhaustive search.
 Price least_price(const Splitting& splitting) {
   const std::vector<std::int64_t> order = splitting.tree.depth_first_samples();
   constexpr std::int64_t unknown = std::int64_t{1} << 40;
@@ -189,7 +190,7 @@ Price least_price(const Splitting& splitting) {
   return {least.back().first - splitting.tree.num_rows(), least.back().second};
 }
 
-RC_GTEST_PROP(SplitTree, repeats_the_fewest_tokens_that_its_order_can_in_the_fewest_parts, ()) {
+RC_GTEST_PROP(SplitTree, repeats_the_fewest_tokens_possible_in_its_order, ()) {
   const Splitting splitting = arbitrary_splitting();
   Price price{0, 0};
   for (const SubTree& part :
@@ -200,7 +201,7 @@ RC_GTEST_PROP(SplitTree, repeats_the_fewest_tokens_that_its_order_can_in_the_few
   RC_ASSERT(price == least_price(splitting));
 }
 
-TEST(LeastParts, are_as_many_as_what_is_below_a_segment_needs) {
+TEST(LeastParts, bound_the_parts_that_contain_a_segment) {
   // 4 tokens, then four branches of 2: a part of 8 has room for two of them.
   const PrefixTree tree = PrefixTree::of_groups(PrefixGroups(GroupInfo{{4, 2, 2, 2, 2}}));
   EXPECT_THAT(least_parts(tree, 8), ElementsAre(2, 1, 1, 1, 1));
@@ -208,14 +209,14 @@ TEST(LeastParts, are_as_many_as_what_is_below_a_segment_needs) {
   EXPECT_THAT(least_parts(tree, 12), ElementsAre(1, 1, 1, 1, 1));
 }
 
-TEST(LeastParts, count_what_is_repeated_below) {
-  // `1 | 2 | 3 3 | 4 4 | 5`: the branches behind `1 2` are in two parts of 4, which have `2` twice: with `5`,
-  // these are 7 rows, and a part has room for 3 of them behind `1`.
+TEST(LeastParts, include_tokens_repeated_below) {
+  // `1 | 2 | 3 3 | 4 4 | 5`: the branches below `1 2` are in two parts of 4, both of which contain `2`:
+  // together with `5`, these are 7 rows, and a part has room for 3 of them below `1`.
   const PrefixTree tree = tree_of({{1, 2, 3, 3}, {1, 2, 4, 4}, {1, 5}});
   EXPECT_THAT(least_parts(tree, 4), ElementsAre(3, 2, 1, 1, 1));
 }
 
-/// The least tokens of parts that fit, of any samples, by trying all of them.
+/// The minimum number of tokens over all feasible parts of arbitrary samples, by exhaustive search.
 std::int64_t least_tokens(const PrefixTree& tree, std::int64_t cap) {
   const std::size_t sets = std::size_t{1} << tree.num_samples();
   std::vector<std::int64_t> rows_of_set(sets, 0);

@@ -46,7 +46,7 @@ TEST(PrefixTree, holds_each_shared_token_once_depth_first) {
   EXPECT_THAT(row_tokens(tree, branching_samples()), ElementsAre(1, 2, 3, 4, 5, 6, 7));
 }
 
-TEST(PrefixTree, gives_the_row_in_front_of_a_branch_to_every_sample_behind_it) {
+TEST(PrefixTree, shares_the_row_before_a_branch_with_every_sample_after_it) {
   const PrefixTree tree = tree_of(branching_samples());
   EXPECT_THAT(tree.prediction_rows(0), ElementsAre(-1, 0, 1, 2));
   EXPECT_THAT(tree.prediction_rows(1), ElementsAre(-1, 0, 1, 2, 4));
@@ -60,7 +60,7 @@ TEST(PrefixTree, of_equal_samples_is_one_segment) {
   EXPECT_EQ(tree.segment(0).num_samples, 3);
 }
 
-TEST(PrefixTree, ends_a_segment_where_a_sample_ends_that_others_go_on_from) {
+TEST(PrefixTree, ends_a_segment_where_a_sample_ends) {
   const PrefixTree tree = tree_of({{1, 2, 3}, {1}, {1, 2}});
   EXPECT_THAT(lengths_of_segments(tree), ElementsAre(1, 1, 1));
   EXPECT_THAT(parents_of(tree), ElementsAre(-1, 0, 1));
@@ -102,7 +102,7 @@ TEST(PrefixTree, rejects_segments_that_are_not_depth_first) {
   EXPECT_THROW(PrefixTree(below_minus_one, {0}), InputError);
 }
 
-TEST(PrefixTree, rejects_lengths_ends_and_segments_that_cannot_be) {
+TEST(PrefixTree, rejects_invalid_lengths_ends_and_segments) {
   const std::vector<TreeNode> two{{-1, 1}, {0, 1}};
   EXPECT_THROW(PrefixTree(two, {2}), InputError);
   EXPECT_THROW(PrefixTree(two, {-2, 1}), InputError);
@@ -120,12 +120,12 @@ TEST(PrefixTree, of_groups_has_a_root_for_each_prefix_and_a_child_for_each_suffi
   EXPECT_THAT(tree.sample_ends(), ElementsAre(1, 2, 4));
 }
 
-TEST(PrefixTree, of_one_prompt_and_different_responses_is_that_of_the_group) {
+TEST(PrefixTree, of_one_prompt_and_different_responses_equals_the_tree_of_the_group) {
   EXPECT_EQ(tree_of({{9, 9, 9, 1, 1}, {9, 9, 9, 2}, {9, 9, 9, 3, 1, 2}}),
             PrefixTree::of_groups(PrefixGroups(GroupInfo{{3, 2, 1, 3}})));
 }
 
-TEST(PrefixTree, subtree_joins_segments_between_which_nothing_parts_any_more) {
+TEST(PrefixTree, subtree_merges_segments_that_no_longer_diverge) {
   const PrefixTree tree = tree_of(branching_samples());
   const std::vector<std::int64_t> last_two{1, 2};
   const PrefixTree part = tree.subtree(last_two);
@@ -143,12 +143,13 @@ TEST(PrefixTree, subtree_drops_empty_segments) {
   EXPECT_THAT(part.sample_ends(), ElementsAre(0, 1, 2, -1));
 }
 
-// 1 2 3 is common to the first two samples, 1 2 to all.
-TEST(PrefixTree, ends_a_segment_so_much_earlier_that_the_tokens_ahead_of_its_rows_are_equal) {
+// The first two samples share 1 2 3, all samples share 1 2.
+TEST(PrefixTree, ends_segments_early_enough_for_equal_tokens_ahead) {
   const PrefixTree tree = tree_of(branching_samples(), 1);
   EXPECT_THAT(lengths_of_segments(tree), ElementsAre(1, 1, 2, 3, 2));
   EXPECT_THAT(parents_of(tree), ElementsAre(-1, 0, 1, 1, 0));
-  // The second sample has ended behind what both have: no row of it is the first one's, which goes on.
+  // The second sample ends where the common tokens end; none of its rows belongs to the first sample, which
+  // continues.
   EXPECT_THAT(lengths_of_segments(tree_of({{1, 2, 3, 4}, {1, 2, 3}, {1, 2, 3}}, 2)), ElementsAre(1, 3, 2));
 }
 
@@ -199,13 +200,13 @@ RC_GTEST_PROP(PrefixTree, subtree_is_the_tree_of_the_chosen_samples, ()) {
   RC_ASSERT(tree.subtree(chosen) == tree_of(chosen_samples));
 }
 
-TEST(AncestorIntervals, are_those_of_the_example) {
+TEST(AncestorIntervals, match_the_example) {
   const AncestorIntervals intervals = ancestor_intervals(tree_of(branching_samples()));
   EXPECT_THAT(intervals.tin, ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_THAT(intervals.tout, ElementsAre(7, 7, 6, 4, 6, 6, 7));
 }
 
-/// Whether row k holds q's own token or one in front of it, found by walking the samples.
+/// Whether row k contains q's own token or an earlier one, found by iterating over the samples.
 std::vector<std::vector<bool>> visible_by_walking(const PrefixTree& tree) {
   const auto rows = static_cast<std::size_t>(tree.num_rows());
   std::vector<std::vector<bool>> visible(rows, std::vector<bool>(rows, false));
@@ -220,7 +221,7 @@ std::vector<std::vector<bool>> visible_by_walking(const PrefixTree& tree) {
   return visible;
 }
 
-RC_GTEST_PROP(AncestorIntervals, mask_exactly_what_is_no_ancestor, ()) {
+RC_GTEST_PROP(AncestorIntervals, mask_exactly_the_rows_that_are_not_ancestors, ()) {
   const PrefixTree tree =
       *rc::gen::arbitrary<bool>() ? tree_of(arbitrary_samples()) : PrefixTree::of_groups(arbitrary_groups());
   const auto visible = visible_by_walking(tree);
@@ -254,7 +255,7 @@ TEST(SharingSavings, count_tokens_and_score_entries_with_and_without_sharing) {
   EXPECT_EQ(savings, (SharingSavings{8, 13, 23, 32}));
 }
 
-RC_GTEST_PROP(SharingSavings, are_none_without_sharing, ()) {
+RC_GTEST_PROP(SharingSavings, are_zero_without_sharing, ()) {
   TokenLists samples;
   for (const Tokens& tokens : arbitrary_samples()) {
     samples.push_back({100 + std::ssize(samples)});

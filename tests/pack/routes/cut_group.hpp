@@ -18,12 +18,12 @@ inline std::vector<RowMember> members_of(const PackedLayout& layout, int tp) {
   return members;
 }
 
-/// A value for each row of a micro-batch.
+/// One value per row of a micro-batch.
 using RowValues = std::vector<std::int64_t>;
 /// The values of each member's rows.
 using MemberValues = std::vector<RowValues>;
 
-/// What the members of a group receive, in tensors of these many rows of zeros.
+/// Returns what the members of a group receive, in tensors of these numbers of rows, initialized with zeros.
 inline MemberValues exchanged(const MemberValues& from, std::span<const RowRoute<>> routes,
                               std::span<const std::int64_t> rows) {
   const std::size_t size = from.size();
@@ -79,7 +79,7 @@ inline MemberValues rows_by_definition(const PackedLayout& layout, RowCut cut, i
   return members;
 }
 
-/// Sequences in a layout that can be cut in all ways over cp 1 to 16 and tp 1 to 4, sometimes padded to a
+/// Sequences in a layout that can be split in all ways over cp 1 to 16 and tp 1 to 4, sometimes padded to a
 /// total, a shape or one length.
 struct CutLayout {
   PackedLayout layout;

@@ -45,7 +45,7 @@ TEST(RowRoute, lists_rows_to_send_and_rows_that_arrive_by_member) {
               ElementsAre(0, 1, 4, 2, 3, 5));
 }
 
-TEST(RowRoute, of_one_cut_to_itself_stays) {
+TEST(RowRoute, is_local_from_a_cut_to_itself) {
   for (const RowCut cut : all_cuts) {
     const RowRoute<> route = row_route(eight_and_four, cut, cut, {CpRank{1}});
     EXPECT_THAT(route.send_counts, ElementsAre(0, 6));
@@ -61,7 +61,7 @@ TEST(RowRoute, numbers_members_with_tensor_parallelism_fastest) {
   EXPECT_THAT(route.receive_counts, ElementsAre(0, 0, 2, 1));
 }
 
-RC_GTEST_PROP(RowRoute, takes_every_row_from_where_one_cut_has_it_to_where_the_other_does, ()) {
+RC_GTEST_PROP(RowRoute, moves_every_row_from_one_cut_to_the_other, ()) {
   const test::CutLayout cut = test::arbitrary_cut_layout();
   const RowCut from = *rc::gen::elementOf(std::vector(std::begin(all_cuts), std::end(all_cuts)));
   const RowCut to = *rc::gen::elementOf(std::vector(std::begin(all_cuts), std::end(all_cuts)));
@@ -83,7 +83,7 @@ RC_GTEST_PROP(RowRoute, reversed_is_the_route_back_and_no_row_goes_twice, ()) {
   }
 }
 
-RC_GTEST_PROP(RowRoute, in_int32_is_that_in_int64, ()) {
+RC_GTEST_PROP(RowRoute, is_the_same_in_int32_and_int64, ()) {
   const test::CutLayout cut = test::arbitrary_cut_layout();
   const RowMember member = test::members_of(cut.layout, cut.tp).back();
   const auto small = row_route<std::int32_t>(cut.layout, RowCut::zigzag, RowCut::contiguous, member);
@@ -94,7 +94,7 @@ RC_GTEST_PROP(RowRoute, in_int32_is_that_in_int64, ()) {
   RC_ASSERT(std::ranges::equal(small.receive_counts, large.receive_counts));
 }
 
-TEST(RowRoute, takes_the_memory_of_one_that_is_no_longer_needed_and_nothing_else_of_it) {
+TEST(RowRoute, reuses_the_memory_of_another_route) {
   RowRoute<> spare{std::vector<std::int64_t>(100, 7), {7}, std::vector<std::int64_t>(100, 7), {7, 7, 7}};
   const std::int64_t* const memory = spare.send_rows.data();
   const RowRoute<> route =

@@ -20,7 +20,8 @@ using testing::ElementsAre;
 
 constexpr CpGroup whole{1, CpLayout::zigzag};
 
-/// A tree in a layout that can be cut in all ways. With sequences that share nothing it is any micro-batch.
+/// A tree in a layout that can be split in all ways. If its sequences share nothing, it represents an
+/// arbitrary micro-batch.
 struct CutTree {
   PackedTreeLayout layout;
   int tp = 1;
@@ -34,7 +35,7 @@ RowCut arbitrary_cut() {
   return *rc::gen::element(RowCut::zigzag, RowCut::contiguous, RowCut::flat);
 }
 
-/// For each segment of a tree, the numbers of the tree's rows before its own, in its samples.
+/// For each segment of a tree, the indices of the tree rows before it in its samples.
 std::vector<Tokens> rows_before_segments(const PrefixTree& tree) {
   std::vector<Tokens> before;
   for (std::int64_t s = 0; s < tree.size(); ++s) {
@@ -47,12 +48,12 @@ std::vector<Tokens> rows_before_segments(const PrefixTree& tree) {
   return before;
 }
 
-/// Any layer whose state after a row depends on all rows before it and on their order.
+/// Represents any layer whose state after a row depends on all rows before it and on their order.
 std::uint64_t next_state(std::uint64_t state, std::int64_t row) {
   return (state * 6364136223846793005ULL + 1442695040888963407ULL) ^ static_cast<std::uint64_t>(row + 1);
 }
 
-/// The state after each row of a tree, without cuts.
+/// The state after each row of a tree that is not split.
 std::vector<std::uint64_t> states_of(const PrefixTree& tree) {
   std::vector<std::uint64_t> states(static_cast<std::size_t>(tree.num_rows()));
   const std::vector<Tokens> before = rows_before_segments(tree);
@@ -79,7 +80,7 @@ TEST(SequenceRuns, without_tokens_need_no_state) {
               ElementsAre(SequenceRun{0, {0, 2}, 2, 0}));
 }
 
-// `1 2 | 3 | 4 | 5 6 | 7`: segments 2 and 3 both go on from segment 1, 1 and 4 from segment 0.
+// `1 2 | 3 | 4 | 5 6 | 7`: segments 2 and 3 both continue segment 1; segments 1 and 4 continue segment 0.
 TEST(SequenceRuns, of_siblings_begin_with_the_state_of_one_segment) {
   const PackedTreeLayout layout(tree_of(branching_samples()), 2, whole);
   const std::vector<SequenceRun> runs = sequence_runs(layout, RowCut::flat, {CpRank{0}});
@@ -89,7 +90,7 @@ TEST(SequenceRuns, of_siblings_begin_with_the_state_of_one_segment) {
   EXPECT_EQ(runs[3].row_before, 2);
 }
 
-TEST(SequenceRuns, look_through_empty_segments) {
+TEST(SequenceRuns, skip_empty_segments) {
   const std::vector<TreeNode> segments{{-1, 2}, {0, 0}, {1, 1}};
   const PackedTreeLayout layout(PrefixTree(segments, {2}), 2, whole);
   EXPECT_EQ(sequence_runs(layout, RowCut::flat, {CpRank{0}}).back(),
@@ -141,7 +142,7 @@ RC_GTEST_PROP(SequenceRuns, give_a_recurrent_layer_the_states_of_the_uncut_one, 
   RC_ASSERT(tokens == tree.num_rows());
 }
 
-// Members may go one after the other, each with its runs in order.
+// Members may run one after another, each with its runs in order.
 RC_GTEST_PROP(SequenceRuns, of_a_flat_cut_never_wait_for_a_later_one, ()) {
   const CutTree cut = arbitrary_cut_tree();
   for (const RowMember member : test::members_of(cut.layout.segments(), cut.tp)) {
@@ -166,7 +167,7 @@ RC_GTEST_PROP(SequenceRuns, name_the_row_before_in_every_cut, ()) {
       const Tokens& above = before[static_cast<std::size_t>(run.sequence)];
       RC_ASSERT((run.member_before == -1) == (run.first == 0 && above.empty()));
       if (run.member_before == -1) continue;
-      // As a row of the tree, and as one of the packed micro-batch.
+      // As a row of the tree and as a row of the packed micro-batch.
       const TreeSegment& from = cut.layout.tree().segment(run.sequence_before);
       const std::int64_t row = run.first > 0 ? from.rows.begin + run.first - 1 : above.back();
       const std::int64_t packed =
@@ -177,7 +178,7 @@ RC_GTEST_PROP(SequenceRuns, name_the_row_before_in_every_cut, ()) {
   }
 }
 
-TEST(HaloRoute, brings_the_rows_before_a_run_oldest_first) {
+TEST(HaloRoute, has_the_rows_before_a_run_oldest_first) {
   const PackedLayout layout(Lengths{4, 8, 4}, 4, zigzag2);
   const RowRoute<> first = halo_route(layout, RowCut::flat, {CpRank{0}}, 4);
   EXPECT_THAT(first.send_rows, ElementsAre(5, 6, 7));
@@ -195,20 +196,20 @@ TEST(HaloRoute, of_width_1_moves_nothing_and_of_less_is_an_error) {
   EXPECT_THROW((void)halo_route(layout, RowCut::flat, {CpRank{1}}, 0), InputError);
 }
 
-TEST(HaloRoute, of_more_places_than_its_integers_number_is_an_error) {
+TEST(HaloRoute, rejects_more_rows_than_its_integers_can_number) {
   const PackedLayout layout(Lengths{4, 4}, 4, whole);  // two runs
   constexpr std::int64_t widest = std::numeric_limits<std::int32_t>::max() / 2 + 1;
   EXPECT_NO_THROW((void)halo_route<std::int32_t>(layout, RowCut::flat, {CpRank{0}}, widest));
   EXPECT_THROW((void)halo_route<std::int32_t>(layout, RowCut::flat, {CpRank{0}}, widest + 1), InputError);
 }
 
-RC_GTEST_PROP(HaloRoute, brings_what_a_convolution_sees_before_each_run, ()) {
+RC_GTEST_PROP(HaloRoute, has_the_rows_that_a_convolution_sees_before_each_run, ()) {
   const CutTree cut = arbitrary_cut_tree();
   const RowCut how = arbitrary_cut();
   const auto width = *rc::gen::inRange<std::int64_t>(1, 7);
   const PackedLayout& segments = cut.layout.segments();
   const PrefixTree& tree = cut.layout.tree();
-  // Rows are known by their numbers in the tree, from 1; pad rows are -1.
+  // Rows are identified by their index in the tree, from 1; pad rows are -1.
   test::RowValues of_rows(static_cast<std::size_t>(segments.num_rows()), -1);
   for (std::int64_t s = 0; s < tree.size(); ++s)
     for (std::int64_t i = 0; i < tree.segment(s).rows.size(); ++i)

@@ -6,7 +6,7 @@
 #error "how Evenkeel checks its own contracts has reached a program that uses it"
 #endif
 
-// Plans one step with a configuration from text.
+// Plans one step with a configuration from a string.
 int main() {
   const evenkeel::Config config = evenkeel::parse_config("micro_batch: {max_tokens: 8}", "consumer");
   const std::vector<std::int64_t> lengths{7, 4};

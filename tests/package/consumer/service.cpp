@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <evenkeel/evenkeel.hpp>
 
-// One step of made-up samples, read by a stream and exchanged between the ranks.
+// One step of synthetic samples, read from a stream and exchanged between the ranks.
 int main(int argc, char** argv) {
   const boost::mpi::environment mpi(argc, argv);
   const boost::mpi::communicator world;

@@ -1,7 +1,7 @@
 #include <evenkeel/torch/prefix_grouper.hpp>
 #include <iostream>
 
-// A prompt of two tokens with two responses: which columns of a padded row are tokens.
+// A prompt of two tokens with two responses: the columns of a padded row that are tokens.
 int main() {
   const std::vector<std::vector<std::int64_t>> groups{{2, 3, 1}};
   const evenkeel::PrefixGrouper grouper(groups);

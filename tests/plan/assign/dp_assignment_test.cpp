@@ -35,10 +35,10 @@ Cost largest_share(const LengthTable& table, const PlanSettings& settings) {
   return std::ranges::max(group_sums(samples_to_dp_ranks(table, settings), costs_of(table, settings)));
 }
 
-/// Karmarkar-Karp and longest processing time both end at 18; 8 + 7 against 6 + 6 + 5 is best.
+/// Karmarkar-Karp and longest processing time both reach 18; 8 + 7 and 6 + 6 + 5 is optimal.
 const LengthTable five_samples = table_of({8, 6, 5, 7, 6});
 
-TEST(DpAssignment, without_refinement_karmarkar_karp_and_lpt_are_the_references) {
+TEST(DpAssignment, without_refinement_karmarkar_karp_and_lpt_match_the_references) {
   for (const bool equal_count : {false, true}) {
     const GroupSize group_size = equal_count ? GroupSize::equal : GroupSize::free;
     const LengthTable table = made_up_table(60, 3);
@@ -52,7 +52,7 @@ TEST(DpAssignment, without_refinement_karmarkar_karp_and_lpt_are_the_references)
   }
 }
 
-TEST(DpAssignment, refinement_evens_out_karmarkar_karp_and_lpt) {
+TEST(DpAssignment, refinement_improves_karmarkar_karp_and_lpt) {
   for (const auto algorithm : {BalanceAlgorithm::karmarkar_karp, BalanceAlgorithm::lpt}) {
     EXPECT_EQ(largest_share(five_samples, with(algorithm, false)), 18);
     EXPECT_EQ(largest_share(five_samples, with(algorithm, true)), 17);
@@ -72,14 +72,14 @@ TEST(DpAssignment, automatic_balances_samples_by_the_settings) {
   }
 }
 
-TEST(DpAssignment, sorted_stride_deals_samples_by_rising_length_and_is_never_refined) {
+TEST(DpAssignment, sorted_stride_assigns_samples_by_ascending_length_and_is_never_refined) {
   for (const bool refine : {false, true}) {
     EXPECT_THAT(samples_to_dp_ranks(five_samples, with(BalanceAlgorithm::sorted_stride, refine)).to_vectors(),
                 ElementsAre(ElementsAre(0, 2, 4), ElementsAre(1, 3)));
   }
 }
 
-TEST(DpAssignment, none_deals_runs_in_source_order_and_is_never_refined) {
+TEST(DpAssignment, none_assigns_runs_in_source_order_and_is_never_refined) {
   for (const bool refine : {false, true}) {
     EXPECT_THAT(samples_to_dp_ranks(five_samples, with(BalanceAlgorithm::none, refine)).to_vectors(),
                 ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4)));

@@ -69,7 +69,7 @@ TEST(SplitIntoMiniBatches, without_keep_each_rank_keeps_the_share_it_has_of_the_
   }
 }
 
-TEST(SplitIntoMiniBatches, draws_anew_for_every_step_and_seed_and_the_same_for_the_same) {
+TEST(SplitIntoMiniBatches, shuffles_differently_for_each_step_and_seed_and_reproducibly) {
   const LengthTable table = made_up_table(40, 1);
   for (const bool keep : {true, false}) {
     const auto draw = [&](std::uint64_t seed, std::int64_t step) {
@@ -101,8 +101,8 @@ TEST(SplitIntoMiniBatches, refuses_counts_below_one) {
   EXPECT_THROW((void)assign_units({table_of({4}), over_ranks(0, {1})}), ConfigError);
 }
 
-// Prompts of uid 1 and 2 are shared by the samples that stand in turn.
-TEST(SplitIntoMiniBatches, tears_no_group_that_shares_a_prompt_while_they_are_kept) {
+// Samples with uids 1 and 2 alternate and share the prompts of these uids.
+TEST(SplitIntoMiniBatches, keeps_groups_with_a_shared_prompt_together) {
   std::vector<LengthEntry> entries;
   for (const std::uint64_t uid : {1U, 2U, 1U, 2U, 1U, 2U}) {
     const auto id = static_cast<int>(entries.size());

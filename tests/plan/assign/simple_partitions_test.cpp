@@ -17,7 +17,7 @@ TEST(ContiguousRuns, gives_the_first_runs_one_more) {
 }
 
 // ROLL's document: sorted to 1, 3, 5, 6, 6, 7, 8, 8 and cut into the shards 1, 5, 6, 8 and 3, 6, 7, 8.
-TEST(SortedStride, deals_rolls_example_into_its_two_shards) {
+TEST(SortedStride, splits_rolls_example_into_its_two_shards) {
   EXPECT_EQ(sorted_stride(std::vector<std::int64_t>{7, 6, 8, 5, 1, 3, 8, 6}, 2).to_vectors(),
             (Groups{{4, 3, 7, 2}, {5, 1, 0, 6}}));
 }
@@ -27,7 +27,7 @@ TEST(SortedStride, keeps_the_order_of_equal_lengths) {
             (Groups{{4, 1, 3}, {0, 2}}));
 }
 
-RC_GTEST_PROP(SortedStride, deals_every_item_once_in_counts_that_differ_by_one, ()) {
+RC_GTEST_PROP(SortedStride, assigns_every_item_once_in_counts_that_differ_by_one, ()) {
   const std::vector<std::int64_t> lengths = *cost_lists(40);
   const auto k = *rc::gen::inRange<std::int64_t>(1, 9);
   const Partition parts = sorted_stride(lengths, k);

@@ -38,8 +38,8 @@ std::vector<Entries> entries_of(const DpRankPlan& plan) {
   return entries;
 }
 
-// ROLL's dynamic batching document: 8 samples on 2 ranks, lengths rounded up to a multiple of 2. Its text
-// comes out for a cap of 12 tokens.
+// ROLL's dynamic batching document: 8 samples on 2 ranks, lengths rounded up to a multiple of 2. Its
+// description matches a cap of 12 tokens.
 TEST(PaddedStep, is_the_documented_example_of_dynamic_batching) {
   PlanSettings settings = settings_of(2, MicroBatchMode::padded, 12);
   use<PaddedSettings>(settings).length_round = 2;
@@ -74,7 +74,7 @@ RC_GTEST_PROP(PaddedStep, gives_all_ranks_the_same_lengths_and_keeps_rectangles_
   }
 }
 
-TEST(FixedStep, draws_another_order_for_every_step_and_rank_when_asked) {
+TEST(FixedStep, shuffles_differently_for_each_step_and_rank_on_request) {
   const LengthTable table = made_up_table(30, 1);
   PlanSettings settings = settings_of(2, MicroBatchMode::fixed, 1 << 20);
   use<FixedSettings>(settings).size = 4;
@@ -139,7 +139,7 @@ RC_GTEST_PROP(GridStep, has_every_sample_once_under_the_cap_in_equal_counts, ())
   RC_ASSERT(std::ranges::count(times, 1) == table.size());
 }
 
-TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
+TEST(GridStep, keeps_mini_batches_that_are_split_first) {
   const LengthTable table = made_up_table(40, 1);
   PlanSettings settings = grid_settings(3, 200);
   settings.mini_batches = {4, true, true};
@@ -158,7 +158,7 @@ TEST(GridStep, keeps_the_mini_batches_that_are_cut_first) {
 }
 
 TEST(GridStep, waits_less_at_every_micro_batch_than_assigning_first_does) {
-  // A few samples have more work than a micro-batch of others can have under the cap.
+  // A few samples have more work than a micro-batch of other samples can have under the cap.
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < 256; ++i)
     lengths.push_back(i % 32 == 0 ? 4000 + 17 * (i % 96) : 100 + 7 * (i % 31));
@@ -171,7 +171,7 @@ TEST(GridStep, waits_less_at_every_micro_batch_than_assigning_first_does) {
   EXPECT_LT(grid, assigned_first / 2);
 }
 
-TEST(GridStep, refuses_what_rules_assigning_or_packing_alone) {
+TEST(GridStep, refuses_settings_of_separate_assignment_or_packing) {
   const auto refused = [](auto change) {
     PlanSettings settings = grid_settings(2, 100);
     change(settings);
@@ -193,8 +193,8 @@ std::int64_t tokens_at_home(const LengthTable& table, const StepAssignment& assi
   return tokens;
 }
 
-TEST(PlacedStep, leaves_each_part_with_the_rank_that_holds_most_of_it) {
-  // Parts {0}, {1} and {2, 3}; ranks 2, 0 and 1 hold them.
+TEST(PlacedStep, assigns_each_part_to_the_rank_that_holds_most_of_it) {
+  // Parts {0}, {1} and {2, 3}; ranks 2, 0 and 1 own them.
   const LengthTable table({{{SampleId{0}, 0, 0, 9}, WorldRank{2}, 0},
                            {{SampleId{1}, 0, 0, 8}, WorldRank{0}, 0},
                            {{SampleId{2}, 0, 0, 4}, WorldRank{1}, 0},
@@ -205,7 +205,7 @@ TEST(PlacedStep, leaves_each_part_with_the_rank_that_holds_most_of_it) {
             Partition(std::vector<std::vector<Item>>{{1}, {2, 3}, {0}}));
 }
 
-/// Who runs what is what placing changes.
+/// Removes everything that placement changes: which rank runs what.
 StepPlan without_places(StepPlan plan) {
   for (DpRankPlan& rank : plan.ranks) {
     for (MicroBatchPlan& m : rank.micro_batches) m.context = {};
@@ -213,7 +213,7 @@ StepPlan without_places(StepPlan plan) {
   return plan;
 }
 
-RC_GTEST_PROP(PlacedStep, has_other_labels_and_nothing_else_that_differs, ()) {
+RC_GTEST_PROP(PlacedStep, changes_only_the_labels, ()) {
   const int dp = *rc::gen::inRange(1, 6);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), 2 * dp);
   PlanSettings settings = settings_of(
@@ -233,7 +233,7 @@ RC_GTEST_PROP(PlacedStep, has_other_labels_and_nothing_else_that_differs, ()) {
             tokens_at_home(table, assign_step({table, unplaced}), settings));
 }
 
-RC_GTEST_PROP(StepByUnits, is_the_step_that_is_assigned_in_one_go, ()) {
+RC_GTEST_PROP(StepByUnits, equals_assigning_the_step_at_once, ()) {
   const int dp = *rc::gen::inRange(1, 6);
   const LengthTable table = made_up_table(*rc::gen::inRange<std::int64_t>(0, 60), dp);
   PlanSettings settings = settings_of(
@@ -248,13 +248,13 @@ RC_GTEST_PROP(StepByUnits, is_the_step_that_is_assigned_in_one_go, ()) {
             assign_step({table, settings, step}));
 }
 
-TEST(StepByUnits, is_not_for_grids) {
+TEST(StepByUnits, does_not_determine_grids) {
   PlanSettings grid;
   grid.strategy = GridSettings{};
   EXPECT_FALSE(follows_from_units(grid));
 }
 
-TEST(StepByUnits, refuses_what_cannot_be_assigned) {
+TEST(StepByUnits, refuses_samples_that_cannot_be_assigned) {
   const PlanSettings settings = settings_of(2, MicroBatchMode::packed, 8);
   EXPECT_THROW((void)assign_units({table_of({3, 9}), settings}), LimitError);
   EXPECT_THROW((void)assign_units({table_of({3}), settings_of(0, MicroBatchMode::packed, 8)}), ConfigError);
@@ -269,7 +269,7 @@ TEST(PlacedStep, keeps_the_labels_of_presets) {
   EXPECT_EQ(assign_step({table, settings}), unplaced_step);
 }
 
-/// What a preset's reference makes of shares, all with the count the ranks agree on.
+/// The micro-batches that a preset's reference makes from shares, all with the count that the ranks agree on.
 template <typename Batching>
 std::vector<std::vector<Entries>> reference_plan(const LengthTable& table, const IdGroups<EntryId>& shares,
                                                  const Batching& batching) {
@@ -326,7 +326,7 @@ TEST(PresetStep, of_mindspeed_rl_is_longest_first_with_equal_counts_and_then_dyn
             reference_plan(table, shares, MindSpeedBatching{12, std::nullopt}));
 }
 
-TEST(PresetStep, assigns_by_an_algorithm_that_is_asked_for_by_name) {
+TEST(PresetStep, assigns_with_the_named_algorithm) {
   const LengthTable table = made_up_table(30, 1);
   PlanSettings settings = settings_of(3, MicroBatchMode::packed, 300);
   const AssignmentSettings in_order{BalanceAlgorithm::none};

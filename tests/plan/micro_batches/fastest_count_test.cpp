@@ -17,7 +17,8 @@ using testing_support::use;
 using testing::ElementsAre;
 using testing_support::table_of;
 
-/// The header's example: contiguous runs give the second rank twice as many samples of half the length.
+/// The example in the header: with contiguous runs, the second rank gets twice as many samples of half the
+/// length.
 const LengthTable nine_samples = table_of({4, 4, 4, 2, 2, 2, 2, 2, 2});
 
 PlanSettings loose(Cost overhead) {
@@ -29,7 +30,7 @@ PlanSettings loose(Cost overhead) {
   return settings;
 }
 
-/// The counts of a step in which the first rank has the long samples.
+/// The counts for a step in which the first rank has the long samples.
 std::vector<std::int64_t> chosen_counts(const PlanSettings& settings) {
   const StepProblem problem{nine_samples, settings};
   StepAssignment assignment = assign_step(problem);
@@ -39,19 +40,20 @@ std::vector<std::int64_t> chosen_counts(const PlanSettings& settings) {
   return plan_dp_ranks(problem, assignment, ranks, nobody).counts;
 }
 
-TEST(FastestCounts, take_more_micro_batches_while_evenness_outweighs_their_overhead) {
+TEST(FastestCounts, add_micro_batches_while_balance_outweighs_overhead) {
   for (const Cost overhead : {0, 1, 2, 3})
     EXPECT_THAT(chosen_counts(loose(overhead)), ElementsAre(overhead < 2 ? 3 : 2)) << overhead;
 }
 
-TEST(FastestCounts, are_multiples_where_a_pipeline_needs_them) {
+TEST(FastestCounts, are_multiples_if_a_pipeline_needs_them) {
   PlanSettings settings = loose(0);
   settings.micro_batch.multiple_of = 2;
   EXPECT_EQ(chosen_counts(settings)[0] % 2, 0);
 }
 
-// The second rank has 12 tokens too. At half the speed they take it 24, at two micro-batches as at three.
-TEST(FastestCounts, go_by_the_time_that_a_slow_rank_takes) {
+// The second rank also has 12 tokens. At half the speed, they take 24, with two micro-batches as well as with
+// three.
+TEST(FastestCounts, use_the_time_of_a_slow_rank) {
   PlanSettings settings = loose(1);
   EXPECT_THAT(chosen_counts(settings), ElementsAre(3));
   settings.balance.speeds = {1000, 250};

@@ -43,13 +43,13 @@ std::vector<Cost> costs_of(const std::vector<MicroBatchPlan>& micro_batches) {
   return costs;
 }
 
-TEST(OrderMicroBatches, pipeline_puts_the_cheap_ones_at_both_ends) {
+TEST(OrderMicroBatches, pipeline_order_has_cheap_micro_batches_at_both_ends) {
   std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
   order_micro_batches(micro_batches, MicroBatchOrder::pipeline);
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 3, 5, 4, 2));
 }
 
-TEST(OrderMicroBatches, cost_puts_the_costliest_first_and_plan_leaves_them) {
+TEST(OrderMicroBatches, cost_order_is_descending_and_plan_order_changes_nothing) {
   std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
   order_micro_batches(micro_batches, MicroBatchOrder::plan);
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(3, 5, 1, 4, 2));
@@ -57,7 +57,7 @@ TEST(OrderMicroBatches, cost_puts_the_costliest_first_and_plan_leaves_them) {
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(5, 4, 3, 2, 1));
 }
 
-TEST(OrderMicroBatches, none_and_one_stay_what_they_are) {
+TEST(OrderMicroBatches, empty_and_single_lists_are_unchanged) {
   std::vector<MicroBatchPlan> none;
   order_micro_batches(none, MicroBatchOrder::pipeline);
   EXPECT_TRUE(none.empty());
@@ -66,7 +66,7 @@ TEST(OrderMicroBatches, none_and_one_stay_what_they_are) {
   EXPECT_THAT(costs_of(one), ElementsAre(7));
 }
 
-TEST(OrderMicroBatches, by_schedule_ends_first_and_is_as_for_a_pipeline_where_there_is_none) {
+TEST(OrderMicroBatches, schedule_order_ends_first_and_is_pipeline_order_with_one_stage) {
   PlanSettings settings;
   settings.micro_batch.order = MicroBatchOrder::schedule;
   std::vector<MicroBatchPlan> micro_batches = with_costs({3, 5, 1, 4, 2});
@@ -77,8 +77,8 @@ TEST(OrderMicroBatches, by_schedule_ends_first_and_is_as_for_a_pipeline_where_th
   EXPECT_THAT(costs_of(micro_batches), ElementsAre(1, 2, 3, 5, 4));
 }
 
-// MindSpeed's worked example: [1,2,2,5,3,7,6,3] in four micro-batches; the document's own grouping
-// [[1,7],[2,6],[2,5],[3,3]] has at most 8 tokens in one.
+// MindSpeed's worked example: [1,2,2,5,3,7,6,3] in four micro-batches; the groups in the document,
+// [[1,7],[2,6],[2,5],[3,3]], have at most 8 tokens each.
 TEST(PlanMicroBatches, mindspeeds_example_is_as_even_as_the_document_says) {
   const LengthTable table = table_of({1, 2, 2, 5, 3, 7, 6, 3});
   const PlanSettings settings = capped(8);
@@ -95,7 +95,7 @@ TEST(PlanMicroBatches, mindspeeds_example_is_as_even_as_the_document_says) {
 }
 
 // golden/README row 2: the reference puts 14 tokens under a cap of 13.
-TEST(PlanMicroBatches, the_cap_holds_where_the_reference_breaks_it) {
+TEST(PlanMicroBatches, keeps_the_cap_that_the_reference_breaks) {
   const LengthTable table = table_of({2, 3, 3, 4, 6, 6, 6, 8});
   const PlanSettings settings = capped(13);
   const DpRankPlan plan = planned(table, settings);
@@ -103,8 +103,8 @@ TEST(PlanMicroBatches, the_cap_holds_where_the_reference_breaks_it) {
   for (const MicroBatchPlan& m : plan.micro_batches) EXPECT_LE(m.tokens, 13);
 }
 
-// Row 3: dynamic_max_batch_size is the most samples in a micro-batch, not just a count.
-TEST(PlanMicroBatches, the_sample_limit_holds_where_the_reference_breaks_it) {
+// Row 3: dynamic_max_batch_size is the maximum number of samples in a micro-batch, not just a count.
+TEST(PlanMicroBatches, keeps_the_sample_limit_that_the_reference_breaks) {
   const LengthTable table = table_of({1, 1, 1, 3});
   PlanSettings settings = capped(6);
   settings.micro_batch.max_samples = 2;
@@ -119,7 +119,7 @@ TEST(PlanMicroBatches, the_count_grows_until_the_cap_holds) {
   EXPECT_EQ(planned(table, capped(3)).needed, 3);
 }
 
-// Row 12: aligned lengths are what the cap is compared with.
+// Row 12: the cap applies to aligned lengths.
 TEST(PlanMicroBatches, the_cap_counts_tokens_after_alignment) {
   const LengthTable table = table_of({16, 16, 16});
   PlanSettings settings = capped(24);
@@ -129,8 +129,9 @@ TEST(PlanMicroBatches, the_cap_counts_tokens_after_alignment) {
   EXPECT_EQ(planned(table, settings).needed, 2);
 }
 
-// Rows 8 and 13: more micro-batches than samples are empty ones, never an assertion.
-TEST(PlanMicroBatches, runs_out_of_samples_into_empty_micro_batches) {
+// Rows 8 and 13: if there are more micro-batches than samples, some are empty; this is never an assertion
+// failure.
+TEST(PlanMicroBatches, adds_empty_micro_batches_if_there_are_too_few_samples) {
   PlanSettings settings = capped(1);
   settings.micro_batch.min_count = 3;
   const std::vector<MicroBatchPlan> micro_batches = planned(table_of({1}), settings).micro_batches;
@@ -171,14 +172,14 @@ TEST(RequireSamplesFit, refuses_padded_samples_whose_work_could_overflow) {
   PlanSettings settings = capped(8192);
   settings.strategy = PaddedSettings{};
   settings.balance.cost = {std::int64_t{1} << 55, 0};
-  // Padded to 64 tokens each costs 2^61.
+  // If each is padded to 64 tokens, the total cost is 2^61.
   EXPECT_THROW(require_samples_fit(table_of({1, 1, 1, 1, 1, 1, 1, 1}), settings), LimitError);
   EXPECT_NO_THROW(require_samples_fit(table_of({1}), settings));
   settings.strategy = PackedSettings{};
   EXPECT_NO_THROW(require_samples_fit(table_of({1, 1, 1, 1, 1, 1, 1, 1}), settings));
 }
 
-TEST(RequireSamplesFit, asks_for_no_cap_beyond_the_largest_there_is) {
+TEST(RequireSamplesFit, suggests_no_cap_above_the_maximum) {
   PlanSettings settings = capped(2147483647);
   settings.tp = 2;
   for (const std::int64_t length : {std::int64_t{2147483647}, std::int64_t{1} << 61}) {
@@ -198,8 +199,8 @@ std::vector<std::vector<std::int64_t>> entries_of(const std::vector<MicroBatchPl
   return entries;
 }
 
-TEST(PlanMicroBatches, packed_by_name_are_the_bins_of_that_algorithm) {
-  // First fit puts the 3 beside the 6, best fit beside the 7.
+TEST(PlanMicroBatches, a_named_packing_gives_the_bins_of_that_algorithm) {
+  // First fit puts the 3 into the bin of the 6, best fit into that of the 7.
   const LengthTable table = table_of({6, 7, 3, 4});
   PlanSettings settings = capped(10);
   settings.micro_batch.order = MicroBatchOrder::plan;
@@ -215,7 +216,7 @@ TEST(PlanMicroBatches, packed_by_name_are_the_bins_of_that_algorithm) {
   }
 }
 
-TEST(PlanMicroBatches, packed_by_name_fill_up_with_empty_ones_and_are_not_balanced) {
+TEST(PlanMicroBatches, a_named_packing_adds_empty_micro_batches_and_does_not_balance) {
   const LengthTable table = table_of({5, 5, 5});
   PlanSettings settings = capped(10);
   use<PackedSettings>(settings).packing = BinPacking::first_fit_decreasing;

@@ -42,8 +42,8 @@ Lengths sizes(const PaddedBatches& batches) {
   return positions;
 }
 
-/// ROLL's document at its own numbers, but for the cap: its first micro-batch of 2 x 6 needs 12.
-TEST(PlanPaddedBatches, gives_rolls_documented_micro_batches_with_the_cap_they_need) {
+/// ROLL's document with its own numbers, except for the cap: its first micro-batch of 2 x 6 needs 12.
+TEST(PlanPaddedBatches, reproduces_rolls_documented_micro_batches_with_the_required_cap) {
   const PaddedBatches batches = plan_padded_batches(roll_example, settings_of(2, 12, 2));
   EXPECT_EQ(batches.shards.to_vectors(), (std::vector<std::vector<Item>>{{4, 3, 7, 2}, {5, 1, 0, 6}}));
   EXPECT_THAT(padded_lengths(batches), ElementsAre(6, 8, 8));
@@ -62,7 +62,7 @@ TEST(PlanPaddedBatches, splits_rolls_example_for_two_pipeline_stages_as_document
   EXPECT_EQ(batches.padded_tokens(), 56);
 }
 
-// golden/README row 1: with the cap of 10 that the document states, 2 x 6 tokens may not stand together.
+// golden/README row 1: with the cap of 10 in the document, 2 x 6 tokens do not fit together.
 TEST(PlanPaddedBatches, keeps_the_cap_that_rolls_document_states) {
   for (const std::int64_t multiple : {1, 2}) {
     const PaddedBatches batches = plan_padded_batches(roll_example, settings_of(2, 10, 2, multiple));
@@ -78,7 +78,7 @@ TEST(PlanPaddedBatches, rounds_the_longest_sample_up) {
               ElementsAre(256));
 }
 
-TEST(PlanPaddedBatches, takes_lengths_beyond_32_bits) {
+TEST(PlanPaddedBatches, accepts_lengths_beyond_32_bits) {
   constexpr std::int64_t huge = std::int64_t{1} << 40;
   const PaddedBatches batches = plan_padded_batches(Lengths{huge, 1, huge - 1}, settings_of(1, 2 * huge, 64));
   EXPECT_THAT(padded_lengths(batches), ElementsAre(huge, huge));
@@ -86,7 +86,7 @@ TEST(PlanPaddedBatches, takes_lengths_beyond_32_bits) {
 }
 
 // Row 16: the reference fails with an IndexError.
-TEST(PlanPaddedBatches, takes_batches_that_dp_does_not_divide) {
+TEST(PlanPaddedBatches, accepts_batches_that_dp_does_not_divide) {
   const PaddedBatches batches = plan_padded_batches(Lengths{3, 1, 2}, settings_of(2, 4, 2));
   EXPECT_THAT(padded_lengths(batches), ElementsAre(2, 4));
   EXPECT_THAT(batches.samples(DpRank{0}, 0), ElementsAre(1));
@@ -96,7 +96,7 @@ TEST(PlanPaddedBatches, takes_batches_that_dp_does_not_divide) {
   EXPECT_EQ(batches.padded_tokens(), 2 + 2 + 4);
 }
 
-TEST(PlanPaddedBatches, leaves_ranks_without_samples_empty_micro_batches) {
+TEST(PlanPaddedBatches, gives_empty_micro_batches_to_ranks_without_samples) {
   const PaddedBatches batches = plan_padded_batches(Lengths{3}, settings_of(3, 8, 4));
   EXPECT_THAT(batches.samples(DpRank{0}, 0), ElementsAre(0));
   EXPECT_THAT(batches.samples(DpRank{2}, 0), IsEmpty());
@@ -105,7 +105,8 @@ TEST(PlanPaddedBatches, leaves_ranks_without_samples_empty_micro_batches) {
   EXPECT_THAT(sizes(none), ElementsAre(0, 0));
 }
 
-// Row 17: one micro-batch of three samples, three pipeline stages: the reference halves it once and asserts.
+// Row 17: one micro-batch with three samples, three pipeline stages: the reference halves it once and fails
+// an assertion.
 TEST(PlanPaddedBatches, halves_as_often_as_the_pipeline_needs) {
   const PaddedBatches batches = plan_padded_batches(Lengths{1, 1, 1}, settings_of(1, 3, 1, 3));
   EXPECT_THAT(sizes(batches), ElementsAre(1, 1, 1));
@@ -113,20 +114,21 @@ TEST(PlanPaddedBatches, halves_as_often_as_the_pipeline_needs) {
 }
 
 TEST(PlanPaddedBatches, halves_the_micro_batch_of_most_tokens_first) {
-  // 4 x 2 and 2 x 8 tokens: the second goes, though it holds fewer samples.
+  // 4 x 2 and 2 x 8 tokens: the second one is split, although it has fewer samples.
   const PaddedBatches batches = plan_padded_batches(Lengths{2, 2, 2, 2, 8, 8, 16}, settings_of(1, 16, 2, 4));
   EXPECT_THAT(padded_lengths(batches), ElementsAre(2, 8, 8, 16));
   EXPECT_THAT(sizes(batches), ElementsAre(4, 1, 1, 1));
 }
 
-TEST(PlanPaddedBatches, appends_empty_micro_batches_where_samples_run_out) {
+TEST(PlanPaddedBatches, appends_empty_micro_batches_if_there_are_too_few_samples) {
   const PaddedBatches batches = plan_padded_batches(Lengths{5, 5}, settings_of(1, 12, 6, 4));
   EXPECT_THAT(sizes(batches), ElementsAre(1, 1, 0, 0));
   EXPECT_THAT(padded_lengths(batches), ElementsAre(6, 6, 6, 6));
   EXPECT_THAT(batches.samples(DpRank{0}, 3), IsEmpty());
 }
 
-// Row 18 and its like: the reference gives samples without tokens no width, or an empty micro-batch in front.
+// Row 18 and similar: the reference gives samples without tokens no width, or an empty micro-batch at the
+// front.
 TEST(PlanPaddedBatches, gives_samples_without_tokens_a_legal_width) {
   const PaddedBatches batches = plan_padded_batches(Lengths{0, 0}, settings_of(1, 4, 4));
   EXPECT_THAT(padded_lengths(batches), ElementsAre(4, 4));
@@ -151,7 +153,7 @@ TEST(PlanPaddedBatches, names_the_sample_above_the_cap) {
   }
 }
 
-TEST(PlanPaddedBatches, refuses_settings_that_no_batch_fits_and_lengths_below_zero) {
+TEST(PlanPaddedBatches, refuses_settings_that_fit_no_batch_and_negative_lengths) {
   EXPECT_THROW((void)plan_padded_batches(Lengths{1}, settings_of(1, 1, 2)), ConfigError);
   EXPECT_THROW((void)plan_padded_batches(Lengths{1}, settings_of(0, 8, 2)), ConfigError);
   EXPECT_THROW((void)plan_padded_batches(Lengths{1}, settings_of(1, 8, 0)), ConfigError);

@@ -29,7 +29,7 @@ PlanSettings settings_of(std::int64_t cap, std::int64_t shapes, std::int64_t max
   return settings;
 }
 
-/// The rows that micro-batches have in the smallest shapes that hold them, over all ranks of their groups.
+/// The rows of micro-batches in the smallest shapes that hold them, over all ranks of their groups.
 std::int64_t rows_in(std::span<const PackedShape> shapes, std::span<const PassNeeds> passes) {
   std::int64_t rows = 0;
   for (const PassNeeds& pass : passes)
@@ -43,8 +43,8 @@ std::vector<PackedShape> with(std::vector<PackedShape> shapes, std::span<const P
   return shapes;
 }
 
-/// Fewest rows with so many new shapes of any number of rows, for groups of any size, which hold all that
-/// have no more.
+/// The minimum number of rows with this many new shapes with any number of rows, for groups of any size; a
+/// shape holds all micro-batches with at most that many rows.
 std::int64_t fewest_rows(const std::vector<PackedShape>& shapes, std::span<const PassNeeds> passes,
                          std::int64_t number, std::int64_t cap, std::int64_t above = 1, std::int64_t cp = 1) {
   std::int64_t fewest = rows_in(shapes, passes);
@@ -59,10 +59,10 @@ std::int64_t fewest_rows(const std::vector<PackedShape>& shapes, std::span<const
   return fewest;
 }
 
-std::vector<PackedShape> random_needs(std::mt19937_64& random, std::int64_t most_rows, std::size_t count) {
+std::vector<PackedShape> random_needs(std::mt19937_64& random, std::int64_t max_rows, std::size_t count) {
   std::vector<PackedShape> needs;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto rows = static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(most_rows));
+    const auto rows = static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(max_rows));
     const auto sequences = static_cast<std::int64_t>(
         1 + random() % std::min<std::uint64_t>(8, static_cast<std::uint64_t>(rows)));
     const auto longest = static_cast<std::int64_t>(
@@ -74,7 +74,7 @@ std::vector<PackedShape> random_needs(std::mt19937_64& random, std::int64_t most
   return needs;
 }
 
-TEST(ShapeChoice, leaves_as_little_padding_as_any_choice_of_so_many_shapes) {
+TEST(ShapeChoice, minimizes_padding_for_the_number_of_shapes) {
   std::mt19937_64 random(4);
   for (int trial = 0; trial < 300; ++trial) {
     const auto cap = static_cast<std::int64_t>(6 + random() % 12);
@@ -94,14 +94,14 @@ TEST(ShapeChoice, leaves_as_little_padding_as_any_choice_of_so_many_shapes) {
       if (added.empty()) break;
       shapes = with(shapes, added);
     }
-    // Small as rows are here, each that saves one is worth it.
+    // Numbers of rows are so small here that saving a single row is worth a shape.
     if (std::ssize(shapes) < most) {
       EXPECT_EQ(rows_in(shapes, passes), fewest_rows(shapes, passes, 1, cap + 4));
     }
   }
 }
 
-TEST(ShapeChoice, gives_groups_of_each_size_shapes_of_their_own_where_these_save_most_on_all_ranks) {
+TEST(ShapeChoice, adds_shapes_for_the_group_size_where_they_save_most_over_all_ranks) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 60; ++trial) {
     const auto cap = static_cast<std::int64_t>(6 + random() % 4);
@@ -139,12 +139,12 @@ TEST(ShapeChoice, does_not_depend_on_the_order_of_micro_batches) {
   }
 }
 
-TEST(ShapeChoice, has_multiples_of_a_128th_of_the_cap_with_room_for_twice_as_many_and_as_long_sequences) {
+TEST(ShapeChoice, has_rows_in_multiples_of_a_128th_of_the_cap_and_a_margin_of_two_for_sequences) {
   const PlanSettings settings = settings_of(1 << 14, 4, 1000);
   const std::vector<PassNeeds> passes{{&settings, {{5000, 10, 3000}, {5100, 12, 900}}}};
   const std::vector<PackedShape> largest{largest_shape(settings, 1)};
   EXPECT_THAT(largest, ElementsAre(PackedShape{1 << 14, 1002, 1 << 14}));
-  // 40 * 128 rows; two sequences of at most 5120 could make up for all of them.
+  // 40 * 128 rows; two sequences of at most 5120 could save all of them.
   EXPECT_THAT(shapes_to_add(passes, largest), ElementsAre(PackedShape{5120, 2 * 12 + 1 + 1, 5120}));
 }
 
@@ -158,7 +158,7 @@ TEST(ShapeChoice, has_no_more_sequences_than_a_fixed_micro_batch_has_samples_fil
   EXPECT_THAT(shapes_to_add(passes, largest), ElementsAre(PackedShape{100, 3 + 1 + 1 + 1, 100}));
 }
 
-TEST(ShapeChoice, keeps_shapes_for_later_that_save_less_than_a_400th_of_the_rows) {
+TEST(ShapeChoice, adds_only_shapes_that_save_a_400th_of_the_rows) {
   const PlanSettings settings = settings_of(1 << 14, 8);
   const std::vector<PackedShape> largest{largest_shape(settings, 1)};
   const auto added = [&](std::int64_t rows) {
@@ -166,11 +166,11 @@ TEST(ShapeChoice, keeps_shapes_for_later_that_save_less_than_a_400th_of_the_rows
     return shapes_to_add(passes, largest).size();
   };
   EXPECT_EQ(added((1 << 14) - 128), 1U);
-  // 64 of 32704 rows are less, even if there were a shape of so many.
+  // 64 of 32704 rows are below the threshold, even with a shape of exactly the right size.
   EXPECT_EQ(added((1 << 14) - 64), 0U);
 }
 
-TEST(ShapeChoice, of_passes_whose_alignments_have_no_multiple_below_the_cap_adds_none) {
+TEST(ShapeChoice, adds_no_shape_if_alignments_have_no_common_multiple_below_the_cap) {
   PlanSettings settings = settings_of(100, 8);
   settings.align_lcm = 9;
   PlanSettings other = settings_of(100, 8);
@@ -180,7 +180,7 @@ TEST(ShapeChoice, of_passes_whose_alignments_have_no_multiple_below_the_cap_adds
   EXPECT_THAT(shapes_to_add(passes, shapes), IsEmpty());
 }
 
-TEST(FirstShapes, are_the_largest_of_each_kind_of_pass_once) {
+TEST(FirstShapes, contain_the_largest_shape_of_each_kind_of_pass_once) {
   const PlanSettings wide = settings_of(1000, 2);
   const PlanSettings narrow = settings_of(500, 2);
   EXPECT_THAT(first_shapes(std::vector{narrow, wide, narrow}),
@@ -188,7 +188,7 @@ TEST(FirstShapes, are_the_largest_of_each_kind_of_pass_once) {
   EXPECT_THAT(first_shapes(std::vector{PlanSettings{}}), IsEmpty());
 }
 
-TEST(FirstShapes, that_are_too_many_or_not_wanted_by_all_are_refused) {
+TEST(FirstShapes, refuse_too_many_shapes_and_passes_without_shapes) {
   const std::vector<PlanSettings> caps{settings_of(1000, 1), settings_of(500, 1)};
   EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(caps); }),
               HasSubstr("1 are fewer than the 2 shapes"));
@@ -198,7 +198,7 @@ TEST(FirstShapes, that_are_too_many_or_not_wanted_by_all_are_refused) {
                 HasSubstr("differs between profiles"));
 }
 
-/// Steps whose lengths grow: samples of up to `longest` tokens, some without any.
+/// Steps with increasing lengths: samples of up to `longest` tokens, some with none.
 LengthTable table_of(std::mt19937_64& random, std::int64_t longest) {
   std::vector<LengthEntry> entries;
   const auto samples = static_cast<std::int64_t>(random() % 60);
@@ -213,7 +213,7 @@ LengthTable table_of(std::mt19937_64& random, std::int64_t longest) {
   return LengthTable(std::move(entries));
 }
 
-TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_shapes_than_there_may_be) {
+TEST(ShapeChoice, covers_every_micro_batch_below_the_cap_with_the_allowed_number_of_shapes) {
   std::mt19937_64 random(6);
   for (int run = 0; run < 60; ++run) {
     PlanSettings settings = settings_of(64 + static_cast<std::int64_t>(random() % 200),
@@ -245,7 +245,7 @@ TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_sh
       for (const DpRankPlan& rank : plan.ranks)
         for (const MicroBatchPlan& m : rank.micro_batches)
           pass.needed.push_back(
-              needed_shape(table, m, settings));  // once a rank: the same for all of a group
+              needed_shape(table, m, settings));  // once per rank: the same for all ranks of a group
       const std::vector<PackedShape> added = shapes_to_add(std::span(&pass, 1), shapes);
       for (const PackedShape& shape : added)
         for (const PackedShape& needed : pass.needed)
@@ -264,7 +264,7 @@ TEST(ShapeChoice, holds_every_micro_batch_of_any_run_below_the_cap_in_no_more_sh
   }
 }
 
-TEST(SmallestShape, of_a_step_of_other_settings_is_an_error) {
+TEST(SmallestShape, rejects_a_step_planned_with_other_settings) {
   const PlanSettings settings = settings_of(1000, 2);
   EXPECT_THAT(testing_support::message_of([&] {
                 (void)smallest_shape({600, 1, 600}, std::vector<PackedShape>{{500, 9, 500}}, settings);

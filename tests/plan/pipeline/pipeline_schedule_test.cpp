@@ -21,7 +21,7 @@ TEST(PipelineSchedule, of_equal_micro_batches_has_the_known_length) {
     for (const std::int64_t chunks : {1, 2, 3}) {
       for (const std::int64_t groups : {1, 2, 5}) {
         const std::int64_t count = groups * stages;
-        // A forward pass of 7 and a backward pass of 14 in each chunk; the bubble is stages - 1 of both.
+        // A forward pass of 7 and a backward pass of 14 in each chunk; the bubble is stages - 1 times both.
         EXPECT_EQ(end_of({stages, chunks}, std::vector<Cost>(static_cast<std::size_t>(count), 7)),
                   21 * (chunks * count + stages - 1))
             << stages << " stages, " << chunks << " chunks, " << count << " micro-batches";
@@ -30,7 +30,7 @@ TEST(PipelineSchedule, of_equal_micro_batches_has_the_known_length) {
   }
 }
 
-TEST(PipelineSchedule, without_chunks_takes_any_number_of_micro_batches) {
+TEST(PipelineSchedule, without_chunks_accepts_any_number_of_micro_batches) {
   EXPECT_EQ(end_of({4, 1}, {}), 0);
   EXPECT_EQ(end_of({4, 1}, {5}), 3 * 4 * 5);
   EXPECT_EQ(end_of({4, 1}, {5, 5}), 3 * (2 + 3) * 5);
@@ -38,22 +38,22 @@ TEST(PipelineSchedule, without_chunks_takes_any_number_of_micro_batches) {
 
 // Stage 0: F0 0-1, F1 1-4, B0 4-6, F2 6-8, B1 13-19, B2 19-23.
 // Stage 1: F0 1-2, B0 2-4, F1 4-7, B1 7-13, F2 13-15, B2 15-19.
-TEST(PipelineSchedule, of_an_uneven_example_is_as_worked_out_by_hand) {
+TEST(PipelineSchedule, matches_an_uneven_example_computed_by_hand) {
   EXPECT_EQ(end_of({2, 1}, {1, 3, 2}), 23);
 }
 
 // Passes 0 and 1 are chunk 0 of both micro-batches (backward: chunk 1), passes 2 and 3 the other chunk.
 // Stage 0: F0 0-1, F1 1-3, F2 3-4, F3 5-7, B0 8-10, B1 14-18, B2 18-20, B3 22-26.
 // Stage 1: F0 1-2, F1 3-5, F2 5-6, B0 6-8, F3 8-10, B1 10-14, B2 14-16, B3 18-22.
-TEST(PipelineSchedule, of_an_uneven_interleaved_example_is_as_worked_out_by_hand) {
+TEST(PipelineSchedule, matches_an_uneven_interleaved_example_computed_by_hand) {
   EXPECT_EQ(end_of({2, 2}, {1, 2}), 26);
 }
 
-TEST(PipelineSchedule, of_a_count_that_is_no_multiple_of_the_stages_is_filled_up_where_there_are_chunks) {
+TEST(PipelineSchedule, with_chunks_rounds_the_count_up_to_a_multiple_of_the_stages) {
   EXPECT_EQ(end_of({3, 2}, {4, 2, 5, 1}), end_of({3, 2}, {4, 2, 5, 1, 0, 0}));
 }
 
-TEST(PipelineSchedule, simulations_keep_nothing_of_those_before) {
+TEST(PipelineSchedule, simulations_are_independent_of_earlier_ones) {
   PipelineSimulation simulation({3, 2}, 6);
   const std::vector<Cost> costs{5, 1, 4, 2, 2, 9};
   const std::int64_t first = simulation.end(costs);
@@ -61,7 +61,7 @@ TEST(PipelineSchedule, simulations_keep_nothing_of_those_before) {
   EXPECT_EQ(simulation.end(costs), first);
 }
 
-TEST(PipelineSchedule, steps_are_counted_up_to_the_largest_number) {
+TEST(PipelineSchedule, counts_of_steps_saturate) {
   EXPECT_EQ(simulation_steps({4, 1}, 10), 2 * 4 * 10);
   EXPECT_EQ(simulation_steps({4, 3}, 10), 2 * 4 * 3 * 12);
   EXPECT_EQ(simulation_steps({4, 1}, 0), 0);
@@ -69,14 +69,14 @@ TEST(PipelineSchedule, steps_are_counted_up_to_the_largest_number) {
             std::numeric_limits<std::int64_t>::max());
 }
 
-TEST(PipelineSchedule, costs_are_shifted_only_as_far_as_sums_need) {
+TEST(PipelineSchedule, costs_are_shifted_only_as_far_as_needed) {
   EXPECT_EQ(simulation_shift({8, 4}, std::vector<Cost>{1'000'000'000'000, 5}), 0);
   const std::vector<Cost> large{Cost{1} << 61, (Cost{1} << 61) - 1};
   EXPECT_EQ(simulation_shift({1, 1}, large), 1);
   EXPECT_EQ(simulation_shift({8, 1}, large), 4);
 }
 
-/// Megatron's schedules written down pass by pass, slowly.
+/// Megatron's schedules written out pass by pass, slowly.
 class WrittenDown {
  public:
   WrittenDown(PipelineShape shape, std::vector<Cost> costs) : shape_(shape), costs_(std::move(costs)) {}
@@ -104,7 +104,7 @@ class WrittenDown {
   struct Pass {
     bool is_backward = false;
     std::int64_t micro_batch = 0;
-    std::int64_t place = 0;  // of all chunks of the model, from the first layers on
+    std::int64_t place = 0;  // among all chunks of the model, starting from the first layers
 
     friend auto operator<=>(const Pass&, const Pass&) = default;
   };

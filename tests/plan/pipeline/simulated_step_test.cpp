@@ -14,7 +14,7 @@ PlanSettings of_stages(int pp, int dp) {
   return settings;
 }
 
-/// A plan of nothing but costs: one list a DP rank, cut into mini-batches of `count` micro-batches.
+/// A plan that has only costs: one list per DP rank, divided into mini-batches of `count` micro-batches.
 StepPlan plan_of(const std::vector<std::vector<Cost>>& costs, std::size_t count) {
   StepPlan plan;
   plan.counts.assign(costs.front().size() / count, static_cast<std::int64_t>(count));
@@ -38,7 +38,7 @@ TEST(SimulatedStep, needs_a_pipeline_that_is_not_too_long_to_simulate) {
   EXPECT_FALSE(simulated_step(plan, long_one));
 }
 
-// Three equal micro-batches on two stages take as long as four on one of them.
+// Three equal micro-batches on two stages take as long as four micro-batches on one stage.
 TEST(SimulatedStep, has_the_bubble_of_equal_micro_batches) {
   const auto step = simulated_step(plan_of({{10, 10, 10}}, 3), of_stages(2, 1));
   ASSERT_TRUE(step);
@@ -46,14 +46,14 @@ TEST(SimulatedStep, has_the_bubble_of_equal_micro_batches) {
   EXPECT_DOUBLE_EQ(step->bubble, 0.25);
 }
 
-TEST(SimulatedStep, lasts_as_long_as_the_slowest_dp_rank_in_each_mini_batch) {
+TEST(SimulatedStep, takes_as_long_as_the_slowest_dp_rank_of_each_mini_batch) {
   const auto step = simulated_step(plan_of({{10, 10, 2, 2}, {4, 4, 20, 20}}, 2), of_stages(2, 2));
   ASSERT_TRUE(step);
   EXPECT_EQ(step->end, 15 + 30);
   EXPECT_DOUBLE_EQ(step->bubble, 1.0 / 3);
 }
 
-TEST(SimulatedStep, counts_what_slow_dp_ranks_take) {
+TEST(SimulatedStep, counts_the_time_of_slow_dp_ranks) {
   PlanSettings settings = of_stages(2, 2);
   settings.balance.speeds = {1000, 500};
   const auto step = simulated_step(plan_of({{10, 10}, {8, 8}}, 2), settings);
@@ -61,7 +61,7 @@ TEST(SimulatedStep, counts_what_slow_dp_ranks_take) {
   EXPECT_EQ(step->end, 12);
 }
 
-TEST(SimulatedStep, takes_the_longest_of_each_wave_where_ranks_meet) {
+TEST(SimulatedStep, takes_the_longest_time_of_each_wave_if_ranks_meet) {
   PlanSettings settings = of_stages(2, 2);
   settings.strategy = GridSettings{};
   const auto step = simulated_step(plan_of({{10, 1}, {2, 10}}, 2), settings);
@@ -69,11 +69,11 @@ TEST(SimulatedStep, takes_the_longest_of_each_wave_where_ranks_meet) {
   EXPECT_EQ(step->end, 15);
 }
 
-TEST(SimulatedStep, without_work_is_over_at_once) {
+TEST(SimulatedStep, takes_no_time_without_work) {
   EXPECT_EQ(simulated_step(plan_of({{0, 0}}, 2), of_stages(2, 1)), (SimulatedStep{0, 0}));
 }
 
-/// Settings of all that `schedule` orders: micro-batches of DP ranks, columns of a grid, waves.
+/// Settings for everything that `schedule` orders: micro-batches of DP ranks, columns of a grid, waves.
 std::vector<PlanSettings> with_orders_of_all_kinds(int pp, int dp) {
   std::vector<PlanSettings> kinds(3, of_stages(pp, dp));
   kinds[1].strategy = GridSettings{};

@@ -1,4 +1,4 @@
-// Items that several owners hold pieces of, as samples that share prefixes are.
+// Items of which several owners have pieces, such as samples that share prefixes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using Groups = std::vector<std::vector<Item>>;
 
-/// Items and who holds how much of each; rank r belongs to DP rank r.
+/// Items and how much of each one the ranks have; rank r belongs to DP rank r.
 struct JobInPieces {
   std::vector<Cost> costs;
   std::vector<WorldRank> owners;
@@ -40,7 +40,7 @@ struct JobInPieces {
   }
 };
 
-TEST(PlacementOfPieces, counts_each_where_it_is_held) {
+TEST(PlacementOfPieces, counts_each_piece_at_its_owner) {
   JobInPieces job(2);
   job.add(5, {{0, 3}, {1, 2}});  // alone it would stay on rank 0
   job.add(5, {{0, 5}});
@@ -54,7 +54,7 @@ TEST(PlacementOfPieces, needs_an_owner_and_bytes_for_every_piece) {
   EXPECT_THROW((void)best_placement(Partition{Groups{{0}}}, job.input()), InputError);
 }
 
-/// Two groups of two samples each; the second group's are all on rank 0.
+/// Two groups of two samples each; rank 0 has the whole second group.
 LengthTable two_groups() {
   return LengthTable({{{SampleId{0}, 1, 4, 2}, WorldRank{1}, 0},
                       {{SampleId{1}, 1, 4, 2}, WorldRank{1}, 1},
@@ -62,7 +62,7 @@ LengthTable two_groups() {
                       {{SampleId{3}, 2, 4, 2}, WorldRank{0}, 1}});
 }
 
-TEST(PlacedSharedStep, leaves_groups_with_the_ranks_that_hold_them) {
+TEST(PlacedSharedStep, assigns_groups_to_the_ranks_that_hold_them) {
   PlanSettings settings;
   settings.dp = 2;
   settings.sharing = PrefixSharing::prompts;

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing_support::dealt_in_turn;
 using Groups = std::vector<std::vector<Item>>;
 
-/// Everything a placement looks at, so that the spans have something to stand on.
+/// Owns all inputs of a placement, which the spans refer to.
 struct PlacedJob {
   std::vector<WorldRank> owners;
   std::vector<std::int64_t> bytes;
@@ -34,12 +34,12 @@ std::vector<WorldRank> ranks(const std::vector<int>& numbers) {
   return owners;
 }
 
-/// The same parts, each at its DP rank's place.
+/// The same parts, each at the index of its DP rank.
 Partition place_parts(const Partition& parts, const PlacementInput& input) {
   return reorder_parts(parts, best_placement(parts, input).part_of_rank);
 }
 
-/// Bytes of items whose owner is not among the ranks of the DP rank that gets them.
+/// The bytes of items whose owner is not a rank of the DP rank that gets them.
 std::int64_t bytes_moved(const Partition& parts, const PlacedJob& job) {
   std::int64_t moved = 0;
   for (std::int64_t dp = 0; dp < parts.size(); ++dp) {
@@ -51,7 +51,7 @@ std::int64_t bytes_moved(const Partition& parts, const PlacedJob& job) {
   return moved;
 }
 
-/// The least over every labelling of the parts.
+/// The minimum over all assignments of parts to DP ranks.
 std::int64_t fewest_bytes_moved(const Partition& parts, const PlacedJob& job) {
   Groups groups = parts.to_vectors();
   std::vector<std::size_t> order(groups.size());
@@ -65,7 +65,8 @@ std::int64_t fewest_bytes_moved(const Partition& parts, const PlacedJob& job) {
   return fewest;
 }
 
-/// Items given in turn to `dp` parts, owned and sized at random by dp * 2 ranks on nodes of 4.
+/// Items distributed over `dp` parts in turn, with random owners among dp * 2 ranks on nodes of 4 and random
+/// sizes.
 PlacedJob random_job(std::mt19937_64& random, int dp, std::int64_t n) {
   PlacedJob job;
   for (int rank = 0; rank < 2 * dp; ++rank) {
@@ -93,13 +94,13 @@ TEST(PlaceParts, any_rank_of_the_dp_rank_counts) {
   EXPECT_EQ(bytes_moved(place_parts(parts, job.input()), job), 0);
 }
 
-TEST(PlaceParts, stays_as_it_is_where_nothing_is_gained) {
+TEST(PlaceParts, changes_nothing_without_a_gain) {
   const PlacedJob job{ranks({0, 1, 0, 1}), {5, 5, 5, 5}, {0, 1}, {}};
   const Partition parts{Groups{{0, 1}, {3, 2}}};
   EXPECT_EQ(place_parts(parts, job.input()), parts);
 }
 
-TEST(PlaceParts, prefers_the_node_where_no_rank_of_its_own_holds_anything) {
+TEST(PlaceParts, prefers_ranks_on_the_owners_node) {
   // Rank 1 holds parts 0 and 1. It gets the larger one, and rank 2, on its node, the other.
   const PlacedJob job{ranks({1, 1, 0}), {9, 8, 0}, {0, 1, 2}, {0, 1, 1}};
   const Partition parts{Groups{{0}, {1}, {2}}};
@@ -111,8 +112,8 @@ TEST(PlaceParts, prefers_the_node_where_no_rank_of_its_own_holds_anything) {
               ElementsAre(ElementsAre(1), ElementsAre(0), ElementsAre(2)));
 }
 
-TEST(PlaceParts, bytes_of_its_own_are_worth_more_than_those_on_its_node) {
-  // Part 0 has 3 bytes on DP rank 0 and 4 on DP rank 1; both live on node 0. Part 1 has nothing.
+TEST(PlaceParts, weights_bytes_of_a_rank_more_than_bytes_on_its_node) {
+  // Part 0 has 3 bytes on DP rank 0 and 4 bytes on DP rank 1; both are on node 0. Part 1 has no bytes.
   const PlacedJob job{ranks({0, 1}), {3, 4}, {0, 1}, {0, 0}};
   const Placement placement = best_placement(Partition{Groups{{0, 1}, {}}}, job.input());
   EXPECT_THAT(placement.part_of_rank, ElementsAre(1, 0));
@@ -126,7 +127,7 @@ TEST(PlaceParts, keeps_groups_and_the_order_of_their_items) {
               ElementsAre(ElementsAre(), ElementsAre(2, 0, 1)));
 }
 
-TEST(PlaceParts, above_256_parts_the_bound_tells_how_good_it_is) {
+TEST(PlaceParts, is_close_to_the_bound_above_256_parts) {
   std::mt19937_64 random(1);
   const PlacedJob job = random_job(random, 300, 3000);
   PlacementInput input = job.input();
@@ -145,7 +146,7 @@ TEST(PlaceParts, no_parts_and_no_items_are_fine) {
   EXPECT_EQ(place_parts(dealt_in_turn(0, 2), job.input()).size(), 2);
 }
 
-TEST(PlaceParts, what_is_out_of_range_is_an_error_that_names_it) {
+TEST(PlaceParts, an_index_out_of_range_is_an_error_that_names_it) {
   const Partition parts{Groups{{0}, {1}}};
   const PlacedJob good{ranks({0, 1}), {1, 1}, {0, 1}, {0, 0}};
   EXPECT_NO_THROW((void)place_parts(parts, good.input()));
@@ -168,7 +169,7 @@ TEST(PlaceParts, what_is_out_of_range_is_an_error_that_names_it) {
 }
 
 TEST(PlaceParts, a_part_goes_only_to_ranks_of_the_speed_it_was_made_for) {
-  // Every part lies on the next rank; ranks 0 and 2 are of one speed.
+  // Every part is owned by the next rank; ranks 0 and 2 have the same speed.
   const PlacedJob job{ranks({1, 2, 0}), {9, 9, 9}, {0, 1, 2}, {}};
   const Partition parts{Groups{{0}, {1}, {2}}};
   const std::vector<std::int64_t> speeds{1000, 500, 1000};

@@ -15,7 +15,7 @@ using testing::Pair;
 using Lengths = std::vector<std::int64_t>;
 
 // ROLL's document: 80 tokens become 56, 30 % removed.
-TEST(DynamicBatchingMetrics, are_those_of_rolls_example) {
+TEST(DynamicBatchingMetrics, match_rolls_example) {
   const Lengths lengths{7, 6, 8, 5, 1, 3, 8, 6};
   PaddedBatchingSettings settings;
   settings.dp = 2;
@@ -47,7 +47,7 @@ TEST(SeqlenBalanceMetrics, compare_the_assignment_with_runs_in_source_order) {
                           Pair("global_seqlen/balanced_max", 10), Pair("global_seqlen/mean", 10)));
 }
 
-TEST(SeqlenBalanceMetrics, take_batches_that_dp_does_not_divide) {
+TEST(SeqlenBalanceMetrics, accept_batches_that_dp_does_not_divide) {
   const Lengths lengths{3, 2, 1};
   const NamedMetrics metrics = seqlen_balance_metrics(lengths, roll_batch_balance(lengths, 2), "critic");
   EXPECT_THAT(metrics.front(), Pair("critic/min", 1));

@@ -30,7 +30,7 @@ Lengths sums(const Lengths& lengths, const Batching& batching) {
   return group_sums(Partition(groups), lengths);
 }
 
-// The cap does not hold in these presets; plan_micro_batches keeps it on the same inputs (its own tests).
+// These presets do not keep the cap; plan_micro_batches keeps it for the same inputs (see its tests).
 TEST(MindSpeedBatching, repeats_the_micro_batch_above_the_cap) {
   EXPECT_THAT(sums({2, 3, 3, 4, 6, 6, 6, 8}, MindSpeedBatching{13, {}}), ElementsAre(14, 12, 12));
 }
@@ -51,7 +51,7 @@ TEST(MindSpeedBatching, adds_empty_micro_batches_for_a_sample_above_the_cap) {
   EXPECT_EQ(alone({2}, MindSpeedBatching{1, {}}), (Groups{{0}, {}, {}}));
 }
 
-TEST(MindSpeedBatching, takes_no_samples_and_samples_without_tokens) {
+TEST(MindSpeedBatching, accepts_empty_batches_and_samples_without_tokens) {
   EXPECT_EQ(alone({}, MindSpeedBatching{8, {}}), (Groups{{}}));
   EXPECT_EQ(alone({0, 0}, MindSpeedBatching{8, {}}).size(), 1U);
 }
@@ -61,12 +61,12 @@ TEST(VerlBatching, repeats_the_count_that_ignores_the_cap) {
   EXPECT_EQ(alone({2, 2, 2}, VerlBatching{3}).size(), 2U);
 }
 
-TEST(VerlBatching, leaves_micro_batches_empty_where_verl_asserts) {
+TEST(VerlBatching, has_empty_micro_batches_where_verl_asserts) {
   EXPECT_EQ(alone({1}, VerlBatching{1, 2, 1, true}), (Groups{{0}, {}}));
   EXPECT_EQ(alone({1}, VerlBatching{1, 1, 2, false}), (Groups{{0}, {}}));
 }
 
-TEST(VerlBatching, stands_cheap_micro_batches_at_both_ends_when_asked) {
+TEST(VerlBatching, puts_cheap_micro_batches_at_both_ends_on_request) {
   EXPECT_EQ(alone({5, 4, 3, 2, 1}, VerlBatching{5, 5, 1, true}), (Groups{{4}, {2}, {0}, {1}, {3}}));
   EXPECT_EQ(alone({5, 4, 3, 2, 1}, VerlBatching{5, 5, 1, false}), (Groups{{0}, {1}, {2}, {3}, {4}}));
 }
@@ -81,8 +81,8 @@ TEST(VerlBatching, names_the_sample_above_the_cap) {
   }
 }
 
-// Row 9: the reference refuses a cap below its padded width; only real lengths count here.
-TEST(VerlBatching, takes_a_cap_below_the_width_of_the_padded_tensor) {
+// Row 9: the reference rejects a cap below its padded width; only actual lengths count here.
+TEST(VerlBatching, accepts_a_cap_below_the_width_of_the_padded_tensor) {
   EXPECT_EQ(alone({1}, VerlBatching{1}), (Groups{{0}}));
 }
 
@@ -100,8 +100,9 @@ TEST(RollPacking, counts_by_aligned_lengths) {
       4);
 }
 
-// Row 13: the reference asserts when virtual stages or the minimum ask for more than there are samples.
-TEST(RollPacking, leaves_micro_batches_empty_where_roll_asserts) {
+// Row 13: the reference fails an assertion if virtual stages or the minimum require more micro-batches than
+// samples.
+TEST(RollPacking, has_empty_micro_batches_where_roll_asserts) {
   EXPECT_EQ(alone({3}, RollPacking{64, 1, 2, 16}).size(), 2U);
   EXPECT_EQ(alone({3, 4}, RollPacking{64, 3, 1, 16}).size(), 3U);
 }

@@ -12,12 +12,12 @@ namespace {
 using Lengths = std::vector<std::int64_t>;
 using Groups = std::vector<std::vector<Item>>;
 
-TEST(RollBatchBalance, deals_equal_counts_with_cheap_samples_at_both_ends) {
+TEST(RollBatchBalance, gives_equal_counts_with_cheap_samples_at_both_ends) {
   const Partition ranks = roll_batch_balance(Lengths{4, 4, 4, 4, 4, 4, 4, 4}, 2);
   EXPECT_EQ(ranks.to_vectors(), (Groups{{0, 4, 7, 2}, {1, 5, 6, 3}}));
 }
 
-TEST(RollBatchBalance, stands_the_dearest_samples_in_the_middle_of_a_rank) {
+TEST(RollBatchBalance, puts_the_costliest_samples_in_the_middle_of_a_rank) {
   EXPECT_EQ(roll_batch_balance(Lengths{5, 1, 4, 2, 3}, 1).to_vectors(), (Groups{{1, 4, 0, 2, 3}}));
 }
 
@@ -27,7 +27,7 @@ TEST(RollBatchBalance, drops_no_sample_after_the_last_whole_mini_batch) {
   EXPECT_TRUE(holds_every_item_once(roll_batch_balance(Lengths{3, 2, 1, 4, 2}, 2, 4), 5));
 }
 
-TEST(RollBatchBalance, takes_a_mini_batch_larger_than_the_batch) {
+TEST(RollBatchBalance, accepts_a_mini_batch_larger_than_the_batch) {
   EXPECT_EQ(roll_batch_balance(Lengths{1, 2}, 2, 4), roll_batch_balance(Lengths{1, 2}, 2));
 }
 

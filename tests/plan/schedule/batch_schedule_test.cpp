@@ -26,7 +26,7 @@ std::vector<std::int64_t> whole_step(BatchSchedule& schedule, std::int64_t step,
   return positions;
 }
 
-TEST(BatchSchedule, cuts_the_source_in_order_and_keeps_the_smaller_rest) {
+TEST(BatchSchedule, divides_the_source_in_order_and_keeps_the_smaller_last_batch) {
   BatchSchedule schedule(10, {4, 1, false, 1, false});
   EXPECT_EQ(schedule.num_steps(), 3);
   EXPECT_THAT(whole_step(schedule, 0, 3), ElementsAre(0, 1, 2, 3));
@@ -34,7 +34,7 @@ TEST(BatchSchedule, cuts_the_source_in_order_and_keeps_the_smaller_rest) {
   EXPECT_EQ(schedule.size_of(2), 2);
 }
 
-TEST(BatchSchedule, drop_last_leaves_the_rest_out) {
+TEST(BatchSchedule, drop_last_omits_the_incomplete_batch) {
   const BatchSchedule schedule(10, {4, 2, false, 1, true});
   EXPECT_EQ(schedule.steps_per_epoch(), 2);
   EXPECT_EQ(schedule.num_steps(), 4);
@@ -73,7 +73,7 @@ RC_GTEST_PROP(BatchSchedule, a_steps_samples_do_not_depend_on_the_rank_count, ()
   RC_ASSERT(whole_step(schedule, step, *rc::gen::inRange(1, 12)) == whole_step(schedule, step, 1));
 }
 
-TEST(BatchSchedule, epochs_are_shuffled_differently_and_the_same_way_every_time) {
+TEST(BatchSchedule, epochs_are_shuffled_differently_and_reproducibly) {
   BatchSchedule schedule(50, {50, 2, true, 9, false});
   const std::vector<std::int64_t> first = whole_step(schedule, 0, 1);
   const std::vector<std::int64_t> second = whole_step(schedule, 1, 1);
@@ -83,12 +83,12 @@ TEST(BatchSchedule, epochs_are_shuffled_differently_and_the_same_way_every_time)
   EXPECT_NE(whole_step(other_seed, 0, 1), first);
 }
 
-TEST(BatchSchedule, the_shuffle_is_fixed_for_all_time) {
+TEST(BatchSchedule, the_shuffle_never_changes) {
   BatchSchedule schedule(8, {8, 1, true, 1, false});
   EXPECT_THAT(whole_step(schedule, 0, 1), ElementsAre(0, 2, 6, 1, 3, 7, 5, 4));
 }
 
-TEST(BatchSchedule, what_cannot_make_a_step_is_refused) {
+TEST(BatchSchedule, settings_without_a_possible_step_are_refused) {
   EXPECT_THROW(BatchSchedule(0, {4, 1, false, 1, false}), InputError);
   EXPECT_THROW(BatchSchedule(3, {4, 1, false, 1, true}), InputError);
   EXPECT_THROW(BatchSchedule(3, {0, 1, false, 1, false}), ConfigError);
@@ -101,9 +101,9 @@ TEST(BatchSchedule, more_steps_than_can_be_counted_are_refused) {
   EXPECT_EQ(BatchSchedule(samples, {1, 1 << 22, false, 1, false}).num_steps(), std::int64_t{1} << 62);
 }
 
-// Where contracts are checked.
+// Only if contracts are checked.
 #if EVENKEEL_ASSERTION_LEVEL > 0
-TEST(BatchScheduleDeathTest, a_step_that_there_is_not_is_told_with_its_place) {
+TEST(BatchScheduleDeathTest, a_step_out_of_range_is_reported_with_its_place) {
   const BatchSchedule schedule(10, {2, 1, false, 1, false});
   EXPECT_DEATH(
       (void)schedule.size_of(7),

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 
 using Positions = std::vector<std::int64_t>;
 
-/// All that a schedule draws, step by step.
+/// Everything that a schedule draws, step by step.
 Positions all_of(BatchSchedule& schedule) {
   Positions all;
   for (std::int64_t step = 0; step < schedule.num_steps(); ++step) {
@@ -28,29 +28,29 @@ Positions all_of(BatchSchedule& schedule) {
   return all;
 }
 
-/// Positions of the second begin with 9.
+/// The positions in the second source start at 9.
 std::vector<ScheduledSource> two_sources(std::int64_t first_weight, std::int64_t second_weight) {
   return {{.samples = 9, .weight = first_weight}, {.samples = 3, .weight = second_weight}};
 }
 
-TEST(SeveralSources, are_drawn_by_their_weights_all_along) {
+TEST(SeveralSources, are_mixed_by_weight_throughout) {
   BatchSchedule schedule(two_sources(3, 1), {.global_batch = 4});
   EXPECT_THAT(all_of(schedule), ElementsAre(0, 1, 9, 2, 3, 4, 10, 5, 6, 7, 11, 8));
 }
 
-TEST(SeveralSources, leave_each_other_their_share_where_one_has_run_out) {
+TEST(SeveralSources, keep_their_proportions_after_one_is_exhausted) {
   BatchSchedule schedule(two_sources(1, 1), {.global_batch = 5});
   EXPECT_THAT(all_of(schedule), ElementsAre(0, 9, 1, 10, 2, 11, 3, 4, 5, 6, 7, 8));
 }
 
-TEST(SeveralSources, have_epochs_of_their_own) {
+TEST(SeveralSources, have_their_own_epochs) {
   BatchSchedule schedule({{.samples = 4}, {.samples = 2, .epochs = 2}}, {.global_batch = 3});
   EXPECT_THAT(all_of(schedule), ElementsAre(0, 4, 1, 5, 2, 4, 3, 5));
   EXPECT_EQ(schedule.num_steps(), 3);
 }
 
-TEST(SeveralSources, have_shares_of_sizes_where_samples_have_some) {
-  // One long sample for every ten short ones: both have as much at every moment.
+TEST(SeveralSources, share_sizes_by_weight_if_samples_have_sizes) {
+  // One long sample for every ten short ones: at any time, both sources have contributed equally.
   std::vector<ScheduledSource> sources{{.samples = 5}, {.samples = 50}};
   sources[0].size = [](std::int64_t) { return 100; };
   sources[1].size = [](std::int64_t) { return 10; };
@@ -61,14 +61,14 @@ TEST(SeveralSources, have_shares_of_sizes_where_samples_have_some) {
   }
 }
 
-TEST(SeveralSources, that_are_one_are_drawn_as_if_there_were_no_weights) {
+TEST(SeveralSources, ignore_the_weight_of_a_single_source) {
   const ScheduleSettings settings{.global_batch = 4, .epochs = 3, .shuffle = true, .seed = 5};
   BatchSchedule plain(10, settings);
   BatchSchedule weighed({{.samples = 10, .weight = 7}}, settings);
   EXPECT_EQ(all_of(plain), all_of(weighed));
 }
 
-TEST(SeveralSources, that_cannot_be_mixed_are_refused) {
+TEST(SeveralSources, refuse_sources_that_cannot_be_mixed) {
   EXPECT_THROW(BatchSchedule(two_sources(0, 1), {}), ConfigError);
   EXPECT_THROW(BatchSchedule(two_sources(std::int64_t{1} << 31, 1), {}), ConfigError);
   EXPECT_THROW(BatchSchedule({{.samples = 4}, {.samples = 0}}, {}), InputError);
@@ -127,7 +127,7 @@ RC_GTEST_PROP(SeveralSources, run_through_all_samples_of_one_before_any_comes_ag
   }
 }
 
-RC_GTEST_PROP(SeveralSources, make_steps_that_depend_on_no_ranks_nor_on_what_was_asked_for_before, ()) {
+RC_GTEST_PROP(SeveralSources, give_steps_independent_of_ranks_and_earlier_requests, ()) {
   const Drawn drawn = draw_settings();
   BatchSchedule schedule(drawn.sources, drawn.settings);
   const auto ranks = *rc::gen::inRange(1, 5);

@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using Lengths = std::vector<std::int64_t>;
 using Steps = std::vector<Lengths>;
 
-/// Steps of samples of these lengths, numbered one after the other.
+/// Steps with samples of these lengths, numbered consecutively.
 class Windows {
  public:
   explicit Windows(const Steps& lengths) {
@@ -60,14 +60,14 @@ Steps samples_of(const std::vector<DelayedStep>& steps) {
   return samples;
 }
 
-/// Quadratic work alone, so that a short sample costs next to nothing beside a long one.
+/// Only quadratic work, so a short sample costs almost nothing compared to a long one.
 OutlierDelay with_quadratic_cost(OutlierDelay delay) {
   delay.plan.balance.cost = CostModel{1, 1};
   delay.plan.balance.overhead = 0;
   return delay;
 }
 
-TEST(DelayOutliers, wait_until_as_many_of_like_size_are_there_and_come_together) {
+TEST(DelayOutliers, delays_outliers_until_enough_of_similar_size_can_share_a_step) {
   const Windows windows({{900, 10, 10, 10}, {10, 10, 800, 10}, {10, 10, 10, 10}});
   const std::vector<DelayedStep> steps =
       delay_outliers(0, windows.drawn(), with_quadratic_cost(windows.delay(500, 2)));
@@ -80,7 +80,7 @@ TEST(DelayOutliers, wait_until_as_many_of_like_size_are_there_and_come_together)
   EXPECT_EQ(steps[0].figures.samples, 0);
 }
 
-TEST(DelayOutliers, wait_longer_for_those_of_like_size_than_for_others) {
+TEST(DelayOutliers, waits_longer_for_outliers_of_similar_size) {
   const Windows windows({{900, 10, 10, 10}, {300, 10, 10, 10}, {10, 950, 10, 10}, {10, 10, 10, 290}});
   const std::vector<DelayedStep> steps =
       delay_outliers(0, windows.drawn(), with_quadratic_cost(windows.delay(200, 2)));
@@ -88,27 +88,27 @@ TEST(DelayOutliers, wait_longer_for_those_of_like_size_than_for_others) {
   EXPECT_THAT(windows.lengths_of(steps[3].samples), ElementsAre(300, 10, 10, 290));
 }
 
-TEST(DelayOutliers, that_are_left_at_the_end_come_together_there) {
+TEST(DelayOutliers, puts_remaining_outliers_together_at_the_end) {
   const Windows windows({{900, 10, 10, 10}, {10, 10, 800, 10}, {10, 10, 10, 10}});
   const std::vector<DelayedStep> steps =
       delay_outliers(0, windows.drawn(), with_quadratic_cost(windows.delay(500, 3)));
   EXPECT_THAT(windows.lengths_of(steps[2].samples), ElementsAre(900, 800, 10, 10));
 }
 
-TEST(DelayOutliers, stay_where_that_would_not_end_earlier) {
-  // By tokens a step's ranks are as even without.
+TEST(DelayOutliers, keeps_outliers_in_place_if_a_delay_does_not_help) {
+  // By tokens, the ranks are equally balanced without it.
   const Windows windows({{600, 300, 300}, {300, 600, 300}});
   OutlierDelay delay = windows.delay(500, 2);
   delay.plan.balance.cost = CostModel::tokens();
   EXPECT_EQ(samples_of(delay_outliers(0, windows.drawn(), delay)), windows.drawn());
 }
 
-TEST(DelayOutliers, leave_a_window_as_it_is_that_holds_what_fits_under_no_cap) {
+TEST(DelayOutliers, changes_nothing_in_a_window_with_a_sample_above_every_cap) {
   const Windows windows({{900, 10, 10, 1001}, {10, 10, 800, 10}});
   EXPECT_EQ(samples_of(delay_outliers(0, windows.drawn(), windows.delay(500, 2))), windows.drawn());
 }
 
-TEST(DelayOutliers, stay_where_a_step_has_nothing_to_change_places_with) {
+TEST(DelayOutliers, keeps_outliers_in_place_if_a_step_has_no_other_sample_to_swap) {
   const Windows windows({{900, 10}, {800}});
   EXPECT_EQ(samples_of(delay_outliers(0, windows.drawn(), windows.delay(500, 2))), windows.drawn());
 }
@@ -145,7 +145,7 @@ RC_GTEST_PROP(DelayOutliers, move_within_their_window_and_every_step_keeps_its_s
   }
 }
 
-// As plan_step plans the steps that came, on their own.
+// As plan_step plans the original steps, one by one.
 RC_GTEST_PROP(DelayOutliers, never_make_a_window_end_later, ()) {
   const Windows windows(random_steps());
   if (windows.drawn().size() < 2) RC_DISCARD();
@@ -197,7 +197,7 @@ class DelayedSchedule : public testing::Test {
   Lengths lengths_;
 };
 
-TEST_F(DelayedSchedule, has_every_sample_once_an_epoch) {
+TEST_F(DelayedSchedule, has_every_sample_once_per_epoch) {
   BatchSchedule delayed = schedule(3);
   ASSERT_EQ(delayed.num_steps(), 20);
   for (const std::int64_t epoch : {0, 1}) {
@@ -210,7 +210,7 @@ TEST_F(DelayedSchedule, has_every_sample_once_an_epoch) {
   }
 }
 
-TEST_F(DelayedSchedule, makes_the_same_steps_from_wherever_it_begins_and_for_any_ranks) {
+TEST_F(DelayedSchedule, gives_the_same_steps_from_any_start_and_for_any_ranks) {
   BatchSchedule in_order = schedule(3);
   Steps steps;
   for (std::int64_t step = 0; step < in_order.num_steps(); ++step)
@@ -224,7 +224,7 @@ TEST_F(DelayedSchedule, makes_the_same_steps_from_wherever_it_begins_and_for_any
   }
 }
 
-TEST_F(DelayedSchedule, tells_the_delay_of_any_steps_and_what_it_gained) {
+TEST_F(DelayedSchedule, reports_the_delay_and_gain_of_any_steps) {
   BatchSchedule delayed = schedule(4);
   const auto of = [&](std::int64_t begin, std::int64_t end) {
     DelayFigures sum;
@@ -243,7 +243,7 @@ TEST_F(DelayedSchedule, tells_the_delay_of_any_steps_and_what_it_gained) {
   EXPECT_LE(all.planned.once, all.in_order.once);
 }
 
-TEST_F(DelayedSchedule, is_the_plain_one_without_a_delay) {
+TEST_F(DelayedSchedule, equals_the_plain_schedule_without_a_delay) {
   BatchSchedule plain({{.samples = 240}}, {24, 2, true, 5, false});
   BatchSchedule none = schedule(0);
   for (std::int64_t step = 0; step < plain.num_steps(); ++step) {

@@ -7,7 +7,7 @@
 namespace evenkeel {
 namespace {
 
-/// The loss tokens of a sample of `prompt` and `response` tokens whose mask is set everywhere.
+/// The loss tokens of a sample with `prompt` and `response` tokens whose mask is set everywhere.
 std::int64_t counted(std::int64_t prompt, std::int64_t response, FieldKind kind, bool shared) {
   RaggedBatch batch({{SampleId{0}, 0, 2, 3}, {SampleId{1}, 0, prompt, response}});
   batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
@@ -15,14 +15,14 @@ std::int64_t counted(std::int64_t prompt, std::int64_t response, FieldKind kind,
   return (shared ? summaries_for_sharing(batch) : summaries_of(batch))[1].loss_tokens;
 }
 
-TEST(LengthsOf, count_the_loss_tokens_of_masks_of_one_value_a_token_or_a_response_token) {
+TEST(LengthsOf, count_loss_tokens_in_masks_with_one_value_per_token_or_response_token) {
   EXPECT_EQ(counted(4, 3, FieldKind::token, false), 7);
   EXPECT_EQ(counted(4, 3, FieldKind::response_token, false), 3);
   EXPECT_EQ(counted(4, 0, FieldKind::response_token, false), 0);
   EXPECT_EQ(counted(0, 0, FieldKind::token, false), 0);
 }
 
-TEST(LengthsOf, count_no_response_token_that_starts_its_sample) {
+TEST(LengthsOf, do_not_count_a_response_token_that_starts_its_sample) {
   EXPECT_EQ(counted(0, 3, FieldKind::response_token, false), 2);
   EXPECT_EQ(counted(0, 0, FieldKind::response_token, false), 0);
   EXPECT_EQ(counted(0, 3, FieldKind::response_token, true), 2);

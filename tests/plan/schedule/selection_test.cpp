@@ -37,7 +37,7 @@ std::vector<Taken> pieces_of(const Selection& selection, const Lengths& lengths)
 
 const Lengths example{3, 9, 0, 4, 5};
 
-TEST(Selection, takes_all_samples_whole_unless_told_otherwise) {
+TEST(Selection, takes_all_samples_whole_by_default) {
   const Selection selection = select(example, {});
   EXPECT_THAT(pieces_of(selection, example),
               ElementsAre(Taken{0, 0, 3}, Taken{1, 0, 9}, Taken{2, 0, 0}, Taken{3, 0, 4}, Taken{4, 0, 5}));
@@ -45,7 +45,7 @@ TEST(Selection, takes_all_samples_whole_unless_told_otherwise) {
   EXPECT_EQ(selection.digest(), Selection(5).digest());
 }
 
-TEST(Selection, refuses_what_is_longer_than_a_limit_that_was_set) {
+TEST(Selection, refuses_samples_longer_than_the_limit) {
   const auto refusing = [](std::int64_t limit) {
     return select(example, {.too_long = TooLong::error, .max_length = limit});
   };
@@ -61,7 +61,7 @@ TEST(Selection, refuses_what_is_longer_than_a_limit_that_was_set) {
   }
 }
 
-TEST(Selection, drops_what_is_longer_than_the_limit_and_counts_it) {
+TEST(Selection, drops_and_counts_samples_longer_than_the_limit) {
   const Selection selection = select(example, {.too_long = TooLong::drop});
   EXPECT_THAT(pieces_of(selection, example), ElementsAre(Taken{0, 0, 3}, Taken{2, 0, 0}, Taken{3, 0, 4}));
   EXPECT_EQ(selection.counts(),
@@ -69,7 +69,7 @@ TEST(Selection, drops_what_is_longer_than_the_limit_and_counts_it) {
   EXPECT_TRUE(selection.takes_whole_samples());
 }
 
-TEST(Selection, truncates_to_the_limit_and_counts_what_that_leaves_out) {
+TEST(Selection, truncates_to_the_limit_and_counts_dropped_tokens) {
   const Selection selection = select(example, {.too_long = TooLong::truncate});
   EXPECT_THAT(pieces_of(selection, example),
               ElementsAre(Taken{0, 0, 3}, Taken{1, 0, 4}, Taken{2, 0, 0}, Taken{3, 0, 4}, Taken{4, 0, 4}));
@@ -77,7 +77,7 @@ TEST(Selection, truncates_to_the_limit_and_counts_what_that_leaves_out) {
             (FilterCounts{.samples = 5, .taken = 5, .truncated = 2, .tokens_left_out = 6}));
 }
 
-TEST(Selection, splits_into_pieces_of_the_limit_that_lose_nothing) {
+TEST(Selection, splits_into_pieces_without_losing_tokens) {
   const Selection selection = select(example, {.too_long = TooLong::split});
   EXPECT_THAT(pieces_of(selection, example),
               ElementsAre(Taken{0, 0, 3}, Taken{1, 0, 4}, Taken{1, 4, 8}, Taken{1, 8, 9}, Taken{2, 0, 0},
@@ -97,11 +97,11 @@ TEST(Selection, drops_empty_samples_or_refuses_the_first_by_its_number) {
   }
 }
 
-TEST(Selection, may_leave_nothing) {
+TEST(Selection, may_select_no_samples) {
   EXPECT_EQ(select({9, 9}, {.too_long = TooLong::drop}).size(), 0);
 }
 
-RC_GTEST_PROP(Selection, keeps_every_token_once_that_it_does_not_count_as_left_out, ()) {
+RC_GTEST_PROP(Selection, keeps_or_counts_every_token, ()) {
   const auto lengths = *rc::gen::container<Lengths>(rc::gen::inRange<std::int64_t>(0, 20));
   FilterSettings settings;
   settings.too_long = *rc::gen::element(TooLong::error, TooLong::drop, TooLong::truncate, TooLong::split);
@@ -126,7 +126,7 @@ RC_GTEST_PROP(Selection, keeps_every_token_once_that_it_does_not_count_as_left_o
   RC_ASSERT(empty == std::ranges::count(lengths, 0));
 }
 
-RC_GTEST_PROP(Selection, has_a_digest_of_what_it_takes, ()) {
+RC_GTEST_PROP(Selection, has_a_digest_of_its_samples, ()) {
   const auto size = *rc::gen::inRange<std::size_t>(1, 12);
   const auto length = rc::gen::inRange<std::int64_t>(0, 12);
   const auto lengths = *rc::gen::container<Lengths>(size, length);

@@ -37,7 +37,7 @@ EncoderWork work_of(const StepProblem& problem) {
   return encoder_work_of(problem.table, problem.settings, assign_step(problem));
 }
 
-TEST(EncoderCosts, are_of_the_rows_that_samples_bring) {
+TEST(EncoderCosts, are_computed_from_rows_of_samples) {
   const LengthTable table = with_rows(table_of({5, 3, 8}), {4, 0, 2});
   EXPECT_THAT(encoder_costs_of(table, {"pixels", {10, 1, 0}}), ElementsAre(56, 0, 24));
 }
@@ -57,14 +57,14 @@ TEST(EncoderCosts, a_step_without_samples_needs_no_field) {
   EXPECT_EQ(work_of({table_of({}), with_encoder(2)}), (EncoderWork{{0, 0}, {0, 0}}));
 }
 
-TEST(EncoderCosts, samples_that_are_alike_to_the_model_go_where_their_images_are_even) {
+TEST(EncoderCosts, balance_images_among_samples_that_are_equal_for_the_model) {
   const LengthTable table = with_rows(table_of({8, 8, 8, 8}), {6, 6, 0, 0});
   const EncoderWork work = work_of({table, with_encoder(2, {1, 0, 0})});
   EXPECT_THAT(work.in_source_order, ElementsAre(12, 0));
   EXPECT_THAT(work.assigned, ElementsAre(6, 6));
 }
 
-TEST(EncoderCosts, of_samples_that_share_a_prompt_are_those_of_all_of_them) {
+TEST(EncoderCosts, sum_over_samples_that_share_a_prompt) {
   std::vector<LengthEntry> entries;
   for (std::int64_t i = 0; i < 4; ++i) {
     const auto uid = static_cast<std::uint64_t>(i / 2);
@@ -78,7 +78,7 @@ TEST(EncoderCosts, of_samples_that_share_a_prompt_are_those_of_all_of_them) {
   EXPECT_THAT(work.assigned, ElementsAre(3, 7));
 }
 
-TEST(EncoderCosts, the_models_work_stays_even_where_images_have_nothing_to_do_with_lengths) {
+TEST(EncoderCosts, the_models_work_stays_balanced_if_images_do_not_correlate_with_lengths) {
   std::mt19937_64 random(3);
   std::geometric_distribution<std::int64_t> images(0.3);
   const LengthTable lengths = made_up_table(512, 5);

@@ -57,7 +57,7 @@ TEST(Observe, counts_a_shared_prefix_once) {
   EXPECT_EQ(seen.squares, 100 + (144 - 100) + (169 - 100));
 }
 
-TEST(Observe, squares_go_straight_on_beyond_the_window) {
+TEST(Observe, squares_grow_linearly_beyond_the_window) {
   const LengthTable table = table_of({10});
   PlanSettings settings;
   settings.balance.cost = {1, 1, 4};
@@ -101,7 +101,7 @@ TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
   EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 4);
 }
 
-/// Times of groups, in turn of 1, 2 and `most` ranks; communication hides behind nothing.
+/// Times of groups of 1, 2 and `most` ranks in turn; no communication is hidden.
 std::vector<CostObservation> times_of_groups(const TimeModel& times, std::int64_t most) {
   std::vector<CostObservation> observations = times_of(times, 120);
   for (std::size_t i = 0; i < observations.size(); ++i) {
@@ -118,7 +118,7 @@ std::vector<CostObservation> times_of_groups(const TimeModel& times, std::int64_
 
 constexpr TimeModel cluster{0.02, 3e-6, 1e-9, 2e-7, 5e-7};
 
-TEST(MeasuredCostModel, measures_what_communication_of_groups_costs) {
+TEST(MeasuredCostModel, measures_the_cost_of_communication_in_groups) {
   MeasuredCostModel costs(CostModel::tokens(), 1000, CommunicationSettings{7, 7, 4, 0});
   costs.learn(times_of_groups(cluster, 8));
   BalanceSettings balance;
@@ -131,7 +131,7 @@ TEST(MeasuredCostModel, measures_what_communication_of_groups_costs) {
   EXPECT_FALSE(costs.in_use().communication->between_nodes.kept);
 }
 
-TEST(MeasuredCostModel, communication_that_no_times_tell_keeps_its_share_of_a_token) {
+TEST(MeasuredCostModel, undetermined_communication_keeps_its_proportion_to_a_token) {
   MeasuredCostModel given(CostModel{1000, 0}, 1000, CommunicationSettings{7, 100, 4, 0});
   MeasuredCostModel without_tokens(CostModel{0, 10}, 1000, CommunicationSettings{7, 2000, 4, 0});
   MeasuredCostModel usual(CostModel::tokens(), 1000, CommunicationSettings{{}, {}, 4, 0});
@@ -147,7 +147,7 @@ TEST(MeasuredCostModel, communication_that_no_times_tell_keeps_its_share_of_a_to
   EXPECT_EQ(usual.in_use().communication->between_nodes.cost, 3000 * 2500 / 24576);
 }
 
-TEST(MeasuredCostModel, communication_that_was_measured_stays_when_later_times_cannot_tell_it) {
+TEST(MeasuredCostModel, measured_communication_stays_if_later_times_do_not_determine_it) {
   MeasuredCostModel costs(CostModel::tokens(), 120, CommunicationSettings{7, 7, 4, 0});
   costs.learn(times_of_groups(cluster, 8));
   costs.learn(times_of_groups(cluster, 1));
@@ -179,7 +179,7 @@ TEST(MeasuredCostModel, follows_the_machine) {
   EXPECT_FALSE(costs.in_use().kept);
 }
 
-TEST(MeasuredCostModel, too_few_or_equal_times_leave_the_model_as_it_was) {
+TEST(MeasuredCostModel, too_few_or_equal_times_do_not_change_the_model) {
   MeasuredCostModel costs(CostModel::flops_7b(), 1000);
   costs.learn(times_of(machine, 15));
   EXPECT_EQ(costs.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 15, true}));
@@ -188,7 +188,7 @@ TEST(MeasuredCostModel, too_few_or_equal_times_leave_the_model_as_it_was) {
   EXPECT_EQ(alike.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 50, true}));
 }
 
-TEST(MeasuredCostModel, a_fit_that_fails_keeps_the_last_one_that_did_not) {
+TEST(MeasuredCostModel, a_failed_fit_keeps_the_last_successful_one) {
   MeasuredCostModel costs(CostModel::tokens(), 30);
   costs.learn(times_of(machine, 30));
   const CostModel fitted = costs.in_use().model;
@@ -198,7 +198,7 @@ TEST(MeasuredCostModel, a_fit_that_fails_keeps_the_last_one_that_did_not) {
   EXPECT_TRUE(costs.in_use().times);
 }
 
-TEST(MeasuredCostModel, forgets_what_is_older_than_its_window) {
+TEST(MeasuredCostModel, drops_observations_older_than_its_window) {
   constexpr TimeModel other{0.001, 1e-6, 2e-9};
   MeasuredCostModel costs(CostModel::tokens(), 64);
   costs.learn(times_of(machine, 64));

@@ -48,7 +48,7 @@ TEST(PlanSettings, a_stated_alignment_must_fit_the_cut) {
 TEST(PlanSettings, an_alignment_beyond_32_bits_is_refused_rather_than_wrapped) {
   PlanSettings settings;
   settings.micro_batch.max_tokens = 2147483647;
-  // Primes: the least common multiple is their product, 2^92, and wraps to a negative number.
+  // Primes: their least common multiple is the product, 2^92, which would overflow to a negative number.
   settings.align = 2147483647;
   settings.align_lcm = 2147483629;
   settings.strategy = PaddedSettings{};
@@ -153,7 +153,7 @@ TEST(PlanSettings, sizes_below_one_are_refused_by_key) {
   expect_refused([](PlanSettings& s) { s.micro_batch.multiple_of = 0; }, "micro_batch.multiple_of");
 }
 
-/// The key that is refused, and what the user reads; empty where the settings are accepted.
+/// The rejected key and the text that the user reads; empty if the settings are accepted.
 std::pair<std::string, std::string> refusal(const PlanSettings& settings) {
   try {
     settings.validate();
@@ -170,7 +170,7 @@ PlanSettings with_speeds(std::vector<std::int64_t> speeds, int dp) {
   return settings;
 }
 
-TEST(PlanSettings, speeds_are_one_a_dp_rank_and_positive) {
+TEST(PlanSettings, speeds_are_one_per_dp_rank_and_positive) {
   EXPECT_EQ(refusal(with_speeds({1000, 500}, 2)).first, "");
   EXPECT_EQ(refusal(with_speeds({}, 2)).first, "");
   const auto [key, message] = refusal(with_speeds({1000, 500}, 3));
@@ -179,7 +179,7 @@ TEST(PlanSettings, speeds_are_one_a_dp_rank_and_positive) {
   EXPECT_EQ(refusal(with_speeds({1000, 0}, 2)).first, "balance.speeds");
 }
 
-TEST(PlanSettings, speeds_are_refused_where_dealing_does_not_follow_work_alone) {
+TEST(PlanSettings, speeds_are_refused_if_assignment_does_not_depend_on_work_alone) {
   const auto expect_refused = [](auto change, const char* refused, const char* hint) {
     PlanSettings settings = with_speeds({1000, 500}, 2);
     change(settings);
@@ -200,14 +200,14 @@ TEST(PlanSettings, speeds_are_refused_where_dealing_does_not_follow_work_alone) 
   expect_refused([](PlanSettings& s) { s.strategy = PaddedSettings{}; }, "balance.speeds", "mode: packed");
 }
 
-TEST(PlanSettings, a_named_packing_has_the_number_of_micro_batches_that_it_makes) {
+TEST(PlanSettings, a_named_packing_determines_the_number_of_micro_batches) {
   PlanSettings both;
   use<PackedSettings>(both).packing = BinPacking::first_fit_decreasing;
   use<PackedSettings>(both).count = CountRule::fastest;
   EXPECT_EQ(refusal(both).first, "micro_batch.packing");
 }
 
-TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_otherwise) {
+TEST(PlanSettings, flexible_groups_are_rejected_with_other_planners) {
   const auto expect_refused = [](auto change, const std::string& refused, const char* hint) {
     PlanSettings settings;
     settings.dp = 4;
@@ -218,7 +218,7 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
     EXPECT_EQ(key, refused);
     EXPECT_THAT(message, HasSubstr(hint));
     if (key != "mesh.cp") {
-      EXPECT_THAT(message, HasSubstr("does not go with mesh.cp: flexible"));
+      EXPECT_THAT(message, HasSubstr("cannot be combined with mesh.cp: flexible"));
     }
   };
   expect_refused([](PlanSettings& s) { s.cp.size = 2; }, "mesh.cp", "cp to 1");
@@ -232,7 +232,7 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_refused_beside_what_plans_other
   expect_refused([](PlanSettings& s) { s.micro_batch.min_count = 2; }, "mesh.cp", "strategy: grid");
 }
 
-TEST(PlanSettings, groups_of_their_own_sizes_are_as_fast_as_their_slowest_ranks) {
+TEST(PlanSettings, flexible_groups_are_as_fast_as_their_slowest_ranks) {
   PlanSettings settings = with_speeds({1000, 500, 2000, 1000}, 4);
   EXPECT_EQ(settings.speed_of(DpRank{0}, {DataPlace{0}, 2}), 1000);
   settings.strategy = ContextTreeSettings{4};
@@ -248,7 +248,7 @@ TEST(PlanSettings, groups_of_their_own_sizes_are_as_fast_as_their_slowest_ranks)
   EXPECT_EQ(settings.speed_of(DpRank{3}, {DataPlace{2}, 2}), 1000);
 }
 
-TEST(PlanSettings, a_cap_a_rank_grows_with_the_group_as_the_alignment_does) {
+TEST(PlanSettings, a_cap_per_rank_grows_with_the_group_like_the_alignment) {
   PlanSettings settings;
   settings.dp = 8;
   settings.tp = 2;
@@ -262,7 +262,7 @@ TEST(PlanSettings, a_cap_a_rank_grows_with_the_group_as_the_alignment_does) {
   EXPECT_EQ(settings.alignment(4), 8);
 }
 
-TEST(PlanSettings, communication_follows_the_cost_unless_it_is_given) {
+TEST(PlanSettings, communication_is_derived_from_the_cost_by_default) {
   PlanSettings settings;
   settings.balance.cost = CostModel{49152, 2};
   settings.tp = 4;
@@ -273,7 +273,7 @@ TEST(PlanSettings, communication_follows_the_cost_unless_it_is_given) {
   EXPECT_EQ(settings.communication_cost(), (CommunicationCost{1, 2, 3, 500, 7}));
 }
 
-TEST(PlanSettings, costs_of_groups_of_their_own_sizes_can_be_measured) {
+TEST(PlanSettings, costs_of_flexible_groups_can_be_measured) {
   PlanSettings settings;
   settings.dp = 4;
   settings.strategy = ContextTreeSettings{4};
@@ -283,7 +283,7 @@ TEST(PlanSettings, costs_of_groups_of_their_own_sizes_can_be_measured) {
   EXPECT_EQ(refusal(settings).first, "");
 }
 
-TEST(PlanSettings, a_group_of_any_size_holds_one_aligned_sequence_or_its_cap_is_told) {
+TEST(PlanSettings, a_cap_too_small_for_one_sequence_in_any_group_size_is_refused) {
   PlanSettings settings;
   settings.dp = 8;
   settings.strategy = ContextTreeSettings{8};
@@ -307,7 +307,7 @@ TEST(PlanSettings, presets_cannot_measure_their_costs) {
   EXPECT_EQ(refusal(settings).first, "balance.cost: measured: every");
 }
 
-TEST(PlanSettings, presets_keep_orders_of_their_own) {
+TEST(PlanSettings, presets_keep_their_own_orders) {
   PlanSettings settings;
   settings.micro_batch.order = MicroBatchOrder::schedule;
   EXPECT_NO_THROW(settings.validate());

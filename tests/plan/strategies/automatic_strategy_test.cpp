@@ -40,7 +40,7 @@ PlanSettings hierarchical(PlanSettings settings) {
   return settings;
 }
 
-TEST(AutomaticStrategy, takes_the_way_in_which_the_step_ends_first) {
+TEST(AutomaticStrategy, chooses_the_strategy_that_ends_first) {
   const LengthTable table = made_up_table(400, 1);
   for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
     const PlanSettings settings = open_settings(8, 128, meet);
@@ -51,7 +51,7 @@ TEST(AutomaticStrategy, takes_the_way_in_which_the_step_ends_first) {
   }
 }
 
-TEST(AutomaticStrategy, is_a_grid_where_ranks_meet_at_every_micro_batch_and_lengths_vary) {
+TEST(AutomaticStrategy, is_a_grid_if_ranks_meet_at_every_micro_batch_and_lengths_vary) {
   const LengthTable table = made_up_table(400, 1);
   EXPECT_TRUE(choose_strategy({table, open_settings(8, 128, Meeting::every_micro_batch)}).is_grid());
 }
@@ -121,7 +121,7 @@ RC_GTEST_PROP(AutomaticStrategy, has_micro_batches_of_the_units_of_its_assignmen
   RC_ASSERT(all == testing_support::all_ids<EntryId>(step.table.size()));
 }
 
-TEST(AutomaticStrategy, is_hierarchical_where_nobody_said_how_ranks_meet) {
+TEST(AutomaticStrategy, is_hierarchical_if_balance_meet_is_not_set) {
   const LengthTable table = made_up_table(100, 1);
   PlanSettings settings = open_settings(4, 128, Meeting::every_micro_batch);
   settings.balance.meet = std::nullopt;
@@ -129,7 +129,7 @@ TEST(AutomaticStrategy, is_hierarchical_where_nobody_said_how_ranks_meet) {
   EXPECT_EQ(plan_step({table, settings}), plan_step({table, hierarchical(settings)}));
 }
 
-TEST(AutomaticStrategy, is_hierarchical_where_a_grid_would_be_refused) {
+TEST(AutomaticStrategy, is_hierarchical_if_a_grid_would_be_refused) {
   PlanSettings settings = open_settings(2, 9, Meeting::every_micro_batch);
   EXPECT_TRUE(is_strategy_open(settings));
   settings.balance.speeds = {1000, 500};

@@ -27,12 +27,12 @@ std::vector<std::vector<std::int64_t>> split(const LengthTable& table, std::int6
   return groups;
 }
 
-TEST(FixedMicroBatches, take_size_samples_at_a_time_and_the_last_one_what_remains) {
+TEST(FixedMicroBatches, have_size_samples_each_except_the_last) {
   EXPECT_THAT(split(table_of({5, 1, 4, 4, 2}), 2, 8),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
 }
 
-TEST(FixedMicroBatches, are_closed_early_where_the_cap_would_break) {
+TEST(FixedMicroBatches, end_early_to_keep_the_cap) {
   EXPECT_THAT(split(table_of({5, 1, 4, 4, 2}), 2, 7),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2), ElementsAre(3, 4)));
 }
@@ -41,12 +41,12 @@ TEST(FixedMicroBatches, never_hold_more_than_max_samples) {
   EXPECT_THAT(split(table_of({1, 1, 1}), 3, 100, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
 }
 
-TEST(FixedMicroBatches, of_no_samples_are_an_empty_one) {
+TEST(FixedMicroBatches, without_samples_are_one_empty_micro_batch) {
   EXPECT_THAT(split({}, 4, 100), ElementsAre(ElementsAre()));
 }
 
-// In order the 5 and the 4 leave the 1 alone; packing needs two.
-TEST(FixedMicroBatches, are_bounded_by_what_packing_would_need) {
+// In order, the 5 and the 4 leave the 1 alone; with packing, two micro-batches are enough.
+TEST(FixedMicroBatches, have_the_lower_bound_of_packing) {
   PlanSettings settings;
   settings.strategy = FixedSettings{};
   use<FixedSettings>(settings).size = 2;
@@ -56,8 +56,8 @@ TEST(FixedMicroBatches, are_bounded_by_what_packing_would_need) {
   EXPECT_EQ(plan.lower_bound, 2);
 }
 
-// Groups of 3, 3 and 1 samples of two tokens each, of which one is the prompt's.
-TEST(FixedMicroBatches, count_the_samples_of_groups_that_share_a_prompt_and_tear_none) {
+// Groups of 3, 3 and 1 samples with two tokens each, one of which is in the prompt.
+TEST(FixedMicroBatches, count_samples_of_shared_prompts_and_keep_groups_together) {
   std::vector<LengthEntry> entries;
   for (const std::uint64_t uid : {7U, 7U, 7U, 8U, 8U, 8U, 9U}) {
     const auto id = static_cast<int>(entries.size());

@@ -44,10 +44,10 @@ std::vector<ContextGroup> groups_of(const DpRankPlan& rank) {
   return groups;
 }
 
-TEST(FlexibleGroups, a_sample_above_the_cap_of_one_rank_runs_on_as_many_as_it_takes) {
+TEST(FlexibleGroups, a_sample_above_the_cap_of_one_rank_runs_on_several_ranks) {
   const LengthTable table = table_of({30, 8, 8, 8, 8});
   const StepPlan plan = plan_step({table, flexible_settings(4, 8, Strategy::hierarchical)});
-  // 30 tokens, aligned to 32, on four ranks; then each rank has one of the others.
+  // 30 tokens, aligned to 32, on four ranks; then each rank has one of the other samples.
   for (int r = 0; r < 4; ++r) {
     EXPECT_THAT(groups_of(plan.ranks[static_cast<std::size_t>(r)]),
                 ElementsAre(ContextGroup{DataPlace{0}, 4}, ContextGroup{DataPlace{r}, 1}));
@@ -65,7 +65,7 @@ TEST(FlexibleGroups, ranks_of_a_tree_have_as_many_micro_batches_as_they_take_par
   EXPECT_GE(micro_batches, 3);
 }
 
-TEST(FlexibleGroups, a_rank_that_no_group_of_a_tree_needs_has_an_empty_micro_batch_in_every_mini_batch) {
+TEST(FlexibleGroups, an_unused_rank_has_an_empty_micro_batch_in_every_mini_batch) {
   PlanSettings settings = flexible_settings(4, 8, Strategy::hierarchical);
   settings.strategy = ContextTreeSettings{1};
   settings.mini_batches.count = 2;
@@ -98,8 +98,8 @@ TEST(FlexibleGroups, idle_ranks_of_a_wave_have_an_empty_micro_batch_of_their_own
   }
 }
 
-// 14 tokens on two ranks: 336 of work, half of it each, and 5; 173. 8 tokens on one: 149. Rank 0 takes twice
-// as long, and so would the block that it is in.
+// 14 tokens on two ranks: half of 336 of work each, plus 5, is 173. 8 tokens on one rank: 149. Rank 0 takes
+// twice as long, and so would any block that contains it.
 TEST(FlexibleGroups, a_slow_rank_gets_less_and_no_part_of_a_long_sample) {
   PlanSettings settings = flexible_settings(4, 8, Strategy::hierarchical);
   settings.balance.speeds = {500, 1000, 1000, 1000};
@@ -114,8 +114,8 @@ TEST(FlexibleGroups, a_slow_rank_gets_less_and_no_part_of_a_long_sample) {
   EXPECT_LE(flexible_lower_bound({table, settings}), 173 + 149);
 }
 
-// 14 tokens on two ranks of which one has half the speed take 2 * 173.
-TEST(FlexibleGroups, take_as_long_as_their_slowest_rank) {
+// 14 tokens on two ranks, one of which has half the speed, take 2 * 173.
+TEST(FlexibleGroups, are_as_slow_as_their_slowest_rank) {
   PlanSettings settings = flexible_settings(2, 8, Strategy::hierarchical);
   settings.balance.speeds = {1000, 500};
   const StepPlan plan = plan_step({table_of({14}), settings});
@@ -124,7 +124,7 @@ TEST(FlexibleGroups, take_as_long_as_their_slowest_rank) {
   EXPECT_EQ(flexible_lower_bound({table_of({14}), settings}), 2 * 173);
 }
 
-TEST(FlexibleGroups, speeds_that_are_alike_change_nothing) {
+TEST(FlexibleGroups, equal_speeds_change_nothing) {
   const LengthTable table = made_up_table(60, 3, 60);
   for (const Strategy strategy : {Strategy::hierarchical, Strategy::grid}) {
     PlanSettings settings = flexible_settings(12, 40, strategy);
@@ -134,8 +134,8 @@ TEST(FlexibleGroups, speeds_that_are_alike_change_nothing) {
   }
 }
 
-// As 8 tokens take 149, and twice that on rank 0: ranks 1 to 3 have two samples each in a wave that lasts so
-// long, and rank 0 one.
+// 8 tokens take 149, and twice as long on rank 0: ranks 1 to 3 have two samples each in a wave of that
+// duration, and rank 0 has one.
 TEST(FlexibleGroups, a_slow_rank_gets_less_in_a_wave) {
   PlanSettings settings = flexible_settings(4, 16, Strategy::grid);
   settings.balance.speeds = {500, 1000, 1000, 1000};
@@ -149,7 +149,7 @@ TEST(FlexibleGroups, a_slow_rank_gets_less_in_a_wave) {
   EXPECT_LE(flexible_lower_bound({table, settings}), 2 * 149);
 }
 
-TEST(FlexibleGroups, what_fits_no_group_is_refused_by_name) {
+TEST(FlexibleGroups, a_sample_too_long_for_every_group_is_refused_by_name) {
   const PlanSettings settings = flexible_settings(4, 8, Strategy::hierarchical);
   try {
     (void)plan_step({table_of({5, 33}), settings});
@@ -194,7 +194,7 @@ struct RandomStep {
       for (int r = 0; r < settings.dp; ++r)
         settings.balance.speeds.push_back(*rc::gen::inRange<std::int64_t>(100, 2000));
     }
-    // The longest must fit where there is one rank only.
+    // The longest sample must fit if there is only one rank.
     if (settings.dp < 4) settings.micro_batch.max_tokens = 120;
   }
 
@@ -210,7 +210,7 @@ void require_group(const ContextGroup& group, const PlanSettings& settings, int 
   RC_ASSERT(group.contains(DataPlace{rank}));
 }
 
-/// Each group's micro-batches are the same in the same order on all its members.
+/// Each group's micro-batches are the same and in the same order on all of its members.
 void require_equal_on_members(const StepPlan& plan) {
   std::map<std::pair<DataPlace, int>, std::vector<std::vector<MicroBatchPlan>>> of_groups;
   for (const DpRankPlan& rank : plan.ranks) {

@@ -41,7 +41,7 @@ std::vector<std::int64_t> rows_of_ranks(const StepPlan& plan) {
   return rows;
 }
 
-TEST(LevelGrids, moves_a_path_to_a_rank_that_would_wait_though_its_beginning_is_then_computed_twice) {
+TEST(LevelGrids, moves_a_path_to_a_waiting_rank_even_if_its_prefix_is_computed_twice) {
   const BranchingStep step =
       branching_step({{1, path(14, 4)}, {1, path(14, 4)}, {1, path(14, 4)}, {2, path(12, 0)}});
   const StepProblem problem{step.table, grid_of_trees(2, 40), 0, step.trees};
@@ -49,14 +49,14 @@ TEST(LevelGrids, moves_a_path_to_a_rank_that_would_wait_though_its_beginning_is_
   EXPECT_EQ(assign_and_plan(problem).assignment.units.repeated(), (RepeatedTokens{0, 0, 0, 0, 4}));
 }
 
-TEST(LevelGrids, leaves_paths_where_the_cap_has_no_room_for_what_is_repeated) {
+TEST(LevelGrids, moves_no_path_if_the_repeated_prefix_exceeds_the_cap) {
   const BranchingStep step =
       branching_step({{1, path(14, 4)}, {1, path(14, 4)}, {1, path(14, 4)}, {2, path(21, 0)}});
   const StepProblem problem{step.table, grid_of_trees(2, 34), 0, step.trees};
   EXPECT_THAT(rows_of_ranks(plan_step(problem)), UnorderedElementsAre(34, 21));
 }
 
-TEST(LevelGrids, moves_responses_with_their_prompt_where_prompts_alone_are_shared) {
+TEST(LevelGrids, moves_responses_with_their_prompt_if_only_prompts_are_shared) {
   std::vector<LengthEntry> entries;
   for (int i = 0; i < 4; ++i)
     entries.push_back({{SampleId{i}, i < 3 ? 1U : 2U, i < 3 ? 4 : 0, i < 3 ? 10 : 12}, WorldRank{0}, i});
@@ -70,7 +70,7 @@ TEST(LevelGrids, moves_responses_with_their_prompt_where_prompts_alone_are_share
     EXPECT_EQ(units[unit].tree->size(), 1 + std::ssize(units[unit].entries)) << "a prompt and its responses";
 }
 
-TEST(LevelGrids, go_by_the_work_of_a_field_where_that_is_what_is_balanced) {
+TEST(LevelGrids, use_the_work_of_a_field_if_balance_cost_names_one) {
   BranchingStep step =
       branching_step({{1, path(14, 4)}, {1, path(14, 4)}, {1, path(14, 4)}, {2, path(12, 0)}});
   step.table.set_field_sums({{"work", {5, 5, 5, 30}}});
@@ -92,7 +92,7 @@ PlanSettings any_grid(const LengthTable& table) {
   return settings;
 }
 
-/// What ranks take that meet at every column.
+/// Returns the time of ranks that are synchronized at every column.
 Cost end_of(const PackUnits& units, const PlannedGrid& grid) {
   Cost end = 0;
   for (std::int64_t j = 0; j < grid.shape.columns; ++j) {
@@ -136,7 +136,7 @@ RC_GTEST_PROP(LevelGrids, never_end_later_and_keep_every_sample_and_limit, ()) {
   RC_ASSERT(entries == all_ids<EntryId>(step.table.size()));
 }
 
-RC_GTEST_PROP(LevelGrids, count_what_their_parts_repeat, ()) {
+RC_GTEST_PROP(LevelGrids, count_tokens_repeated_by_their_parts, ()) {
   const BranchingStep step = any_branching_step();
   const PlanSettings settings = any_grid(step.table);
   const StepProblem problem{step.table, settings, 0, step.trees};

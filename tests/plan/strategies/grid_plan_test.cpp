@@ -38,7 +38,7 @@ std::vector<std::vector<Cost>> costs_of(const StepPlan& plan) {
 }
 
 TEST(GridPlan, the_ranks_j_th_micro_batches_cost_nearly_the_same) {
-  // Rank by rank, 9 + 1 and 5 + 5 are even in total; the ranks would wait at both micro-batches.
+  // Planned per rank, 9 + 1 and 5 + 5 have equal totals, but the ranks would wait at both micro-batches.
   const StepPlan plan = plan_step({table_of({9, 1, 5, 5}), grid_settings(2, 9)});
   EXPECT_THAT(costs_of(plan), ElementsAre(ElementsAre(9, 1), ElementsAre(5, 5)));
   const StepPlan even = plan_step({table_of({9, 1, 9, 1}), grid_settings(2, 9)});
@@ -46,7 +46,7 @@ TEST(GridPlan, the_ranks_j_th_micro_batches_cost_nearly_the_same) {
 }
 
 TEST(GridPlan, packing_the_whole_step_takes_fewer_micro_batches_than_rank_by_rank) {
-  // Six samples of 4 and one of 2 fill seven halves of a cap of 8: four cells, two a rank.
+  // Six samples of 4 and one of 2 fill seven halves of a cap of 8: four cells, two per rank.
   const StepPlan plan = plan_step({table_of({4, 4, 4, 4, 4, 4, 2}), grid_settings(2, 8)});
   EXPECT_EQ(plan.ranks[0].lower_bound, 2);
   EXPECT_EQ(plan.num_micro_batches(), 2);

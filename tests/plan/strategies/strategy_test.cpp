@@ -39,7 +39,7 @@ TEST(Strategies, depend_on_owners_only_if_placed_shares_are_cut_in_random_order)
   EXPECT_FALSE(depends());
 }
 
-TEST(Strategies, could_be_a_grid_unless_they_are_one_or_may_become_one) {
+TEST(Strategies, could_be_a_grid_unless_they_already_are_or_may_choose_one) {
   PlanSettings settings;
   EXPECT_TRUE(could_be_grid(settings));
   settings.balance.meet = Meeting::once_a_step;

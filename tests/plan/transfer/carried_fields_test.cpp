@@ -21,8 +21,8 @@ using Layers = std::vector<std::int64_t>;
 const FieldSpec token_field{"input_ids", DType::int64, FieldKind::token, {}};
 const FieldSpec experts{"experts", DType::int16, FieldKind::token, {4, 3}};
 
-FieldWays ways_of(const FieldSettings& settings, IntegerRange range = {0, 0}, int pp = 2) {
-  FieldWays ways;
+FieldRouting ways_of(const FieldSettings& settings, IntegerRange range = {0, 0}, int pp = 2) {
+  FieldRouting ways;
   ways.settings["experts"] = settings;
   ways.ranges["experts"] = range;
   ways.pp = pp;
@@ -41,7 +41,7 @@ DType wire_of(DType brought, IntegerRange range) {
   return carried_fields(std::vector{spec}, ways_of(narrow(), range)).front().spec.dtype;
 }
 
-TEST(CarriedFields, without_settings_travel_as_they_are) {
+TEST(CarriedFields, without_settings_are_sent_unchanged) {
   const std::vector<CarriedField> carried = carried_fields(std::vector{token_field, experts});
   ASSERT_EQ(carried.size(), 2U);
   EXPECT_EQ(carried[1].spec, experts);
@@ -49,7 +49,7 @@ TEST(CarriedFields, without_settings_travel_as_they_are) {
   EXPECT_TRUE(std::ranges::none_of(carried, changes_field));
 }
 
-TEST(CarriedFields, with_layers_travel_once_for_each_stage_that_is_sent_its_own) {
+TEST(CarriedFields, with_layers_are_sent_once_per_stage) {
   const std::vector<CarriedField> carried =
       carried_fields(std::vector{token_field, experts}, ways_of({LayerMap{{{3, 0}, {1, 2, 3}}}}));
   ASSERT_EQ(carried.size(), 3U);
@@ -66,7 +66,7 @@ TEST(CarriedFields, with_layers_travel_once_for_each_stage_that_is_sent_its_own)
   }
 }
 
-TEST(CarriedFields, travel_in_the_smallest_type_that_holds_every_element) {
+TEST(CarriedFields, are_sent_in_the_smallest_type_that_holds_every_element) {
   EXPECT_EQ(wire_of(DType::int16, {0, 255}), DType::uint8);
   EXPECT_EQ(wire_of(DType::int16, {0, 256}), DType::int16);
   EXPECT_EQ(wire_of(DType::int16, {-1, 127}), DType::int8);
@@ -82,7 +82,7 @@ TEST(CarriedFields, travel_in_the_smallest_type_that_holds_every_element) {
   EXPECT_EQ(wire_of(DType::int64, {}), DType::uint8) << "nobody has an element";
 }
 
-TEST(CarriedFields, are_handed_out_as_brought_or_as_they_travelled) {
+TEST(CarriedFields, are_delivered_in_the_original_or_the_sent_type) {
   FieldSettings settings = narrow();
   for (const DType handed_out : {DType::int16, DType::uint8}) {
     const auto carried = carried_fields(std::vector{experts}, ways_of(settings));
@@ -94,10 +94,10 @@ TEST(CarriedFields, are_handed_out_as_brought_or_as_they_travelled) {
   }
 }
 
-TEST(CarriedFields, are_not_narrowed_where_nothing_is_sent_and_they_are_handed_out_as_brought) {
-  FieldWays ways = ways_of(narrow());
+TEST(CarriedFields, are_not_narrowed_if_nothing_is_sent_and_the_original_type_is_delivered) {
+  FieldRouting ways = ways_of(narrow());
   ways.sends_messages = false;
-  ways.ranges.clear();  // nobody has looked for any
+  ways.ranges.clear();  // as if nobody had looked for any
   EXPECT_FALSE(changes_field(carried_fields(std::vector{experts}, ways).front()));
   const FieldSpec floats{experts.name, DType::float32, experts.kind, experts.trailing};
   EXPECT_THROW((void)carried_fields(std::vector{floats}, ways), InputError) << "refused all the same";
@@ -109,7 +109,7 @@ TEST(CarriedFields, are_not_narrowed_where_nothing_is_sent_and_they_are_handed_o
   EXPECT_EQ(carried_fields(std::vector{experts}, ways).front().handed_out, DType::uint8);
 }
 
-TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
+TEST(CarriedFields, are_refused_by_name_if_they_contradict_their_settings) {
   FieldSpec wrong = experts;
   wrong.trailing.clear();
   const auto refusal = [&](const FieldSettings& settings) {
@@ -118,7 +118,7 @@ TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
     EXPECT_EQ(report.where, "field 'experts'");
     return report.message;
   };
-  EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("one element a row"));
+  EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("one element per row"));
   wrong.trailing = {3};
   EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("has 3 layers"));
   wrong.dtype = DType::float32;
@@ -126,12 +126,11 @@ TEST(CarriedFields, that_are_not_what_their_settings_need_are_refused_by_name) {
   wrong.dtype = DType::boolean;
   EXPECT_THAT(refusal(narrow()), HasSubstr("bool, and only integers can be narrowed"));
   wrong = {"experts", DType::int64, FieldKind::rows, {3}};
-  EXPECT_THAT(refusal(narrow()), HasSubstr("neither split by layers nor narrowed"));
-  EXPECT_THAT(refusal({LayerMap{}}),
-              HasSubstr("is of rows, of which each sample has its own number of rows"));
+  EXPECT_THAT(refusal(narrow()), HasSubstr("cannot be split by layers or narrowed"));
+  EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("is of kind rows, so each sample has its own number of rows"));
 }
 
-TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel_sample_by_sample) {
+TEST(CarriedFields, with_shared_values_are_counted_and_not_sent_per_sample) {
   FieldSettings settings;
   settings.share = FieldSharing::equal;
   FieldSpec images{"experts", DType::int16, FieldKind::rows, {4, 3}};
@@ -149,8 +148,8 @@ TEST(CarriedFields, of_which_equal_values_lie_once_are_counted_and_do_not_travel
   }
 }
 
-TEST(CarriedFields, of_some_profiles_are_sent_under_these_alone) {
-  FieldWays ways = ways_of({LayerMap{}, FieldWidth::as_brought});
+TEST(CarriedFields, are_sent_only_in_passes_of_their_profiles) {
+  FieldRouting ways = ways_of({LayerMap{}, FieldWidth::as_brought});
   ways.settings["experts"].profiles = {"encoder", "model"};
   const std::vector<CarriedField> carried = carried_fields(std::vector{token_field, experts}, ways);
   ASSERT_EQ(carried.size(), 3U) << "layers of two stages";
@@ -159,8 +158,8 @@ TEST(CarriedFields, of_some_profiles_are_sent_under_these_alone) {
     EXPECT_EQ(fields_under(profile, carried), std::vector{carried.front()}) << profile;
 }
 
-FieldWays cut_ways() {
-  FieldWays ways;
+FieldRouting cut_ways() {
+  FieldRouting ways;
   ways.settings["patches"].cut_by = "spans";
   return ways;
 }
@@ -168,20 +167,20 @@ FieldWays cut_ways() {
 const FieldSpec patches{"patches", DType::uint8, FieldKind::rows, {6}};
 const FieldSpec spans{"spans", DType::int64, FieldKind::rows, {2}};
 
-TEST(CarriedFields, whose_rows_are_cut_come_with_the_field_that_cuts_them_which_is_cut_too) {
+TEST(CarriedFields, are_cut_together_with_the_field_of_token_ranges) {
   const std::vector<CarriedField> carried =
       carried_fields(std::vector{patches, spans, token_field}, cut_ways());
   EXPECT_EQ(carried[0].cut_by, "spans");
   EXPECT_EQ(carried[1].cut_by, "spans");
   EXPECT_EQ(carried[2].cut_by, "");
   EXPECT_TRUE(changes_field(carried[0]));
-  FieldWays alone;
+  FieldRouting alone;
   alone.settings["spans"].cut_by = "spans";
   EXPECT_EQ(carried_fields(std::vector{spans}, alone).front().cut_by, "spans");
 }
 
-TEST(CarriedFields, that_cannot_be_cut_are_refused_by_name) {
-  const auto refusal = [](std::vector<FieldSpec> brought, const FieldWays& ways = cut_ways()) {
+TEST(CarriedFields, are_refused_by_name_if_they_cannot_be_cut) {
+  const auto refusal = [](std::vector<FieldSpec> brought, const FieldRouting& ways = cut_ways()) {
     const ErrorReport report = report_of<InputError>([&] { (void)carried_fields(brought, ways); });
     return report.where + ": " + report.message;
   };
@@ -190,7 +189,7 @@ TEST(CarriedFields, that_cannot_be_cut_are_refused_by_name) {
   FieldSpec wrong = patches;
   for (const FieldKind kind : {FieldKind::token, FieldKind::sample, FieldKind::text, FieldKind::bytes}) {
     wrong.kind = kind;
-    EXPECT_THAT(refusal({wrong, spans}), HasSubstr("field 'patches': has one value a "));
+    EXPECT_THAT(refusal({wrong, spans}), HasSubstr("field 'patches': has one value per "));
   }
   for (FieldSpec form : {FieldSpec{"spans", DType::int32, FieldKind::rows, {2}},
                          FieldSpec{"spans", DType::int64, FieldKind::rows, {3}},
@@ -198,7 +197,7 @@ TEST(CarriedFields, that_cannot_be_cut_are_refused_by_name) {
     EXPECT_THAT(refusal({patches, form}),
                 HasSubstr("field 'spans': cuts 'patches', which is not rows [2] of int64"));
   }
-  FieldWays ways = cut_ways();
+  FieldRouting ways = cut_ways();
   ways.settings["spans"].share = FieldSharing::equal;
   EXPECT_THAT(refusal({patches, spans}, ways),
               HasSubstr("field 'spans': cuts 'patches', and has share: equal"));

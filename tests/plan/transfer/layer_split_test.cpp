@@ -20,8 +20,8 @@ TEST(LayersOfRanks, an_even_split_gives_each_rank_as_many_in_order) {
   EXPECT_THAT(layers_of_ranks({}, 0, 2, 1, "x"), ElementsAre(IsEmpty(), IsEmpty()));
 }
 
-TEST(LayersOfRanks, virtual_stages_go_round_the_ranks_as_in_megatron) {
-  // Megatron-Core: the first layer of part v of rank s is v * (layers / vpp) + s * (layers / vpp / pp).
+TEST(LayersOfRanks, virtual_stages_are_round_robin_as_in_megatron) {
+  // Megatron-Core: the first layer of chunk v of stage s is v * (layers / vpp) + s * (layers / vpp / pp).
   EXPECT_THAT(layers_of_ranks({}, 8, 2, 2, "x"), ElementsAre(Layers{0, 1, 4, 5}, Layers{2, 3, 6, 7}));
   for (const int pp : {1, 2, 4}) {
     for (const int vpp : {1, 2, 3}) {
@@ -43,7 +43,7 @@ TEST(LayersOfRanks, a_map_may_be_uneven_and_give_a_layer_to_several_stages) {
               ElementsAre(Layers{0, 3}, Layers{1, 2, 3}));
 }
 
-TEST(LayersOfRanks, what_cannot_be_split_is_refused_with_its_reason) {
+TEST(LayersOfRanks, layers_that_cannot_be_split_are_refused_with_the_reason) {
   const auto refusal = [](const LayerMap& map, std::int64_t layers) {
     const ErrorReport report = testing_support::report_of<InputError>(
         [&] { (void)layers_of_ranks(map, layers, 2, 2, "field 'x'"); });
@@ -56,7 +56,7 @@ TEST(LayersOfRanks, what_cannot_be_split_is_refused_with_its_reason) {
   EXPECT_THAT(refusal({{{0}, {1}, {3}, {}}}, 4), HasSubstr("leave out layer 2"));
 }
 
-TEST(FieldSettings, that_do_not_fit_each_other_are_refused) {
+TEST(FieldSettings, refuse_inconsistent_settings) {
   const auto refusal = [](const FieldSettings& field, const std::string& name = "x") {
     return testing_support::report_of<ConfigError>([&] { require_valid(field, name, 2, 1); });
   };
@@ -67,7 +67,7 @@ TEST(FieldSettings, that_do_not_fit_each_other_are_refused) {
   require_valid(narrow, "x", 2, 1);
   EXPECT_THAT(refusal(narrow, "input_ids").message, HasSubstr("is a built-in field"));
   FieldSettings axes;
-  axes.read_as = LineFormat::axes;  // of position_ids, which samples may bring
+  axes.read_as = LineFormat::axes;  // for position_ids, which samples may contain
   require_valid(axes, "position_ids", 2, 1);
   axes.read_as = LineFormat::rows;
   EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("is a built-in field"));

@@ -15,7 +15,7 @@ std::vector<int> on_one_node(int ranks) {
   return std::vector<int>(static_cast<std::size_t>(ranks), 0);
 }
 
-TEST(NodeReceivers, without_model_parallel_ranks_everybody_receives) {
+TEST(NodeReceivers, without_model_parallelism_every_rank_receives) {
   std::vector<int> everybody(8);
   std::iota(everybody.begin(), everybody.end(), 0);
   EXPECT_EQ(node_receivers(Grid::fill_dp({1, 2, 0, 1}, {}, 8), on_one_node(8)), everybody);
@@ -24,7 +24,7 @@ TEST(NodeReceivers, without_model_parallel_ranks_everybody_receives) {
 TEST(NodeReceivers, the_first_tensor_parallel_rank_receives_for_all_of_a_node) {
   const Grid grid = Grid::fill_dp({4, 1, 0, 1}, {}, 8);
   EXPECT_EQ(node_receivers(grid, on_one_node(8)), (std::vector{0, 0, 0, 0, 4, 4, 4, 4}));
-  // A tensor-parallel group over two nodes is sent to on each of them.
+  // If a tensor-parallel group spans two nodes, each of them receives the data.
   EXPECT_EQ(node_receivers(grid, std::vector{0, 0, 2, 2, 2, 2, 6, 6}), (std::vector{0, 0, 2, 2, 4, 4, 6, 6}));
 }
 
@@ -34,8 +34,8 @@ TEST(NodeReceivers, the_last_pipeline_stage_receives_for_the_others_on_its_node)
   EXPECT_EQ(node_receivers(grid, std::vector{0, 0, 2, 2}), (std::vector{0, 0, 3, 3}));
 }
 
-TEST(NodeHolders, are_the_lowest_ranks_of_their_nodes_that_are_handed_the_field) {
-  const Grid grid = Grid::fill_dp({1, 1, 0, 2}, {}, 8);  // ranks 0 to 3 are the first stage
+TEST(NodeHolders, are_the_lowest_ranks_of_their_nodes_that_get_the_field) {
+  const Grid grid = Grid::fill_dp({1, 1, 0, 2}, {}, 8);  // ranks 0 to 3 form the first stage
   CarriedField last{
       {"image", DType::uint8, FieldKind::bytes, {}}, DType::uint8, DType::uint8, 0, {}, false, {}};
   CarriedField first = last;
@@ -49,7 +49,7 @@ TEST(NodeHolders, are_the_lowest_ranks_of_their_nodes_that_are_handed_the_field)
   EXPECT_EQ(node_holders(grid, nodes, fields, 2), (std::vector{0, 0, 2, 2, 2, 2, 6, 6}));
 }
 
-RC_GTEST_PROP(NodeReceivers, one_rank_a_place_and_node_receives_and_needs_what_the_others_need, ()) {
+RC_GTEST_PROP(NodeReceivers, one_rank_per_place_and_node_receives_for_the_others, ()) {
   const int tp = *rc::gen::inRange(1, 5);
   const int cp = *rc::gen::inRange(1, 4);
   const int pp = *rc::gen::inRange(1, 5);

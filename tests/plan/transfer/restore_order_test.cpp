@@ -28,19 +28,19 @@ std::string input_error_of(Act act) {
   return "no error";
 }
 
-TEST(InverseOrder, tells_where_each_item_stands) {
+TEST(InverseOrder, gives_the_position_of_each_item) {
   EXPECT_THAT(inverse_order(std::vector<Item>{2, 0, 1}), ElementsAre(1, 2, 0));
   EXPECT_THAT(inverse_order(std::vector<Item>{}), IsEmpty());
 }
 
-// The way back that MindSpeed-RL's document describes for its partitions [[0,5],[1,6],[2,3],[4,7]].
+// The inverse order that MindSpeed-RL's document gives for its partitions [[0,5],[1,6],[2,3],[4,7]].
 TEST(RestoreOrder, puts_the_results_of_mindspeeds_micro_batches_back) {
   const std::vector<int> results{10, 15, 11, 16, 12, 13, 14, 17};
   EXPECT_THAT(restore_order<int>(groups({{0, 5}, {1, 6}, {2, 3}, {4, 7}}), results),
               ElementsAre(10, 11, 12, 13, 14, 15, 16, 17));
 }
 
-TEST(RestoreOrder, passes_over_empty_groups_and_takes_any_type) {
+TEST(RestoreOrder, skips_empty_groups_and_works_for_any_type) {
   const std::vector<std::string> results{"c", "a", "b"};
   EXPECT_THAT(restore_order<std::string>(groups({{2, 0}, {}, {1}}), results), ElementsAre("a", "b", "c"));
 }
@@ -53,7 +53,7 @@ TEST(RestoreOrder, refuses_another_number_of_results_and_names_both) {
               HasSubstr("there are 3 for 2 samples"));
 }
 
-TEST(InverseOrder, refuses_what_is_no_order) {
+TEST(InverseOrder, refuses_lists_that_are_not_permutations) {
   EXPECT_THAT(input_error_of([] { (void)inverse_order(std::vector<Item>{0, 2}); }), HasSubstr("item 2 of 2"));
   EXPECT_THAT(input_error_of([] {
                 (void)inverse_order(std::vector<Item>{-1, 0});

@@ -23,7 +23,7 @@ std::vector<RowRange> chosen(const std::vector<std::int64_t>& bounds, const std:
   return TokensOfRows(bounds).with_tokens_of(runs);
 }
 
-TEST(TokensOfRows, choose_the_rows_that_have_any_token_of_a_run) {
+TEST(TokensOfRows, select_rows_with_a_token_in_the_run) {
   const std::vector<std::int64_t> bounds{0, 4, 4, 8, 8, 12};
   EXPECT_THAT(chosen(bounds, {{0, 2}}), ElementsAre(RowRange{0, 1}));
   EXPECT_THAT(chosen(bounds, {{3, 5}}), ElementsAre(RowRange{0, 2}));
@@ -33,7 +33,7 @@ TEST(TokensOfRows, choose_the_rows_that_have_any_token_of_a_run) {
   EXPECT_THAT(chosen({}, {{0, 20}}), IsEmpty());
 }
 
-TEST(TokensOfRows, choose_each_row_once_and_join_neighbours) {
+TEST(TokensOfRows, select_each_row_once_and_merge_neighbors) {
   const std::vector<std::int64_t> bounds{0, 4, 4, 8, 8, 12};
   EXPECT_THAT(chosen(bounds, {{0, 2}, {6, 8}}), ElementsAre(RowRange{0, 2}));
   EXPECT_THAT(chosen(bounds, {{0, 2}, {10, 12}}), ElementsAre(RowRange{0, 1}, RowRange{2, 3}));
@@ -48,7 +48,7 @@ TEST(TokensOfRows, may_overlap_and_leave_tokens_out) {
   EXPECT_THAT(chosen(bounds, {{2, 3}, {20, 24}}), ElementsAre(RowRange{0, 2}, RowRange{3, 4}));
 }
 
-TEST(TokensOfRows, choose_what_a_look_at_every_row_chooses) {
+TEST(TokensOfRows, match_a_linear_search) {
   std::mt19937 draw(3);
   const auto below = [&](int end) { return std::uniform_int_distribution<std::int64_t>(0, end - 1)(draw); };
   for (int round = 0; round < 2000; ++round) {
@@ -74,7 +74,7 @@ TEST(TokensOfRows, choose_what_a_look_at_every_row_chooses) {
     std::vector<std::int64_t> rows;
     std::int64_t end = -1;
     for (const RowRange& range : chosen(bounds, runs)) {
-      EXPECT_GT(range.begin, end) << "neighbours are joined";
+      EXPECT_GT(range.begin, end) << "neighbors are joined";
       end = range.end;
       for (std::int64_t row = range.begin; row < range.end; ++row) rows.push_back(row);
     }
@@ -82,7 +82,7 @@ TEST(TokensOfRows, choose_what_a_look_at_every_row_chooses) {
   }
 }
 
-TEST(TokensOfRows, are_refused_that_are_empty_outside_the_sample_or_out_of_order) {
+TEST(TokensOfRows, refuse_ranges_that_are_empty_outside_the_sample_or_out_of_order) {
   const auto why = [](const std::vector<std::int64_t>& bounds) {
     return message_of([&] { TokensOfRows(bounds).require_valid({SampleId{4}, 0, 0, 8}, "spans"); });
   };

@@ -33,31 +33,32 @@ std::vector<RowCopy> moves_of(const RowCopies& moves) {
   return {moves.begin(), moves.end()};
 }
 
-TEST(RowsToMove, zigzag_gives_a_rank_its_two_chunks_and_leaves_the_padding) {
-  // 10 tokens aligned to 12, cut in 4 chunks of 3: rank 0 holds [0,3) and [9,12), of which [9,10) is true.
-  const SequenceCut cut = whole_cut(4, 10, 12, {2, CpLayout::zigzag}, CpRank{0});
+TEST(RowsToMove, zigzag_gives_a_rank_its_two_chunks_without_padding) {
+  // 10 tokens aligned to 12, split into 4 chunks of 3: rank 0 has [0,3) and [9,12), of which [9,10) are true
+  // tokens.
+  const SequenceCut cut{4, 10, {0, 10}, 12, {2, CpLayout::zigzag}, CpRank{0}};
   EXPECT_THAT(moves_of(rows_to_copy(FieldKind::token, cut)),
               ElementsAre(RowCopy{{0, 3}, 0}, RowCopy{{9, 10}, 3}));
   EXPECT_THAT(moves_of(halo_to_copy(cut)), ElementsAre(RowCopy{{3, 4}, 0}));
-  // Response tokens 4..9 stand where they are predicted, at rows 3..8: none of rows 0..2, and row 9 predicts
+  // Response tokens 4..9 are at the rows that predict them, 3..8: none is at rows 0..2, and row 9 predicts
   // nothing.
   EXPECT_THAT(moves_of(rows_to_copy(FieldKind::response_token, cut)), ElementsAre());
 }
 
-TEST(RowsToMove, response_tokens_stand_one_row_early_like_labels) {
-  const SequenceCut cut = whole_cut(4, 10, 12, {2, CpLayout::zigzag}, CpRank{1});
+TEST(RowsToMove, response_tokens_are_shifted_one_row_like_labels) {
+  const SequenceCut cut{4, 10, {0, 10}, 12, {2, CpLayout::zigzag}, CpRank{1}};
   EXPECT_THAT(moves_of(rows_to_copy(FieldKind::token, cut)), ElementsAre(RowCopy{{3, 9}, 0}));
   EXPECT_THAT(moves_of(rows_to_copy(FieldKind::response_token, cut)), ElementsAre(RowCopy{{0, 6}, 0}));
   EXPECT_THAT(moves_of(halo_to_copy(cut)), ElementsAre(RowCopy{{9, 10}, 0}));
 }
 
-TEST(RowsToMove, the_first_token_of_a_sequence_is_predicted_nowhere) {
-  const SequenceCut cut = whole_cut(0, 3, 3, {1, CpLayout::zigzag}, CpRank{0});
+TEST(RowsToMove, the_first_token_of_a_sequence_is_not_predicted) {
+  const SequenceCut cut{0, 3, {0, 3}, 3, {1, CpLayout::zigzag}, CpRank{0}};
   EXPECT_THAT(moves_of(rows_to_copy(FieldKind::response_token, cut)), ElementsAre(RowCopy{{1, 3}, 0}));
 }
 
-TEST(RowsToMove, an_empty_sequence_has_no_token_rows_but_its_sample_row) {
-  const SequenceCut cut = whole_cut(0, 0, 0, {2, CpLayout::zigzag}, CpRank{1});
+TEST(RowsToMove, an_empty_sequence_has_only_its_sample_row) {
+  const SequenceCut cut{0, 0, {0, 0}, 0, {2, CpLayout::zigzag}, CpRank{1}};
   EXPECT_EQ(rows_to_copy(FieldKind::token, cut).size(), 0U);
   EXPECT_EQ(halo_to_copy(cut).size(), 0U);
   EXPECT_THAT(moves_of(rows_to_copy(FieldKind::sample, cut)), ElementsAre(RowCopy{{0, 1}, 0}));
@@ -97,7 +98,7 @@ RC_GTEST_PROP(RowsToMove, token_rows_agree_with_the_packed_layouts_runs, ()) {
   }
 }
 
-RC_GTEST_PROP(RowsToMove, the_halo_is_the_token_after_each_run_that_goes_on_elsewhere, ()) {
+RC_GTEST_PROP(RowsToMove, the_halo_is_the_token_after_each_run_that_continues_on_another_rank, ()) {
   SequenceCut cut = any_cut();
   for (int r = 0; r < cut.cp.size; ++r) {
     cut.rank = CpRank{r};
@@ -112,7 +113,7 @@ RC_GTEST_PROP(RowsToMove, the_halo_is_the_token_after_each_run_that_goes_on_else
   }
 }
 
-RC_GTEST_PROP(RowsToMove, a_halo_of_any_reach_is_the_tokens_after_each_run_that_there_are, ()) {
+RC_GTEST_PROP(RowsToMove, a_halo_has_the_existing_tokens_after_each_run, ()) {
   SequenceCut cut = any_cut();
   const auto reach = *rc::gen::inRange<std::int64_t>(1, 7);
   for (int r = 0; r < cut.cp.size; ++r) {
@@ -128,8 +129,8 @@ RC_GTEST_PROP(RowsToMove, a_halo_of_any_reach_is_the_tokens_after_each_run_that_
   }
 }
 
-// A prompt of 2 in 4 rows, 0 and 3 of them on rank 0, and a response of 3.
-TEST(RowsToMove, the_first_token_of_a_branch_goes_to_the_rank_that_predicts_it_unless_it_is_there) {
+// A prompt of 2 in 4 rows, where rank 0 has rows 0 and 3, and a response of 3.
+TEST(RowsToMove, the_first_token_of_a_branch_is_sent_to_the_rank_that_predicts_it) {
   SequenceCut prompt{2, 5, {0, 2}, 4, {2, CpLayout::zigzag}, CpRank{1}};
   SequenceCut response{2, 5, {2, 5}, 4, {2, CpLayout::zigzag}, CpRank{1}};
   EXPECT_THAT(moves_of(branch_to_copy(prompt, response)), ElementsAre(RowCopy{{2, 3}, 0}));
@@ -143,8 +144,8 @@ TEST(RowsToMove, the_first_token_of_a_branch_goes_to_the_rank_that_predicts_it_u
   EXPECT_THAT(moves_of(branch_to_copy(prompt, response)), ElementsAre(RowCopy{{4, 5}, 0}));
 }
 
-// Conservation over all ranks in one process: what every owner sends each DP rank is what that DP rank
-// expects from it, in the same order, and every sample goes to its DP rank once.
+// Conservation over all ranks, in one process: what every owner sends to each DP rank is what that DP rank
+// expects from it, in the same order, and every sample is sent to its DP rank once.
 RC_GTEST_PROP(TransferPlan, senders_and_receivers_agree_for_all_ranks, ()) {
   const int world = *rc::gen::inRange(1, 10);
   PlanSettings settings;

@@ -15,7 +15,7 @@ using ValueEntries = std::vector<EntryId>;
 const RowCounts counts{
     "image", {2, 2, 5, 2, 5}, {EntryId{0}, EntryId{1}, EntryId{2}, EntryId{0}, EntryId{2}}};
 
-TEST(ValuePool, has_each_distinct_value_once_whatever_the_order_of_entries) {
+TEST(ValuePool, has_each_distinct_value_once_for_any_order_of_entries) {
   for (const ValueEntries& entries :
        {ValueEntries{EntryId{3}, EntryId{2}, EntryId{0}},
         ValueEntries{EntryId{4}, EntryId{0}, EntryId{3}, EntryId{3}, EntryId{2}}}) {
@@ -27,7 +27,7 @@ TEST(ValuePool, has_each_distinct_value_once_whatever_the_order_of_entries) {
   }
 }
 
-TEST(ValuePool, needs_no_entry_that_brings_a_value_to_have_it) {
+TEST(ValuePool, contains_the_first_entry_of_each_value_even_if_not_requested) {
   const ValuePool pool(counts, ValueEntries{EntryId{4}, EntryId{1}});
   EXPECT_THAT(pool.values(), ElementsAre(EntryId{1}, EntryId{2}));
   EXPECT_EQ(pool.rows_of(EntryId{4}), (RowRange{2, 7}));

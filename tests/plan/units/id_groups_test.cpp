@@ -23,7 +23,7 @@ TEST(IdGroups, show_the_items_of_a_partition_as_ids) {
   EXPECT_EQ(groups.items(), three_groups);
 }
 
-TEST(IdGroups, of_lists_are_those_of_the_partition_with_their_numbers) {
+TEST(IdGroups, made_from_lists_equal_those_of_the_partition) {
   const std::vector<std::vector<UnitId>> lists{ids<UnitId>({2, 0}), {}, ids<UnitId>({1})};
   EXPECT_EQ(IdGroups<UnitId>(lists), IdGroups<UnitId>(three_groups));
   EXPECT_THAT(IdGroups<UnitId>(std::vector<std::vector<UnitId>>{}).size(), 0);

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing_support::message_of;
 using Lengths = std::vector<std::int64_t>;
 
-TEST(LengthTable, of_lengths_numbers_samples_in_their_order_and_takes_all_tokens_as_response) {
+TEST(LengthTable, of_lengths_numbers_samples_in_order_and_counts_all_tokens_as_response) {
   const LengthTable table = LengthTable::of(Lengths{7, 0, 2});
   EXPECT_EQ(table.size(), 3);
   EXPECT_EQ(table.num_tokens(), 9);

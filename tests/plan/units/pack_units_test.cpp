@@ -51,7 +51,7 @@ std::vector<Entries> entries_of(const PackUnits& units) {
   return entries;
 }
 
-TEST(PrefixTrees, are_made_of_the_tokens_of_each_uid_wherever_its_samples_stand) {
+TEST(PrefixTrees, are_built_from_the_tokens_of_each_uid_in_any_order) {
   const LengthTable table = table_of({{7, 2, 1}, {8, 2, 1}, {7, 2, 2}});
   const std::vector<std::vector<std::int64_t>> tokens{{1, 2, 3}, {1, 2, 3}, {1, 2, 4, 5}};
   const std::vector<std::span<const std::int64_t>> sequences(tokens.begin(), tokens.end());
@@ -62,7 +62,7 @@ TEST(PrefixTrees, are_made_of_the_tokens_of_each_uid_wherever_its_samples_stand)
   EXPECT_EQ(trees[1].entries, ids<EntryId>({1}));
 }
 
-TEST(PrefixTrees, that_leave_samples_out_or_hold_them_twice_are_refused_and_never_planned) {
+TEST(PrefixTrees, are_refused_if_they_omit_or_repeat_samples) {
   const LengthTable table = table_of({{7, 2, 1}, {8, 2, 1}});
   PlanSettings settings = sharing(100);
   settings.sharing = PrefixSharing::trees;
@@ -75,7 +75,7 @@ TEST(PrefixTrees, that_leave_samples_out_or_hold_them_twice_are_refused_and_neve
   EXPECT_THROW((void)plan_step({table, settings, 0, std::vector{both[0], both[0]}}), InputError);
 }
 
-TEST(PromptGroups, gather_samples_of_one_uid_wherever_they_stand) {
+TEST(PromptGroups, collect_samples_of_one_uid_in_any_order) {
   const LengthTable table = table_of({{7, 3, 2}, {8, 2, 1}, {7, 3, 4}, {8, 2, 2}, {7, 3, 0}});
   const std::vector<SharedGroup> groups = prompt_groups(table);
   ASSERT_EQ(groups.size(), 2U);
@@ -96,7 +96,7 @@ TEST(PromptGroups, never_share_a_prompt_that_differs) {
   EXPECT_EQ(groups[0].entries, ids<EntryId>({0, 2}));
 }
 
-TEST(PackUnits, are_the_samples_themselves_where_nothing_is_shared) {
+TEST(PackUnits, are_the_samples_if_nothing_is_shared) {
   const LengthTable table = table_of({{7, 3, 2}, {7, 3, 4}});
   PlanSettings settings = sharing(100);
   settings.sharing = PrefixSharing::none;
@@ -110,14 +110,14 @@ TEST(PackUnits, are_the_samples_themselves_where_nothing_is_shared) {
   EXPECT_EQ(units[UnitId{1}].tree, nullptr);
 }
 
-TEST(PackUnits, of_one_group_follow_each_other_and_number_their_segments_on) {
+TEST(PackUnits, of_one_group_are_adjacent_with_consecutive_segment_numbers) {
   const LengthTable table = table_of({{7, 4, 2}, {8, 1, 1}, {7, 4, 2}, {7, 4, 3}});
   const PlanSettings settings = sharing(8);
   const PackUnits units = make_units({table, settings});
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 2), ElementsAre(3), ElementsAre(1)));
   EXPECT_EQ(units.num_groups(), 2);
   EXPECT_EQ(units.first_of_group(1), UnitId{2});
-  // A prompt and two responses stand before it.
+  // A prompt and two responses come before it.
   EXPECT_THAT(numbers_of(units.segments_of(UnitId{1})), ElementsAre(3, 4));
 }
 
@@ -132,7 +132,7 @@ TEST(PackUnits, cost_the_prompt_and_its_attention_once) {
   EXPECT_EQ(units[UnitId{0}].aligned_rows, 6);
 }
 
-TEST(PackUnits, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) {
+TEST(PackUnits, split_a_group_above_the_cap_and_repeat_the_prompt) {
   const LengthTable table = table_of({{7, 4, 2}, {7, 4, 2}, {7, 4, 3}, {7, 4, 1}});
   const PlanSettings settings = sharing(8);
   const PackUnits units = make_units({table, settings});
@@ -142,7 +142,7 @@ TEST(PackUnits, of_a_group_above_the_cap_are_sub_groups_that_repeat_the_prompt) 
   EXPECT_EQ(units.repeated(), (RepeatedTokens{4, 0, 0}));
 }
 
-TEST(PackUnits, share_no_row_of_a_prompt_that_is_followed_by_a_response_within_what_is_predicted_ahead) {
+TEST(PackUnits, do_not_share_prompt_rows_that_predict_ahead_into_a_response) {
   const LengthTable table = table_of({{7, 4, 2}, {7, 4, 0}, {8, 1, 3}, {8, 1, 3}, {9, 4, 1}});
   PlanSettings settings = sharing(100);
   settings.predict_ahead = 3;
@@ -154,7 +154,7 @@ TEST(PackUnits, share_no_row_of_a_prompt_that_is_followed_by_a_response_within_w
   EXPECT_EQ(make_units({table, settings}).repeated(), (RepeatedTokens{1, 0, 0, 3 + 1}));
 }
 
-TEST(PackUnits, of_trees_repeat_what_is_predicted_ahead_in_front_of_each_branch) {
+TEST(PackUnits, of_trees_repeat_rows_that_predict_ahead_into_a_branch) {
   const std::vector<std::vector<std::int64_t>> tokens{{1, 2, 3, 4}, {1, 2, 3, 5, 6}, {1, 2, 7}};
   const std::vector<std::span<const std::int64_t>> sequences(tokens.begin(), tokens.end());
   const LengthTable table = table_of({{7, 1, 3}, {7, 1, 4}, {7, 1, 2}});
@@ -175,8 +175,8 @@ TEST(PackUnits, hold_at_most_max_samples) {
   EXPECT_EQ(units.repeated(), (RepeatedTokens{0, 1, 0}));
 }
 
-// Cut by samples first and then by tokens, they would be {0, 1}, {2}, {3, 4} and {5}.
-TEST(PackUnits, of_a_tree_are_cut_by_all_limits_at_once) {
+// If split by samples first and then by tokens, they would be {0, 1}, {2}, {3, 4} and {5}.
+TEST(PackUnits, of_a_tree_keep_all_limits_together) {
   std::vector<std::vector<std::int64_t>> tokens;
   for (std::int64_t i = 0; i < 6; ++i) tokens.push_back({1, 2, 10 + i, 20 + i});
   const LengthTable table = table_of(std::vector<std::array<std::int64_t, 3>>(6, {7, 1, 3}));
@@ -190,7 +190,7 @@ TEST(PackUnits, of_a_tree_are_cut_by_all_limits_at_once) {
   EXPECT_EQ(units.repeated(), (RepeatedTokens{2 + 2, 0, 0}));
 }
 
-TEST(PackUnits, of_a_tree_join_parts_that_fit_together_though_they_are_no_neighbors) {
+TEST(PackUnits, of_a_tree_merge_parts_that_fit_even_if_not_adjacent) {
   const std::vector<std::vector<std::int64_t>> tokens{{2, 2, 2}, {2, 1}, {2, 2, 1, 2, 1}};
   const LengthTable table = table_of({{7, 0, 3}, {7, 0, 2}, {7, 0, 5}});
   const std::vector<SharedGroup> trees =
@@ -203,14 +203,14 @@ TEST(PackUnits, of_a_tree_join_parts_that_fit_together_though_they_are_no_neighb
   EXPECT_EQ(units.repeated(), (RepeatedTokens{2, 0, 0}));
 }
 
-TEST(PackUnits, of_a_prompt_join_parts_that_fit_together_though_they_are_no_neighbors) {
+TEST(PackUnits, of_a_prompt_merge_parts_that_fit_even_if_not_adjacent) {
   const LengthTable table = table_of({{7, 3, 3}, {7, 3, 6}, {7, 3, 2}, {7, 3, 1}});
   const PackUnits units = make_units({table, sharing(9)});
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 2, 3), ElementsAre(1)));
   EXPECT_EQ(units.repeated(), (RepeatedTokens{3, 0, 0}));
 }
 
-TEST(PackUnits, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_not_fit) {
+TEST(PackUnits, align_a_sample_as_a_whole_if_prompt_and_response_do_not_fit_separately) {
   const LengthTable table = table_of({{7, 5, 3}, {7, 5, 1}});
   PlanSettings settings = sharing(8);
   settings.align = 8;
@@ -220,7 +220,7 @@ TEST(PackUnits, align_a_sample_as_a_whole_where_prompt_and_response_alone_would_
   EXPECT_EQ(units[UnitId{0}].tree->size(), 1);
 }
 
-// The limit counts samples, however many of them a group has.
+// The limit counts samples, no matter how many of them a group has.
 TEST(SharedStep, needs_no_more_micro_batches_because_one_group_is_large) {
   std::vector<std::array<std::int64_t, 3>> samples(8, {1, 2, 1});
   for (std::int64_t uid = 2; uid < 10; ++uid) samples.push_back({uid, 2, 1});
@@ -241,7 +241,7 @@ TEST(SharedStep, names_a_sample_that_does_not_fit_alone) {
   }
 }
 
-TEST(SharedStep, wants_micro_batches_that_are_not_padded_and_its_own_planning) {
+TEST(SharedStep, needs_unpadded_micro_batches_and_its_own_planning) {
   PlanSettings settings = sharing(100);
   settings.strategy = PaddedSettings{};
   EXPECT_THROW((void)plan_step({{}, settings}), ConfigError);
@@ -249,7 +249,7 @@ TEST(SharedStep, wants_micro_batches_that_are_not_padded_and_its_own_planning) {
   EXPECT_THROW((void)plan_step({{}, settings}), ConfigError);
 }
 
-TEST(SharedStep, names_a_sample_that_is_longer_than_a_path_may_be) {
+TEST(SharedStep, names_a_sample_longer_than_the_limit_on_paths) {
   PlanSettings settings = sharing(100);
   settings.max_path_tokens = 9;
   settings.align = 8;  // pad rows do not count
@@ -300,7 +300,7 @@ RC_GTEST_PROP(SharedStep, hands_out_every_sample_once_under_the_cap_and_the_samp
   RC_ASSERT(delivered == all_ids<EntryId>(table.size()));
 }
 
-/// Groups of samples that begin alike, with their tokens.
+/// Groups of samples with the same beginning, with their tokens.
 struct Forest {
   LengthTable table;
   std::vector<SharedGroup> trees;
@@ -358,7 +358,7 @@ RC_GTEST_PROP(SharedStep, has_no_path_above_its_cap_and_no_tree_above_its_own, (
   RC_ASSERT(std::accumulate(units.repeated().begin(), units.repeated().end(), std::int64_t{0}) == rows);
 }
 
-RC_GTEST_PROP(SharedStep, computes_what_samples_of_a_micro_batch_share_once, ()) {
+RC_GTEST_PROP(SharedStep, computes_shared_tokens_of_a_micro_batch_once, ()) {
   const Forest forest = any_forest();
   PlanSettings settings = sharing(1, *rc::gen::inRange(1, 4));
   settings.sharing = PrefixSharing::trees;

@@ -11,8 +11,8 @@
 #include "support/error_message.hpp"
 #include "support/strategies.hpp"
 
-// What a plan makes of fields of the samples' own: caps on their rows, and work that they say. That caps hold
-// with everything that goes with them is the combinations' test.
+// How a plan uses fields that belong to samples: caps on their rows, and the work that they specify. That
+// caps hold in all combinations is tested in combinations_test.
 
 namespace evenkeel::row_caps_test {
 namespace {
@@ -22,7 +22,7 @@ using testing_support::use;
 using testing::ElementsAre;
 using testing_support::message_of;
 
-/// Samples of (uid, prompt, response) with rows in a field, which also says their work.
+/// Samples of (uid, prompt, response) with rows in a field that also specifies their work.
 LengthTable table_of(const std::vector<std::array<std::int64_t, 4>>& samples) {
   std::vector<LengthEntry> entries;
   std::vector<std::int64_t> rows;
@@ -52,13 +52,13 @@ std::vector<std::vector<std::int64_t>> micro_batches_of(const LengthTable& table
   return micro_batches;
 }
 
-TEST(RowCaps, split_what_the_cap_on_tokens_would_keep_together) {
+TEST(RowCaps, split_samples_that_fit_under_the_cap_on_tokens) {
   const LengthTable table = table_of({{0, 0, 5, 3}, {1, 0, 5, 0}, {2, 0, 5, 2}});
   EXPECT_EQ(micro_batches_of(table, capped(5)).size(), 1U);
   EXPECT_EQ(micro_batches_of(table, capped(4)).size(), 2U);
 }
 
-TEST(RowCaps, end_a_micro_batch_of_a_fixed_size_only_where_they_must) {
+TEST(RowCaps, end_a_fixed_micro_batch_only_if_necessary) {
   PlanSettings settings = capped(4);
   settings.strategy = FixedSettings{};
   use<FixedSettings>(settings).size = 3;
@@ -77,16 +77,16 @@ TEST(RowCaps, split_samples_that_share_a_prompt) {
   EXPECT_EQ(micro_batches_of(table, settings).size(), 1U);
 }
 
-TEST(RowCaps, a_sample_above_one_is_refused_with_its_field_its_rows_and_the_cap) {
+TEST(RowCaps, a_sample_above_a_cap_is_refused_with_field_rows_and_cap) {
   const LengthTable table = table_of({{0, 0, 5, 3}, {1, 0, 5, 9}});
   EXPECT_EQ(message_of([&] {
               (void)plan_step({table, capped(8)});
             }),
-            "sample 1: has 9 rows of field 'patches', above its cap of 8 rows a micro-batch. Raise "
+            "sample 1: has 9 rows of field 'patches', above its cap of 8 rows per micro-batch. Raise "
             "micro_batch.max_rows of the field to at least 9, or shorten or drop the sample");
 }
 
-TEST(RowCaps, of_a_field_that_samples_do_not_bring_are_refused_by_its_name) {
+TEST(RowCaps, caps_on_a_missing_field_are_refused_by_name) {
   PlanSettings settings = capped(8);
   settings.micro_batch.max_rows["frames"] = 3;
   EXPECT_THAT(message_of([&] {
@@ -95,7 +95,7 @@ TEST(RowCaps, of_a_field_that_samples_do_not_bring_are_refused_by_its_name) {
               testing::StartsWith("field 'frames': has a cap in micro_batch.max_rows"));
 }
 
-TEST(CostField, says_which_samples_are_dear_whatever_their_lengths) {
+TEST(CostField, determines_the_cost_of_samples_regardless_of_length) {
   PlanSettings settings;
   settings.dp = 2;
   settings.balance.cost_field = "work";
@@ -105,14 +105,14 @@ TEST(CostField, says_which_samples_are_dear_whatever_their_lengths) {
   EXPECT_EQ(plan.ranks[1].cost(), 10);
 }
 
-TEST(CostField, of_samples_that_share_a_prompt_adds_up) {
+TEST(CostField, is_summed_over_samples_that_share_a_prompt) {
   PlanSettings settings;
   settings.balance.cost_field = "work";
   settings.sharing = PrefixSharing::prompts;
   EXPECT_EQ(plan_step({table_of({{7, 3, 5, 20}, {7, 3, 4, 30}}), settings}).ranks.front().cost(), 50);
 }
 
-TEST(CostField, that_samples_do_not_bring_is_refused_by_its_name_but_not_where_there_are_none) {
+TEST(CostField, is_refused_by_name_if_a_sample_does_not_have_it) {
   PlanSettings settings;
   settings.balance.cost_field = "tool_calls";
   EXPECT_THAT(message_of([&] {

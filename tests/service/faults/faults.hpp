@@ -18,7 +18,7 @@
 
 namespace evenkeel::test {
 
-/// Ends the process instead of letting ranks wait for each other for good.
+/// Ends the process instead of letting ranks wait for each other forever.
 class Watchdog {
  public:
   explicit Watchdog(unsigned seconds) {
@@ -34,10 +34,10 @@ class Watchdog {
   ~Watchdog() { alarm(0); }
 };
 
-inline constexpr unsigned patience = 60;  // seconds, many times what an operation takes
+inline constexpr unsigned patience = 60;  // seconds, many times the duration of an operation
 
-/// How many allocations of an operation fail, one after the other: EVENKEEL_FAULTS, where `all` are all of
-/// them, else a few.
+/// The number of allocations of an operation that fail, one after another: from EVENKEEL_FAULTS, where `all`
+/// means all of them; by default, a few.
 inline std::int64_t faults_an_operation() {
   const char* wanted = std::getenv("EVENKEEL_FAULTS");
   if (wanted == nullptr) return 6;

@@ -15,7 +15,8 @@
 #include "support/made_up_batch.hpp"
 #include "support/service_ahead.hpp"
 
-// One rank lacks memory for columns, in each collective operation that makes some: see shared_faults.hpp.
+// One rank runs out of memory for columns, in each collective operation that creates some: see
+// shared_faults.hpp.
 
 namespace evenkeel {
 namespace {
@@ -39,7 +40,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t samples 
   return made_up_batch(std::move(shapes), testing_support::made_up_fields());
 }
 
-/// Samples that share prompts, some over ranks.
+/// Samples that share prompts, in some cases across ranks.
 RaggedBatch siblings_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = comm.rank(); id < 24; id += comm.size())
@@ -66,7 +67,7 @@ struct Case {
   Config config;
 };
 
-/// One configuration for each way that bytes and plans may go.
+/// One configuration for each way that data and plans can take.
 std::vector<Case> cases_for(int ranks) {
   Config plain;
   plain.micro_batch.max_tokens = 200;
@@ -128,13 +129,13 @@ void expect_faults_in_steps_to_be_shared(const boost::mpi::communicator& world, 
   }
 }
 
-TEST(Faults, memory_that_a_rank_lacks_in_a_step_is_everybodys_error) {
+TEST(Faults, lack_of_memory_in_a_step_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   expect_faults_in_steps_to_be_shared(world, cases_for(world.size()), mine);
 }
 
-TEST(Faults, memory_that_a_rank_lacks_in_a_step_of_ranks_without_mpi_is_everybodys_error) {
+TEST(Faults, lack_of_memory_in_a_step_without_mpi_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   for (const Case& each : cases_for(world.size())) {
@@ -150,7 +151,7 @@ TEST(Faults, memory_that_a_rank_lacks_in_a_step_of_ranks_without_mpi_is_everybod
   }
 }
 
-TEST(Faults, memory_that_a_rank_lacks_where_samples_share_prefixes_is_everybodys_error) {
+TEST(Faults, lack_of_memory_with_shared_prefixes_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = siblings_of(world);
   for (const Case& each : sharing_cases()) {
@@ -163,14 +164,14 @@ TEST(Faults, memory_that_a_rank_lacks_where_samples_share_prefixes_is_everybodys
   }
 }
 
-TEST(Faults, memory_that_a_rank_lacks_in_a_step_that_nodes_deal_is_everybodys_error) {
+TEST(Faults, lack_of_memory_in_a_step_assigned_per_node_is_everybodys_error) {
   const boost::mpi::communicator world;
   std::vector<SampleShape> shapes;
   for (std::int64_t id = world.rank(); id < 700; id += world.size())
     shapes.push_back({SampleId{id}, 0, 1, id % 3});
   const RaggedBatch mine = made_up_batch(std::move(shapes), {});
   Config config;
-  config.balance.meet = Meeting::every_micro_batch;  // a rank decides the strategy for others
+  config.balance.meet = Meeting::every_micro_batch;  // one rank decides the strategy for the others
   DataService service(world, config);
   const Step expected = service.step(mine);
   expect_faults_to_be_shared(
@@ -178,7 +179,7 @@ TEST(Faults, memory_that_a_rank_lacks_in_a_step_that_nodes_deal_is_everybodys_er
       [&] { expect_equal(service.step(mine), expected); });
 }
 
-TEST(Faults, memory_that_a_rank_lacks_in_a_later_pass_is_everybodys_error) {
+TEST(Faults, lack_of_memory_in_a_later_pass_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   RaggedBatch added{std::vector<SampleShape>(mine.samples().begin(), mine.samples().end())};
@@ -197,7 +198,7 @@ TEST(Faults, memory_that_a_rank_lacks_in_a_later_pass_is_everybodys_error) {
   }
 }
 
-/// Fields of layers, brought with the samples or added to them.
+/// Fields with layers, supplied with the samples or added to them.
 void add_layers(RaggedBatch& batch) {
   for (const FieldKind kind : {FieldKind::token, FieldKind::response_token}) {
     const std::string name = "experts of a " + std::string(name_of(kind));
@@ -205,7 +206,7 @@ void add_layers(RaggedBatch& batch) {
   }
 }
 
-/// The same, and of other fields equal values lie once.
+/// The same, plus fields whose equal values are stored only once.
 std::vector<Case> layered_cases(int ranks) {
   std::vector<Case> cases = cases_for(ranks);
   for (Case& each : cases) {
@@ -218,14 +219,14 @@ std::vector<Case> layered_cases(int ranks) {
   return cases;
 }
 
-TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_or_equal_values_is_everybodys_error) {
+TEST(Faults, lack_of_memory_for_layered_or_shared_fields_is_everybodys_error) {
   const boost::mpi::communicator world;
   RaggedBatch mine = share_of(world);
   add_layers(mine);
   expect_faults_in_steps_to_be_shared(world, layered_cases(world.size()), mine);
 }
 
-TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_that_come_later_is_everybodys_error) {
+TEST(Faults, lack_of_memory_for_layered_fields_added_later_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   RaggedBatch added{std::vector<SampleShape>(mine.samples().begin(), mine.samples().end())};
@@ -241,14 +242,14 @@ TEST(Faults, memory_that_a_rank_lacks_for_fields_of_layers_that_come_later_is_ev
   }
 }
 
-TEST(Faults, memory_that_a_rank_lacks_where_passes_are_sent_other_fields_is_everybodys_error) {
+TEST(Faults, lack_of_memory_with_fields_per_profile_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   for (Case each : cases_for(world.size())) {
     SCOPED_TRACE(each.name);
     each.config.fields["image_patches"].profiles = {"again"};
     DataService service(world, each.config);
-    // The second pass sends all samples again, since the first pass was not sent all fields.
+    // The second pass sends all samples again, because the first pass did not need all fields.
     const Step first = service.step(mine);
     const Step expected = service.step(first, "again");
     expect_faults_to_be_shared(
@@ -257,7 +258,7 @@ TEST(Faults, memory_that_a_rank_lacks_where_passes_are_sent_other_fields_is_ever
   }
 }
 
-TEST(Faults, memory_that_a_rank_lacks_on_the_way_back_is_everybodys_error) {
+TEST(Faults, lack_of_memory_while_collecting_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   for (const Case& each : cases_for(world.size())) {
@@ -272,7 +273,7 @@ TEST(Faults, memory_that_a_rank_lacks_on_the_way_back_is_everybodys_error) {
   }
 }
 
-TEST(Faults, memory_that_a_rank_lacks_for_samples_of_all_ranks_is_everybodys_error) {
+TEST(Faults, lack_of_memory_for_samples_of_all_ranks_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   const DataService service(world, Config{});
@@ -283,7 +284,7 @@ TEST(Faults, memory_that_a_rank_lacks_for_samples_of_all_ranks_is_everybodys_err
       });
 }
 
-TEST(Faults, memory_that_a_rank_lacks_while_steps_are_made_ahead_is_everybodys_error) {
+TEST(Faults, lack_of_memory_while_steps_are_made_ahead_is_everybodys_error) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world);
   Config config;
@@ -328,7 +329,7 @@ void expect_a_readers_exception_to_be_shared(const boost::mpi::communicator& wor
   }
 }
 
-TEST(Faults, what_a_reader_throws_that_is_not_ours_is_everybodys_error_with_its_text_and_rank) {
+TEST(Faults, a_foreign_exception_of_a_reader_is_everybodys_error_with_text_and_rank) {
   const boost::mpi::communicator world;
   expect_a_readers_exception_to_be_shared(world, std::runtime_error("the disk is on fire"),
                                           "the disk is on fire");

@@ -1,6 +1,5 @@
-// finalized_early CALL: a program that ends MPI while it has a service, and then calls it all the same:
-// `step` or `collect` of a DataService, `next` or `progress` of Steps. Says on every rank what it is
-// told.
+// finalized_early CALL: a program that finalizes MPI while it has a service, and then calls it anyway: `step`
+// or `collect` of a DataService, `next` or `progress` of Steps. Prints the error on every rank.
 
 #include <mpi.h>
 
@@ -43,7 +42,7 @@ int main(int argc, char** argv) {
       {"collect", [&] { static_cast<void>(service.collect(step, StepResults(step.micro_batches.size()))); }},
       {"next", [&] { static_cast<void>(steps.next()); }},
       {"progress", [&] { static_cast<void>(steps.progress()); }}};
-  // In one piece, which mpirun does not mix with another rank's.
+  // In one piece, so that mpirun does not mix it with other ranks' output.
   std::cout << "rank " + std::to_string(rank) + " is told: " + told(calls.at(argc > 1 ? argv[1] : "")) + "\n"
             << std::flush;
 }

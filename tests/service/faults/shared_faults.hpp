@@ -14,9 +14,9 @@
 #include "service/faults/faults.hpp"
 #include "support/failing_columns.hpp"
 
-// One rank's error is every rank's. Here one rank lacks memory for columns, in a collective operation, and
-// every rank must throw the same error, in time, and be able to go on. Other allocations are not tested: if
-// one of them fails in a collective call, the process ends (see end_if_out_of_memory).
+// One rank's error becomes every rank's error. Here, one rank runs out of memory for columns in a collective
+// operation; every rank must throw the same error, within a time limit, and remain usable. Other allocations
+// are not tested: if one of them fails in a collective call, the process ends (see end_if_out_of_memory).
 
 namespace evenkeel::test {
 
@@ -24,21 +24,21 @@ inline std::set<int> first_middle_last(const boost::mpi::communicator& world) {
   return {0, world.size() / 2, world.size() - 1};
 }
 
-/// Fails the allocations of columns in `operation`, which is collective, on one rank after the other. After
-/// each fault `still_works` must find everything in order.
+/// Makes the allocations of columns in `operation`, which is collective, fail on one rank after another.
+/// After each fault, `still_works` must succeed.
 inline void expect_faults_to_be_shared(const boost::mpi::communicator& world,
                                        const std::function<void()>& operation,
                                        const std::function<void()>& still_works) {
   using testing_support::FailingColumns;
-  operation();  // makes what is made once, such as memory that ranks of a node share
+  operation();  // creates what is created only once, such as shared memory of the ranks of a node
   FailingColumns columns;
-  std::int64_t most_columns = 0;
+  std::int64_t max_columns = 0;
   for (const int bad : first_middle_last(world)) {
     columns.arm(-1);
     operation();
     std::int64_t count = columns.disarm();
     boost::mpi::broadcast(world, count, bad);
-    most_columns = std::max(most_columns, count);
+    max_columns = std::max(max_columns, count);
     for (const std::int64_t number : allocations_to_fail(count)) {
       for (const auto reach : {FailingColumns::Reach::one, FailingColumns::Reach::rest}) {
         SCOPED_TRACE("allocation " + std::to_string(number) + " of rank " + std::to_string(bad) +
@@ -58,7 +58,7 @@ inline void expect_faults_to_be_shared(const boost::mpi::communicator& world,
       }
     }
   }
-  EXPECT_GT(most_columns, 0) << "the operation allocates no columns";
+  EXPECT_GT(max_columns, 0) << "the operation allocates no columns";
 }
 
 }  // namespace evenkeel::test

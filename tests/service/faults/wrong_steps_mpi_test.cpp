@@ -13,8 +13,8 @@
 #include "support/made_up_batch.hpp"
 #include "support/service_ahead.hpp"
 
-// Steps, communicators and calls that a rank takes for others: every rank hears of it, nobody waits, and the
-// service goes on.
+// Steps, communicators and calls on one rank that do not match those of other ranks: every rank gets an
+// error, no rank waits, and the service remains usable.
 
 namespace evenkeel::wrong_steps_test {
 namespace {
@@ -52,7 +52,7 @@ std::vector<Config> configs_for_all_paths() {
   return configs;
 }
 
-/// Copies, one a micro-batch.
+/// Copies, one per micro-batch.
 std::vector<std::vector<std::byte>> bytes_of_tokens(const Step& step) {
   std::vector<std::vector<std::byte>> all;
   for (const MicroBatch& m : step.micro_batches) {
@@ -77,7 +77,7 @@ void expect_collected(const DataService& service, const Step& step, const Ragged
   EXPECT_EQ(back.at("positions").rows(), mine.num_tokens());
 }
 
-/// Fails unless `work` throws InputError with all of these texts.
+/// Fails unless `work` throws an InputError that contains all of these texts.
 void expect_input_error(const std::function<void()>& work, const std::vector<std::string>& texts) {
   try {
     work();
@@ -87,7 +87,7 @@ void expect_input_error(const std::function<void()>& work, const std::vector<std
   }
 }
 
-TEST(WrongSteps, ranks_that_collect_on_different_ranks_or_on_all_hear_which_and_go_on) {
+TEST(WrongSteps, different_destinations_of_a_collection_are_reported_and_recoverable) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
   for (const Config& config : configs_for_all_paths()) {
@@ -113,7 +113,7 @@ TEST(WrongSteps, ranks_that_collect_on_different_ranks_or_on_all_hear_which_and_
   }
 }
 
-TEST(WrongSteps, ranks_that_collect_different_steps_all_hear_which_and_go_on) {
+TEST(WrongSteps, collecting_different_steps_is_reported_and_recoverable) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // nobody to differ from
   for (const Config& config : configs_for_all_paths()) {
@@ -134,7 +134,7 @@ TEST(WrongSteps, ranks_that_collect_different_steps_all_hear_which_and_go_on) {
   }
 }
 
-TEST(WrongSteps, a_pass_of_a_step_is_not_taken_for_another_pass_of_it) {
+TEST(WrongSteps, passes_of_one_step_are_distinguished) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;
   for (const Config& config : configs_for_all_paths()) {
@@ -150,7 +150,7 @@ TEST(WrongSteps, a_pass_of_a_step_is_not_taken_for_another_pass_of_it) {
   }
 }
 
-TEST(WrongSteps, steps_of_two_services_are_told_apart_and_each_may_be_collected_by_the_other) {
+TEST(WrongSteps, steps_of_two_services_are_distinguished_and_either_may_collect_them) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for_all_paths()) {
     DataService one(world, config);
@@ -168,7 +168,7 @@ TEST(WrongSteps, steps_of_two_services_are_told_apart_and_each_may_be_collected_
   }
 }
 
-TEST(WrongSteps, a_step_is_used_as_ever_when_the_service_that_made_it_is_gone) {
+TEST(WrongSteps, a_step_remains_usable_after_its_service_is_destroyed) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for_all_paths()) {
     const RaggedBatch mine = share_of(world);
@@ -184,7 +184,7 @@ TEST(WrongSteps, a_step_is_used_as_ever_when_the_service_that_made_it_is_gone) {
   }
 }
 
-TEST(WrongSteps, a_step_of_a_service_that_cuts_samples_otherwise_is_refused) {
+TEST(WrongSteps, a_step_of_a_service_with_another_configuration_is_refused) {
   const boost::mpi::communicator world;
   Config config;
   DataService service(world, config);
@@ -210,7 +210,7 @@ TEST(WrongSteps, a_step_may_be_collected_twice_and_out_of_turn) {
   }
 }
 
-TEST(WrongSteps, results_missing_on_a_rank_that_also_means_another_step_are_one_error_for_all) {
+TEST(WrongSteps, missing_results_and_different_steps_are_one_error_for_all) {
   const boost::mpi::communicator world;
   for (const Config& config : configs_for_all_paths()) {
     DataService service(world, config);
@@ -276,7 +276,7 @@ TEST(WrongSteps, passes_over_different_steps_or_under_different_profiles_are_eve
   }
 }
 
-TEST(WrongSteps, ranks_that_make_steps_under_different_profiles_or_another_number_of_them_all_hear_it) {
+TEST(WrongSteps, different_profiles_or_numbers_of_steps_are_reported_on_all_ranks) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;
   for (Config config : configs_for_all_paths()) {
@@ -303,7 +303,7 @@ TEST(WrongSteps, ranks_that_make_steps_under_different_profiles_or_another_numbe
   }
 }
 
-TEST(WrongSteps, a_step_whose_micro_batches_were_taken_out_of_it_on_one_rank_is_everybodys_error) {
+TEST(WrongSteps, removing_micro_batches_from_a_step_on_one_rank_is_everybodys_error) {
   const boost::mpi::communicator world;
   DataService service(world, configs_for_all_paths().front());
   const RaggedBatch mine = share_of(world);
@@ -317,7 +317,7 @@ TEST(WrongSteps, a_step_whose_micro_batches_were_taken_out_of_it_on_one_rank_is_
   }
 }
 
-TEST(WrongCommunicators, one_between_two_groups_is_refused_on_all_ranks) {
+TEST(WrongCommunicators, an_intercommunicator_is_refused_on_all_ranks) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;  // takes two groups
   const int group = world.rank() % 2;
@@ -333,7 +333,7 @@ TEST(WrongCommunicators, one_between_two_groups_is_refused_on_all_ranks) {
   expect_collected(service, service.step(share_of(world)), share_of(world));
 }
 
-TEST(WrongCommunicators, none_at_all_is_refused) {
+TEST(WrongCommunicators, a_null_communicator_is_refused) {
   const boost::mpi::communicator world;
   const boost::mpi::communicator none(MPI_COMM_NULL, boost::mpi::comm_attach);
   EXPECT_THROW(DataService(none, Config{}), MeshError);
@@ -341,7 +341,7 @@ TEST(WrongCommunicators, none_at_all_is_refused) {
   EXPECT_THROW(Mesh(none, Grid()), MeshError);
 }
 
-TEST(WrongNumbers, fewer_than_no_steps_are_refused_on_all_ranks) {
+TEST(WrongNumbers, a_negative_number_of_steps_is_refused_on_all_ranks) {
   const boost::mpi::communicator world;
   for (const std::int64_t depth : {0, 1}) {
     Config config;
@@ -360,7 +360,7 @@ TEST(WrongNumbers, fewer_than_no_steps_are_refused_on_all_ranks) {
                ConfigError);
 }
 
-TEST(WrongNumbers, times_at_the_ends_of_what_a_double_holds_leave_costs_that_steps_can_be_balanced_by) {
+TEST(WrongNumbers, extreme_times_give_usable_costs) {
   const boost::mpi::communicator world;
   constexpr double least = std::numeric_limits<double>::denorm_min();
   constexpr double most = std::numeric_limits<double>::max();

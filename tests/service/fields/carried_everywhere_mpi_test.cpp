@@ -17,9 +17,10 @@
 #include "support/carried_samples.hpp"
 #include "support/service_ahead.hpp"
 
-// Fields of every way of their own (layers, narrow, several axes, rows, text, bytes, equal values) through
-// all that a job does with them, at once: read from files, made ahead, handed out, passed over under other
-// profiles with fields that came up since, brought home, and gone on with from a state.
+// Fields of every kind with special treatment (layers, narrow types, several axes, rows, text, bytes, equal
+// values) through everything that a job does with them: read from files, prefetched, delivered, used in
+// passes with other profiles and with fields added in between, collected as results, and resumed from a
+// state.
 
 namespace evenkeel::carried_everywhere_test {
 namespace {
@@ -41,8 +42,8 @@ constexpr std::int64_t num_carrying = 26;  // samples
 constexpr std::int64_t longest_response = 58;
 constexpr std::int64_t steps_of_job = 3;
 
-/// A job of steps of 16, 10 and 16 samples, of which the last is of another epoch, and in which some samples
-/// are much longer than others.
+/// A job with steps of 16, 10 and 16 samples, the last of which belongs to another epoch, with some samples
+/// much longer than others.
 Config carrying_job(const SharedFolder& folder, int tp, int cp, int pp, int vpp) {
   Config config;
   config.source = folder.source(SourceKind::safetensors, "samples.safetensors");
@@ -57,7 +58,7 @@ Config carrying_job(const SharedFolder& folder, int tp, int cp, int pp, int vpp)
   return config;
 }
 
-/// Passes in which samples stay on their ranks, if they can, and in which they are sent again.
+/// Passes in which samples stay on their ranks if possible, and passes in which they are sent again.
 void add_passes(Config& config) {
   Profile wide = config.profile({});
   wide.micro_batch.max_tokens = 256;
@@ -75,12 +76,12 @@ Config flexible_job(const SharedFolder& folder, int ranks, int pp, Strategy stra
   config.balance.strategy = strategy;
   config.balance.cost = CostModel{100, 1};
   config.balance.overhead = 10;
-  config.balance.communication = {300, 300, 8, 0};  // so dear that groups are as small as can be
+  config.balance.communication = {300, 300, 8, 0};  // so expensive that groups are as small as possible
   config.micro_batch.max_tokens_per_rank = places == 1 ? 72 : places < 4 ? 36 : 18;
   return config;
 }
 
-/// Every path of the exchange, tensors in common, shared prompts, and groups of all sizes.
+/// Covers every path of the exchange, shared tensors, shared prompts, and groups of all sizes.
 std::vector<Config> carrying_jobs(const SharedFolder& folder, int ranks) {
   std::vector<Config> jobs;
   const auto add = [&](int tp, int cp, int pp, int vpp, ExchangePath path) -> Config* {
@@ -109,7 +110,7 @@ std::vector<Config> carrying_jobs(const SharedFolder& folder, int ranks) {
   return jobs;
 }
 
-/// The trainer of a job: takes steps from a prefetcher, and passes over each several times.
+/// The trainer of a job: takes steps from a prefetcher, and makes several passes over each of them.
 class Trainer {
  public:
   Trainer(const boost::mpi::communicator& world, const Config& config, const ServiceState& from)
@@ -120,7 +121,7 @@ class Trainer {
             world, config, steps_of_job, [&](std::int64_t step) { return read_ahead_.read(step); }, from),
         here_{service_.mesh().here().pp, config.mesh.pp, config.mesh.vpp} {}
 
-  /// All passes over the next step, none after the last one: each is looked at as soon as it is made.
+  /// All passes over the next step; none after the last step. Each pass is checked as soon as it is made.
   std::vector<Step> next() {
     std::vector<Step> passes;
     std::optional<Step> first = steps_.next();
@@ -138,7 +139,7 @@ class Trainer {
   [[nodiscard]] ServiceState state() const { return parse_state(to_text(steps_.state()), "a state"); }
 
  private:
-  /// Under a profile, with fields that owners add; the step is to have `carried`.
+  /// A pass with a profile and fields that owners add; the step must contain `carried`.
   void pass_over(std::vector<Step>& passes, const char* profile, const std::vector<Carried>& added,
                  const std::vector<Carried>& carried) {
     const RaggedBatch mine = samples_.read(passes.front().index);
@@ -178,13 +179,13 @@ class Trainer {
     return both;
   }();
   DataService service_;
-  SampleStream read_ahead_;  // on the prefetcher's thread, where it has one
+  SampleStream read_ahead_;  // used on the prefetcher's thread, if it has one
   SampleStream samples_;
   test::ServiceAhead steps_;
   Stage here_;
 };
 
-/// How many sizes the groups of all ranks' micro-batches have.
+/// The number of different group sizes among the micro-batches of all ranks.
 std::int64_t sizes_of_groups(const boost::mpi::communicator& world, const std::vector<Step>& passes) {
   std::array<int, 9> has{};
   for (const MicroBatch& m : passes.front().micro_batches)
@@ -194,7 +195,7 @@ std::int64_t sizes_of_groups(const boost::mpi::communicator& world, const std::v
   return std::ranges::count(any, 1);
 }
 
-// The step with which a new epoch begins is made of a state, too.
+// The step with which a new epoch begins is also made from a state.
 TEST(CarriedEverywhere, fields_of_every_way_go_through_files_steps_ahead_passes_results_and_a_resume) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
@@ -234,11 +235,11 @@ TEST(CarriedEverywhere, fields_of_every_way_go_through_files_steps_ahead_passes_
     }
     EXPECT_TRUE(resumed.next().empty());
     if (boost::mpi::all_reduce(world, testing::Test::HasFailure() ? 1 : 0, boost::mpi::maximum<int>()) > 0)
-      return;  // one job tells enough, and all ranks stop at it
+      return;  // one failed job is informative enough, and all ranks stop at it
   }
 }
 
-/// The names of these fields, each as a field of another kind and other elements, of no samples.
+/// Fields with these names, but of another kind and with other elements, without samples.
 RaggedBatch nothing_of_other_fields(const std::vector<Carried>& fields) {
   RaggedBatch batch;
   for (const Carried& field : fields) {
@@ -251,7 +252,7 @@ RaggedBatch nothing_of_other_fields(const std::vector<Carried>& fields) {
   return batch;
 }
 
-TEST(CarriedEverywhere, a_rank_without_samples_may_have_columns_of_anything) {
+TEST(CarriedEverywhere, a_rank_without_samples_may_have_columns_of_any_type) {
   const boost::mpi::communicator world;
   Config config;
   config.mesh.pp = world.size() % 2 == 0 ? 2 : 1;

@@ -14,8 +14,8 @@
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
-// Rows that are cut with their samples' tokens (fields: {X: {cut_by: FIELD}}), through whole steps. What is
-// expected is worked out here from the tokens that each rank is handed.
+// Rows that are split with their samples' tokens (fields: {X: {cut_by: FIELD}}), through whole steps. The
+// expected values are computed here from the tokens that each rank gets.
 
 namespace evenkeel::cut_rows_test {
 namespace {
@@ -73,8 +73,8 @@ Config cutting_config(const CutJob& job) {
   return config;
 }
 
-/// Which tokens each row of a sample belongs to: rows that overlap, rows of the same tokens, tokens of no
-/// row, samples without any.
+/// The tokens that each row of a sample belongs to: overlapping rows, rows with the same tokens, rows without
+/// tokens, samples without rows.
 std::vector<RowRange> spans_of(const SampleShape& sample) {
   std::vector<RowRange> spans;
   const auto id = static_cast<std::uint64_t>(sample.id.value());
@@ -125,7 +125,8 @@ void add_patches(RaggedBatch& batch) {
   batch.add_field(std::move(spans));
 }
 
-/// Tokens of a group start alike; `index` has each token's place in its sample, from 1.
+/// Samples of a group start with the same tokens; `index` contains each token's position in its sample, from
+/// 1.
 RaggedBatch tokens_of(const boost::mpi::communicator& world) {
   RaggedBatch batch(shapes_with_patches(world));
   Column& tokens = batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
@@ -150,7 +151,7 @@ RaggedBatch patches_of(const boost::mpi::communicator& world) {
   return batch;
 }
 
-/// The tokens that this rank has of sample i, by its own rows.
+/// The tokens of sample i that this rank has, according to its rows.
 std::set<std::int64_t> tokens_here(const PackedMicroBatch& m, std::int64_t i) {
   std::vector<std::int64_t> sequences{i};
   if (m.shared) {
@@ -168,7 +169,7 @@ std::set<std::int64_t> tokens_here(const PackedMicroBatch& m, std::int64_t i) {
   return tokens;
 }
 
-/// Each sample's rows are those of its tokens here, in order. Returns how many there are in all.
+/// Checks that each sample's rows are those of its tokens on this rank. Returns the total number of rows.
 std::int64_t expect_rows_of_tokens_here(const Step& step) {
   std::int64_t rows = 0;
   for (const MicroBatch& micro_batch : step.micro_batches) {
@@ -223,7 +224,7 @@ void expect_whole_cut_job(const CutJob& job) {
   }
 }
 
-TEST(CutRows, come_to_the_ranks_that_have_their_tokens_on_every_mesh) {
+TEST(CutRows, are_sent_to_the_ranks_of_their_tokens_on_every_mesh) {
   for (const int cp : {1, 2, 3, 4, 7, 8}) {
     for (const CpLayout layout : {CpLayout::zigzag, CpLayout::contiguous})
       expect_whole_cut_job({.cp = cp, .layout = layout});
@@ -234,7 +235,7 @@ TEST(CutRows, come_to_the_ranks_that_have_their_tokens_on_every_mesh) {
   expect_whole_cut_job({.cp = 2, .pp = 2});
 }
 
-TEST(CutRows, come_over_every_path_with_shared_prefixes_and_in_groups_of_their_own_sizes) {
+TEST(CutRows, work_on_every_path_with_shared_prefixes_and_flexible_groups) {
   for (const ExchangePath path : {ExchangePath::point_to_point, ExchangePath::alltoallv})
     expect_whole_cut_job({.cp = 2, .path = path});
   for (const PrefixSharing prefix : {PrefixSharing::prompts, PrefixSharing::trees}) {
@@ -245,7 +246,7 @@ TEST(CutRows, come_over_every_path_with_shared_prefixes_and_in_groups_of_their_o
   if ((ranks & (ranks - 1)) == 0) expect_whole_cut_job({.flexible = true});
 }
 
-TEST(CutRows, may_be_added_to_a_later_pass_with_what_cuts_them) {
+TEST(CutRows, may_be_added_to_a_later_pass_with_their_token_ranges) {
   const boost::mpi::communicator world;
   DataService service(world, cutting_config(CutJob{.cp = world.size() % 2 == 0 ? 2 : 1}));
   Step step = service.step(tokens_of(world));
@@ -259,7 +260,7 @@ TEST(CutRows, may_be_added_to_a_later_pass_with_what_cuts_them) {
   }
 }
 
-TEST(CutRows, whose_tokens_one_rank_does_not_tell_are_refused_on_every_rank) {
+TEST(CutRows, are_refused_on_every_rank_if_one_rank_lacks_their_token_ranges) {
   const boost::mpi::communicator world;
   const auto refusal = [&](const std::function<void(RaggedBatch&)>& spoil) {
     DataService service(world, cutting_config(CutJob{}));
@@ -278,7 +279,7 @@ TEST(CutRows, whose_tokens_one_rank_does_not_tell_are_refused_on_every_rank) {
   EXPECT_THAT(refusal(shorter), HasSubstr("rows, and 'spans', which cuts it, 0"));
 }
 
-TEST(CutRows, are_not_parted_from_what_cuts_them) {
+TEST(CutRows, stay_together_with_their_token_ranges) {
   const boost::mpi::communicator world;
   DataService service(world, cutting_config(CutJob{}));
   RaggedBatch added(shapes_with_patches(world));
@@ -293,7 +294,7 @@ TEST(CutRows, are_not_parted_from_what_cuts_them) {
   }
 }
 
-TEST(CutRows, cannot_come_home_as_results_of_the_first_rank_alone) {
+TEST(CutRows, cannot_be_results_of_the_first_rank) {
   const boost::mpi::communicator world;
   DataService service(world, cutting_config(CutJob{}));
   const Step step = service.step(patches_of(world));

@@ -16,8 +16,9 @@
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
-// Fields of which equal values lie once a node, through whole steps: each sample has its own value, and bytes
-// travel and lie as often as said. What is expected is worked out here from the samples alone.
+// Fields whose equal values are stored once per node, through whole steps: each sample has its own value, and
+// data is sent and stored as often as documented. The expected values are computed here from the samples
+// alone.
 
 namespace evenkeel::equal_values_test {
 namespace {
@@ -25,7 +26,7 @@ namespace {
 using testing::HasSubstr;
 using testing_support::mix;
 
-// An image lies in the shared heap, in which large columns are.
+// An image is in the shared heap, like all large columns.
 constexpr std::int64_t row_bytes = 6000;
 
 struct EqualJob {
@@ -64,7 +65,7 @@ Config config_of(const EqualJob& job) {
   return config;
 }
 
-/// The samples of a group of 8 have one image; every fifth group has none.
+/// The samples in a group of 8 share one image; every fifth group has none.
 std::int64_t image_of(SampleId sample) {
   return sample.value() / 8;
 }
@@ -81,7 +82,7 @@ std::string caption_of(SampleId sample) {
 
 constexpr std::int64_t num_samples = 48;
 
-/// Samples of groups that one rank each brings, or that are strewn over all.
+/// Samples of groups that are supplied by one rank each, or that are scattered over all ranks.
 RaggedBatch images_of(const boost::mpi::communicator& world, bool strewn = true) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_samples; ++id) {
@@ -136,7 +137,7 @@ void expect_caption(const Column& captions, std::int64_t i, SampleId id) {
   ASSERT_EQ(caption, id == filler_sample ? "" : caption_of(id));
 }
 
-/// Every sample has its value, and all micro-batches of a rank one memory.
+/// Every sample has its value, and all micro-batches of a rank use the same memory.
 void expect_values_handed_out(const Step& step, const EqualJob& job, const GridPoint& here) {
   const std::byte* memory = nullptr;
   for (const MicroBatch& micro_batch : step.micro_batches) {
@@ -158,7 +159,7 @@ void expect_values_handed_out(const Step& step, const EqualJob& job, const GridP
   }
 }
 
-/// Of all ranks: the node, and the samples of whose images the rank is handed some.
+/// For every rank: its node, and the samples with images that it gets.
 struct RankSamples {
   int node = 0;
   bool handed = false;
@@ -182,7 +183,7 @@ std::vector<RankSamples> samples_of_ranks(const Step& step, const EqualJob& job,
   return all;
 }
 
-/// The bytes of the distinct images of samples, where each owner's are distinct from others'.
+/// The total bytes of the distinct images of samples; images of different owners are distinct.
 std::int64_t distinct_bytes(const std::vector<std::int64_t>& ids, int owners) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> rows;
   for (const std::int64_t id : ids) rows[{id % owners, image_of(SampleId{id})}] = rows_of_image(SampleId{id});
@@ -196,8 +197,8 @@ FieldVolume volume_of(const Step& step, const char* name) {
   return found == step.record->volumes.end() ? FieldVolume{} : *found;
 }
 
-/// Each distinct image of an owner comes once to each node, to the lowest rank that is handed it; others of
-/// the node copy what is theirs, or nothing where they read each other's memory.
+/// Each distinct image of an owner is sent once to each node, to the lowest rank that needs it; other ranks
+/// of the node copy theirs, or nothing if ranks read each other's memory.
 void expect_volume(const Step& step, const EqualJob& job, const Mesh& mesh) {
   const boost::mpi::communicator world;
   const std::vector<RankSamples> all = samples_of_ranks(step, job, mesh);
@@ -216,7 +217,7 @@ void expect_volume(const Step& step, const EqualJob& job, const Mesh& mesh) {
   const bool copies = mine.handed && holder != world.rank() && !reads;
   EXPECT_EQ(volume.copied, copies ? distinct_bytes(mine.ids, world.size()) : 0);
 
-  // What all ranks get is what all ranks have sent or kept.
+  // The total received by all ranks equals the total sent or kept by all ranks.
   std::int64_t got = 0;
   std::int64_t copied = 0;
   for (const FieldVolume& of_field : step.record->volumes) {
@@ -228,7 +229,7 @@ void expect_volume(const Step& step, const EqualJob& job, const Mesh& mesh) {
   EXPECT_EQ(copied, step.volume.copied);
 }
 
-/// Handed out, handed on, put together anew on each rank, then sent again.
+/// Delivered, passed on, reassembled on each rank, then sent again.
 void expect_whole_equal_job(const EqualJob& job) {
   const boost::mpi::communicator world;
   if (!job.fits(world.size())) return;
@@ -250,7 +251,7 @@ void expect_whole_equal_job(const EqualJob& job) {
   }
 }
 
-TEST(EqualValues, are_each_samples_own_and_travel_once_to_a_node_on_every_mesh) {
+TEST(EqualValues, are_sent_once_per_node_on_every_mesh) {
   for (const FieldStages stage : {FieldStages::last, FieldStages::first, FieldStages::all}) {
     for (const int tp : {1, 2})
       for (const int cp : {1, 2})
@@ -261,7 +262,7 @@ TEST(EqualValues, are_each_samples_own_and_travel_once_to_a_node_on_every_mesh) 
   }
 }
 
-TEST(EqualValues, travel_so_over_every_path_with_tensors_in_common_and_with_shared_prefixes) {
+TEST(EqualValues, are_sent_once_on_every_path_with_shared_tensors_and_prefixes) {
   for (const ExchangePath path :
        {ExchangePath::shared_memory, ExchangePath::point_to_point, ExchangePath::alltoallv}) {
     for (const auto copies : {TensorParallelCopies::own, TensorParallelCopies::shared}) {
@@ -276,7 +277,7 @@ TEST(EqualValues, travel_so_over_every_path_with_tensors_in_common_and_with_shar
   }
 }
 
-TEST(EqualValues, of_a_group_of_8_cost_a_node_the_bytes_of_one) {
+TEST(EqualValues, of_a_group_of_8_take_the_bytes_of_one_per_node) {
   const boost::mpi::communicator world;
   DataService service(world, config_of({}));
   const std::span<const int> nodes = service.mesh().nodes();
@@ -293,7 +294,7 @@ TEST(EqualValues, of_a_group_of_8_cost_a_node_the_bytes_of_one) {
   EXPECT_EQ(bytes_in_all(apart), 8 * one_each);
 }
 
-TEST(EqualValues, that_one_rank_writes_no_other_sees_and_regrouping_them_is_refused_by_name) {
+TEST(EqualValues, written_on_one_rank_are_private_and_cannot_be_regrouped) {
   const boost::mpi::communicator world;
   DataService service(world, config_of({}));
   for (int writer = 0; writer < world.size(); ++writer) {
@@ -303,7 +304,7 @@ TEST(EqualValues, that_one_rank_writes_no_other_sees_and_regrouping_them_is_refu
       std::ranges::fill(step.micro_batches.back().tensors.find("image")->bytes(), std::byte{9});
     world.barrier();
     if (writer != world.rank()) expect_values_handed_out(step, {}, service.mesh().here());
-    // A writer of one micro-batch alone, or of one without samples, has nothing to tell apart.
+    // A writer with only one micro-batch, or with one without samples, has nothing to distinguish.
     bool differs = step.micro_batches.size() > 1 && !step.micro_batches.back().tensors.empty();
     boost::mpi::broadcast(world, differs, writer);
     try {
@@ -318,7 +319,7 @@ TEST(EqualValues, that_one_rank_writes_no_other_sees_and_regrouping_them_is_refu
   }
 }
 
-TEST(EqualValues, may_be_added_to_a_later_pass_and_handed_on_from_there) {
+TEST(EqualValues, may_be_added_to_a_later_pass_and_reused_after_it) {
   const boost::mpi::communicator world;
   DataService service(world, config_of({}));
   RaggedBatch whole = images_of(world);
@@ -334,7 +335,7 @@ TEST(EqualValues, may_be_added_to_a_later_pass_and_handed_on_from_there) {
   expect_values_handed_out(step, {}, service.mesh().here());
 }
 
-TEST(EqualValues, stay_as_they_are_however_early_holders_let_go_of_them) {
+TEST(EqualValues, outlive_the_release_by_their_holders) {
   const boost::mpi::communicator world;
   std::vector<Step> held;
   DataService service(world, config_of({}));
@@ -347,7 +348,7 @@ TEST(EqualValues, stay_as_they_are_however_early_holders_let_go_of_them) {
   for (const Step& step : held) expect_values_handed_out(step, {}, service.mesh().here());
 }
 
-TEST(EqualValues, are_refused_by_name_of_kinds_that_samples_do_not_count) {
+TEST(EqualValues, are_refused_by_name_for_kinds_without_counted_rows) {
   const boost::mpi::communicator world;
   Config config;
   config.fields["x"].share = FieldSharing::equal;

@@ -16,9 +16,9 @@
 #include "support/made_up_batch.hpp"
 #include "support/packed_rows.hpp"
 
-// Every name x kind x dtype x trailing shape of a field, through whole steps of every layout: it comes out
-// where it belongs and home again, or every rank says why not. What is expected is worked out here from the
-// samples alone.
+// Every name x kind x dtype x trailing shape of a field, through whole steps with every layout: its values
+// arrive at the correct rows and are collected again, or every rank reports the reason for rejecting it. The
+// expected values are computed here from the samples alone.
 
 namespace evenkeel::field_matrix_test {
 namespace {
@@ -31,13 +31,13 @@ using Row = std::vector<std::byte>;
 constexpr std::int64_t label_pad = -7;
 constexpr std::int64_t pad_token = 3;
 
-/// Prompts that are shared, missing or one token long; responses of which two start alike, two are equal, and
-/// some are empty; a sample without tokens.
+/// Prompts that are shared, missing or one token long; responses of which two start with the same tokens, two
+/// are equal, and some are empty; a sample without tokens.
 const std::vector<SampleShape> samples{
     {SampleId{0}, 10, 4, 3}, {SampleId{1}, 10, 4, 5}, {SampleId{2}, 10, 4, 0}, {SampleId{3}, 11, 0, 4},
     {SampleId{4}, 11, 0, 0}, {SampleId{5}, 12, 6, 2}, {SampleId{6}, 12, 6, 2}, {SampleId{7}, 13, 1, 6}};
 
-/// Whose a token is: rows of which this is equal are equal.
+/// Identifies tokens: rows for which this is equal have equal values.
 std::uint64_t owner_of(const SampleShape& sample, std::int64_t t) {
   if (t < sample.prompt) return sample.group;
   if (sample.group == 12 || (sample.group == 10 && t < sample.prompt + 2)) return sample.group + 100;
@@ -64,7 +64,7 @@ Row made_up_row(const FieldSpec& spec, std::uint64_t owner, std::int64_t row) {
   return bytes;
 }
 
-/// One way to lay out steps.
+/// One way to configure the layout of steps.
 struct Job {
   int cp = 1;
   PrefixSharing sharing = PrefixSharing::none;
@@ -81,14 +81,14 @@ Config config_of(const Job& job) {
   config.micro_batch.size = 2;
   config.micro_batch.length_round = 4;
   config.micro_batch.max_tokens = 64;
-  config.micro_batch.min_count = 9;  // more than there are samples: some are filler
+  config.micro_batch.min_count = 9;  // more than there are samples: some are fillers
   config.pack.align_lcm = 4;
   config.pack.label_pad = label_pad;
   config.pack.pad_token = pad_token;
   return config;
 }
 
-/// What a rank brings beside tokens, or instead of them.
+/// What a rank supplies in addition to tokens, or instead of them.
 struct Field {
   FieldSpec spec;
   Job job;
@@ -96,14 +96,14 @@ struct Field {
   [[nodiscard]] bool is(std::string_view name) const { return spec.name == name; }
   [[nodiscard]] bool of_tokens() const { return spec.kind == FieldKind::token; }
 
-  /// Whether the mask is set for a label, which a sample has none of at its end.
+  /// Whether the mask is set for a label; there is no label at the end of a sample.
   [[nodiscard]] bool mask_of_label(const SampleShape& sample, std::int64_t position) const {
     if (position == sample.length()) return false;
     if (of_tokens() && job.shared() && position < sample.prompt) return false;
     return (position + sample.id.value()) % 3 != 0;
   }
 
-  /// The row that a sample brings for its token, its response token or itself.
+  /// The row that a sample supplies for its token, its response token or itself.
   [[nodiscard]] Row row(const SampleShape& sample, std::int64_t r) const {
     if (refusal()) return Row(spec.row_bytes());
     if (is("input_ids")) return row_of(token_of(sample, r));
@@ -118,7 +118,7 @@ struct Field {
                        of_tokens() ? owner_of(sample, r) : static_cast<std::uint64_t>(sample.id.value()), r);
   }
 
-  /// What stands beside the label of token `position` of a sample; nothing when no sample brings anything.
+  /// What accompanies the label of token `position` of a sample; empty if no sample supplies anything.
   [[nodiscard]] Row beside_label(const SampleShape& sample, std::int64_t position) const {
     if (of_tokens()) {
       return row(sample, position - 1);
@@ -127,26 +127,27 @@ struct Field {
     return is_response ? row(sample, position - sample.prompt) : empty_row();
   }
 
-  /// What stands where no sample brings anything.
+  /// The row used where no sample supplies anything.
   [[nodiscard]] Row empty_row() const {
     if (is("input_ids")) return row_of(pad_token);
     return is("labels") ? row_of(label_pad) : Row(spec.row_bytes());
   }
 
-  /// Why every rank has to refuse it, in words of the error.
+  /// The reason, as part of the error text, why every rank must reject it.
   [[nodiscard]] std::optional<std::string> refusal() const {
     const bool plain = spec.trailing.empty();
     if (spec.trailing == huge) return "2^63 bytes";
     for (const char* derived : derived_fields)
       if (is(derived)) return "uses itself";
-    if (is("input_ids") && (!of_tokens() || !plain || spec.dtype != DType::int64)) return "one int64 a token";
+    if (is("input_ids") && (!of_tokens() || !plain || spec.dtype != DType::int64))
+      return "one int64 per token";
     const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;
     if (is("position_ids") && (!of_tokens() || !is_position || spec.row_bytes() == 0))
-      return "one int32 or int64 a token, or several";
+      return "one int32 or int64 per token, or several";
     if (is("labels") && (spec.kind == FieldKind::sample || !plain || spec.dtype != DType::int64))
-      return "one int64 a token, or one a response token";
+      return "one int64 per token or response token";
     if (is("loss_mask") && (spec.kind == FieldKind::sample || !plain))
-      return "one value a token, or one a response token";
+      return "one value per token or response token";
     return std::nullopt;
   }
 
@@ -182,7 +183,7 @@ Row row_at(const Column& column, std::int64_t row) {
   return {column.row(row), column.row(row + 1)};
 }
 
-/// A column against what each of its rows has to be.
+/// A column and the expected value of each of its rows.
 class Handed {
  public:
   Handed(const PackedMicroBatch& m, const Job& job) : m_(m), job_(job) {}
@@ -205,7 +206,7 @@ class Handed {
     });
   }
 
-  /// Labels and mask as they follow from the tokens, weights as they follow from the mask.
+  /// Labels and mask as derived from the tokens, weights as derived from the mask.
   void expect_derived(const std::optional<Field>& field, double weight) const {
     const Column& mask = *m_.find("loss_mask");
     const auto weights = m_.find("loss_weights")->values<float>();
@@ -254,8 +255,8 @@ class Handed {
     return positions;
   }
 
-  /// Calls visit(a sample that has the row, row, position in the sample); rows of padding have positions
-  /// behind the end of the sequence, and so of their sample here.
+  /// Calls visit(a sample that has the row, row, position in the sample). Padding rows have positions beyond
+  /// the end of the sequence, so also beyond that of their sample.
   template <typename Visit>
   void for_each_row(Visit visit) const {
     for (std::int64_t s = 0; s < m_.layout.size(); ++s) {
@@ -279,7 +280,7 @@ class Handed {
   const Job& job_;
 };
 
-/// Tokens that carry loss in all samples.
+/// The number of tokens that carry loss, over all samples.
 std::int64_t loss_tokens(const std::optional<Field>& field) {
   std::int64_t tokens = 0;
   for (const SampleShape& sample : samples) {
@@ -295,7 +296,7 @@ std::int64_t loss_tokens(const std::optional<Field>& field) {
   return tokens;
 }
 
-/// Puts the field back as if the trainer had computed it, and looks at what comes home.
+/// Returns the field as if the trainer had computed it, and checks the collected results.
 void expect_home(const boost::mpi::communicator& world, DataService& service, const Step& step,
                  const Field& field) {
   StepResults results(step.micro_batches.size());
@@ -388,7 +389,7 @@ class FieldMatrix : public testing::TestWithParam<Job> {
             if (field.refusal()) expect_refused(world, service, field);
             expect_whole_step(world, service, job, field.refusal() ? std::nullopt : std::optional(field));
           }
-          // A few combinations tell enough, and all ranks stop at one.
+          // A few failed combinations are informative enough, and all ranks stop at one.
           if (boost::mpi::all_reduce(world, HasFailure() ? 1 : 0, boost::mpi::maximum<int>()) > 0) return;
         }
       }
@@ -396,23 +397,23 @@ class FieldMatrix : public testing::TestWithParam<Job> {
   }
 };
 
-TEST_P(FieldMatrix, an_ordinary_field_is_handed_out_as_it_is) {
+TEST_P(FieldMatrix, an_ordinary_field_is_delivered_unchanged) {
   run("advantages");
 }
 
-TEST_P(FieldMatrix, tokens_are_int64_and_one_a_token) {
+TEST_P(FieldMatrix, input_ids_have_one_int64_per_token) {
   run("input_ids");
 }
 
-TEST_P(FieldMatrix, labels_that_samples_bring_stand_where_derived_ones_would) {
+TEST_P(FieldMatrix, supplied_labels_replace_derived_ones) {
   run("labels");
 }
 
-TEST_P(FieldMatrix, position_ids_that_samples_bring_stay_as_they_are) {
+TEST_P(FieldMatrix, supplied_position_ids_are_unchanged) {
   run("position_ids");
 }
 
-TEST_P(FieldMatrix, a_loss_mask_says_what_counts) {
+TEST_P(FieldMatrix, a_loss_mask_selects_tokens) {
   run("loss_mask");
 }
 
@@ -424,7 +425,7 @@ TEST_P(FieldMatrix, prediction_rows_are_derived) {
   run("prediction_rows");
 }
 
-TEST_P(FieldMatrix, other_names_of_what_is_derived_are_refused) {
+TEST_P(FieldMatrix, other_names_of_derived_fields_are_refused) {
   for (const char* const name : Field::derived_fields) run(name, {DType::int64, DType::float32}, {{}, {3}});
 }
 

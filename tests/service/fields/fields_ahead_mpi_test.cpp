@@ -1,5 +1,5 @@
-// What is ahead of labels, over whole steps: every row has its token, and each depth's loss is the un-split
-// one.
+// Fields for tokens further ahead than the label, over whole steps: every row has its token, and the loss for
+// each depth equals that without splitting.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using testing_support::made_up_token;
 constexpr std::int64_t num_samples = 45;
 constexpr std::int64_t depths = 3;
 
-/// Samples of one group have a prompt in common, and some of them a part of their responses.
+/// Samples of one group share a prompt, and some of them a part of their responses.
 struct GroupedSamples {
   static SampleShape shape(std::int64_t id) {
     SampleShape sample = made_up_shape(id);
@@ -64,7 +64,7 @@ double loss_of(std::int64_t label, std::int64_t position) {
   return std::log1p(static_cast<double>(label)) * std::cos(0.1 * static_cast<double>(position));
 }
 
-/// The mean over all response tokens that some row is `depth` tokens and one before.
+/// The mean over all response tokens that are `depth` + 1 tokens after some row.
 double whole_loss(std::int64_t depth, bool is_grouped) {
   double sum = 0;
   std::int64_t tokens = 0;
@@ -77,7 +77,7 @@ double whole_loss(std::int64_t depth, bool is_grouped) {
   return sum / static_cast<double>(tokens);
 }
 
-/// The same as below of samples that share prefixes.
+/// The same for samples that share prefixes.
 double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   const PackedMicroBatch& m = micro_batch.tensors;
   const auto positions = m.find("position_ids")->values<std::int64_t>();
@@ -111,7 +111,7 @@ double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   return micro_batch.loss.scale * sum;
 }
 
-/// A rank's part of a depth's loss, after a look at each of its rows.
+/// A rank's part of the loss for one depth, after checking each of its rows.
 double part_of_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   const PackedMicroBatch& m = micro_batch.tensors;
   const auto labels = m.find(name_ahead("labels", depth))->values<std::int64_t>();
@@ -187,7 +187,7 @@ Config config_of(const std::string& yaml) {
   return config;
 }
 
-TEST(FieldsAhead, are_right_in_every_row_and_each_depths_loss_is_the_whole_one) {
+TEST(FieldsAhead, are_correct_in_every_row_and_give_the_full_loss_at_each_depth) {
   const boost::mpi::communicator world;
   for (const std::string& yaml : jobs(world.size())) {
     SCOPED_TRACE(yaml);
@@ -201,8 +201,8 @@ TEST(FieldsAhead, are_right_in_every_row_and_each_depths_loss_is_the_whole_one) 
   }
 }
 
-// Passes that predict less have the trees of those that predict most, in other micro-batches, too.
-TEST(FieldsAhead, are_right_with_shared_prefixes) {
+// Passes that predict fewer tokens use the trees of those that predict most, even with other micro-batches.
+TEST(FieldsAhead, are_correct_with_shared_prefixes) {
   const boost::mpi::communicator world;
   std::vector<std::string> jobs{"prefix: {share: true}",
                                 "prefix: {share: tree}\nmicro_batch: {max_tokens: 90}"};
@@ -227,7 +227,7 @@ TEST(FieldsAhead, are_right_with_shared_prefixes) {
   }
 }
 
-TEST(FieldsAhead, of_labels_or_masks_that_samples_bring_are_refused_on_every_rank) {
+TEST(FieldsAhead, supplied_labels_or_masks_are_refused_on_every_rank) {
   const boost::mpi::communicator world;
   for (const char* name : {"labels", "loss_mask", "labels@1"}) {
     DataService service(world, config_of(""));
@@ -237,7 +237,7 @@ TEST(FieldsAhead, of_labels_or_masks_that_samples_bring_are_refused_on_every_ran
   }
 }
 
-TEST(FieldsAhead, of_samples_that_tell_their_tree_are_refused_on_every_rank) {
+TEST(FieldsAhead, samples_that_declare_their_tree_are_refused_on_every_rank) {
   const boost::mpi::communicator world;
   DataService service(world, config_of("prefix: {share: tree}"));
   RaggedBatch mine = grouped_share_of(world);
@@ -245,7 +245,7 @@ TEST(FieldsAhead, of_samples_that_tell_their_tree_are_refused_on_every_rank) {
   EXPECT_THROW((void)service.step(mine), InputError);
 }
 
-TEST(PaddingMask, stands_on_stages_in_the_middle_too_where_tensors_are_in_common) {
+TEST(PaddingMask, exists_on_middle_stages_with_shared_tensors) {
   const boost::mpi::communicator world;
   Config config = parse_config(
       std::vector<ConfigText>{{"exchange: {tp_copies: shared}\npack: {padding_mask: true}", "job.yaml"}}, {});
@@ -255,7 +255,7 @@ TEST(PaddingMask, stands_on_stages_in_the_middle_too_where_tensors_are_in_common
   for (const MicroBatch& m : step.micro_batches) EXPECT_NE(m.tensors.find("padding_mask"), nullptr);
 }
 
-TEST(PaddingMask, that_samples_bring_is_refused_on_every_rank) {
+TEST(PaddingMask, a_supplied_mask_is_refused_on_every_rank) {
   const boost::mpi::communicator world;
   Config config;
   config.pack.padding_mask = true;
@@ -265,7 +265,7 @@ TEST(PaddingMask, that_samples_bring_is_refused_on_every_rank) {
   EXPECT_THROW((void)service.step(mine), InputError);
 }
 
-TEST(SpreadPads, of_routes_leave_no_expert_with_all_of_them) {
+TEST(SpreadPads, routes_pads_to_all_experts) {
   const boost::mpi::communicator world;
   for (const char* yaml :
        {"", "micro_batch: {min_count: 50}", "micro_batch: {mode: padded, length_round: 8}"}) {

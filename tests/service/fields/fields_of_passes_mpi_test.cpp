@@ -17,8 +17,9 @@
 #include "service/step_record.hpp"
 #include "support/carried_samples.hpp"
 
-// Fields that are for passes of some profiles alone: the others are not sent them, whatever else a pass does
-// with a step. And what that is for: an encoder whose work is dealt out otherwise than the model's.
+// Fields that only passes with some profiles need: other passes do not receive them, no matter what else they
+// do with a step. Also tests their purpose: an encoder whose work is distributed differently from the
+// model's.
 
 namespace evenkeel::fields_of_passes_test {
 namespace {
@@ -35,7 +36,7 @@ using testing_support::Stage;
 
 constexpr std::int64_t num_passed_over = 26;
 
-/// Some ranks have none.
+/// Some ranks have no samples.
 std::vector<SampleShape> own_shapes(const boost::mpi::communicator& world) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_passed_over; ++id)
@@ -43,7 +44,7 @@ std::vector<SampleShape> own_shapes(const boost::mpi::communicator& world) {
   return shapes;
 }
 
-/// Passes that assign and cut alike, one with larger micro-batches, and one that cuts otherwise.
+/// Passes with the same assignment and split, one with larger micro-batches, and one with a different split.
 const std::vector<std::string> names_of_profiles{"same", "wide", "apart"};
 
 Config job_of(int tp, int cp, int pp, PrefixSharing sharing) {
@@ -60,7 +61,7 @@ Config job_of(int tp, int cp, int pp, PrefixSharing sharing) {
   return config;
 }
 
-/// With groups of all sizes, so dear that they are as small as can be.
+/// With groups of all sizes, so expensive that they are as small as possible.
 Config flexible_job_of(int ranks) {
   Config config = job_of(1, 1, 1, PrefixSharing::none);
   config.mesh.flexible_cp = true;
@@ -85,7 +86,7 @@ std::vector<Config> jobs(int ranks) {
   return jobs;
 }
 
-/// The same fields, each for some profiles or for all passes, as the dice say.
+/// The same fields, each needed by some profiles or by all passes, chosen at random.
 std::vector<Carried> for_some_profiles(std::vector<Carried> fields, std::mt19937& dice) {
   for (Carried& field : fields) {
     if (field.name() == position_ids_field) continue;
@@ -100,7 +101,7 @@ bool is_for(const Carried& field, const std::string& profile) {
   return profiles.empty() || std::ranges::find(profiles, profile) != profiles.end();
 }
 
-/// What a pass has of these fields is what it is sent of them, and nothing of the others.
+/// A pass has those of these fields that it is sent, and none of the others.
 void expect_sent(const Step& step, const std::vector<Carried>& fields, const Stage& here) {
   std::vector<Carried> sent;
   for (const Carried& field : fields)
@@ -119,7 +120,7 @@ void expect_sent(const Step& step, const std::vector<Carried>& fields, const Sta
   }
 }
 
-TEST(FieldsOfPasses, are_sent_under_their_profiles_alone_in_whatever_order_passes_come) {
+TEST(FieldsOfPasses, are_sent_only_under_their_profiles_in_any_order_of_passes) {
   const boost::mpi::communicator world;
   std::mt19937 dice(11);  // equal on all ranks
   for (Config config : jobs(world.size())) {
@@ -143,12 +144,12 @@ TEST(FieldsOfPasses, are_sent_under_their_profiles_alone_in_whatever_order_passe
         expect_sent(step, fields, here);
       }
       if (boost::mpi::all_reduce(world, testing::Test::HasFailure() ? 1 : 0, boost::mpi::maximum<int>()) > 0)
-        return;  // one job tells enough, and all ranks stop at it
+        return;  // one failed job is informative enough, and all ranks stop at it
     }
   }
 }
 
-TEST(FieldsOfPasses, that_the_next_one_is_not_sent_are_left_out_without_moving_a_byte) {
+TEST(FieldsOfPasses, unused_in_the_next_pass_are_removed_without_moving_bytes) {
   const boost::mpi::communicator world;
   Config config = job_of(1, 1, 1, PrefixSharing::none);
   std::vector<Carried> fields = carried_fields_of_every_way();
@@ -162,14 +163,14 @@ TEST(FieldsOfPasses, that_the_next_one_is_not_sent_are_left_out_without_moving_a
     EXPECT_EQ(step.volume, ExchangeVolume{}) << profile;
     expect_sent(step, fields, {});
   }
-  // Samples are sent again, since this one is sent what the pass before has not.
+  // Samples are sent again, because this pass needs fields that the previous one did not have.
   step = service.step(std::move(step), "same");
   const auto moved = boost::mpi::all_reduce(world, step.volume.sent + step.volume.kept, std::plus<>());
   EXPECT_GT(moved, 0);
   expect_sent(step, fields, {});
 }
 
-TEST(FieldsOfPasses, of_a_profile_that_nobody_has_and_rows_that_are_cut_by_others_are_refused) {
+TEST(FieldsOfPasses, unknown_profiles_and_separated_cutting_fields_are_refused) {
   const boost::mpi::communicator world;
   Config config = job_of(1, 1, 1, PrefixSharing::none);
   config.fields["patches"].profiles = {"same", "encoder"};
@@ -195,7 +196,7 @@ TEST(FieldsOfPasses, of_a_profile_that_nobody_has_and_rows_that_are_cut_by_other
   }
 }
 
-/// How many patches a sample has: few have most of them.
+/// The number of patches of a sample: few samples have most of them.
 std::int64_t pixels_of(SampleId id) {
   return 4 * (id.value() % 5 == 0 ? 6 + id.value() % 3 : id.value() % 2);
 }
@@ -214,7 +215,7 @@ Config with_encoder(int cp, int pp) {
   config.micro_batch.max_tokens = 64;
   config.profiles["encoder"] = config.profile({});
   config.profiles["model"] = config.profile({});
-  // An encoder's work beside which the model's is small comes first.
+  // The pass of an encoder comes first; compared with its work, the model's is small.
   config.profiles["encoder"].balance.encoder = EncoderCost{"patches", 1000, 0};
   config.fields["patches"].profiles = {"encoder"};
   config.fields["embeddings"].profiles = {"model"};
@@ -238,7 +239,7 @@ RaggedBatch with_patches(std::vector<SampleShape> shapes) {
   return batch;
 }
 
-/// Fails unless each sample of a pass has rows of this field that `value` tells, `per_row` patches each.
+/// Fails unless each sample of a pass has the rows of this field given by `value`, one per `per_row` patches.
 void expect_rows(const Step& step, const char* name, std::int64_t per_row,
                  float (*value)(SampleId, std::int64_t)) {
   for (const MicroBatch& m : step.micro_batches) {
@@ -255,7 +256,7 @@ void expect_rows(const Step& step, const char* name, std::int64_t per_row,
   }
 }
 
-/// One row for each `per_row` rows of `from` as a result of that name, where this rank reports any.
+/// One row per `per_row` rows of `from`, as a result with that name, if this rank reports any.
 StepResults results_of(const DataService& service, const Step& step, const char* name, const char* from,
                        std::int64_t per_row) {
   StepResults results(step.micro_batches.size());
@@ -282,7 +283,7 @@ std::vector<std::vector<SampleShape>> dealt(const Step& step) {
   return samples;
 }
 
-/// Patches of the data rank with most and of the one with fewest.
+/// The patches of the data rank with the most and of the one with the fewest.
 std::pair<std::int64_t, std::int64_t> most_and_least(const boost::mpi::communicator& world,
                                                      const Step& step) {
   std::int64_t own = 0;
@@ -292,7 +293,7 @@ std::pair<std::int64_t, std::int64_t> most_and_least(const boost::mpi::communica
           boost::mpi::all_reduce(world, own, boost::mpi::minimum<std::int64_t>())};
 }
 
-TEST(EncoderPass, has_an_assignment_of_its_own_and_embeddings_come_by_the_models_and_gradients_back) {
+TEST(EncoderPass, has_its_own_assignment_and_exchanges_embeddings_and_gradients) {
   const boost::mpi::communicator world;
   for (const auto& [cp, pp] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
     if (world.size() % (cp * pp) != 0) continue;
@@ -309,7 +310,7 @@ TEST(EncoderPass, has_an_assignment_of_its_own_and_embeddings_come_by_the_models
     EXPECT_GE(most_and_least(world, step).first, most);
     EXPECT_EQ(step.micro_batches.front().tensors.find("patches"), nullptr);
     if (service.mesh().here().pp == 0) expect_rows(step, "embeddings", 4, embedding_of);
-    if (pp > 1) continue;  // results come from the last stage, and embeddings go to the first
+    if (pp > 1) continue;  // results come from the last stage, but embeddings go to the first
 
     const RaggedBatch gradients =
         service.collect(step, results_of(service, step, "gradients", "embeddings", 1));

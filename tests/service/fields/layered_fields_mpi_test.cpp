@@ -4,30 +4,31 @@
 #include <algorithm>
 #include <boost/mpi/collectives.hpp>
 #include <boost/mpi/operations.hpp>
-#include <cstring>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/data_service.hpp"
 #include "service/step_record.hpp"
-#include "support/made_up_batch.hpp"
-#include "support/packed_rows.hpp"
+#include "support/carried_samples.hpp"
 
-// Fields of layers, through whole steps: each pipeline stage is handed its own layers of its own rows, bit
-// for bit, and no byte more than that travels. What is expected is worked out here from the samples alone.
+// Fields with layers, through whole steps: each pipeline stage gets exactly its own layers of its own rows,
+// and no other byte is sent. The expected values are computed here from the samples alone.
 
 namespace evenkeel::layered_fields_test {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::mix;
+using testing_support::Carried;
+using testing_support::carried_batch;
+using testing_support::carried_shape;
+using testing_support::expect_carried;
+using testing_support::number_at;
 using testing_support::packed_rows_of;
 using testing_support::PackedRow;
+using testing_support::settings_of;
 
 constexpr std::int64_t layers = 24;
 constexpr std::int64_t per_layer = 3;
@@ -46,7 +47,6 @@ struct Job {
   std::int64_t least = 0;
 
   [[nodiscard]] bool fits(int ranks) const { return ranks % (tp * cp * pp) == 0; }
-  [[nodiscard]] bool shared() const { return sharing != PrefixSharing::none; }
 };
 
 std::string text_of(const Job& job) {
@@ -55,6 +55,20 @@ std::string text_of(const Job& job) {
          " copies " + std::to_string(static_cast<int>(job.copies)) + " sharing " +
          std::to_string(static_cast<int>(job.sharing)) + " wire " +
          std::to_string(static_cast<int>(job.wire));
+}
+
+/// What samples bring, and the type in which ranks get the experts.
+std::vector<Carried> fields_of(const Job& job, DType experts = DType::int16) {
+  return {{{"experts", DType::int16, FieldKind::token, {layers, per_layer}},
+           {LayerMap{}, job.wire, job.hand_out},
+           job.least,
+           job.most,
+           experts},
+          {{"router", DType::float32, FieldKind::response_token, {layers}},
+           {LayerMap{}},
+           0,
+           1 << 30,
+           DType::float32}};
 }
 
 Config config_of(const Job& job) {
@@ -67,8 +81,7 @@ Config config_of(const Job& job) {
   config.exchange.tp_copies = job.copies;
   config.prefix = job.sharing;
   config.micro_batch.max_tokens = 96;
-  config.fields["experts"] = {LayerMap{}, job.wire, job.hand_out};
-  config.fields["router"] = {LayerMap{}, FieldWidth::as_brought, FieldWidth::as_brought};
+  config.fields = settings_of(fields_of(job));
   config.profiles["large"] = config.profile({});
   config.profiles["large"].micro_batch.max_tokens = 256;
   config.profiles["other"] = config.profile({});
@@ -76,130 +89,22 @@ Config config_of(const Job& job) {
   return config;
 }
 
-/// Whose a token is: samples of a group have their prompt in common.
-std::uint64_t owner_of(const SampleShape& sample, std::int64_t t) {
-  return t < sample.prompt ? 1000 + sample.group : static_cast<std::uint64_t>(sample.id.value());
-}
-
-std::int64_t element(const Job& job, const SampleShape& sample, std::int64_t t, std::int64_t layer,
-                     std::int64_t e) {
-  const std::uint64_t drawn = mix(owner_of(sample, t), static_cast<std::uint64_t>(t),
-                                  static_cast<std::uint64_t>(layer * per_layer + e));
-  return job.least + static_cast<std::int64_t>(drawn % static_cast<std::uint64_t>(job.most - job.least + 1));
-}
-
-/// The router's outputs: bits of one float for each layer.
-float router(const SampleShape& sample, std::int64_t response_token, std::int64_t layer) {
-  return static_cast<float>(mix(static_cast<std::uint64_t>(sample.id.value()),
-                                static_cast<std::uint64_t>(response_token),
-                                static_cast<std::uint64_t>(layer)) %
-                            100000);
-}
-
-SampleShape shape_of(std::int64_t id) {
-  const std::uint64_t group = static_cast<std::uint64_t>(id) / 3;
-  const bool nothing = id % 7 == 6;
-  return {SampleId{id}, group, nothing ? 0 : static_cast<std::int64_t>(mix(group, 1) % 20),
-          nothing ? 0 : static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(id), 2) % 30)};
-}
-
-/// The samples of a rank: the last of several has none.
-RaggedBatch share_of(const boost::mpi::communicator& world, const Job& job) {
+/// The samples of a rank: if there are several ranks, the last one has none.
+RaggedBatch share_of(const boost::mpi::communicator& world, const std::vector<Carried>& fields,
+                     bool with_tokens = true) {
   const int owners = std::max(1, world.size() - 1);
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 20; ++id)
-    if (id % owners == world.rank()) shapes.push_back(shape_of(id));
-  RaggedBatch batch(std::move(shapes));
-  auto tokens =
-      batch.add_field({"input_ids", DType::int64, FieldKind::token, {}}).values<std::int64_t>().begin();
-  auto experts = batch.add_field({"experts", DType::int16, FieldKind::token, {layers, per_layer}})
-                     .values<std::int16_t>()
-                     .begin();
-  auto routed = batch.add_field({"router", DType::float32, FieldKind::response_token, {layers}})
-                    .values<float>()
-                    .begin();
-  for (const SampleShape& sample : batch.samples()) {
-    for (std::int64_t t = 0; t < sample.length(); ++t) {
-      *tokens++ = static_cast<std::int64_t>(mix(owner_of(sample, t), static_cast<std::uint64_t>(t)) % 1000);
-      for (std::int64_t layer = 0; layer < layers; ++layer) {
-        for (std::int64_t e = 0; e < per_layer; ++e)
-          *experts++ = static_cast<std::int16_t>(element(job, sample, t, layer, e));
-        if (t >= sample.prompt) *routed++ = router(sample, t - sample.prompt, layer);
-      }
-    }
-  }
-  return batch;
-}
-
-/// As Megatron-Core numbers them.
-std::vector<std::int64_t> layers_of(const Job& job, int stage) {
-  std::vector<std::int64_t> of_stage;
-  const std::int64_t in_part = layers / job.pp / job.vpp;
-  for (int part = 0; part < job.vpp; ++part)
-    for (std::int64_t i = 0; i < in_part; ++i) of_stage.push_back((part * job.pp + stage) * in_part + i);
-  return of_stage;
-}
-
-std::int64_t integer_at(const Column& column, std::size_t at) {
-  return with_integer_type(column.spec().dtype, [&]<typename T>(T value) {
-    std::memcpy(&value, column.bytes().data() + at * sizeof(T), sizeof(T));
-    return static_cast<std::int64_t>(value);
-  });
-}
-
-void expect_experts(const Column& column, const std::vector<PackedRow>& rows, const Job& job,
-                    const std::vector<std::int64_t>& mine) {
-  ASSERT_EQ(column.spec().trailing, (std::vector{std::ssize(mine), per_layer}));
-  ASSERT_EQ(column.rows(), std::ssize(rows));
-  std::size_t at = 0;
-  for (const PackedRow& row : rows) {
-    for (const std::int64_t layer : mine) {
-      for (std::int64_t e = 0; e < per_layer; ++e) {
-        const std::int64_t expected = row.sample == nullptr ? 0 : element(job, *row.sample, row.t, layer, e);
-        ASSERT_EQ(integer_at(column, at++), expected) << "layer " << layer;
-      }
-    }
-  }
-}
-
-void expect_router(const Column& column, const PackedMicroBatch& m, const std::vector<PackedRow>& rows,
-                   const Job& job, const std::vector<std::int64_t>& mine) {
-  ASSERT_EQ(column.spec().trailing, (std::vector{std::ssize(mine)}));
-  const auto values = column.values<float>();
-  const auto expect_row = [&](std::int64_t row, const SampleShape* sample, std::int64_t label) {
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      const bool is_response = sample != nullptr && sample->prompt <= label && label < sample->length();
-      ASSERT_EQ(values[static_cast<std::size_t>(row) * mine.size() + i],
-                is_response ? router(*sample, label - sample->prompt, mine[i]) : 0.0F);
-    }
-  };
-  if (!job.shared()) {
-    for (std::size_t row = 0; row < rows.size(); ++row)
-      expect_row(static_cast<std::int64_t>(row), rows[row].sample, rows[row].t + 1);
-    return;
-  }
-  const auto predicting = m.find("prediction_rows")->values<std::int64_t>();
-  for (std::size_t i = 0; i < m.samples.size(); ++i) {
-    for (std::int64_t p = m.shared->prediction_offsets[i]; p < m.shared->prediction_offsets[i + 1]; ++p) {
-      const auto row = static_cast<std::size_t>(predicting[static_cast<std::size_t>(p)]);
-      expect_row(p, &m.samples[i], rows[row].t + 1);
-    }
-  }
+    if (id % owners == world.rank()) shapes.push_back(carried_shape(id));
+  return carried_batch(std::move(shapes), fields, with_tokens);
 }
 
 void expect_handed_out(const Step& step, const Job& job, const GridPoint& here, DType experts) {
-  const std::vector<std::int64_t> mine = layers_of(job, here.pp);
-  for (const MicroBatch& micro_batch : step.micro_batches) {
-    const PackedMicroBatch& m = micro_batch.tensors;
-    const std::vector<PackedRow> rows = packed_rows_of(m);
-    const Column* const column = m.find("experts");
-    ASSERT_NE(column, nullptr);
-    ASSERT_EQ(column->spec().dtype, experts);
-    expect_experts(*column, rows, job, mine);
-    ASSERT_NE(m.find("router"), nullptr);
-    expect_router(*m.find("router"), m, rows, job, mine);
-    EXPECT_EQ(m.find("advantages"), nullptr);
-    EXPECT_EQ(m.find("labels") != nullptr, here.pp == job.pp - 1 || here.pp == 0);
+  for (const MicroBatch& m : step.micro_batches) {
+    expect_carried(m.tensors, fields_of(job, experts), {here.pp, job.pp, job.vpp});
+    EXPECT_EQ(m.tensors.find("experts")->spec().trailing.back(), per_layer);
+    EXPECT_EQ(m.tensors.find("advantages"), nullptr);
+    EXPECT_EQ(m.tensors.find("labels") != nullptr, here.pp == job.pp - 1 || here.pp == 0);
   }
 }
 
@@ -216,7 +121,7 @@ std::int64_t all_rows(const Step& step) {
   return count;
 }
 
-/// The lowest rank of this one's node that has the same rows of the same stage.
+/// The lowest rank of this node that has the same rows of the same stage.
 int receiver_of(const Mesh& mesh) {
   for (int rank = 0; rank < mesh.grid().num_ranks(); ++rank) {
     GridPoint place = mesh.grid().point_of(WorldRank{rank});
@@ -228,7 +133,7 @@ int receiver_of(const Mesh& mesh) {
   return -1;
 }
 
-/// Exactly the bytes of the layers that are this stage's, of the tokens that are this rank's.
+/// Exactly the bytes of this stage's layers for this rank's tokens.
 void expect_volume(const Step& step, const Job& job, const Mesh& mesh, DType wire) {
   const auto& volumes = step.record->volumes;
   const auto found = std::ranges::find(volumes, "experts", &FieldVolume::name);
@@ -237,11 +142,11 @@ void expect_volume(const Step& step, const Job& job, const Mesh& mesh, DType wir
   const std::int64_t row_bytes = layers / job.pp * per_layer * static_cast<std::int64_t>(size_of(wire));
   const bool receives = receiver_of(mesh) == mesh.rank().value();
   EXPECT_EQ(volume.received, receives ? true_rows(step) * row_bytes : 0);
-  // Ranks whose tensors are in common copy nothing.
+  // Ranks with shared tensors copy nothing.
   const bool copies = !receives && job.copies == TensorParallelCopies::own;
   EXPECT_EQ(volume.copied, copies ? all_rows(step) * row_bytes : 0);
 
-  // What all ranks get is what all ranks have sent or kept.
+  // The total received by all ranks equals the total sent or kept by all ranks.
   std::int64_t got = 0;
   for (const FieldVolume& of_field : volumes) got += of_field.received;
   const boost::mpi::communicator world;
@@ -252,7 +157,7 @@ void expect_volume(const Step& step, const Job& job, const Mesh& mesh, DType wir
   EXPECT_EQ(copied, step.volume.copied);
 }
 
-/// Whether every rank reads what it gets where its owner has it, so that nothing is sent in messages.
+/// Whether every rank reads its rows from the owner's memory, so nothing is sent in messages.
 bool moves_without_messages(const Job& job, const Mesh& mesh) {
   if (mesh.grid().num_ranks() == 1) return true;
   const auto is_elsewhere = [&](int node) { return node != mesh.nodes().front(); };
@@ -260,7 +165,7 @@ bool moves_without_messages(const Job& job, const Mesh& mesh) {
          (job.path == ExchangePath::automatic || job.path == ExchangePath::shared_memory);
 }
 
-/// `narrow` is the smallest type that holds the field's elements.
+/// `narrow` is the smallest type that can represent the field's elements.
 void expect_whole_job(const Job& job, DType narrow) {
   const boost::mpi::communicator world;
   if (!job.fits(world.size())) return;
@@ -268,19 +173,19 @@ void expect_whole_job(const Job& job, DType narrow) {
   DataService service(world, config_of(job));
   const GridPoint& here = service.mesh().here();
   const DType handed_out = job.hand_out == FieldWidth::narrow ? narrow : DType::int16;
-  // What is read where it lies is not narrowed only to be widened again.
+  // What is read in place is not narrowed, because it would have to be widened again.
   const DType wire = moves_without_messages(job, service.mesh()) ? handed_out : narrow;
-  Step step = service.step(share_of(world, job));
+  Step step = service.step(share_of(world, fields_of(job)));
   expect_handed_out(step, job, here, handed_out);
   expect_volume(step, job, service.mesh(), wire);
-  // Put together anew on each rank, then sent again.
+  // Reassembled on each rank, then sent again.
   step = service.step(std::move(step), "large");
   expect_handed_out(step, job, here, handed_out);
   step = service.step(std::move(step), "other");
   expect_handed_out(step, job, here, handed_out);
 }
 
-/// All meshes up to eight ranks, virtual stages too.
+/// All meshes with up to eight ranks, also with virtual stages.
 std::vector<Job> all_meshes() {
   std::vector<Job> jobs;
   for (const int tp : {1, 2}) {
@@ -301,7 +206,7 @@ TEST(LayeredFields, each_stage_gets_its_layers_on_every_mesh) {
   }
 }
 
-TEST(LayeredFields, travel_narrow_and_are_widened_or_left_as_they_are) {
+TEST(LayeredFields, are_sent_narrow_and_optionally_widened) {
   for (Job job : all_meshes()) {
     if (job.vpp > 1) continue;
     job.wire = FieldWidth::narrow;
@@ -311,7 +216,7 @@ TEST(LayeredFields, travel_narrow_and_are_widened_or_left_as_they_are) {
   }
 }
 
-TEST(LayeredFields, travel_over_every_path_and_with_tensors_in_common) {
+TEST(LayeredFields, work_on_every_path_and_with_shared_tensors) {
   for (const ExchangePath path :
        {ExchangePath::shared_memory, ExchangePath::point_to_point, ExchangePath::alltoallv}) {
     for (const auto copies : {TensorParallelCopies::own, TensorParallelCopies::shared}) {
@@ -325,7 +230,7 @@ TEST(LayeredFields, travel_over_every_path_and_with_tensors_in_common) {
   }
 }
 
-TEST(LayeredFields, stand_once_for_shared_prefixes) {
+TEST(LayeredFields, are_stored_once_for_shared_prefixes) {
   for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
     for (Job job : all_meshes()) {
       if (job.vpp > 1 || job.pp == 3) continue;
@@ -336,14 +241,14 @@ TEST(LayeredFields, stand_once_for_shared_prefixes) {
   }
 }
 
-TEST(LayeredFields, travel_in_a_type_that_just_holds_them) {
+TEST(LayeredFields, are_sent_in_the_smallest_type) {
   const boost::mpi::communicator world;
   struct Case {
     std::int64_t least;
     std::int64_t most;
     DType wire;
   };
-  // Elements are drawn from these; 20 samples have some thousand of them.
+  // Elements are drawn from these; 20 samples have several thousand of them.
   for (const Case& c : {Case{0, 1, DType::uint8}, {-1, 1, DType::int8}, {-30000, 30000, DType::int16}}) {
     Job job{1, 1, world.size() % 2 == 0 ? 2 : 1, 1};
     job.wire = FieldWidth::narrow;
@@ -353,7 +258,7 @@ TEST(LayeredFields, travel_in_a_type_that_just_holds_them) {
   }
 }
 
-/// Samples of one token each, whose one element is 0 but on the last rank that has samples.
+/// Samples of one token each, whose one element is 0 except on the last rank that has samples.
 RaggedBatch one_element(int rank, int owner, std::int64_t value) {
   RaggedBatch batch({{SampleId{rank}, static_cast<std::uint64_t>(rank), 1, 1}});
   batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
@@ -382,7 +287,8 @@ TEST(LayeredFields, one_element_of_one_rank_decides_the_type_on_all) {
         const Column& column = *m.tensors.find("x");
         EXPECT_EQ(column.spec().dtype, dtype);
         for (std::size_t i = 0; i < m.tensors.samples.size(); ++i)
-          EXPECT_EQ(integer_at(column, i), m.tensors.samples[i].id == SampleId{owner} ? value : 0);
+          EXPECT_EQ(number_at(column, static_cast<std::int64_t>(i), 0),
+                    m.tensors.samples[i].id == SampleId{owner} ? value : 0);
       }
     }
   }
@@ -393,14 +299,8 @@ TEST(LayeredFields, may_be_added_to_a_later_pass) {
   Job job{1, 1, world.size() % 2 == 0 ? 2 : 1, 1};
   job.wire = FieldWidth::narrow;
   DataService service(world, config_of(job));
-  RaggedBatch whole = share_of(world, job);
-  RaggedBatch first({whole.samples().begin(), whole.samples().end()});
-  first.add_field(whole.at("input_ids"));
-  RaggedBatch added({whole.samples().begin(), whole.samples().end()});
-  added.add_field(whole.at("experts"));
-  added.add_field(whole.at("router"));
-  Step step = service.step(std::move(first));
-  step = service.step(std::move(step), "large", added);
+  Step step = service.step(share_of(world, {}));
+  step = service.step(std::move(step), "large", share_of(world, fields_of(job), /*with_tokens=*/false));
   expect_handed_out(step, job, service.mesh().here(), DType::int16);
   step = service.step(std::move(step), {});
   expect_handed_out(step, job, service.mesh().here(), DType::int16);
@@ -449,7 +349,7 @@ std::string refusal(const std::function<void()>& act) {
   return message;
 }
 
-TEST(LayeredFields, that_cannot_be_are_refused_on_every_rank_with_the_reason) {
+TEST(LayeredFields, invalid_ones_are_refused_on_every_rank_with_the_reason) {
   const boost::mpi::communicator world;
   Config config;
   config.mesh.vpp = 1;
@@ -466,7 +366,7 @@ TEST(LayeredFields, that_cannot_be_are_refused_on_every_rank_with_the_reason) {
     });
   };
   EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {}}),
-              HasSubstr("field 'x': has one element a row"));
+              HasSubstr("field 'x': has one element per row"));
   EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {3, 2}}), HasSubstr("leave out layer 2"));
   EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {1, 2}}), HasSubstr("name layer 1"));
   EXPECT_THAT(step_with({"x", DType::float32, FieldKind::token, {2, 2}}),
@@ -474,7 +374,7 @@ TEST(LayeredFields, that_cannot_be_are_refused_on_every_rank_with_the_reason) {
   EXPECT_EQ(step_with({"x", DType::int16, FieldKind::token, {2, 2}}), "nothing was thrown");
 }
 
-TEST(LayeredFields, that_one_rank_does_not_bring_are_refused_by_name) {
+TEST(LayeredFields, missing_on_one_rank_are_refused_by_name) {
   const boost::mpi::communicator world;
   if (world.size() == 1) return;
   Config config;
@@ -492,11 +392,11 @@ TEST(LayeredFields, that_one_rank_does_not_bring_are_refused_by_name) {
   EXPECT_THAT(message, HasSubstr("does not have it"));
 }
 
-TEST(LayeredFields, cannot_come_home_from_the_last_stage_alone) {
+TEST(LayeredFields, cannot_be_results_of_the_last_stage) {
   const boost::mpi::communicator world;
   const Job job;
   DataService service(world, config_of(job));
-  const Step step = service.step(share_of(world, job));
+  const Step step = service.step(share_of(world, fields_of(job)));
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
     const Column& column = *step.micro_batches[m].tensors.find("experts");

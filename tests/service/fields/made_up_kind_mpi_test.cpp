@@ -28,7 +28,7 @@ using testing_support::made_up_shape;
 constexpr std::string_view field_name = "novelty";
 constexpr FieldKind made_up_kind{field_rules.size()};
 
-/// Adds one kind to the rules in use, for the lifetime of the object.
+/// Adds one kind to the active rules for the lifetime of the object.
 class TableWithMadeUpKind {
  public:
   TableWithMadeUpKind(RowsPer rows_per, ValueForm form) {
@@ -53,7 +53,7 @@ RaggedBatch samples_with(const FieldSpec& field) {
   return made_up_batch(std::move(shapes), std::array{field});
 }
 
-/// All modes together, and padded micro-batches.
+/// All modes combined, and padded micro-batches.
 std::vector<Config> configs_on(int ranks) {
   std::vector<Config> configs = test::configs_for(ranks);
   Config& padded = configs.emplace_back();
@@ -71,7 +71,7 @@ StepResults echo(const Step& step) {
     const Column* const field = step.micro_batches[m].tensors.find(field_name);
     if (field == nullptr) continue;  // only the last pipeline stage has it
     FieldSpec spec = field->spec();
-    spec.kind = made_up_kind;  // values of response tokens have a row for every token there
+    spec.kind = made_up_kind;  // values of response tokens have one row for each of them there
     if (!is_counted(spec.kind)) {
       results.put(m, std::move(spec), field->bytes());
       continue;

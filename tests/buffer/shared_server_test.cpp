@@ -1,4 +1,4 @@
-#include "buffer/shared/shared_door.hpp"
+#include "buffer/shared/shared_server.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,18 +30,18 @@ using testing_support::RedisServer;
 using testing_support::report_of;
 using testing_support::rollout_line;
 
-/// A door that serves.
+/// A running server.
 class Serving {
  public:
-  explicit Serving(SharedDoorSettings settings)
-      : door_(std::move(settings)), thread_([this] { door_.serve(); }), client_(door_.url()) {
+  explicit Serving(SharedServerSettings settings)
+      : server_(std::move(settings)), thread_([this] { server_.serve(); }), client_(server_.url()) {
     while (!client_.Get("/v1/status")) std::this_thread::sleep_for(1ms);
   }
   ~Serving() {
-    door_.stop();
+    server_.stop();
     thread_.join();
   }
-  SharedDoor& door() { return door_; }
+  SharedServer& server() { return server_; }
   httplib::Client& client() { return client_; }
   httplib::Result post(const std::string& path, const std::string& body,
                        const httplib::Headers& headers = {}) {
@@ -50,37 +50,37 @@ class Serving {
   json status() { return json::parse(client_.Get("/v1/status")->body); }
   /// Waits until it is active.
   void await() {
-    while (door_.buffer() == nullptr) std::this_thread::sleep_for(5ms);
+    while (server_.buffer() == nullptr) std::this_thread::sleep_for(5ms);
   }
 
  private:
-  SharedDoor door_;
+  SharedServer server_;
   std::thread thread_;
   httplib::Client client_;
 };
 
-class SharedDoors : public testing::Test {
+class SharedServers : public testing::Test {
  protected:
   void SetUp() override {
     if (const std::string why = no_redis(); !why.empty()) GTEST_SKIP() << why;
     redis_ = std::make_unique<RedisServer>();
   }
-  [[nodiscard]] std::unique_ptr<Serving> open(DoorSettings door = {}) const {
-    door.port = 0;
+  [[nodiscard]] std::unique_ptr<Serving> open(ServerSettings server = {}) const {
+    server.port = 0;
     return std::make_unique<Serving>(
-        SharedDoorSettings{.store = {.address = redis_->address(), .name = "shared", .capacity = 64 << 20},
-                           .stream = groups_of(1),
-                           .door = std::move(door),
-                           .times = {5s, 50ms}});
+        SharedServerSettings{.store = {.address = redis_->address(), .name = "shared", .capacity = 64 << 20},
+                             .stream = groups_of(1),
+                             .server = std::move(server),
+                             .times = {5s, 50ms}});
   }
   std::unique_ptr<RedisServer> redis_;
 };
 
-TEST_F(SharedDoors, answer_alike_whichever_is_asked) {
+TEST_F(SharedServers, answer_alike_whichever_is_asked) {
   const auto active = open();
   const auto standby = open();
-  EXPECT_EQ(standby->door().buffer(), nullptr);
-  EXPECT_EQ(standby->door().active_url(), active->door().url());
+  EXPECT_EQ(standby->server().buffer(), nullptr);
+  EXPECT_EQ(standby->server().active_url(), active->server().url());
   const auto answer = standby->post("/v1/samples", rollout_line("a/b", 0));
   EXPECT_EQ(answer->status, 200);
   EXPECT_EQ(json::parse(answer->body)["accepted"], 1);
@@ -91,12 +91,12 @@ TEST_F(SharedDoors, answer_alike_whichever_is_asked) {
   EXPECT_EQ(standby->post("/v1/groups/a%2Fb/abort", "{}")->status, 200);
   const json status = standby->status();
   EXPECT_EQ(status["role"], "standby");
-  EXPECT_EQ(status["active"], active->door().url());
+  EXPECT_EQ(status["active"], active->server().url());
   EXPECT_EQ(status["samples"]["dropped"]["aborted"], 1) << "the group with a slash in its name";
   EXPECT_EQ(active->status()["role"], "active");
 }
 
-TEST_F(SharedDoors, pass_large_answers_and_packed_bodies_on_unchanged) {
+TEST_F(SharedServers, pass_large_answers_and_packed_bodies_on_unchanged) {
   const auto active = open();
   const auto standby = open();
   const std::string line = rollout_line("long", 0, 0, 500'000);
@@ -116,7 +116,7 @@ TEST_F(SharedDoors, pass_large_answers_and_packed_bodies_on_unchanged) {
   EXPECT_TRUE(sent->body == line) << sent->body.size() << " bytes of " << line.size();
 }
 
-TEST_F(SharedDoors, take_over_from_one_that_stops) {
+TEST_F(SharedServers, take_over_from_one_that_stops) {
   auto active = open();
   const auto standby = open();
   ASSERT_EQ(active->post("/v1/samples", rollout_line("a", 0))->status, 200);
@@ -126,33 +126,33 @@ TEST_F(SharedDoors, take_over_from_one_that_stops) {
             json::parse(R"({"accepted": 1, "duplicates": 1, "stale": 0, "version": 0})"));
 }
 
-TEST_F(SharedDoors, know_which_job_trains_when_they_take_over) {
+TEST_F(SharedServers, know_which_job_trains_when_they_take_over) {
   auto active = open();
   const auto standby = open();
-  JobClient zombie(standby->door().url());
+  JobClient zombie(standby->server().url());
   static_cast<void>(zombie.begin(1));
-  const JobPass pass = JobClient(active->door().url()).begin(1, {.takes_over = true}).pass;
+  const JobPass pass = JobClient(active->server().url()).begin(1, {.takes_over = true}).pass;
   active.reset();
   standby->await();
-  EXPECT_NO_THROW(JobClient(standby->door().url(), {}, {}, pass).show_alive());
+  EXPECT_NO_THROW(JobClient(standby->server().url(), {}, {}, pass).show_alive());
   EXPECT_THAT(report_of<InputError>([&] { zombie.show_alive(); }).message, HasSubstr("is fenced: job 2"));
 }
 
-TEST_F(SharedDoors, that_have_lost_the_lease_acknowledge_nothing_and_take_it_again) {
-  const auto door = open();
-  ASSERT_EQ(door->post("/v1/samples", rollout_line("a", 0))->status, 200);
+TEST_F(SharedServers, that_have_lost_the_lease_acknowledge_nothing_and_take_it_again) {
+  const auto server = open();
+  ASSERT_EQ(server->post("/v1/samples", rollout_line("a", 0))->status, 200);
   redis_->call({"SET", "evenkeel:{shared}:lease", "x http://127.0.0.1:1", "PX", "300"});
-  const auto refused = door->post("/v1/samples", rollout_line("b", 0));
+  const auto refused = server->post("/v1/samples", rollout_line("b", 0));
   EXPECT_EQ(refused->status, 503);
   EXPECT_EQ(refused->get_header_value("Retry-After"), "1");
-  while (door->door().buffer() != nullptr) std::this_thread::sleep_for(5ms);
-  EXPECT_EQ(door->post("/v1/samples", rollout_line("b", 0))->status, 503) << "nobody is there";
-  door->await();
-  EXPECT_EQ(json::parse(door->post("/v1/samples", rollout_line("a", 0) + rollout_line("b", 0))->body),
+  while (server->server().buffer() != nullptr) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(server->post("/v1/samples", rollout_line("b", 0))->status, 503) << "nobody is there";
+  server->await();
+  EXPECT_EQ(json::parse(server->post("/v1/samples", rollout_line("a", 0) + rollout_line("b", 0))->body),
             json::parse(R"({"accepted": 1, "duplicates": 1, "stale": 0, "version": 0})"));
 }
 
-TEST_F(SharedDoors, never_pass_a_request_on_twice) {
+TEST_F(SharedServers, never_pass_a_request_on_twice) {
   const auto active = open();
   const auto standby = open();
   const auto twice = standby->post("/v1/samples", rollout_line("a", 0), {{"X-Evenkeel-Passed-On", "1"}});
@@ -160,8 +160,8 @@ TEST_F(SharedDoors, never_pass_a_request_on_twice) {
   EXPECT_EQ(active->status()["samples"]["received"], 0);
 }
 
-TEST_F(SharedDoors, let_in_only_who_knows_the_token) {
-  const DoorSettings with_token{.token = "secret"};
+TEST_F(SharedServers, let_in_only_who_knows_the_token) {
+  const ServerSettings with_token{.token = "secret"};
   const auto active = open(with_token);
   const auto standby = open(with_token);
   EXPECT_EQ(standby->post("/v1/samples", rollout_line("a", 0))->status, 401);
@@ -169,22 +169,22 @@ TEST_F(SharedDoors, let_in_only_who_knows_the_token) {
             200);
 }
 
-TEST_F(SharedDoors, need_an_address_that_others_know) {
+TEST_F(SharedServers, need_an_address_that_others_know) {
   EXPECT_EQ(report_of<ConfigError>([&] { return open({.address = "0.0.0.0", .token = "secret"}); }).where,
             "advertise");
 }
 
-TEST_F(SharedDoors, answer_503_while_redis_is_gone_and_go_on_afterwards) {
+TEST_F(SharedServers, answer_503_while_redis_is_gone_and_go_on_afterwards) {
   redis_ = std::make_unique<RedisServer>(testing_support::redis_that_is_durable);
-  const auto door = open();
-  ASSERT_EQ(door->post("/v1/samples", rollout_line("a", 0))->status, 200);
+  const auto server = open();
+  ASSERT_EQ(server->post("/v1/samples", rollout_line("a", 0))->status, 200);
   redis_->kill();
-  EXPECT_EQ(door->post("/v1/samples", rollout_line("b", 0))->status, 503);
+  EXPECT_EQ(server->post("/v1/samples", rollout_line("b", 0))->status, 503);
   redis_->start();
-  httplib::Result again = door->post("/v1/samples", rollout_line("a", 0) + rollout_line("b", 0));
+  httplib::Result again = server->post("/v1/samples", rollout_line("a", 0) + rollout_line("b", 0));
   while (again->status == 503) {
     std::this_thread::sleep_for(10ms);
-    again = door->post("/v1/samples", rollout_line("a", 0) + rollout_line("b", 0));
+    again = server->post("/v1/samples", rollout_line("a", 0) + rollout_line("b", 0));
   }
   EXPECT_EQ(json::parse(again->body),
             json::parse(R"({"accepted": 1, "duplicates": 1, "stale": 0, "version": 0})"));

@@ -1,4 +1,4 @@
-"""How tests talk to the doors of buffers, which may be killed at any moment."""
+"""How tests talk to the servers of buffers, which may be killed at any moment."""
 import contextlib
 import http.client
 import pathlib
@@ -15,7 +15,7 @@ class NoAnswer(Exception):
 
 
 def call(url, content=None, timeout=10, headers=None):
-    """The body of the answer; urllib.error.HTTPError where the door refuses."""
+    """The body of the answer; raises urllib.error.HTTPError if the server refuses."""
     try:
         with urllib.request.urlopen(urllib.request.Request(url, content, headers or {}), timeout=timeout) as answer:
             return answer.read()
@@ -26,7 +26,7 @@ def call(url, content=None, timeout=10, headers=None):
 
 
 def free_ports(count):
-    """Ports that nobody has, no two the same, and below those that connections get: ranks make many while a door starts."""
+    """Unused ports, all different, and below the ephemeral ports: ranks open many connections while a server starts."""
     ends = int(RANGE.read_text(encoding='ascii').split()[0]) if RANGE.is_file() else 32768
     ports = []
     with contextlib.ExitStack() as held:

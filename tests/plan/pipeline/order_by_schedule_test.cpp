@@ -1,4 +1,4 @@
-#include "plan/pipeline/pipeline_order.hpp"
+#include "plan/pipeline/order_by_schedule.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,12 +35,12 @@ std::int64_t first_end_of_all_orders(PipelineShape shape, const std::vector<Cost
   return first;
 }
 
-RunOrder chosen(PipelineShape shape, const std::vector<Cost>& costs, std::int64_t most_steps = many) {
-  return order_by_schedule(shape, costs, std::vector<RunOrder>{as_given(costs.size())}, most_steps);
+RunOrder chosen(PipelineShape shape, const std::vector<Cost>& costs, std::int64_t max_steps = many) {
+  return order_by_schedule(shape, costs, std::vector<RunOrder>{as_given(costs.size())}, max_steps);
 }
 
-// More orders than may be simulated; so it was seen, not proven.
-TEST(OrderBySchedule, is_the_best_of_all_orders_of_these_though_it_looks_at_few) {
+// There are more orders than may be simulated, so the result was observed, not proven.
+TEST(OrderBySchedule, is_optimal_for_these_costs_with_a_small_budget) {
   const std::vector<std::pair<PipelineShape, std::vector<Cost>>> examples{
       {{4, 1}, {3, 9, 1, 4, 7}},     {{4, 1}, {10, 10, 30, 10, 10, 10}},       {{3, 2}, {6, 2, 9, 1, 5, 4}},
       {{2, 3}, {8, 8, 3, 20, 1, 5}}, {{8, 1}, {1000, 936, 512, 77, 640, 333}},
@@ -52,35 +52,35 @@ TEST(OrderBySchedule, is_the_best_of_all_orders_of_these_though_it_looks_at_few)
   }
 }
 
-TEST(OrderBySchedule, is_the_first_candidate_where_order_is_all_one) {
+TEST(OrderBySchedule, is_the_first_candidate_if_order_does_not_matter) {
   EXPECT_THAT(chosen({1, 1}, {3, 1, 2}), ElementsAre(0, 1, 2));
   EXPECT_THAT(chosen({4, 1}, {5, 5, 5}), ElementsAre(0, 1, 2));
   EXPECT_THAT(chosen({4, 1}, {5}), ElementsAre(0));
   EXPECT_TRUE(chosen({4, 1}, {}).empty());
 }
 
-TEST(OrderBySchedule, is_the_first_candidate_where_a_simulation_takes_too_long) {
+TEST(OrderBySchedule, is_the_first_candidate_if_a_simulation_takes_too_long) {
   const std::vector<Cost> costs{3, 1, 2};
-  EXPECT_THAT(chosen({most_steps_of_an_order, 1}, costs), ElementsAre(0, 1, 2));
+  EXPECT_THAT(chosen({max_steps_of_an_order, 1}, costs), ElementsAre(0, 1, 2));
   EXPECT_THAT(chosen({1 << 20, 1 << 20}, costs), ElementsAre(0, 1, 2));
 }
 
-// Both are costs of 2, 2, 1, 1, and end before whatever else is looked at.
-TEST(OrderBySchedule, leaves_ties_to_the_candidate_that_stands_first) {
+// Both have costs 2, 2, 1, 1, and are evaluated before any others.
+TEST(OrderBySchedule, breaks_ties_in_favor_of_the_first_candidate) {
   const std::vector<Cost> costs{2, 1, 2, 1};
   const std::vector<RunOrder> alike{{0, 2, 1, 3}, {2, 0, 3, 1}};
   EXPECT_EQ(order_by_schedule({2, 1}, costs, alike, 0), alike[0]);
   EXPECT_EQ(order_by_schedule({2, 1}, costs, std::vector{alike[1], alike[0]}, 0), alike[1]);
 }
 
-TEST(OrderBySchedule, of_costs_near_the_largest_number_is_found_too) {
+TEST(OrderBySchedule, works_for_costs_near_the_maximum) {
   const std::vector<Cost> costs{1, 3, 2};
   std::vector<Cost> large;
   for (const Cost cost : costs) large.push_back(cost << 60);
   EXPECT_EQ(chosen({2, 1}, large), chosen({2, 1}, costs));
 }
 
-RC_GTEST_PROP(OrderBySchedule, is_the_best_of_all_orders_where_there_are_few, ()) {
+RC_GTEST_PROP(OrderBySchedule, is_optimal_if_all_orders_can_be_tried, ()) {
   const PipelineShape shape{*rc::gen::inRange<std::int64_t>(1, 5), *rc::gen::inRange<std::int64_t>(1, 4)};
   const auto count = *rc::gen::inRange<std::size_t>(1, 6);
   const auto costs = *rc::gen::container<std::vector<Cost>>(count, rc::gen::inRange<Cost>(0, 60));
@@ -104,10 +104,10 @@ RC_GTEST_PROP(OrderBySchedule, never_ends_later_than_a_candidate_however_little_
     std::ranges::sort(keyed);
     candidates.push_back(order_of(keyed));
   }
-  const auto most_steps = *rc::gen::element<std::int64_t>(0, 500, 20'000);
-  const RunOrder order = order_by_schedule(shape, costs, candidates, most_steps);
+  const auto max_steps = *rc::gen::element<std::int64_t>(0, 500, 20'000);
+  const RunOrder order = order_by_schedule(shape, costs, candidates, max_steps);
   RC_ASSERT(is_permutation(order, std::ssize(costs)));
-  RC_ASSERT(order == order_by_schedule(shape, costs, candidates, most_steps));
+  RC_ASSERT(order == order_by_schedule(shape, costs, candidates, max_steps));
   for (const RunOrder& candidate : candidates)
     RC_ASSERT(end_of(shape, costs, order) <= end_of(shape, costs, candidate));
 }

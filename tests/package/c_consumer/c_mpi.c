@@ -1,4 +1,4 @@
-#include <evenkeel/c/evenkeel.h>
+#include <evenkeel/c/evenkeel_mpi.h>
 #include <stdio.h>
 
 /* One step of one sample a rank. */
@@ -10,12 +10,14 @@ int main(int argc, char** argv) {
   const evenkeel_field field = {
       .name = "input_ids", .dtype = EVENKEEL_INT64, .kind = EVENKEEL_TOKEN, .rows = 3, .data = tokens};
   evenkeel_config* config;
+  evenkeel_ranks* ranks;
   evenkeel_service* service;
   evenkeel_samples* samples;
   evenkeel_step* step;
   evenkeel_step_info info = {0};
   const int fine = evenkeel_config_parse("{}", NULL, NULL, 0, &config) == EVENKEEL_OK &&
-                   evenkeel_service_create(MPI_COMM_WORLD, config, &service) == EVENKEEL_OK &&
+                   evenkeel_ranks_of_mpi(MPI_COMM_WORLD, &ranks) == EVENKEEL_OK &&
+                   evenkeel_service_create(ranks, config, &service) == EVENKEEL_OK &&
                    evenkeel_samples_create(1, &id, NULL, &prompt, &response, &samples) == EVENKEEL_OK &&
                    evenkeel_samples_add(samples, &field) == EVENKEEL_OK &&
                    evenkeel_service_step(service, samples, NULL, &step) == EVENKEEL_OK &&
@@ -28,5 +30,6 @@ int main(int argc, char** argv) {
   evenkeel_samples_destroy(samples);
   evenkeel_service_destroy(service);
   evenkeel_config_destroy(config);
+  evenkeel_ranks_destroy(ranks);
   return MPI_Finalize();
 }

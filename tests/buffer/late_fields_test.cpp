@@ -1,0 +1,221 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "buffer/buffer.hpp"
+#include "buffer/intake/sample_bodies.hpp"
+#include "buffer/rollout_lines.hpp"
+#include "buffer/store/store.hpp"
+#include "evenkeel/base/error.hpp"
+#include "support/report_of.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::received;
+using testing_support::report_of;
+using testing_support::rollout_line;
+using testing_support::ScratchFolder;
+
+stream::StreamSettings with_late_fields(std::int64_t group_size) {
+  stream::StreamSettings settings = testing_support::groups_of(group_size);
+  settings.late_fields = {"old_log_probs", "values"};
+  return settings;
+}
+
+std::unique_ptr<Buffer> open_in(const ScratchFolder& folder,
+                                const stream::StreamSettings& settings = with_late_fields(1)) {
+  return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity), settings);
+}
+
+FieldIntake add_lines(Buffer& buffer, const std::string& lines) {
+  RequestBody body;
+  body.write(lines);
+  return buffer.add_fields(read_fields(body.file(), buffer.settings().late_fields));
+}
+
+/// Samples of rollout_line() have one prompt token and three response tokens.
+std::string values_line(const std::string& uid, const std::string& values = "[1.5, 2, 3]") {
+  return R"({"uid": ")" + uid + R"(", "index": 0, "values": )" + values + "}\n";
+}
+
+std::string log_probs_line(const std::string& uid, const std::string& log_probs = "[-1, -2, -3, -4.5]") {
+  return R"({"uid": ")" + uid + R"(", "index": 0, "old_log_probs": )" + log_probs + "}\n";
+}
+
+std::string body_of(const Buffer& buffer, std::int64_t arrival) {
+  std::string body;
+  buffer.read_body(arrival, [&](std::string_view stored) { body = stored; });
+  return body;
+}
+
+std::vector<stream::WaitingGroup> ready_groups(Buffer& buffer) {
+  return buffer.wait_for(0, 1000, 0ms).groups;
+}
+
+void form_first(Buffer& buffer, std::int64_t step) {
+  const stream::WaitingGroup group = ready_groups(buffer).front();
+  buffer.form({step, 0, {{group.uid, std::ssize(group.samples)}}, {}, {}});
+}
+
+TEST(LateFieldsOfBuffer, a_job_gets_a_sample_when_all_fields_have_come_and_with_them) {
+  Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
+  buffer.take(received(rollout_line("a", 0)));
+  EXPECT_EQ(add_lines(buffer, values_line("a")).added, 1);
+  EXPECT_TRUE(ready_groups(buffer).empty());
+  EXPECT_EQ(buffer.status().stream.lacking.at("old_log_probs"), 1);
+  EXPECT_EQ(add_lines(buffer, log_probs_line("a")).added, 1);
+  ASSERT_EQ(ready_groups(buffer).size(), 1U);
+  form_first(buffer, 0);
+  const std::int64_t arrival = buffer.formed(0).front().groups.front().samples.front().arrival;
+  const RaggedBatch batch = parse_samples(framed(body_of(buffer, arrival)), std::span(&arrival, 1),
+                                          buffer.schema(), buffer.formats());
+  EXPECT_EQ(batch.at("values").spec().kind, FieldKind::response_token);
+  EXPECT_THAT(batch.at("values").values<float>(), ElementsAre(1.5F, 2.F, 3.F));
+  EXPECT_EQ(batch.at("old_log_probs").spec().kind, FieldKind::token);
+  EXPECT_THAT(batch.at("old_log_probs").values<float>(), ElementsAre(-1.F, -2.F, -3.F, -4.5F));
+}
+
+TEST(LateFieldsOfBuffer, a_value_that_comes_again_is_a_repeat_and_another_value_is_refused_by_name) {
+  const ScratchFolder folder;
+  auto buffer = open_in(folder);
+  const auto restart = [&] {
+    buffer.reset();
+    buffer = open_in(folder);
+  };
+  const auto expect_known = [&](const std::string& when) {
+    EXPECT_EQ(add_lines(*buffer, values_line("a", "[1.5,2,3 ]")).repeated, 1) << when;
+    const ErrorReport report = report_of<FieldsError>(
+        [&] { add_lines(*buffer, values_line("b") + values_line("a", "[1.5, 2, 4]")); });
+    EXPECT_EQ(report.where, "body:2") << when;
+    EXPECT_THAT(report.message, HasSubstr("another value of field 'values' of sample 0 of group 'a'"))
+        << when;
+  };
+  buffer->take(received(rollout_line("a", 0) + rollout_line("b", 0)));
+  EXPECT_THAT(report_of<FieldsError>([&] {
+                add_lines(*buffer, values_line("a") + values_line("a", "[1, 1, 1]"));
+              }).where,
+              "body:2");
+  EXPECT_EQ(buffer->status().stream.lacking.at("values"), 2) << "nothing of a refused request is taken";
+  add_lines(*buffer, values_line("a"));
+  expect_known("it waits for another field");
+  restart();
+  expect_known("after a restart");
+  EXPECT_EQ(
+      add_lines(*buffer, R"({"uid": "a", "index": 0, "values": [1.5, 2, 3], "old_log_probs": [0, 0, 0, 0]})")
+          .added,
+      1)
+      << "one of the two is new";
+  form_first(*buffer, 0);
+  restart();
+  expect_known("in a step");
+  EXPECT_THAT(report_of<FieldsError>([&] { add_lines(*buffer, values_line("a", "[0, 0, 0]")); }).message,
+              HasSubstr("the sample is in step 0"));
+  buffer->trained(0);
+  EXPECT_EQ(add_lines(*buffer, values_line("a", "[0, 0, 0]") + values_line("b")).gone, 1) << "trained";
+  EXPECT_EQ(buffer->status().stream.lacking.at("values"), 0) << "of the other sample";
+}
+
+TEST(LateFieldsOfBuffer, are_there_after_a_restart_and_gone_with_their_sample) {
+  const ScratchFolder folder;
+  auto buffer = open_in(folder);
+  buffer->take(received(rollout_line("a", 0)));
+  add_lines(*buffer, values_line("a"));
+  buffer.reset();
+  buffer = open_in(folder);
+  add_lines(*buffer, log_probs_line("a"));
+  form_first(*buffer, 0);
+  buffer.reset();
+  buffer = open_in(folder);
+  const stream::FormedStep step = buffer->formed(0).front();
+  EXPECT_THAT(body_of(*buffer, step.groups.front().samples.front().arrival),
+              HasSubstr(R"(,"values":[1.5,2,3],"old_log_probs":[-1,-2,-3,-4.5]})"));
+  const std::int64_t last = buffer->status().stream.formed_step.value();
+  buffer->trained(last);
+  for (std::int64_t number = 0; number < 10; ++number)
+    EXPECT_THROW(body_of(*buffer, number), InputError) << number;
+}
+
+TEST(LateFieldsOfBuffer, are_refused_if_no_sample_could_have_come_with_them) {
+  Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
+  const auto why = [&](const std::string& lines) {
+    const ErrorReport report = report_of<InputError>([&] { add_lines(buffer, lines); });
+    return report.where + ": " + report.message;
+  };
+  EXPECT_EQ(why(values_line("a")), "body:1: names sample 0 of group 'a', which has not come");
+  buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0)));
+  EXPECT_THAT(why(values_line("b") + "\n" + values_line("a", "[1, 2]")), HasSubstr("body:3: "));
+  EXPECT_THAT(why(values_line("a", "\"high\"")), HasSubstr("'values' that forms no field: text"));
+  EXPECT_THAT(why(R"({"uid": "a", "index": 0, "valeus": 1})"), HasSubstr("body:1: has the field 'valeus'"));
+  EXPECT_THAT(why(R"({"uid": "a", "index": 0})"), HasSubstr("body:1: lacks a uid, an index, or a field"));
+  EXPECT_THAT(why(R"({"uid": "a", "index": 0, "values": 1, "values": 1})"), HasSubstr("'values' twice"));
+  add_lines(buffer, values_line("a"));
+  EXPECT_THAT(why(values_line("b", "1.5")), HasSubstr("'values'")) << "one number per sample, not per token";
+  EXPECT_EQ(buffer.status().stream.lacking.at("values"), 1);
+}
+
+TEST(LateFieldsOfBuffer, are_refused_if_the_job_does_not_accept_their_values) {
+  stream::StreamSettings settings = testing_support::groups_of(1);
+  settings.late_fields = {"loss_mask"};
+  Buffer buffer(make_memory_store(1 << 20), settings);
+  static_cast<void>(buffer.begin_job(1));
+  buffer.take(received(rollout_line("a", 0)));
+  const ErrorReport report = report_of<InputError>(
+      [&] { add_lines(buffer, R"({"uid": "a", "index": 0, "loss_mask": [1, 1, 1, 1]})"); });
+  EXPECT_EQ(report.where, "body:1");
+  EXPECT_THAT(report.message,
+              HasSubstr("field 'loss_mask' has one value per token, and it is not configured"));
+  EXPECT_EQ(add_lines(buffer, R"({"uid": "a", "index": 0, "loss_mask": [0, 1, 1]})").added, 1);
+}
+
+TEST(LateFieldsOfBuffer, a_sample_that_brings_one_is_refused) {
+  Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
+  for (const std::string value : {"[1, 2, 3]", "\"high\""}) {
+    std::string bringing = rollout_line("a", 0);
+    bringing.insert(1, "\"values\": " + value + ", ");
+    EXPECT_THAT(report_of<FieldsError>([&] { buffer.take(received(bringing)); }).message,
+                HasSubstr("has the field 'values', which is added to samples later"));
+  }
+}
+
+TEST(LateFieldsOfBuffer, cannot_change_while_groups_were_not_trained) {
+  const ScratchFolder folder;
+  open_in(folder)->take(received(rollout_line("a", 0)));
+  EXPECT_THAT(report_of<InputError>([&] { open_in(folder, testing_support::groups_of(1)); }).message,
+              HasSubstr("whose late fields are old_log_probs, values, and is started with none"));
+  EXPECT_EQ(open_in(folder)->status().stream.waiting.samples, 1);
+}
+
+TEST(LateFieldsOfBuffer, count_into_the_capacity) {
+  Buffer buffer(make_memory_store(4000), with_late_fields(1));
+  buffer.take(received(rollout_line("a", 0, 0, 300)));
+  std::string values = "[0";
+  for (int i = 1; i < 300; ++i) values += ", " + std::to_string(i) + ".125";
+  EXPECT_THROW(add_lines(buffer, values_line("a", values + "]")), FullError);
+  EXPECT_EQ(buffer.status().stream.lacking.at("values"), 1);
+}
+
+TEST(LateFieldsOfBuffer, keep_a_stream_going_after_its_end_until_they_have_come) {
+  Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
+  buffer.take(received(rollout_line("a", 0)));
+  buffer.end();
+  EXPECT_FALSE(buffer.wait_for_step(0, 0ms).is_over);
+  EXPECT_FALSE(buffer.wait_for(1, 1, 0ms).stream.is_exhausted());
+  add_lines(buffer, values_line("a") + log_probs_line("a"));
+  form_first(buffer, 0);
+  buffer.trained(0);
+  EXPECT_TRUE(buffer.wait_for_step(1, 0ms).is_over);
+}
+
+}  // namespace
+}  // namespace evenkeel

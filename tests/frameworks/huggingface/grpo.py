@@ -1,0 +1,121 @@
+"""A rank of a job in which TRL's GRPOTrainer trains a tiny model: with its own batches, or with Evenkeel's micro-batches of each.
+
+    grpo.py FOLDER WAY...
+
+FOLDER/WAY.RANK.npz gets ``loss`` [batches], ``gradient`` [steps, parameters] and ``micro_batches`` [batches], as numbers of tokens with
+padding.
+"""
+
+import os
+import pathlib
+import sys
+import tempfile
+
+import datasets
+import evenkeel
+import numpy as np
+from evenkeel.huggingface import balanced
+from train import VOCABULARY, Record, made_up_model, shared_folder, tokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+BATCH, GENERATIONS, CAP = 8, 4, 96
+
+
+def completions(prompts, trainer):
+    """Completions of very different lengths instead of the model's, whose every token has the same probability to be the last."""
+    random = np.random.RandomState([trainer.state.global_step, trainer.accelerator.process_index])
+    lengths = np.minimum(random.lognormal(2.4, 0.9, size=len(prompts)).astype(int) + 1, 40)
+    return {
+        "prompt_ids": [[int(word[1:]) for word in prompt.split()] for prompt in prompts],
+        "completion_ids": [random.randint(3, VOCABULARY, size=length).tolist() + [2] * int(length % 3 > 0) for length in lengths],
+        "logprobs": None,
+    }
+
+
+def reward(completion_ids, **others):
+    return [float(sum(tokens) % 11) for tokens in completion_ids]
+
+
+def prompts():
+    random = np.random.RandomState(7)
+    return [" ".join(f"w{token}" for token in random.randint(3, VOCABULARY, size=random.randint(2, 16))) for _ in range(16)]
+
+
+def trained(kind, **changes):
+    """Trains in double precision: losses of whole batches are small differences of large numbers."""
+
+    class Recorded(kind):
+        def _compute_loss(self, model, inputs):
+            self.tokens.append(inputs["prompt_ids"].numel() + inputs["completion_ids"].numel())
+            return super()._compute_loss(model, inputs)
+
+        def training_step(self, model, inputs, num_items_in_batch):
+            self.tokens = []
+            loss = super().training_step(model, inputs, num_items_in_batch)
+            self.record.loss.append(float(loss))
+            self.record.micro_batches.append(self.tokens + [0] * (BATCH - len(self.tokens)))
+            return loss
+
+    with tempfile.TemporaryDirectory() as own:
+        settings = {
+            "output_dir": shared_folder(own), "per_device_train_batch_size": BATCH, "num_generations": GENERATIONS, "num_iterations": 2,
+            "gradient_accumulation_steps": 2, "max_completion_length": 41, "max_steps": 6, "learning_rate": 0.05,
+            "lr_scheduler_type": "constant", "optim": "sgd", "max_grad_norm": 0, "use_cpu": True, "bf16": False, "report_to": "none",
+            "save_strategy": "no", "disable_tqdm": True, "gradient_checkpointing": False, **changes,
+        }
+        trainer = Recorded(
+            model=made_up_model().double(), args=GRPOConfig(**settings), reward_funcs=reward, rollout_func=completions,
+            train_dataset=datasets.Dataset.from_dict({"prompt": prompts()}), processing_class=tokenizer(),
+        )
+        trainer.record = Record()
+        trainer.add_callback(trainer.record)
+        trainer.train()
+    return trainer.record
+
+
+def of_evenkeel(kind=GRPOTrainer, cap=CAP, **changes):
+    return trained(balanced(kind, max_tokens=cap), **changes)
+
+
+class Unweighted(balanced(GRPOTrainer, max_tokens=CAP)):
+    """Wrong: each micro-batch counts as much as the whole batch."""
+
+    def _share(self, part, inputs):
+        return 1
+
+
+class Late(GRPOTrainer):
+    """Wrong: advantages of the sample before."""
+
+    def _compute_loss(self, model, inputs):
+        return super()._compute_loss(model, {**inputs, "advantages": inputs["advantages"].roll(1)})
+
+
+def error_of(act):
+    try:
+        act()
+    except evenkeel.Error as error:
+        return str(error)
+    return "nothing"
+
+
+def refused():
+    texts = [error_of(lambda: of_evenkeel(cap=40)), error_of(lambda: of_evenkeel(top_entropy_quantile=0.5))]
+    return type("Refused", (), {"save": lambda self, folder, way: np.savez(pathlib.Path(folder) / way, texts=texts)})()
+
+
+LOSSES = ["dapo", "grpo", "bnpo", "dr_grpo"]
+WAYS = {
+    **{f"plain.{loss}": lambda loss=loss: trained(GRPOTrainer, loss_type=loss) for loss in LOSSES},
+    **{f"evenkeel.{loss}": lambda loss=loss: of_evenkeel(loss_type=loss) for loss in LOSSES},
+    "plain.truncated": lambda: trained(GRPOTrainer, mask_truncated_completions=True),
+    "evenkeel.truncated": lambda: of_evenkeel(mask_truncated_completions=True),
+    "wrong.unweighted": lambda: trained(Unweighted, loss_type="grpo"),
+    "wrong.late": lambda: of_evenkeel(Late, loss_type="grpo"),
+    "refused": refused,
+}
+
+if __name__ == "__main__":
+    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+    for way in sys.argv[2:]:
+        WAYS[way]().save(sys.argv[1], f"{way}.{os.environ['RANK']}")

@@ -1,0 +1,67 @@
+"""TRL's GRPOTrainer computes with Evenkeel's micro-batches the losses and the gradients of its own batches, on one process and on two."""
+
+import pathlib
+import sys
+
+import jobs
+import numpy as np
+import pytest
+
+import evenkeel
+from evenkeel.huggingface import balanced
+
+HERE = pathlib.Path(__file__).parent
+KINDS = ["dapo", "grpo", "bnpo", "dr_grpo", "truncated"]
+WRONG = ["wrong.unweighted", "wrong.late"]
+RELATIVE = 1e-6
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "two-processes"])
+def found(request, tmp_path_factory):
+    """For each way, what each rank wrote."""
+    folder = tmp_path_factory.mktemp("grpo")
+    ways = [f"{whose}.{kind}" for kind in KINDS for whose in ("plain", "evenkeel")] + WRONG + ["refused"]
+    jobs.processes([sys.executable, str(HERE / "grpo.py"), str(folder), *ways], request.param, over="torch", timeout=900)
+    return {way: [dict(np.load(folder / f"{way}.{rank}.npz")) for rank in range(request.param)] for way in ways}
+
+
+def difference(ours, theirs, name):
+    """The largest difference in a batch or a step, relative to the largest value of all of them: many losses are near 0."""
+    each = [np.linalg.norm(values.reshape(len(values), -1), axis=1) for values in (ours[name] - theirs[name], theirs[name])]
+    return each[0].max() / each[1].max()
+
+
+@pytest.mark.parametrize("name", ["loss", "gradient"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_and_gradients_are_those_of_whole_batches(found, kind, name):
+    for ours, theirs in zip(found[f"evenkeel.{kind}"], found[f"plain.{kind}"]):
+        assert difference(ours, theirs, name) <= RELATIVE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_micro_batches_keep_the_cap_that_whole_batches_exceed_and_all_ranks_have_as_many(found, kind):
+    ours = [rank["micro_batches"] for rank in found[f"evenkeel.{kind}"]]
+    assert all(tokens.max() <= 96 for tokens in ours) and found[f"plain.{kind}"][0]["micro_batches"].max() > 300
+    counts = [(tokens > 0).sum(1).tolist() for tokens in ours]
+    assert all(count == counts[0] for count in counts) and len(set(counts[0])) > 1
+    assert all(tokens.sum() < rank["micro_batches"].sum() for tokens, rank in zip(ours, found[f"plain.{kind}"]))  # less padding
+
+
+@pytest.mark.parametrize("way", WRONG)
+def test_the_comparison_finds_what_is_wrong(found, way):
+    assert difference(found[way][0], found["plain.grpo"][0], "gradient") > 1000 * RELATIVE
+
+
+def test_what_micro_batches_cannot_compute_is_refused_on_all_ranks(found):
+    texts = [rank["texts"].tolist() for rank in found["refused"]]
+    assert any("above the cap of 40" in cap for cap, _ in texts)
+    assert all("tokens" in cap or "another rank cannot cut" in cap for cap, _ in texts)
+    assert all(mean.startswith("top_entropy_quantile: adds a statistic of the whole batch") for _, mean in texts)
+
+
+def test_settings_that_the_trainer_decides_are_refused():
+    from trl import GRPOTrainer
+
+    for name, value in {"padded": False, "pad_to_multiple_of": 8, "balance": {"cost": "tokens"}}.items():
+        with pytest.raises(evenkeel.InputError, match=f"{name}: is not a setting of a GRPOTrainer"):
+            balanced(GRPOTrainer, max_tokens=96, **{name: value})
