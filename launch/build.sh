@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# launch/build.sh [--with-tests] [PRESET [TARGET...]]: configures and builds a preset (release unless given), all of it or
-# some targets, in build/PRESET. Tests and benchmarks, which need packages of their own (install-packages.sh
-# --tests), belong to it with --with-tests, and where the folder has them already.
+# launch/build.sh [--with-tests] [PRESET [TARGET...]]: configures and builds a preset (default: release), all of it or
+# some targets, in build/PRESET. Tests and benchmarks, which need further packages (install-packages.sh --tests), are
+# included with --with-tests, or if the folder already has them.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this folder: lets Open MPI run as root, and more ranks than cores on one machine.
-# What is already set in the environment is kept.
+# Sourced by the scripts of this folder. Lets Open MPI run as root, and lets more ranks than cores run on one machine.
+# Keeps variables that are already set in the environment.
 
-# Containers and CI run as root. mpirun refuses that unless both are set.
+# Containers and CI run as root, which mpirun refuses unless both variables are set.
 export OMPI_ALLOW_RUN_AS_ROOT="${OMPI_ALLOW_RUN_AS_ROOT:-1}"
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-1}"
 
@@ -10,11 +10,11 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-1}"
 export OMPI_MCA_rmaps_base_oversubscribe="${OMPI_MCA_rmaps_base_oversubscribe:-1}"
 export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}" # Open MPI 5
 
-# Open MPI 5 complains of every pair of an IPv4 and an IPv6 address, on machines that have both.
+# Open MPI 5 warns about every pair of an IPv4 and an IPv6 address on machines that have both.
 export OMPI_MCA_btl_tcp_disable_family="${OMPI_MCA_btl_tcp_disable_family:-6}"
 
-# PyTorch of Debian 13 has no libuv, which torch.distributed would meet over.
+# PyTorch of Debian 13 lacks libuv, which torch.distributed would use to meet.
 export USE_LIBUV="${USE_LIBUV:-0}"
 
-# A rank that waits lets others have its core; otherwise crowded ranks spin against each other.
+# A waiting rank yields its core to others. Otherwise ranks that share cores spin against each other.
 export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each in turn under libFuzzer, with sanitizers, from its corpus on: until it was called
-# a million times or 2 hours are over. New inputs that get somewhere stay in build/fuzz/found/TARGET, and a later call
-# goes on from them. Prints a line a target. Fails when one was ended by an input or hung for 30 seconds; that input is
-# in build/fuzz/crashes then.
+# Builds the fuzz targets and runs each in turn under libFuzzer, with sanitizers, starting from its corpus, until it has
+# been called a million times or for 2 hours. Inputs that reach new code are kept in build/fuzz/found/TARGET, from which
+# a later run continues. Prints one line per target. Fails if an input ended a target or made it hang for 30 seconds;
+# that input is then in build/fuzz/crashes.
 #
 #   launch/fuzz.sh [--runs N] [--seconds N] [TARGET...]     # all targets unless some are named
 set -euo pipefail
@@ -22,7 +22,7 @@ while (($#)); do
 done
 if ((${#targets[@]} == 0)); then mapfile -t targets < <(ls "$root/tests/fuzz/corpus"); fi
 
-# Debian 12's own is too old, and has 16 beside it.
+# Debian 12's default version is too old, but Debian 12 also has version 16.
 clang=clang
 if command -v clang-16 >/dev/null; then clang=clang-16; fi
 export CC="$clang" CXX="${clang/clang/clang++}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packages of Debian 12 or 13 that Evenkeel needs to build and run, and only those that are missing. Says nothing
-# when none is. Runs as root, or as a user who may use sudo without a password.
+# Installs the missing packages of Debian 12 or 13 that Evenkeel needs to build and run. Prints nothing if none is
+# missing. Runs as root, or as a user who may use sudo without a password.
 #
 #   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch, the Python package and
 #             the documentation site among them
@@ -16,7 +16,7 @@ set -euo pipefail
 packages=(
   cmake g++ ninja-build                              # build
   openmpi-bin libopenmpi-dev                         # MPI
-  libboost-mpi-dev libboost-serialization-dev        # what travels besides tensors
+  libboost-mpi-dev libboost-serialization-dev        # serialization, messages
   libcli11-dev libfmt-dev libspdlog-dev              # command line, text, log
   libsimdjson-dev libyaml-cpp-dev nlohmann-json3-dev # JSON and YAML
   libcpp-httplib-dev liblmdb-dev libssl-dev           # evenkeel buffer
@@ -25,19 +25,19 @@ packages=(
   zlib1g-dev libzstd-dev                             # .gz and .zst files
 )
 python=(
-  python3-dev python3-numpy pybind11-dev python3-pybind11      # the extension module
+  python3 python3-numpy                                        # the package
   python3-pip python3-setuptools python3-venv python3-wheel    # pip install ./python
   python3-omegaconf                                            # the import of other systems' configurations
 )
 debs=(
-  dpkg-dev pkg-config # which libraries a program needs; what MPI's .pc file is called
-  mmdebstrap          # a bare Debian to install them in
+  dpkg-dev pkg-config # libraries that a program needs; the name of MPI's .pc file
+  mmdebstrap          # a bare Debian for installing packages
 )
 wheels=(
   "${python[@]}"
-  binutils dpkg-dev patchelf # which libraries a module needs, and where it looks for them
+  binutils # smaller libraries
 )
-# Debian 12's own Clang cannot read the ranges of GCC 12's library: it has a later one beside it.
+# Debian 12's default Clang cannot read the ranges of GCC 12's library, but Debian 12 also has a later version.
 # shellcheck source=/dev/null
 codename="$(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}" || true)"
 later=""
@@ -54,12 +54,12 @@ tests=(
   "${python[@]}" "${debs[@]}" "${docs[@]}"
   libgmock-dev libgtest-dev librapidcheck-dev # tests
   libbenchmark-dev                            # micro-benchmarks
-  clang-format git                            # the check of the format
+  clang-format git                            # the check of formatting
   iproute2                                    # simulated nodes
   valgrind                                    # memory of jobs
   gcc spin                                    # the model of the protocol
-  redis-server                                # a store of several doors
-  chromium                                    # the page of a report, as a browser draws it
+  redis-server                                # a store of several servers
+  chromium                                    # the page of a report, drawn by a browser
   python3 python3-numpy                       # the commands and recipes of README and docs
   python3-scipy                               # the bound that docs/bounds.md proves
   mypy python3-pytest python3-torch           # the Python package, also with tensors
@@ -68,8 +68,8 @@ tests=(
   python3-yaml                                # the job for Kubernetes
   libtorch-dev                                # the optional library Evenkeel::torch
 )
-# A worker of Kubernetes, in a test, has an sshd of its own. The package would also start one for the whole machine, unless
-# that starts no services when it installs them, as containers do.
+# In a test, a worker of Kubernetes has an sshd of its own. The package would also start one for the whole machine,
+# unless the machine does not start services on installation, as containers do not.
 if [[ -x /usr/sbin/policy-rc.d && ! -d /run/systemd/system ]]; then tests+=(openssh-client openssh-server); fi
 while (($#)); do
   case "$1" in
@@ -95,7 +95,7 @@ while (($#)); do
   shift
 done
 
-# dpkg-query fails where it has never heard of one of them.
+# dpkg-query fails if it does not know one of the packages.
 mapfile -t missing < <(
   installed="$(dpkg-query -W -f='${binary:Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null |
     sed -n 's/^\([^: ]*\).* installed$/\1/p' || true)"

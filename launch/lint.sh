@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Looks at the style of the whole tree: launch/lint.sh --format asks clang-format alone, which takes seconds;
-# launch/lint.sh [--preset NAME] [FILE...] asks clang-tidy too, about all sources or these, which takes long. Changes
-# nothing. Other versions of both than Debian 12 has judge differently.
+# Checks the style of the whole tree. launch/lint.sh --format only runs clang-format, which takes seconds.
+# launch/lint.sh [--preset NAME] [FILE...] also runs clang-tidy on all sources or on these, which takes long. Changes no
+# files. Versions other than Debian 12's give different results.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -31,7 +31,7 @@ while (($#)); do
   esac
 done
 
-tidy=clang-tidy-16 # older ones cannot read the ranges of GCC 12's library
+tidy=clang-tidy-16 # older versions cannot read the ranges of GCC 12's library
 format=clang-format-14
 for tool in "$format" "$tidy"; do
   if ! command -v "$tool" >/dev/null; then
@@ -54,8 +54,9 @@ if ((${#files[@]} == 0)); then
     if grep -qF "/$file\"" "build/$preset/compile_commands.json"; then echo "$file"; fi # the optional ones may be left out
   done)
 fi
-# What clang does not know of GCC's options and lacks of its headers; and functions that only checked contracts call.
+# Options for GCC's options that clang does not know, for headers that it lacks, and for functions that only checked
+# contracts call.
 arguments=(-Wno-unknown-warning-option "-idirafter$(g++ -print-file-name=include)" -Wno-unneeded-internal-declaration)
 printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" "$tidy" --quiet --warnings-as-errors='*' -p "build/$preset" \
-  "${arguments[@]/#/--extra-arg=}" 2>/dev/null # where it counts what it leaves out
+  "${arguments[@]/#/--extra-arg=}" 2>/dev/null # stderr only has counts of suppressed warnings
 echo "clang-tidy has nothing to say."

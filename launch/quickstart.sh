@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the main job on 8 ranks of this machine. Arguments go to
-# `evenkeel run`: launch/quickstart.sh --set micro_batch.max_tokens=16384 --report report
+# Installs missing packages, builds, and runs the main job on 8 ranks of this machine. Passes its arguments to `evenkeel
+# run`: launch/quickstart.sh --set micro_batch.max_tokens=16384 --report report
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -10,7 +10,7 @@ source "$root/launch/environment.sh"
 "$root/launch/install-packages.sh"
 "$root/launch/build.sh" release evenkeel
 
-# A rank cannot see whether the user sits at a terminal: mpirun stands between. This script can.
+# Ranks cannot detect whether the user has a terminal, since mpirun is in between, but this script can.
 progress=lines
 if [[ -t 2 ]]; then progress=bar; fi
 

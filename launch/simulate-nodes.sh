@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # launch/simulate-nodes.sh NODES RANKS_PER_NODE [--rate RATE] [--once] -- PROGRAM [ARGUMENT...]
 #
-# Runs PROGRAM under mpirun on simulated nodes of this machine: each has a host name (n1, n2, ...) and an address of
-# its own, and a link to a switch between them. Ranks of one node share memory, ranks of different nodes talk TCP.
-# Nothing leaves the machine.
+# Runs PROGRAM under mpirun on simulated nodes of this machine. Each has a host name (n1, n2, ...), an address and a
+# link to a common switch. Ranks of one node share memory; ranks of different nodes use TCP. No traffic leaves the
+# machine.
 #
 #   launch/simulate-nodes.sh 2 4 -- build/release/bin/evenkeel run configs/quickstart.yaml
 #   launch/simulate-nodes.sh 3 3,3,2 --rate 1gbit -- build/release/bin/evenkeel run configs/quickstart.yaml
 #
-# RANKS_PER_NODE is one number, or one a node. RATE limits each node's link in each direction, in words of tc(8).
-# PROGRAM sees the numbers of ranks in EVENKEEL_NODES, as in 3,3,2.
+# RANKS_PER_NODE is one number, or one per node. RATE limits each node's link in each direction, in units of tc(8).
+# PROGRAM gets the numbers of ranks in EVENKEEL_NODES, as in 3,3,2.
 #
-# With --once, PROGRAM runs once, on the first node and without mpirun. "$EVENKEEL_ON_NODE" n2 COMMAND starts a command on
-# another node. launch/simulate-slurm.sh starts the daemons of a cluster so.
+# With --once, PROGRAM runs once, on the first node and without mpirun. "$EVENKEEL_ON_NODE" n2 COMMAND starts a command
+# on another node. launch/simulate-slurm.sh starts the daemons of a cluster in this way.
 #
-# Exit status: PROGRAM's; 2 when the arguments are wrong; 77 when this machine does not permit network namespaces,
-# with the reason, so that tests count as skipped.
+# Exit status: PROGRAM's; 2 if the arguments are wrong; 77 if this machine does not permit network namespaces, with the
+# reason, so that tests count as skipped.
 #
-# Everything lives in namespaces of this one call: processes, links, names, session folders, shared memory. The kernel
-# takes all of it away with the call's last process, however that ends, and calls do not see each other.
+# Processes, links, names, session folders and shared memory are in namespaces of one call. The kernel removes all of
+# them with the call's last process, however it ends, and calls do not see each other.
 set -euo pipefail
 
 script="$(realpath "${BASH_SOURCE[0]}")"
@@ -34,22 +34,22 @@ skip() {
   exit 77
 }
 
-# Runs a command of the setup; what it says is shown only as the reason for a skip.
+# Runs a command of the setup. Its output is shown only as the reason for a skip.
 must() {
   local said
   said="$("$@" 2>&1)" || skip "'$*' fails: $said"
 }
 
-# What runs inside the namespaces, as their first process. $1 is the rate or empty, $2 the ranks of each node, $3 how
-# the program is started: once or by mpirun.
+# Runs inside the namespaces, as their first process. $1 is the rate or empty, $2 the ranks of each node, $3 how to
+# start the program: once or by mpirun.
 subnet=10.77.0
-# An agent stands where mpirun would call ssh: it enters a node and starts a command there.
+# Agent that replaces ssh for mpirun: it enters a node and starts a command there.
 agent=/run/evenkeel/agent
 run_inside() {
   local rate="$1" launcher="$3" counts
   IFS=, read -r -a counts <<<"$2"
   shift 3
-  # Own /run and /dev/shm: names of namespaces and of shared memory, and Open MPI's session folders.
+  # /run and /dev/shm of its own: names of namespaces and of shared memory, and Open MPI's session folders.
   must mount -t tmpfs evenkeel /run
   must mount -t tmpfs evenkeel /dev/shm
   must mkdir -p /run/evenkeel/sessions /run/evenkeel/uts
@@ -73,7 +73,8 @@ exec nsenter --net="/run/netns/$node" --uts="/run/evenkeel/uts/$node" -- /bin/sh
 AGENT
   chmod +x "$agent"
 
-  # Inside the first node, as a user who logged in there. Each node believes it has all cores, so none is bound.
+  # Starts the program in the first node, as a user who logged in there would. Each node seems to have all cores, so
+  # ranks are not bound.
   export OMPI_MCA_plm_rsh_agent="$agent" OMPI_MCA_orte_tmpdir_base=/run/evenkeel/sessions
   export PRTE_MCA_plm_ssh_agent="$agent" PRTE_MCA_prte_tmpdir_base=/run/evenkeel/sessions # Open MPI 5
   export OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include="$subnet.0/24"
@@ -86,7 +87,7 @@ AGENT
   fi
 }
 
-# Node $1: a network, a host name, and a link to the switch of rate $2 unless that is empty.
+# Makes node $1: a network, a host name, and a link to the switch, limited to rate $2 unless that is empty.
 make_node() {
   local node="n$1" port="port$1" rate="$2"
   must ip netns add "$node"
@@ -108,7 +109,7 @@ if [[ "${1:-}" == --inside ]]; then
   exit
 fi
 
-# The call itself: reads the arguments, opens the namespaces and waits.
+# Outside the namespaces: reads the arguments, opens the namespaces and waits.
 nodes="${1:-}" ranks="${2:-}" rate="" launcher=mpirun
 [[ "$nodes" =~ ^[1-9][0-9]?$ ]] || fail "NODES is '$nodes'; it must be 1 .. 99"
 [[ "$ranks" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "RANKS_PER_NODE is '$ranks'; it must be like 2 or like 3,3,2"
@@ -132,7 +133,7 @@ fi
 IFS=, read -r -a each <<<"$ranks"
 ((${#each[@]} == nodes)) || fail "RANKS_PER_NODE '$ranks' has ${#each[@]} numbers for $nodes nodes"
 [[ "$(uname -s)" == Linux ]] || skip "they are made of Linux's namespaces, and this is $(uname -s)"
-PATH+=:/usr/sbin:/sbin # where users who are not root do not look
+PATH+=:/usr/sbin:/sbin # not in PATH of users other than root
 for tool in ip tc unshare nsenter setpriv mpirun; do
   command -v "$tool" >/dev/null || skip "$tool is not installed; launch/install-packages.sh --tests installs it"
 done
@@ -141,12 +142,12 @@ done
 source "$(dirname "$script")/environment.sh"
 export EVENKEEL_NODES="$ranks"
 
-# Root may open namespaces where the machine lets it; other users only as root of a namespace of their own.
+# Root may open namespaces if the machine permits it; other users may do so only as root of a user namespace.
 separate=(--net --mount --uts --ipc --pid --fork --kill-child --mount-proc)
 if ((EUID != 0)); then separate+=(--user --map-root-user); fi
 said="$(unshare "${separate[@]}" true 2>&1)" || skip "$said"
 
-# Ends everything inside: the kernel kills all processes of a process namespace with its first one.
+# Ends everything inside: with the first process of a process namespace, the kernel kills all others.
 inside=""
 end_all() {
   trap '' INT TERM HUP

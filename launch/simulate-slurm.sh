@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # launch/simulate-slurm.sh NODES CPUS_PER_NODE [--rate RATE] -- COMMAND [ARGUMENT...]
 #
-# Runs COMMAND on the first node of a Slurm cluster that lives on this machine as long as COMMAND does: slurmctld and a
-# slurmd on each simulated node (launch/simulate-nodes.sh). So a batch script can be tried before it meets a real one:
+# Runs COMMAND on the first node of a Slurm cluster that exists on this machine while COMMAND runs: slurmctld, and a
+# slurmd on each simulated node (launch/simulate-nodes.sh). Batch scripts can be tried without a real cluster:
 #
 #   launch/simulate-slurm.sh 2 4 -- sbatch --wait launch/slurm/srun.sbatch configs/quickstart.yaml
 #
-# CPUS_PER_NODE is one number, or one a node; a node may have more than this machine. Files are the machine's own, but
-# for /run and /dev/shm.
+# CPUS_PER_NODE is one number, or one per node; a node may have more CPUs than this machine. Files are the machine's
+# own, except in /run and /dev/shm.
 #
-# Exit status: COMMAND's; 2 when the arguments are wrong; 77 when this machine cannot do it, with the reason, so that
-# tests count as skipped: without root, without Debian's slurmctld, slurmd, slurm-client and munge, without namespaces.
+# Exit status: COMMAND's; 2 if the arguments are wrong; 77 if this machine cannot run the cluster, with the reason, so
+# that tests count as skipped: without root, without Debian's slurmctld, slurmd, slurm-client and munge, or without
+# namespaces.
 #
-# All of it, the daemons too, lives in namespaces of this one call and goes with it, however it ends.
+# All processes, including the daemons, are in namespaces of one call and end with it, however it ends.
 set -euo pipefail
 
 script="$(realpath "${BASH_SOURCE[0]}")"
@@ -22,7 +23,7 @@ skip() {
   exit 77
 }
 
-# Everything of the cluster: only the call's own processes see this folder.
+# Folder with all files of the cluster, which only processes of this call see.
 cluster=/run/evenkeel/slurm
 
 write_configuration() {
@@ -54,7 +55,8 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=10000,bf_interval=1
 MpiDefault=none
 ReturnToService=2
-KillWait=5
+# Slurm kills what has not ended this many seconds after TERM, the default: a loaded machine needs more than a few.
+KillWait=30
 CONFIGURATION
   IFS=, read -r -a counts <<<"$EVENKEEL_NODES"
   for ((i = 1; i <= ${#counts[@]}; ++i)); do
@@ -63,7 +65,7 @@ CONFIGURATION
   echo "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
 }
 
-# Ends with what the daemons said last.
+# Fails with the last output of the daemons.
 no_cluster() {
   echo "simulate-slurm: $1" >&2
   tail -n 5 "$cluster"/*.log >&2
@@ -80,7 +82,7 @@ run_inside() {
   chmod 600 "$cluster/munge.key"
   munged --key-file="$cluster/munge.key" --socket="$cluster/munge.socket" --pid-file="$cluster/munged.pid" \
     --seed-file="$cluster/munged.seed" --log-file="$cluster/munged.log" || no_cluster "munged does not start"
-  # In the foreground, so that what they say before they have a log is seen.
+  # Starts daemons in the foreground, to keep what they print before they have a log.
   slurmctld -D </dev/null >>"$cluster/starting.log" 2>&1 &
   for ((i = 1; i <= nodes; ++i)); do
     mkdir -p "$cluster/spool-n$i" "$cluster/tmp-n$i"
@@ -92,7 +94,8 @@ run_inside() {
   done
   ((i < 300)) || no_cluster "the cluster is not up after 30 seconds: $(sinfo --noheader --Node --long 2>&1)"
 
-  # Slurm, not the simulation, starts jobs. No rank is bound: the nodes share cores, which they may not have.
+  # Slurm starts jobs, not the simulation. Ranks are not bound, since nodes share cores, and may not have as many as
+  # they claim.
   unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent
   export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_mapping_policy=slot SLURM_CPU_BIND=none
   export PRTE_MCA_hwloc_default_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe # Open MPI 5
@@ -104,7 +107,7 @@ if [[ "${1:-}" == --inside ]]; then
   exit
 fi
 
-# The call itself: what stands before the command is for simulate-nodes.sh, which also checks it.
+# Outside the nodes. Arguments before the command are for simulate-nodes.sh, which also checks them.
 nodes=()
 while (($#)) && [[ "$1" != -- ]]; do
   nodes+=("$1")

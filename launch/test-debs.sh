@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# launch/test-debs.sh [FOLDER]: installs the packages of FOLDER (build/debs/packages, which launch/build-debs.sh makes)
-# in a bare Debian of the same release, and tries there what they are for: the program alone and on two ranks, then a
-# program that is built with CMake and with pkg-config, and one in C. The bare Debian is thrown away.
+# launch/test-debs.sh [FOLDER]: installs the packages of FOLDER (default: build/debs/packages, from
+# launch/build-debs.sh) in a bare Debian of the same release, and tries them there: the program alone and on two ranks,
+# then a program built with CMake and with pkg-config, and one in C. The bare Debian is discarded.
 #
-# Exit status: 77 where no bare Debian can be made, with the reason, so that tests count as skipped.
+# Exit status: 77 if a bare Debian cannot be made, with the reason, so that tests count as skipped.
 set -euo pipefail
 
 root="$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")"
 
-# What is tried, inside the bare Debian, as its root. Everything needed lies in /try.
+# Runs inside the bare Debian, as its root. All files needed are in /try.
 install() {
   env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends "$@" >/dev/null
 }
@@ -28,8 +28,10 @@ try_inside() {
   # shellcheck disable=SC2046 # words
   g++ -std=c++20 consumer/plan.cpp $(pkg-config --cflags --libs evenkeel-plan) -o plan
   ./plan
-  mpicc -std=c11 c_consumer/main.c -levenkeel -o in_c
-  mpirun -n 2 ./in_c
+  gcc -std=c11 c_consumer/c.c -levenkeel -o plan_in_c
+  ./plan_in_c
+  mpicc -std=c11 c_consumer/c_mpi.c -levenkeel_mpi -levenkeel -o service_in_c
+  mpirun -n 2 ./service_in_c
 }
 
 if [[ "${1:-}" == --inside ]]; then

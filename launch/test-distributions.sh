@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# launch/test-distributions.sh [RELEASE...]: on a bare Debian of each RELEASE (bookworm and trixie), makes a clone of what is
-# committed here, and runs launch/quickstart.sh and launch/test.sh in it. Prints the table of docs/installing.md: what each
-# platform has, how long both took with this many cores, and how they ended. Takes half an hour a release on two cores.
+# launch/test-distributions.sh [RELEASE...]: on a bare Debian of each RELEASE (default: bookworm and trixie), makes a
+# clone of the committed files, and runs launch/quickstart.sh and launch/test.sh in it. Prints the table of
+# docs/installing.md: the versions on each platform, how long both took with this many cores, and their results. Takes
+# half an hour per release on two cores.
 #
-# Exit status: 1 where something failed; 77 where no bare Debian can be made, with the reason, so that tests count as skipped.
+# Exit status: 1 if something failed; 77 if a bare Debian cannot be made, with the reason, so that tests count as
+# skipped.
 set -euo pipefail
 
 root="$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")"
@@ -12,7 +14,7 @@ minutes() {
   echo "$((($1 + 30) / 60)) min"
 }
 
-# What is tried, inside the bare Debian, as its root: a line of the table, in /try/out/line.
+# Runs inside the bare Debian, as its root. Writes a line of the table to /try/out/line.
 try_inside() {
   local started tested status=0 told
   apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends git ca-certificates >/dev/null

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and tests: every test program, and MPI suites on two and four ranks, in 12 to 25
-# minutes on two cores. Says at its end what it left out.
+# Installs missing packages, builds, and tests: every test program, and MPI suites on two and four ranks, in 12 to 25
+# minutes on two cores. Prints at the end which tests it left out.
 #
-#   --all          also what it leaves out, but for what takes hours: other numbers of ranks, simulated nodes, packages,
-#                  documentation, whole jobs
+#   --all          also tests that are left out otherwise, except those that take hours: other numbers of ranks,
+#                  simulated nodes, packages, documentation, whole jobs
 #   --preset NAME  tests another preset than release: ci, debug, asan or tsan
 #
-# All other arguments go to ctest: launch/test.sh --preset asan -R plan_test
+# Passes all other arguments to ctest: launch/test.sh --preset asan -R plan_test
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -39,7 +39,7 @@ while (($#)); do
   esac
 done
 
-# Tests with other labels, counted by what stands before the first dot of their names.
+# Lists tests with other labels, counted by the part of their names before the first dot.
 left_out() {
   ctest --preset "$preset" -C nightly -N -LE "$labels" | sed -n 's/^ *Test *#[0-9]*: \([^.]*\).*/\1/p' | sort | uniq -c |
     awk '{printf "%s%s (%s)", separator, $2, $1; separator = ", "} END {print "."}'
@@ -48,8 +48,9 @@ left_out() {
 "$root/launch/install-packages.sh" --tests
 "$root/launch/build.sh" --with-tests "$preset" "${targets[@]}"
 
-# Open MPI 4 keeps one session folder per user. An mpirun that ends removes it if it is empty, and another that starts at
-# that moment fails. Tests start mpirun in parallel, so an entry of our own keeps the folder from being empty.
+# Open MPI 4 keeps one session folder per user. An mpirun that ends removes the folder if it is empty, and another one
+# that starts at that moment fails. Tests start mpirun in parallel, so an entry of our own keeps the folder from being
+# empty.
 session_folder="${TMPDIR:-/tmp}/ompi.${HOSTNAME%%.*}.$EUID"
 mkdir -p -m 700 "$session_folder/tests.$$"
 trap 'rmdir "$session_folder/tests.$$" && rmdir "$session_folder" 2>/dev/null || true' EXIT

@@ -45,7 +45,6 @@ class Evenkeel(CMakePackage):
     with when("+python"):
         extends("python@3.9:")
         depends_on("py-numpy@1.23:", type=("build", "run"))
-        depends_on("py-pybind11@2.10:", type="build")
 
     def cmake_args(self):
         return [
