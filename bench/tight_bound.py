@@ -3,7 +3,7 @@
 
     python3 bench/tight_bound.py lengths.csv --dp 64 --max-tokens-per-rank 16384 --linear 24576 --quadratic 1
 
-The bound is that of a mixed integer program, which HiGHS solves through SciPy. docs/bounds.md explains the program and
+The bound is that of a mixed integer program, which HiGHS solves through SciPy. docs/flexible-cp.md explains the program and
 proves that it is a bound. The options have the names of the configuration's keys.
 """
 
@@ -162,7 +162,7 @@ def height_classes(items: Items, highest: float) -> np.ndarray:
 
 
 class WaveProgram:
-    """The mixed integer program over classes of waves of similar height; see docs/bounds.md."""
+    """The mixed integer program over classes of waves of similar height; see docs/flexible-cp.md."""
 
     def __init__(self, job: Job, items: Items, limits: np.ndarray, most_waves: int):
         self.job, self.items, self.most_waves = job, items, most_waves

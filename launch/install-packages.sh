@@ -61,7 +61,7 @@ tests=(
   redis-server                                # a store of several servers
   chromium                                    # the page of a report, drawn by a browser
   python3 python3-numpy                       # the commands and recipes of README and docs
-  python3-scipy                               # the bound that docs/bounds.md proves
+  python3-scipy                               # the bound that docs/flexible-cp.md proves
   mypy python3-pytest python3-torch           # the Python package, also with tensors
   python3-mpi4py                              # its service over MPI
   slurmctld slurmd slurm-client munge         # a Slurm cluster on simulated nodes

@@ -22,12 +22,13 @@ import python_reference
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PYTHON_PAGES = "python-api"
-# What pages say on the site alone, below their headings.
+# What pages say on the site alone, below the headings of HEADINGS, or below their first heading.
 ADDED = {
-    "headers.md": "**Reference:** [classes](cpp/annotated.html), [functions and types](cpp/namespacemembers.html) and "
+    "installing.md": "**Reference:** [classes](cpp/annotated.html), [functions and types](cpp/namespacemembers.html) and "
     "[files](cpp/files.html), made of the headers' comments.",
     "python.md": f"**Reference:** [all modules]({PYTHON_PAGES}/evenkeel.md), made of the package's docstrings.",
 }
+HEADINGS = {"installing.md": "## Public headers"}
 
 
 def pages_of_docs(root: pathlib.Path) -> list[str]:
@@ -84,8 +85,8 @@ def assemble(work: pathlib.Path) -> pathlib.Path:
     content = work / "pages"
     content.mkdir(parents=True)
     pages = fit_pages.Pages(ROOT)
-    pages.code_links["headers.md"] = make_cpp(work, content / "cpp")
-    pages.shown = {f"include/{name}": place for name, place in pages.code_links["headers.md"].items() if "/" in name}
+    pages.code_links["installing.md"] = make_cpp(work, content / "cpp")
+    pages.shown = {f"include/{name}": place for name, place in pages.code_links["installing.md"].items() if "/" in name}
     reference = make_python(ROOT / "python/src/evenkeel", content / PYTHON_PAGES)
     pages.code_links["python.md"] = {module.name: f"{PYTHON_PAGES}/{module.page}" for module in reference.modules}
     sources = [*fit_pages.START_PAGES, *pages_of_docs(ROOT)]
@@ -93,7 +94,8 @@ def assemble(work: pathlib.Path) -> pathlib.Path:
         place = pages.place_of(source)
         text = fit_pages.fit(pages, source)
         if place in ADDED:
-            text = text.replace("\n\n", f"\n\n{ADDED[place]}\n\n", 1)
+            before, heading, after = text.partition(HEADINGS[place]) if place in HEADINGS else ("", "", text)
+            text = before + heading + after.replace("\n\n", f"\n\n{ADDED[place]}\n\n", 1)
         (content / place).write_text(text, encoding="utf-8")
     add_files(pages, content)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

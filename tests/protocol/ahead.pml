@@ -1,6 +1,6 @@
 /* Steps of a service on three ranks: on each a thread that makes steps, and a trainer that takes them, calls a service of its own
  * with some, and destroys the steps after any. What is inside a call is in service.pml; here a call is its
- * announcement and its last agreement. Any part of a rank's work may fail, on any ranks. docs/protocol.md says where each
+ * announcement and its last agreement. Any part of a rank's work may fail, on any ranks. docs/exchange.md says where each
  * part is in the code.
  *
  * WITHOUT_THREADS: steps are made in next() and progress(). STOPS_APART: trainers destroy their steps after

@@ -1,5 +1,5 @@
 /* What trainers call, as the collective calls of one rank in their order. `mesh` is SERVICE or AHEAD: whose communicators.
- * docs/protocol.md says where each part is in the code. */
+ * docs/exchange.md says where each part is in the code. */
 
 /* CallKey. */
 #define MAKES_EVEN_STEP 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_page.py SOURCE_DIR: fails unless the tables of docs/protocol.md name every part of the models, with functions that
+"""check_page.py SOURCE_DIR: fails unless the tables of docs/exchange.md name every part of the models, with functions that
 stand in the files they are said to stand in."""
 import pathlib
 import re
@@ -15,7 +15,7 @@ def main():
     models = '\n'.join(file.read_text(encoding='utf-8') for file in sorted((source / 'tests/protocol').glob('*.pml')))
     parts = set(re.findall(r'^inline (\w+)', models, re.M)) - OF_THE_MODEL
     mutants = set(re.findall(r'#\s*ifn?def (MUTANT_\w+)', models))
-    page = (source / 'docs/protocol.md').read_text(encoding='utf-8')
+    page = (source / 'docs/exchange.md').read_text(encoding='utf-8').partition('## Protocol')[2]
     errors = []
     named = set()
     for part, functions, files in ROW.findall(page):
@@ -29,7 +29,7 @@ def main():
         for function in re.findall(r'`([\w:]+)`', functions):
             if not any(re.search(rf'\b{re.escape(function)}\b', text) for text in texts):
                 errors.append(f'{part}: {function} is in none of its files')
-    errors += [f'docs/protocol.md does not name {name}' for name in sorted((parts | mutants) - named - set(
+    errors += [f'docs/exchange.md does not name {name}' for name in sorted((parts | mutants) - named - set(
         re.findall(r'`(MUTANT_\w+)`', page)))]
     errors += [f'the models have no {name}' for name in sorted(named - parts)]
     print('\n'.join(errors) or f'{len(named)} parts of the models, all in the code')

@@ -1,6 +1,6 @@
 /* A DataService on three ranks: it is made, then called CALLS times, each time to make a step, to pass over one again, or to
  * take results home. Any part of a rank's work may fail, on any ranks; once, a rank's program may call something else than
- * the others' do. All settings and all orders are looked at. docs/protocol.md says where each part is in the code. */
+ * the others' do. All settings and all orders are looked at. docs/exchange.md says where each part is in the code. */
 
 #include "meetings.pml"
 #include "calls.pml"

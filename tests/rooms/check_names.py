@@ -2,7 +2,7 @@
 """check_names.py SOURCE_DIR: fails when a comment or a page names a file of the repository that is not there: headers,
 sources, scripts, pages, and in docs/architecture.md also names without an ending, such as `plan/assign`, and functions on a
 sample's path; when a page or a header names a library to link that no CMakeLists.txt makes; and when a header names another
-one than docs/headers.md."""
+one than docs/installing.md."""
 import pathlib
 import re
 import sys
@@ -91,7 +91,7 @@ def missing_functions(tree):
 def wrong_libraries(tree):
     rooms = {file.split('/')[1] for file in tree.files if re.fullmatch(r'src/\w+/CMakeLists.txt', file)}
     known = rooms | {f'{room}_alone' for room in rooms} | {'c_mpi'}
-    page, _ = read(tree.source, 'docs/headers.md')
+    page, _ = read(tree.source, 'docs/installing.md')
     for file in sorted(tree.files):
         if not (file.startswith('include/') or file.endswith('.md')):
             continue
@@ -104,7 +104,7 @@ def wrong_libraries(tree):
             row = re.search(rf'^\| `{re.escape(header)}` \| `(\S+)` \|', page, re.MULTILINE)
             own = 'Evenkeel::' + header.split('/')[1]
             if link[1] != (row[1] if row else own):
-                yield f'{file} says to link {link[1]}, and docs/headers.md {row[1] if row else own}'
+                yield f'{file} says to link {link[1]}, and docs/installing.md {row[1] if row else own}'
 
 
 def main():
