@@ -10,25 +10,16 @@ This module only needs the standard library, neither the C library nor NumPy."""
 from __future__ import annotations
 
 import dataclasses
-import http.client
 import json
 import os
-import random
 import socket
-import ssl
-import threading
-import time
-import urllib.parse
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError
+from evenkeel._http import Server
 
 _BYTES_OF_REQUEST = 4 << 20
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 2.0
-_TRY_AGAIN = (429, 502, 503, 504)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,26 +57,14 @@ class Producer:
     ``timeout``   seconds to wait for one answer
     ``patience``  seconds to go on trying while the buffer is full or cannot be reached; None is forever
 
-    Calls may come from several threads; each has a connection of its own. Every call raises IoError when its patience is
-    over, ConfigError for a wrong token, and InputError or LimitError with the buffer's text where it refuses what was sent.
+    Calls may come from several threads. Every call raises IoError when its patience is over, ConfigError for a wrong token,
+    and InputError or LimitError with the text of the buffer if it refuses what was sent.
     """
 
     def __init__(self, url: str, *, token: str | None = None, holder: str | None = None, ca: str | None = None,
                  timeout: float = 60.0, patience: float | None = 600.0) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"url: is {url!r}; an address such as http://127.0.0.1:8710 is needed")
-        self._url = url.rstrip("/")
-        self._host = parts.hostname
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._path = parts.path.rstrip("/")
-        self._tls = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else None
-        self._headers = {"Evenkeel-Holder": f"{socket.gethostname()}:{os.getpid()}" if holder is None else holder}
-        if token:
-            self._headers["Authorization"] = f"Bearer {token}"
-        self._timeout = timeout
-        self._patience = patience
-        self._of_thread = threading.local()
+        self._server = Server(url, token=token, ca=ca, timeout=timeout, patience=patience, headers={
+            "Evenkeel-Holder": f"{socket.gethostname()}:{os.getpid()}" if holder is None else holder})
         self._version = 0
 
     @property
@@ -146,42 +125,9 @@ class Producer:
         return self._post(path, json.dumps(content, default=_plain).encode(), "application/json", headers)
 
     def _post(self, path: str, body: bytes, kind: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-        begun = time.monotonic()
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                status, text, wait = self._post_once(path, body, {"Content-Type": kind, **self._headers, **(headers or {})})
-                if status == 200:
-                    answer: dict[str, Any] = json.loads(text)
-                    self._version = max(self._version, int(answer.get("version", 0)))
-                    return answer
-                if status not in _TRY_AGAIN:
-                    raise _refusal(status, text)
-                why = _error_of(text) or f"status {status}"
-            except ssl.SSLCertVerificationError as error:
-                raise ConfigError(f"{self._url}: has a certificate that is not trusted: {error.verify_message}") from error
-            except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
-                why, wait = str(error) or type(error).__name__, None
-            if self._patience is not None and time.monotonic() - begun + pause > self._patience:
-                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}")
-            time.sleep(wait if wait is not None else pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _post_once(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, float | None]:
-        connection: http.client.HTTPConnection | None = getattr(self._of_thread, "connection", None)
-        if connection is None:
-            if self._tls is not None:
-                connection = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
-            else:
-                connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-            self._of_thread.connection = connection
-        try:
-            connection.request("POST", self._path + path, body, headers)
-            with connection.getresponse() as response:
-                return response.status, response.read(), _seconds(response.headers.get("Retry-After"))
-        except BaseException:
-            connection.close()  # the rest of its data does not belong to another request
-            raise
+        answer: dict[str, Any] = self._server.request("POST", path, body, headers={"Content-Type": kind, **(headers or {})})
+        self._version = max(self._version, int(answer.get("version", 0)))
+        return answer
 
 
 def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
@@ -203,22 +149,3 @@ def _plain(value: Any) -> Any:
     if not hasattr(value, "tolist"):
         raise TypeError(f"a value of a sample is a {type(value).__name__}: numbers, text, lists and what has tolist() can be sent")
     return value.tolist()
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return max(0.0, float(text)) if text else None
-    except ValueError:  # a date, which a proxy may send
-        return None
-
-
-def _error_of(text: bytes) -> str:
-    try:
-        return str(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
-        return text.decode(errors="replace").strip()
-
-
-def _refusal(status: int, text: bytes) -> Error:
-    kind = {401: ConfigError, 413: LimitError}.get(status, InputError)
-    return kind(_error_of(text) or f"the buffer refuses this with status {status}")

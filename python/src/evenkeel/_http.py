@@ -1,0 +1,151 @@
+"""Requests to Evenkeel's servers over HTTP, repeated until they are answered. Only needs the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import ssl
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+_TRY_AGAIN = (429, 502, 503, 504)
+
+Body = bytes | Sequence[memoryview]
+Reader = Callable[[http.client.HTTPResponse], Any]
+
+
+def json_of(response: http.client.HTTPResponse) -> Any:
+    """Reads the whole response as JSON."""
+    return json.loads(response.read())
+
+
+class Server:
+    """Sends requests to one server over connections that stay open. Threads may share it: each request in flight has a
+    connection of its own.
+
+    ``url``       where the server listens, such as "http://127.0.0.1:8710"
+    ``token``     content of the server's token file
+    ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
+    ``timeout``   seconds to wait for one answer
+    ``patience``  seconds to go on trying while the server is full or cannot be reached; None is forever
+    ``headers``   sent with every request
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
+                 patience: float | None = 600.0, headers: Mapping[str, str] | None = None) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"url: is {url!r}; an address such as http://127.0.0.1:8710 is needed")
+        self._url = url.rstrip("/")
+        self._host = parts.hostname
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._path = parts.path.rstrip("/")
+        self._tls = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else None
+        self._headers = dict(headers or {})
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._timeout = timeout
+        self._patience = patience
+        self._idle: list[http.client.HTTPConnection] = []
+        self._process = os.getpid()
+
+    def request(self, method: str, path: str, body: Body = b"", *, headers: Mapping[str, str] | None = None,
+                read: Reader = json_of, refusals: Mapping[int, type[Error]] | None = None) -> Any:
+        """Returns what ``read`` makes of the response with status 200.
+
+        Sends the request again after a lost connection, after ``read`` raised OSError, HTTPException or JSONDecodeError,
+        and while the server is full or cannot answer, so a request must have the same effect if it is sent twice. Raises
+        IoError when the patience is over, and the class in ``refusals`` for other statuses: by default ConfigError for
+        401, LimitError for 413, otherwise InputError, with the server's text."""
+        begun = time.monotonic()
+        pause = _FIRST_PAUSE
+        while True:
+            connection, reused = self._connection()
+            try:
+                status, answer, wait = self._exchange(connection, method, path, body, headers or {}, read)
+                if status == 200:
+                    return answer
+                if status not in _TRY_AGAIN:
+                    raise _refusal(status, answer, refusals or {})
+                why = _error_of(answer) or f"status {status}"
+            except ssl.SSLCertVerificationError as error:
+                raise ConfigError(f"{self._url}: has a certificate that is not trusted: {error.verify_message}") from error
+            except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
+                if reused:  # the server closes idle connections
+                    continue
+                why, wait = str(error) or type(error).__name__, None
+            if self._patience is not None and time.monotonic() - begun + pause > self._patience:
+                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}")
+            time.sleep(wait if wait is not None else pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def close(self) -> None:
+        """Closes connections that are not in use."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
+        """Returns an idle connection or a new one, and whether it has been in use before."""
+        if self._process != os.getpid():  # a forked child must not share the parent's connections
+            self._idle, self._process = [], os.getpid()
+        try:
+            return self._idle.pop(), True
+        except IndexError:
+            pass
+        if self._tls is not None:
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls), False
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout), False
+
+    def _exchange(self, connection: http.client.HTTPConnection, method: str, path: str, body: Body, headers: Mapping[str, str],
+                  read: Reader) -> tuple[int, Any, float | None]:
+        """Sends the request once. Returns the status, what ``read`` made of the response, or its text for other statuses
+        than 200, and how many seconds the server wants the client to wait."""
+        size = len(body) if isinstance(body, bytes) else sum(part.nbytes for part in body)
+        sent = False
+        try:
+            try:
+                connection.request(method, self._path + path, body, {"Content-Length": str(size), **self._headers, **headers})
+                sent = True
+            except (BrokenPipeError, ConnectionResetError):
+                if connection.sock is None:
+                    raise
+                # A server may refuse a request before it has read the body: its response says why.
+            with connection.getresponse() as response:
+                answer = read(response) if response.status == 200 else response.read()
+                wait = _seconds(response.headers.get("Retry-After"))
+        except BaseException:
+            sent = False
+            raise
+        finally:
+            if sent:
+                self._idle.append(connection)
+            else:
+                connection.close()  # the rest of its data does not belong to another request
+        return response.status, answer, wait
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text else None
+    except ValueError:  # a date, which a proxy may send
+        return None
+
+
+def _error_of(text: bytes) -> str:
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace").strip()
+
+
+def _refusal(status: int, text: bytes, classes: Mapping[int, type[Error]]) -> Error:
+    kind = {401: ConfigError, 413: LimitError, **classes}.get(status, InputError)
+    return kind(_error_of(text) or f"the server refuses this with status {status}")
