@@ -106,12 +106,7 @@ struct Buffer::Change {
   /// Removes records that the transaction both adds and erases, and adds the totals and, if changed, the
   /// tickets.
   void tidy() {
-    std::ranges::sort(store.erased);
-    const auto is_gone = [&](std::int64_t number) {
-      return std::ranges::binary_search(store.erased, number);
-    };
-    std::erase_if(store.bodies, [&](const StoreChange::Record& body) { return is_gone(body.number); });
-    std::erase_if(store.events, [&](const auto& event) { return is_gone(event.first); });
+    store.drop_erased_additions();
     const stream::Totals& totals = buffer.ledger_->totals();
     store.notes[totals_note] = text_of_totals(totals);
     if (totals.tickets == buffer.stored_tickets_) return;
@@ -122,14 +117,21 @@ struct Buffer::Change {
 
 Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
                const std::optional<DeclaredFormats>& told)
-    : store_(std::move(store)), settings_(settings) {
+    : store_(std::move(store)),
+      settings_(settings),
+      queue_("buffer", *store_,
+             {.commit = [this](const Queue::Requests& requests) { return commit(requests); },
+              .deadline = [this] { return next_commit(); },
+              .after_commit = [this] { changed_.notify_all(); },
+              .after_settle = [this] { note_settled(); }}) {
+  begin_content(*store_, StoreContent::stream);
   load();
   keep_rules_of_groups();
   choose_formats(told);
   describe_store();
   rules_ = json_of_rules(*this, identity_).dump();
   last_call_ = Clock::now();  // a job that is alive may not have noticed the restart
-  writer_ = std::thread([this] { write_until_stopped(); });
+  queue_.begin();
 }
 
 stream::StreamSettings settings_in(const Store& store) {
@@ -140,7 +142,7 @@ stream::StreamSettings settings_in(const Store& store) {
 
 Buffer::~Buffer() {
   stop();
-  writer_.join();
+  queue_.end();
 }
 
 void Buffer::describe_store() {
@@ -230,13 +232,13 @@ void Buffer::require_loaded() const {
 /// Applies the requests and commits them in one transaction. Returns whether the store has changed. A request
 /// that fails before it changes the ledger gets its own error, and the others are committed. If the ledger
 /// was partly changed or the store cannot be written, all requests fail.
-bool Buffer::commit(const std::vector<Request*>& requests) {
+bool Buffer::commit(const Queue::Requests& requests) {
   const std::lock_guard lock(state_mutex_);
   Change change{*this};
   try {
     if (must_load_) load();
     stored_ = ledger_->status();
-    for (Request* request : requests) {
+    for (Queue::Request* request : requests) {
       const std::int64_t applied = change.applied;
       try {
         request->act(change);
@@ -262,8 +264,8 @@ bool Buffer::commit(const std::vector<Request*>& requests) {
 }
 
 // Sets the error of all requests. The ledger may be ahead of the store, so it is loaded again.
-void Buffer::fail(const std::vector<Request*>& requests, const std::exception_ptr& error) {
-  for (Request* request : requests) request->error = error;
+void Buffer::fail(const Queue::Requests& requests, const std::exception_ptr& error) {
+  for (Queue::Request* request : requests) request->error = error;
   opened_.clear();  // deadlines are unknown until the ledger is loaded
   is_opened_.clear();
   if (std::exchange(must_load_, true)) return;  // loading was already tried

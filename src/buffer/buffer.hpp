@@ -13,25 +13,19 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "buffer/current_job.hpp"
 #include "buffer/intake/received_fields.hpp"
 #include "buffer/intake/received_samples.hpp"
+#include "buffer/store/commit_queue.hpp"
+#include "buffer/store/full_error.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/schema.hpp"
 #include "stream/ledger.hpp"
 
 namespace evenkeel {
-
-/// The buffer is full now. Training samples makes room, as does closing or aborting incomplete groups. HTTP
-/// status 429.
-class FullError : public LimitError {
- public:
-  using LimitError::LimitError;
-};
 
 /// The sample, or any sample or abort of the group, has not arrived. HTTP status 404.
 class UnknownGroupError : public InputError {
@@ -237,13 +231,7 @@ class Buffer {
  private:
   using Clock = std::chrono::steady_clock;
   struct Change;
-  struct Request {
-    std::function<void(Change&)> act;
-    std::int64_t bytes = 0;
-    bool is_done = false;
-    std::exception_ptr error;
-    std::condition_variable answered{};  // one per request, to wake only its own thread
-  };
+  using Queue = CommitQueue<Change>;
   struct OpenedGroup {
     Uid uid;
     Clock::time_point opened;
@@ -281,14 +269,11 @@ class Buffer {
   [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
   [[nodiscard]] FullError full_error();
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
-  void write_until_stopped();
-  [[nodiscard]] std::vector<Request*> next_requests(bool may_wait);
-  [[nodiscard]] bool is_stopping_now();
-  void settle(const std::vector<Request*>& written);
   void wait_until_settled();
-  void answer(std::vector<Request*>& requests);
-  bool commit(const std::vector<Request*>& requests);
-  void fail(const std::vector<Request*>& requests, const std::exception_ptr& error);
+  [[nodiscard]] std::optional<Clock::time_point> next_commit() const;
+  void note_settled();
+  bool commit(const Queue::Requests& requests);
+  void fail(const Queue::Requests& requests, const std::exception_ptr& error);
   [[nodiscard]] stream::SampleAccepted accepted_from(const ReceivedSample& sample,
                                                      const std::string& holder) const;
   [[nodiscard]] std::vector<const ReceivedSample*> new_samples(
@@ -337,12 +322,9 @@ class Buffer {
   Clock::duration waited_{};                      // total time of wait_for() calls
   std::deque<OpenedGroup> opened_;                // open groups with a deadline, oldest first
   std::map<stream::GroupKey, bool> is_opened_;
-
-  std::mutex queue_mutex_;  // guards the members below
-  std::condition_variable queued_;
-  std::deque<Request*> queue_;
   bool is_stopping_ = false;
-  std::thread writer_;
+
+  Queue queue_;
 };
 
 /// Returns the settings of the last buffer that used this store. Throws InputError if there was none.

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <chrono>
@@ -12,15 +11,14 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "buffer/http/answers.hpp"
-#include "buffer/http/call_table.hpp"
 #include "buffer/http/http_listener.hpp"
+#include "buffer/http/server_calls.hpp"
 #include "buffer/server_json.hpp"
 #include "evenkeel/base/error.hpp"
 #include "stream/event.hpp"
@@ -34,8 +32,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds longest_wait{30'000};
-constexpr std::int64_t max_bytes_of_call = std::int64_t{16}
-                                           << 20;  // limit of a request's body, except for samples
 constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t joined_bytes = std::size_t{64} << 10;  // minimum size of a piece when samples are sent
 constexpr const char* lines_type = "application/x-ndjson";
@@ -134,55 +130,29 @@ bool has_tensors(const Request& request) {
   return request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
 }
 
-class Answers : public std::enable_shared_from_this<Answers> {
+class Answers final : public ServerCalls, public std::enable_shared_from_this<Answers> {
  public:
   explicit Answers(std::shared_ptr<Buffer> buffer) : kept_(std::move(buffer)), buffer_(*kept_) {
-    add_calls(table_);
+    add_calls();
   }
 
   void answer_to(const Request& request, Response& response, BodyReader* body) {
-    if (table_.answer(request, response, body)) return;
+    if (answer_call(request, response, body)) return;
     answer(response, 404,
            {ErrorKind::input, request.method + " " + request.path, "is not a call of a buffer",
             "Send samples with POST /v1/samples; GET /v1/status reports the buffer's contents", -1});
   }
 
  private:
-  using Call = std::function<void(const Request&, Response&, const std::string& body)>;
-
-  /// Runs `act`, and answers with the error that it throws.
-  template <typename Act>
-  void guard(Response& response, Act&& act) const {
-    try {
-      act();
-    } catch (const Error& error) {
-      answer(response, error);
-    } catch (const std::bad_alloc&) {
-      answer(response, 503, {ErrorKind::io, "buffer", "is out of memory", "Send the same again", -1});
-    }
-  }
-
-  void add_call(CallTable& server, const char* path, Call call) {
-    server.post(
-        path, [this, call = std::move(call)](const Request& request, Response& response, BodyReader& reader) {
-          guard(response, [&] {
-            InFlight in_flight(bytes_in_flight_);
-            const std::optional<RequestBody> body =
-                receive(request, response, reader, max_bytes_of_call, in_flight);
-            if (body) call(request, response, std::string(body->bytes()));
-          });
-        });
-  }
-
   /// Receives the body of a request with samples or fields, and decompresses it. Returns nullopt if the
   /// request was answered with an error.
   std::optional<RequestBody> receive_plain(const Request& request, Response& response, BodyReader& reader,
                                            InFlight& in_flight) {
-    std::optional<RequestBody> body = receive(request, response, reader, buffer_.max_body_bytes(), in_flight);
-    if (!body) return body;
+    RequestBody body;
+    if (!receive(request, response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = packing_of(request.get_header_value("Content-Encoding"));
-    if (packing == Packing::none) return body;
-    return body->unpacked(packing, buffer_.max_body_bytes());
+    if (packing == Packing::none) return std::optional<RequestBody>(std::move(body));
+    return body.unpacked(packing, buffer_.max_body_bytes());
   }
 
   void take_samples(const Request& request, Response& response, BodyReader& reader) {
@@ -205,18 +175,6 @@ class Answers : public std::enable_shared_from_this<Answers> {
     answer(response, json_of(buffer_.add_fields(read_fields(body->file(), buffer_.settings().late_fields))));
   }
 
-  static json object_of(const std::string& body) {
-    json parsed = json::parse(body.empty() ? "{}" : body, nullptr, false);
-    if (!parsed.is_object()) throw InputError("body", "is not a JSON object");
-    return parsed;
-  }
-
-  void add_get(CallTable& server, const char* path, std::function<void(const Request&, Response&)> act) {
-    server.get(path, [this, act = std::move(act)](const Request& request, Response& response) {
-      guard(response, [&] { act(request, response); });
-    });
-  }
-
   /// Runs a call that reads on behalf of a job. Checks the pass again afterwards, since the job may have been
   /// fenced while the call waited.
   template <typename Read>
@@ -229,65 +187,62 @@ class Answers : public std::enable_shared_from_this<Answers> {
   }
 
   /// Adds a call that makes a change on behalf of a job and therefore requires the job's pass.
-  void add_change(CallTable& server, const char* path,
+  void add_change(const char* path,
                   std::function<void(Response&, const json& given, const std::string& pass)> act) {
-    add_call(server, path,
-             [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
-               const std::string pass = pass_in(request);
-               if (pass.empty()) {
-                 throw InputError(
-                     "job", "is not in the address of the call",
-                     "Begin with POST /v1/job/begin, and add ?job=JOB with the job of its answer");
-               }
-               act(response, object_of(body), pass);
-             });
+    add_call(
+        path, [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
+          const std::string pass = pass_in(request);
+          if (pass.empty()) {
+            throw InputError("job", "is not in the address of the call",
+                             "Begin with POST /v1/job/begin, and add ?job=JOB with the job of its answer");
+          }
+          act(response, object_of(body), pass);
+        });
   }
 
-  void add_calls(CallTable& server) {
-    server.post("/v1/samples", [this](const Request& request, Response& response, BodyReader& reader) {
-      guard(response, [&] { take_samples(request, response, reader); });
+  void add_calls() {
+    add_post("/v1/samples", [this](const Request& request, Response& response, BodyReader& reader) {
+      take_samples(request, response, reader);
     });
-    server.post("/v1/fields", [this](const Request& request, Response& response, BodyReader& reader) {
-      guard(response, [&] { add_fields(request, response, reader); });
+    add_post("/v1/fields", [this](const Request& request, Response& response, BodyReader& reader) {
+      add_fields(request, response, reader);
     });
-    add_call(server, "/v1/tickets",
-             [this](const Request& request, Response& response, const std::string& body) {
-               const GrantedTickets granted =
-                   buffer_.grant(number_at(object_of(body), "groups", 1),
-                                 {name_in(request, holder_header), name_in(request, "Idempotency-Key")});
-               answer(response, {{"granted", granted.groups}, {"version", granted.version}});
-             });
-    add_call(server, "/v1/groups/close", [this](const Request&, Response& response, const std::string& body) {
+    add_call("/v1/tickets", [this](const Request& request, Response& response, const std::string& body) {
+      const GrantedTickets granted =
+          buffer_.grant(number_at(object_of(body), "groups", 1),
+                        {name_in(request, holder_header), name_in(request, "Idempotency-Key")});
+      answer(response, {{"granted", granted.groups}, {"version", granted.version}});
+    });
+    add_call("/v1/groups/close", [this](const Request&, Response& response, const std::string& body) {
       close(uid_in(object_of(body)), response);
     });
-    add_call(server, "/v1/groups/abort", [this](const Request&, Response& response, const std::string& body) {
+    add_call("/v1/groups/abort", [this](const Request&, Response& response, const std::string& body) {
       const json given = object_of(body);
       abort(uid_in(given), given, response);
     });
-    add_call(server, "/v1/groups/([\\s\\S]+)/close",
-             [this](const Request& request, Response& response, const auto&) {
-               close(buffer_.find_group_by_name(request.matches[1]), response);
-             });
-    add_call(server, "/v1/groups/([\\s\\S]+)/abort",
+    add_call("/v1/groups/([\\s\\S]+)/close", [this](const Request& request, Response& response, const auto&) {
+      close(buffer_.find_group_by_name(request.matches[1]), response);
+    });
+    add_call("/v1/groups/([\\s\\S]+)/abort",
              [this](const Request& request, Response& response, const std::string& body) {
                const json given = object_of(body);
                abort(buffer_.find_group_by_name(request.matches[1]), given, response);
              });
-    add_call(server, "/v1/end", [this](const Request&, Response& response, const auto&) {
+    add_call("/v1/end", [this](const Request&, Response& response, const auto&) {
       buffer_.end();
       answer(response, {{"version", buffer_.status().stream.version}});
     });
-    add_call(server, "/v1/skip", [this](const Request&, Response& response, const std::string& body) {
+    add_call("/v1/skip", [this](const Request&, Response& response, const std::string& body) {
       const std::int64_t step = number_at(object_of(body), "step", 0);
       buffer_.skip(step);
       answer(response, {{"step", step}});
     });
-    add_get(server, "/v1/status",
+    add_get("/v1/status",
             [this](const Request&, Response& response) { answer(response, json_of(buffer_.status())); });
-    add_get(server, "/metrics", [this](const Request&, Response& response) {
+    add_get("/metrics", [this](const Request&, Response& response) {
       response.set_content(metrics_of(buffer_.status()), "text/plain; version=0.0.4");
     });
-    add_job_calls(server);
+    add_job_calls();
   }
 
   void close(const Uid& uid, Response& response) {
@@ -315,8 +270,8 @@ class Answers : public std::enable_shared_from_this<Answers> {
     answer(response, content);
   }
 
-  void add_job_calls(CallTable& server) {
-    add_call(server, "/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
+  void add_job_calls() {
+    add_call("/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
       const json given = object_of(body);
       if (given.contains("calls")) require_job_calls(number_at(given, "calls", 1));
       const std::int64_t samples = number_at(given, "samples_per_step", 1);
@@ -337,24 +292,24 @@ class Answers : public std::enable_shared_from_this<Answers> {
       begun["status"] = json_of(buffer_.status());
       answer(response, begun);
     });
-    add_get(server, "/v1/job/rules",
+    add_get("/v1/job/rules",
             [this](const Request&, Response& response) { response.set_content(buffer_.rules(), json_type); });
-    add_get(server, "/v1/job/fields", [this](const Request& request, Response& response) {
+    add_get("/v1/job/fields", [this](const Request& request, Response& response) {
       response.set_content(for_job(request, [&] { return text_of_schema(buffer_.schema()); }), json_type);
     });
-    add_get(server, "/v1/job/waiting", [this](const Request& request, Response& response) {
+    add_get("/v1/job/waiting", [this](const Request& request, Response& response) {
       answer(
           response, for_job(request, [&] {
             return json_of(buffer_.wait_for(parameter(request, "groups", 1),
                                             parameter(request, "most", all_groups), time_to_wait(request)));
           }));
     });
-    add_get(server, "/v1/job/step", [this](const Request& request, Response& response) {
+    add_get("/v1/job/step", [this](const Request& request, Response& response) {
       answer(response, for_job(request, [&] {
                return json_of(buffer_.wait_for_step(parameter(request, "step", 0), time_to_wait(request)));
              }));
     });
-    add_get(server, "/v1/job/steps", [this](const Request& request, Response& response) {
+    add_get("/v1/job/steps", [this](const Request& request, Response& response) {
       answer(response, for_job(request, [&] {
                ordered_json steps = ordered_json::array();
                for (const stream::FormedStep& step : buffer_.formed(parameter(request, "from", 0)))
@@ -362,59 +317,53 @@ class Answers : public std::enable_shared_from_this<Answers> {
                return ordered_json{{"steps", std::move(steps)}};
              }));
     });
-    add_call(server, "/v1/job/samples",
-             [this](const Request& request, Response& response, const std::string& body) {
-               buffer_.require_job(pass_in(request));
-               send_samples(object_of(body), response);
-             });
-    add_job_changes(server);
+    add_call("/v1/job/samples", [this](const Request& request, Response& response, const std::string& body) {
+      buffer_.require_job(pass_in(request));
+      send_samples(object_of(body), response);
+    });
+    add_job_changes();
   }
 
-  void add_job_changes(CallTable& server) {
+  void add_job_changes() {
     const auto answer_version = [this](Response& response) {
       answer(response, {{"version", buffer_.status().stream.version}});
     };
-    add_change(server, "/v1/job/alive", [=, this](Response& response, const json&, const std::string& pass) {
+    add_change("/v1/job/alive", [=, this](Response& response, const json&, const std::string& pass) {
       buffer_.require_job(pass);
       answer_version(response);
     });
-    add_change(server, "/v1/job/leave", [=, this](Response& response, const json&, const std::string& pass) {
+    add_change("/v1/job/leave", [=, this](Response& response, const json&, const std::string& pass) {
       buffer_.leave_job(pass);
       answer_version(response);
     });
-    add_change(server, "/v1/job/filtered",
-               [=, this](Response& response, const json& given, const std::string& pass) {
-                 buffer_.drop_filtered(arrivals_of(given), pass);
-                 answer_version(response);
-               });
-    add_change(server, "/v1/job/gives_up",
-               [=, this](Response& response, const json& given, const std::string& pass) {
-                 const json why = given.value("why", json(""));
-                 if (!why.is_string()) throw InputError("body", "has a 'why' that is not text");
-                 buffer_.give_up(number_at(given, "step", 0), why, pass);
-                 answer_version(response);
-               });
-    add_change(server, "/v1/job/steps",
-               [this](Response& response, const json& given, const std::string& pass) {
-                 json event = given;
-                 event["number"] = 0;
-                 event["event"] = "formed";
-                 const stream::Event formed = stream::event_of(event);
-                 buffer_.form(std::get<stream::StepFormed>(formed.what), pass);
-                 answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
-               });
-    add_change(server, "/v1/job/version",
-               [this](Response& response, const json& given, const std::string& pass) {
-                 const std::int64_t version = number_at(given, "version", 0);
-                 buffer_.publish(version, pass);
-                 answer(response, {{"version", version}});
-               });
-    add_change(server, "/v1/job/trained",
-               [this](Response& response, const json& given, const std::string& pass) {
-                 const std::int64_t step = number_at(given, "step", 0);
-                 buffer_.trained(step, pass);
-                 answer(response, {{"step", step}});
-               });
+    add_change("/v1/job/filtered", [=, this](Response& response, const json& given, const std::string& pass) {
+      buffer_.drop_filtered(arrivals_of(given), pass);
+      answer_version(response);
+    });
+    add_change("/v1/job/gives_up", [=, this](Response& response, const json& given, const std::string& pass) {
+      const json why = given.value("why", json(""));
+      if (!why.is_string()) throw InputError("body", "has a 'why' that is not text");
+      buffer_.give_up(number_at(given, "step", 0), why, pass);
+      answer_version(response);
+    });
+    add_change("/v1/job/steps", [this](Response& response, const json& given, const std::string& pass) {
+      json event = given;
+      event["number"] = 0;
+      event["event"] = "formed";
+      const stream::Event formed = stream::event_of(event);
+      buffer_.form(std::get<stream::StepFormed>(formed.what), pass);
+      answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
+    });
+    add_change("/v1/job/version", [this](Response& response, const json& given, const std::string& pass) {
+      const std::int64_t version = number_at(given, "version", 0);
+      buffer_.publish(version, pass);
+      answer(response, {{"version", version}});
+    });
+    add_change("/v1/job/trained", [this](Response& response, const json& given, const std::string& pass) {
+      const std::int64_t step = number_at(given, "step", 0);
+      buffer_.trained(step, pass);
+      answer(response, {{"step", step}});
+    });
   }
 
   /// Sends the bodies of samples. Reads each of them once before sending the first, because errors cannot be
@@ -462,8 +411,6 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
   const std::shared_ptr<Buffer> kept_;
   Buffer& buffer_;
-  CallTable table_;
-  std::atomic<std::int64_t> bytes_in_flight_ = 0;
 };
 
 }  // namespace
@@ -475,27 +422,29 @@ HttpAnswer answers_of(std::shared_ptr<Buffer> buffer) {
   };
 }
 
-BufferServer::BufferServer(Buffer& buffer, const ServerSettings& settings)
-    : listener_(std::make_unique<HttpListener>(
-          settings, answers_of(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer)))) {}
+ListeningServer::ListeningServer(std::unique_ptr<HttpListener> listener) : listener_(std::move(listener)) {}
 
-BufferServer::~BufferServer() = default;
+ListeningServer::~ListeningServer() = default;
 
-int BufferServer::port() const noexcept {
+int ListeningServer::port() const noexcept {
   return listener_->port();
 }
 
-std::string BufferServer::url() const {
+std::string ListeningServer::url() const {
   return listener_->url();
 }
 
-void BufferServer::serve() {
+void ListeningServer::serve() {
   listener_->serve();
 }
 
-void BufferServer::stop() {
+void ListeningServer::stop() {
   listener_->stop();
 }
+
+BufferServer::BufferServer(Buffer& buffer, const ServerSettings& settings)
+    : ListeningServer(std::make_unique<HttpListener>(
+          settings, answers_of(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer)))) {}
 
 std::string read_token(const std::filesystem::path& path) {
   std::string token;

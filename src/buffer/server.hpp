@@ -19,17 +19,15 @@ struct ServerSettings {
 
 class HttpListener;
 
-/// HTTP/1.1 server for a buffer. docs/streams.md lists the calls. There is one thread per connection. Heads
-/// and bodies of requests have deadlines, and silent connections are closed.
-class BufferServer {
+/// HTTP/1.1 server. There is one thread per connection. Heads and bodies of requests have deadlines, and
+/// silent connections are closed. Its constructors start to listen. They throw ConfigError for a non-loopback
+/// address without a token, and for a certificate without a key or vice versa, and IoError if it cannot
+/// listen on the address, or the certificate cannot be used.
+class ListeningServer {
  public:
-  /// Starts to listen. Throws ConfigError for a non-loopback address without a token, and for a certificate
-  /// without a key or vice versa. Throws IoError if it cannot listen on the address, or the certificate
-  /// cannot be used.
-  BufferServer(Buffer& buffer, const ServerSettings& settings);
-  ~BufferServer();
-  BufferServer(const BufferServer&) = delete;
-  BufferServer& operator=(const BufferServer&) = delete;
+  ~ListeningServer();
+  ListeningServer(const ListeningServer&) = delete;
+  ListeningServer& operator=(const ListeningServer&) = delete;
 
   [[nodiscard]] int port() const noexcept;
   /// Example: "http://127.0.0.1:8710".
@@ -39,8 +37,17 @@ class BufferServer {
   void serve();
   void stop();
 
+ protected:
+  explicit ListeningServer(std::unique_ptr<HttpListener> listener);
+
  private:
   std::unique_ptr<HttpListener> listener_;
+};
+
+/// Server for a buffer. docs/streams.md lists the calls.
+class BufferServer : public ListeningServer {
+ public:
+  BufferServer(Buffer& buffer, const ServerSettings& settings);
 };
 
 /// Returns the first line of a token file. Throws IoError if the file cannot be opened, and ConfigError if

@@ -38,6 +38,7 @@ int run_program(int argc, char** argv) {
   Action chosen;
   add_run_command(app, chosen);
   add_buffer_command(app, chosen);
+  add_store_command(app, chosen);
   add_feed_command(app, chosen);
   add_plan_command(app, chosen);
   add_fit_command(app, chosen);

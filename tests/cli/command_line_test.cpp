@@ -24,8 +24,8 @@ using testing_support::run_evenkeel;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
-constexpr const char* commands[] = {"",       "run",           "plan",        "fit",  "synth", "inspect",
-                                    "config", "config schema", "config show", "feed", "buffer"};
+constexpr const char* commands[] = {"",       "run",           "plan",        "fit",  "synth",  "inspect",
+                                    "config", "config schema", "config show", "feed", "buffer", "store"};
 
 /// Wrong arguments, and the one line that reports them.
 struct WrongWords {

@@ -13,8 +13,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::int64_t max_bytes_in_flight = std::int64_t{192} << 20;
-
 /// Compares in constant time, to not reveal how many bytes are correct.
 bool is_token(std::string_view given, std::string_view token) {
   unsigned difference = given.size() == token.size() ? 0 : 1;
@@ -61,7 +59,7 @@ std::int64_t announced_bytes(const httplib::Request& request) {
 
 void InFlight::add(std::int64_t bytes) {
   mine_ += bytes;
-  if ((all_ += bytes) > max_bytes_in_flight) {
+  if ((all_ += bytes) > most_) {
     throw FullError({ErrorKind::limit, "body", "cannot be taken now: too many others are being sent",
                      "Send the same again", -1});
   }
@@ -94,10 +92,9 @@ bool is_authorized(const httplib::Request& request, httplib::Response& response,
   return false;
 }
 
-std::optional<RequestBody> receive(const httplib::Request& request, httplib::Response& response,
-                                   BodyReader& reader, std::int64_t most, InFlight& in_flight) {
+bool receive(const httplib::Request& request, httplib::Response& response, BodyReader& reader,
+             std::int64_t most, InFlight& in_flight, BodySink& body) {
   const std::int64_t announced = announced_bytes(request);
-  RequestBody body;
   body.expect(std::min(announced, most));
   ssize_t bytes = 0;
   try {
@@ -108,21 +105,21 @@ std::optional<RequestBody> receive(const httplib::Request& request, httplib::Res
     }
   } catch (const FullError& error) {
     answer(response, error);
-    return std::nullopt;
+    return false;
   }
   if (announced > most || body.size() > most) {
     answer(response, 413,
            {ErrorKind::limit, "body", "has more than " + std::to_string(most) + " bytes",
             "Send fewer samples in a request", -1});
-    return std::nullopt;
+    return false;
   }
   if (bytes < 0) {
     answer(
         response, 400,
         {ErrorKind::input, "body", "is malformed, or ended before its last byte", "Send the same again", -1});
-    return std::nullopt;
+    return false;
   }
-  return body;
+  return true;
 }
 
 }  // namespace evenkeel

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,8 @@
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
+
+class ValueStore;
 
 inline constexpr const char* json_type = "application/json";
 
@@ -36,11 +39,15 @@ class BodyReader {
 /// body was not read to the end, the connection is closed after the answer.
 using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
+/// Limit of the bytes of all requests in memory, for small requests.
+inline constexpr std::int64_t least_in_flight = std::int64_t{192} << 20;
+
 /// Adds the bytes of one request's body to the total over all requests in memory, until this object is
-/// destroyed. add() throws FullError if the total exceeds a limit.
+/// destroyed. add() throws FullError if the total exceeds `most`.
 class InFlight {
  public:
-  explicit InFlight(std::atomic<std::int64_t>& all) : all_(all) {}
+  explicit InFlight(std::atomic<std::int64_t>& all, std::int64_t most = least_in_flight)
+      : all_(all), most_(most) {}
   ~InFlight() { all_ -= mine_; }
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
@@ -49,6 +56,7 @@ class InFlight {
 
  private:
   std::atomic<std::int64_t>& all_;
+  const std::int64_t most_;
   std::int64_t mine_ = 0;
 };
 
@@ -62,14 +70,19 @@ void answer(httplib::Response& response, const Error& error);
 [[nodiscard]] bool is_authorized(const httplib::Request& request, httplib::Response& response,
                                  const std::string& token);
 
-/// Reads a request's body to its end. If the body has more than `most` bytes, too many bytes of all requests
-/// are in memory, or the body is malformed or does not arrive in time, writes the answer and returns nullopt.
-/// Throws IoError if memory runs out.
-[[nodiscard]] std::optional<RequestBody> receive(const httplib::Request& request, httplib::Response& response,
-                                                 BodyReader& reader, std::int64_t most, InFlight& in_flight);
+/// Reads a request's body to its end into `body`. If the body has more than `most` bytes, too many bytes of
+/// all requests are in memory, or the body is malformed or does not arrive in time, writes the answer and
+/// returns false. Throws what `body` throws.
+[[nodiscard]] bool receive(const httplib::Request& request, httplib::Response& response, BodyReader& reader,
+                           std::int64_t most, InFlight& in_flight, BodySink& body);
 
 /// Returns the function that answers a buffer's calls (listed in docs/streams.md). It keeps the buffer alive
 /// until the last answer has been sent.
 [[nodiscard]] HttpAnswer answers_of(std::shared_ptr<Buffer> buffer);
+
+/// Returns the function that answers the calls of a store of values (listed in docs/formats.md). Clients may
+/// save and load files only in the folder `checkpoints`; nowhere if it is empty.
+[[nodiscard]] HttpAnswer answers_of(std::shared_ptr<ValueStore> store,
+                                    const std::filesystem::path& checkpoints);
 
 }  // namespace evenkeel

@@ -6,28 +6,30 @@
 #include <span>
 #include <string_view>
 
+#include "buffer/intake/body_sink.hpp"
 #include "io/files/input_file.hpp"
 #include "io/files/unpacking.hpp"
 
 namespace evenkeel {
 
 /// The body of a request, in memory. File readers can read it like a file.
-class RequestBody {
+class RequestBody final : public BodySink {
  public:
   RequestBody() = default;
   RequestBody(RequestBody&& other) noexcept;
   RequestBody& operator=(RequestBody&&) = delete;
+  ~RequestBody() override = default;
 
   /// Reserves memory for this many bytes, up to a limit, before they arrive. Throws IoError if memory runs
   /// out.
-  void expect(std::int64_t bytes);
+  void expect(std::int64_t bytes) override;
   /// Returns memory to read the next bytes into. Call keep() with the number of bytes read. Throws IoError if
   /// memory runs out.
-  [[nodiscard]] std::span<char> room();
-  void keep(std::int64_t bytes) noexcept { size_ += bytes; }
+  [[nodiscard]] std::span<char> room() override;
+  void keep(std::int64_t bytes) noexcept override { size_ += bytes; }
   /// Appends bytes. Throws IoError if memory runs out.
   void write(std::span<const char> bytes);
-  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+  [[nodiscard]] std::int64_t size() const noexcept override { return size_; }
 
   /// Returns the decompressed content of a compressed body. Throws InputError if it is damaged or cut off,
   /// and LimitError above `max_bytes`.

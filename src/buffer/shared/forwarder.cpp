@@ -125,7 +125,7 @@ void Forwarder::stop() {
 
 void Forwarder::forward(const std::string& url, const httplib::Request& request, httplib::Response& response,
                         BodyReader* reader) {
-  InFlight in_flight(bytes_in_flight_);
+  InFlight in_flight(bytes_in_flight_, std::max(least_in_flight, 2 * max_body_bytes_));
   httplib::Request passed;
   passed.method = request.method;
   passed.path = request.target;
@@ -133,9 +133,9 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
     if (!is_of_connection(name)) passed.headers.emplace(name, value);
   passed.set_header(passed_header, "1");
   if (reader != nullptr) {
-    const std::optional<RequestBody> body = receive(request, response, *reader, max_body_bytes_, in_flight);
-    if (!body) return;
-    passed.body = body->bytes();
+    RequestBody body;
+    if (!receive(request, response, *reader, max_body_bytes_, in_flight, body)) return;
+    passed.body = body.bytes();
   }
   Content content;
   passed.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {

@@ -38,14 +38,22 @@ class SharedServer::Impl {
  public:
   /// Period in which this server has the lease, with the buffer that it then has.
   struct Term {
-    std::string lease;  // value of the lease
-    std::shared_ptr<Buffer> buffer;
+    std::string lease;               // value of the lease
+    std::shared_ptr<Buffer> buffer;  // or null, and `values`
+    std::shared_ptr<ValueStore> values;
     HttpAnswer answer;
+
+    void stop() const {
+      if (buffer != nullptr) buffer->stop();
+      if (values != nullptr) values->stop();
+    }
   };
 
   explicit Impl(SharedServerSettings settings)
       : settings_(std::move(settings)),
-        max_body_bytes_(std::min(max_bytes_of_body, settings_.store.capacity)),
+        max_body_bytes_(
+            std::min(settings_.content == StoreContent::values ? max_bytes_of_frame : max_bytes_of_body,
+                     settings_.store.capacity)),
         forwarder_(settings_.server.certificate, max_body_bytes_),
         listener_(settings_.server, [this](const Request& request, Response& response,
                                            BodyReader* reader) { answer_to(request, response, reader); }),
@@ -59,7 +67,7 @@ class SharedServer::Impl {
 
   void stop() {
     if (is_stopping_.exchange(true)) return;
-    if (const auto term = current()) term->buffer->stop();
+    if (const auto term = current()) term->stop();
     lease_.end();
     roles_.join();
     set_term(nullptr);
@@ -87,16 +95,22 @@ class SharedServer::Impl {
   }
 
   void begin_term(const std::string& lease) {
-    auto buffer = std::make_shared<Buffer>(open_redis_store(settings_.store, lease, settings_.times),
-                                           settings_.stream, settings_.formats);
-    HttpAnswer answer = answers_of(buffer);
-    set_term(std::make_shared<Term>(Term{lease, std::move(buffer), std::move(answer)}));
+    auto store = open_redis_store(settings_.store, lease, settings_.times);
+    Term term{lease, nullptr, nullptr, {}};
+    if (settings_.content == StoreContent::values) {
+      term.values = std::make_shared<ValueStore>(std::move(store));
+      term.answer = answers_of(term.values, settings_.checkpoints);
+    } else {
+      term.buffer = std::make_shared<Buffer>(std::move(store), settings_.stream, settings_.formats);
+      term.answer = answers_of(term.buffer);
+    }
+    set_term(std::make_shared<Term>(std::move(term)));
   }
 
   void end_term() {
     const auto term = current();
     if (term == nullptr) return;
-    term->buffer->stop();
+    term->stop();
     set_term(nullptr);
   }
 
@@ -188,6 +202,11 @@ std::string SharedServer::url() const {
 std::shared_ptr<Buffer> SharedServer::buffer() const {
   const auto term = impl_->active();
   return term == nullptr ? nullptr : term->buffer;
+}
+
+std::shared_ptr<ValueStore> SharedServer::values() const {
+  const auto term = impl_->active();
+  return term == nullptr ? nullptr : term->values;
 }
 
 std::string SharedServer::active_url() const {

@@ -30,19 +30,23 @@ class MemoryStore : public Store {
       bodies_.erase(number);
       events_.erase(number);
     }
-    for (const StoreChange::Record& body : change.bodies) bodies_.emplace(body.number, body.bytes);
+    for (const StoreChange::Record& body : change.bodies) bodies_.emplace(body.number, shared(body));
     for (const auto& [number, event] : change.events) events_.emplace(number, event);
     for (const stream::SeenSlot& slot : change.seen) seen_.put(slot);
     for (const auto& [name, value] : change.notes) notes_[name] = value;
   }
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
+    take(share_body(number)->bytes);
+  }
+
+  [[nodiscard]] std::optional<SharedBody> share_body(std::int64_t number) const override {
     const std::shared_lock lock(mutex_);
     const auto found = bodies_.find(number);
     if (found == bodies_.end()) {
       throw InputError(memory_name, "has no sample " + std::to_string(number));
     }
-    take(found->second);
+    return found->second;
   }
 
   void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
@@ -80,20 +84,26 @@ class MemoryStore : public Store {
   // A finished sample leaves at most two slots, for which its event reserves room.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
+  [[nodiscard]] static SharedBody shared(const StoreChange::Record& body) {
+    if (body.keeper != nullptr) return {body.bytes, body.keeper};
+    auto copy = std::make_shared<const std::string>(body.bytes);
+    return {*copy, copy};
+  }
+
   [[nodiscard]] std::int64_t bytes_of_keys() const noexcept { return times_kept * seen_.bytes(); }
 
   /// Returns the cost of the event with this number and of its body, if it has one.
   [[nodiscard]] std::int64_t cost_at(std::int64_t number) const {
     const auto body = bodies_.find(number);
     const auto event = events_.find(number);
-    return (body == bodies_.end() ? 0 : cost_of(std::ssize(body->second))) +
+    return (body == bodies_.end() ? 0 : cost_of(std::ssize(body->second.bytes))) +
            (event == events_.end() ? 0 : cost_of_event(std::ssize(event->second)));
   }
 
   const std::int64_t capacity_;
   mutable std::shared_mutex mutex_;
   std::int64_t used_ = 0;  // size of bodies and events
-  std::map<std::int64_t, std::string> bodies_;
+  std::map<std::int64_t, SharedBody> bodies_;
   std::map<std::int64_t, std::string> events_;
   stream::SeenKeys seen_;
   std::map<std::string, std::string> notes_;

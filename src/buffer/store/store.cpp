@@ -1,5 +1,6 @@
 #include "buffer/store/store.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -23,7 +24,40 @@ std::string_view words_for(RecordKind kind) {
   return "record ";
 }
 
+// Stores of streams that were made before there were stores of values have only the second note.
+constexpr const char* content_note = "content";
+constexpr const char* stream_note = "identity";
+constexpr const char* of_values = "values 1";
+
 }  // namespace
+
+void begin_content(Store& store, StoreContent content) {
+  const std::optional<std::string> noted = store.note(content_note);
+  if (content == StoreContent::stream) {
+    if (!noted) return;
+    throw InputError(store.name(), "holds values (" + *noted + "), and no samples of a stream",
+                     "Open it with evenkeel store, or use another folder or name");
+  }
+  if (noted == of_values) return;
+  if (noted || store.note(stream_note)) {
+    throw InputError(
+        store.name(),
+        noted ? "holds content of another version: " + *noted : "holds samples of a stream, and no values",
+        noted ? "Use the program that wrote it"
+              : "Open it with evenkeel buffer, or use another folder or name");
+  }
+  StoreChange change;
+  change.notes[content_note] = of_values;
+  store.commit(change);
+  store.settle();
+}
+
+void StoreChange::drop_erased_additions() {
+  std::ranges::sort(erased);
+  const auto is_erased = [&](std::int64_t number) { return std::ranges::binary_search(erased, number); };
+  std::erase_if(bodies, [&](const Record& body) { return is_erased(body.number); });
+  std::erase_if(events, [&](const auto& event) { return is_erased(event.first); });
+}
 
 std::string record_header(RecordKind kind, std::int64_t number, std::string_view content) {
   std::array<unsigned char, 9> place{static_cast<unsigned char>(kind)};

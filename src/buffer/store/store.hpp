@@ -40,12 +40,24 @@ struct StoreChange {
   struct Record {
     std::int64_t number = 0;
     std::string_view bytes;
+    /// Keeps `bytes` valid and unchanged. If it is set, a store in memory shares the bytes instead of copying
+    /// them.
+    std::shared_ptr<const void> keeper{};
   };
   std::vector<Record> bodies;  ///< new bodies, ascending, with higher numbers than all earlier ones
   std::vector<std::pair<std::int64_t, std::string>> events;  ///< new events, in the same order
   std::vector<std::int64_t> erased;                          ///< numbers of erased events and bodies
   std::vector<stream::SeenSlot> seen;                        ///< slots to set
   std::map<std::string, std::string> notes;                  ///< notes to set, by name
+
+  /// Removes bodies and events that the change both adds and erases. Sorts `erased`.
+  void drop_erased_additions();
+};
+
+/// A body in this process's memory, which remains readable while this object lives, even if it is erased.
+struct SharedBody {
+  std::string_view bytes;
+  std::shared_ptr<const void> keeper;
 };
 
 /// Durable storage of a buffer: events and bodies of samples by number, seen keys, and a few notes. One
@@ -74,6 +86,11 @@ class Store {
   /// damaged, IoError, and what `take` throws. `take` should be quick, since the store cannot reuse freed
   /// memory while it runs.
   virtual void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const = 0;
+  /// Returns a body without copying it; nullopt if the store's bodies are not in this process's memory.
+  /// Throws InputError if it is missing.
+  [[nodiscard]] virtual std::optional<SharedBody> share_body(std::int64_t /*number*/) const {
+    return std::nullopt;
+  }
   /// Passes all events to `take`, in ascending order. Throws the errors of read_body().
   virtual void read_events(const std::function<void(std::int64_t number, std::string_view)>& take) const = 0;
   [[nodiscard]] virtual std::vector<stream::SeenSlot> seen() const = 0;
@@ -93,6 +110,14 @@ class Store {
   /// Returns the name of the store for logs and errors.
   [[nodiscard]] virtual std::string name() const = 0;
 };
+
+/// What the records of a store mean.
+enum class StoreContent : std::uint8_t {
+  stream,  ///< samples of a stream, kept by a Buffer
+  values,  ///< kept by a ValueStore
+};
+/// Prepares a store for this content. Throws InputError if it has the other one.
+void begin_content(Store& store, StoreContent content);
 
 /// Makes a store in this process's memory, which is lost when the process ends.
 [[nodiscard]] std::unique_ptr<Store> make_memory_store(std::int64_t capacity);

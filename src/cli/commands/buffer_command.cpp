@@ -1,18 +1,10 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "base/text/host_port.hpp"
 #include "base/text/units.hpp"
 #include "base/text_layout.hpp"
 #include "base/utf8.hpp"
@@ -22,6 +14,7 @@
 #include "buffer/shared/shared_server.hpp"
 #include "buffer/store/store.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/commands/server_options.hpp"
 #include "cli/option_values.hpp"
 #include "cli/terminal/terminal.hpp"
 #include "evenkeel/base/error.hpp"
@@ -29,17 +22,9 @@
 namespace evenkeel::cli {
 namespace {
 
-struct BufferOptions {
-  std::string listen = "127.0.0.1:8710";
-  std::filesystem::path folder = "buffer";
-  std::string store = "lmdb";
-  std::string name = "default";
-  std::string advertised;
-  std::filesystem::path password_file;
-  std::string capacity = "8GiB";
-  std::filesystem::path token_file;
-  std::filesystem::path certificate;
-  std::filesystem::path key;
+struct BufferOptions : ServerOptions {
+  BufferOptions() : ServerOptions{.listen = "127.0.0.1:8710", .folder = "buffer"} {}
+
   std::int64_t group_size = 1;
   std::optional<std::int64_t> min_group;
   std::optional<double> deadline;
@@ -49,47 +34,6 @@ struct BufferOptions {
   std::vector<std::string> late_fields;
   DeclaredFormats formats;
 };
-
-CLI::Validator byte_count() {
-  CLI::Validator validator("");
-  validator.operation([](std::string& given) -> std::string {
-    if (bytes_with_unit(given)) return {};
-    return fmt::format("'{}' is not a number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
-                       printable(given));
-  });
-  return validator;
-}
-
-CLI::Validator store_word() {
-  CLI::Validator validator("");
-  validator.operation([](std::string& given) -> std::string {
-    if (given == "lmdb" || given == "memory") return {};
-    if (!is_redis_url(given)) {
-      return fmt::format(
-          "'{}' is not a store; there are lmdb, memory, and a Redis such as redis://127.0.0.1:6379",
-          printable(given));
-    }
-    try {
-      static_cast<void>(redis_address_of(given, "the address"));
-      return {};
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-  });
-  return validator;
-}
-
-/// Sets the address to that of --listen, which may be just a port.
-void set_address(const std::string& listen, ServerSettings& settings) {
-  const bool is_port = listen.find(':') == std::string::npos;
-  const std::optional<HostPort> where = host_and_port(is_port ? settings.address + ":" + listen : listen);
-  if (!where) {
-    throw ConfigError("--listen",
-                      "is '" + listen + "'; an address with a port is needed, such as 127.0.0.1:8710");
-  }
-  settings.address = where->host;
-  settings.port = where->port;
-}
 
 stream::StreamSettings stream_settings(const BufferOptions& options) {
   stream::StreamSettings settings;
@@ -102,32 +46,6 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.late_fields = options.late_fields;
   settings.validate();
   return settings;
-}
-
-/// Precondition: the option's check has accepted the capacity.
-std::int64_t capacity_of(const BufferOptions& options) {
-  return bytes_with_unit(options.capacity).value();
-}
-
-/// Raises the limit on open files, since there may be a thousand connections, each of which is an open file.
-void allow_many_connections() {
-  struct rlimit limit {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
-}
-
-sigset_t ending_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
-
-void say(const std::string& line) {
-  std::cout << line << '\n';
-  StandardOutput::flush();
 }
 
 std::string found_in(const BufferStatus& status) {
@@ -151,25 +69,8 @@ void print_summary(const stream::Status& at_end) {
                   at_end.waiting.samples + at_end.formed.samples));
 }
 
-/// Calls serve(). When a signal arrives, calls `stop`, which ends serve().
-template <typename Serve, typename Stop>
-void serve_until_ended(const Serve& serve, const Stop& stop) {
-  std::thread ending([&] {
-    const sigset_t signals = ending_signals();
-    int signal = 0;
-    sigwait(&signals, &signal);
-    stop();
-  });
-  serve();
-  ::kill(::getpid(), SIGTERM);  // ends the thread if serve() returned without a signal
-  ending.join();
-}
-
 void run_alone(const BufferOptions& options, const ServerSettings& server_settings) {
-  const std::int64_t capacity = capacity_of(options);
-  Buffer buffer(
-      options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity),
-      stream_settings(options), options.formats);
+  Buffer buffer(open_own_store(options), stream_settings(options), options.formats);
   BufferServer server(buffer, server_settings);
   print_status(buffer.status());
   say("Listening on " + server.url());
@@ -182,13 +83,7 @@ void run_alone(const BufferOptions& options, const ServerSettings& server_settin
 }
 
 void run_shared(const BufferOptions& options, const ServerSettings& server_settings) {
-  RedisSettings store{.address = redis_address_of(options.store, "--store"),
-                      .name = options.name,
-                      .capacity = capacity_of(options),
-                      .say = say};
-  require_redis_name(options.name, "--name");
-  if (!options.password_file.empty()) store.address.password = read_token(options.password_file);
-  SharedServer server({.store = std::move(store),
+  SharedServer server({.store = redis_settings_of(options),
                        .stream = stream_settings(options),
                        .server = server_settings,
                        .advertised = options.advertised,
@@ -204,15 +99,7 @@ void run_shared(const BufferOptions& options, const ServerSettings& server_setti
 }
 
 int run_buffer(const BufferOptions& options) {
-  const sigset_t signals = ending_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals,
-                    nullptr);  // blocked in all threads; serve_until_ended() waits for these signals
-  allow_many_connections();
-  ServerSettings server_settings;
-  set_address(options.listen, server_settings);
-  if (!options.token_file.empty()) server_settings.token = read_token(options.token_file);
-  server_settings.certificate = options.certificate;
-  server_settings.key = options.key;
+  const ServerSettings server_settings = begin_serving(options);
   if (is_redis_url(options.store)) {
     run_shared(options, server_settings);
   } else {
@@ -227,41 +114,12 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
   auto* command = app.add_subcommand(
       "buffer", "Take samples from rollout workers over HTTP and keep them until they are trained");
   auto options = std::make_shared<BufferOptions>();
-  command
-      ->add_option("--listen", options->listen, "Where producers and the job find it; port 0 is any free one")
-      ->type_name("ADDRESS:PORT")
-      ->capture_default_str();
-  command->add_option("--dir", options->folder, "The folder to keep samples in, for this buffer alone")
-      ->type_name("DIR")
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--store", options->store,
-          "lmdb keeps samples in the folder; redis://HOST:PORT in a Redis, where several servers share "
-          "them; memory loses them at the end")
-      ->type_name("STORE")
-      ->check(store_word())
-      ->capture_default_str();
-  command->add_option("--name", options->name, "The buffer's name in Redis, where there may be several")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command
-      ->add_option("--advertise", options->advertised,
-                   "With Redis: the address that other servers use; default: where it listens")
-      ->type_name("URL");
-  command->add_option("--redis-password-file", options->password_file, "A file with the password of Redis")
-      ->type_name("FILE");
-  command
-      ->add_option("--capacity", options->capacity,
-                   "Maximum number of bytes to keep; if it is full, producers wait")
-      ->type_name("BYTES")
-      ->check(byte_count())
-      ->capture_default_str();
-  command->add_option("--token-file", options->token_file, "A file with the token that senders must know")
-      ->type_name("FILE");
-  command->add_option("--cert", options->certificate, "A certificate (PEM), for TLS; needs --key")
-      ->type_name("FILE");
-  command->add_option("--key", options->key, "The certificate's private key (PEM)")->type_name("FILE");
+  add_server_options(*command, *options,
+                     {.clients = "producers and the job find it",
+                      .content = "samples",
+                      .server = "buffer",
+                      .senders = "senders",
+                      .when_full = "producers wait"});
   command->add_option("--group-size", options->group_size, "Number of samples in a complete group")
       ->type_name("COUNT")
       ->check(whole_number(1, stream::max_in_group))

@@ -18,6 +18,7 @@ void add_plan_command(CLI::App& app, Action& chosen);
 void add_fit_command(CLI::App& app, Action& chosen);
 void add_synth_command(CLI::App& app, Action& chosen);
 void add_buffer_command(CLI::App& app, Action& chosen);
+void add_store_command(CLI::App& app, Action& chosen);
 void add_inspect_command(CLI::App& app, Action& chosen);
 void add_feed_command(CLI::App& app, Action& chosen);
 void add_convert_command(CLI::App& app, Action& chosen);

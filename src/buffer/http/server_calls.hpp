@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "buffer/http/answers.hpp"
+#include "buffer/http/call_table.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+/// The calls of a server, and what they have in common: errors become answers, and bodies are limited.
+class ServerCalls {
+ public:
+  ServerCalls() = default;
+  ServerCalls(const ServerCalls&) = delete;
+  ServerCalls& operator=(const ServerCalls&) = delete;
+
+ protected:
+  using Request = httplib::Request;
+  using Response = httplib::Response;
+  using Call = std::function<void(const Request&, Response&, const std::string& body)>;
+
+  ~ServerCalls() = default;
+
+  /// Runs the request's call. Returns false if there is no such call.
+  [[nodiscard]] bool answer_call(const Request& request, Response& response, BodyReader* body) const {
+    return table_.answer(request, response, body);
+  }
+
+  /// Runs `act`, and answers with the error that it throws.
+  template <typename Act>
+  static void guard(Response& response, Act&& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      answer(response, error);
+    } catch (const std::bad_alloc&) {
+      answer(response, 503, {ErrorKind::io, "server", "is out of memory", "Send the same again", -1});
+    }
+  }
+
+  /// Adds a call whose body is small: `most` bytes at most.
+  void add_call(const char* path, Call call, std::int64_t most = std::int64_t{16} << 20) {
+    add_post(path, [this, most, call = std::move(call)](const Request& request, Response& response,
+                                                        BodyReader& reader) {
+      InFlight in_flight(bytes_in_flight_);
+      RequestBody body;
+      if (receive(request, response, reader, most, in_flight, body))
+        call(request, response, std::string(body.bytes()));
+    });
+  }
+  void add_post(const char* path, CallTable::Post act) {
+    table_.post(path, [act = std::move(act)](const Request& request, Response& response, BodyReader& reader) {
+      guard(response, [&] { act(request, response, reader); });
+    });
+  }
+  void add_get(const char* path, CallTable::Get act) {
+    table_.get(path, [act = std::move(act)](const Request& request, Response& response) {
+      guard(response, [&] { act(request, response); });
+    });
+  }
+
+  static nlohmann::json object_of(const std::string& body) {
+    nlohmann::json parsed = nlohmann::json::parse(body.empty() ? "{}" : body, nullptr, false);
+    if (!parsed.is_object()) throw InputError("body", "is not a JSON object");
+    return parsed;
+  }
+
+  std::atomic<std::int64_t> bytes_in_flight_ = 0;
+
+ private:
+  CallTable table_;
+};
+
+}  // namespace evenkeel

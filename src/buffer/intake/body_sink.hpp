@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace evenkeel {
+
+/// Where a request's body goes while it is received. Each function may throw an Error, which refuses the
+/// request.
+class BodySink {
+ public:
+  BodySink() = default;
+  BodySink(const BodySink&) = delete;
+  BodySink& operator=(const BodySink&) = delete;
+  virtual ~BodySink() = default;
+
+  /// Tells the size of the body before its first byte, if it is known.
+  virtual void expect(std::int64_t bytes) = 0;
+  /// Returns memory to read the next bytes into, at least one. Call keep() with the number of bytes read.
+  [[nodiscard]] virtual std::span<char> room() = 0;
+  virtual void keep(std::int64_t bytes) = 0;
+  /// Returns the number of bytes received.
+  [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "buffer/intake/body_sink.hpp"
+#include "buffer/values/value_frame.hpp"
+#include "buffer/values/value_index.hpp"
+
+namespace evenkeel {
+
+/// A frame that is being received. Each value is received right into its sample's block, which a store in
+/// memory keeps, so no byte is copied after it has left the socket.
+class ReceivedValues final : public BodySink {
+ public:
+  /// `most` is the maximum size of the frame.
+  explicit ReceivedValues(std::int64_t most) : most_(most) {}
+
+  void expect(std::int64_t bytes) override { announced_ = bytes; }
+  /// Throws InputError about "body" if the frame's description is not legal, or does not match its size, and
+  /// LimitError if it is too large.
+  [[nodiscard]] std::span<char> room() override;
+  void keep(std::int64_t bytes) override;
+  [[nodiscard]] std::int64_t size() const noexcept override { return size_; }
+  /// Throws InputError about "body" unless the frame was received to its end. Call this before the members
+  /// below.
+  void require_complete();
+
+  [[nodiscard]] const FrameHead& head() const noexcept { return head_; }
+  /// Returns one record per index, which shares the memory of this object.
+  [[nodiscard]] std::vector<NewRecord> records() const;
+  [[nodiscard]] std::int64_t bytes_of_values() const noexcept { return values_bytes_; }
+
+ private:
+  /// All values of one sample, one after another in the order of the fields.
+  struct Block {
+    std::shared_ptr<char[]> memory;
+    std::int64_t bytes = 0;
+  };
+  struct Place {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+  };
+
+  void begin_values();
+  void skip_full_places();
+
+  enum class Part { prefix, text, values };
+  const std::int64_t most_;
+  std::int64_t announced_ = 0;
+  std::int64_t size_ = 0;
+  Part part_ = Part::prefix;
+  std::int64_t in_part_ = 0;  // bytes received of the prefix, the text, or the current value
+  std::array<char, frame_prefix> prefix_{};
+  std::string text_;
+  FrameHead head_;
+  std::vector<Block> blocks_;
+  std::vector<Place> places_;  // field by field
+  std::size_t next_ = 0;       // value that is being received
+  std::int64_t values_bytes_ = 0;
+  char excess_ = 0;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "buffer/store/store.hpp"
+#include "buffer/values/value_index.hpp"
+
+namespace evenkeel {
+
+/// Changes that one transaction makes to values. The index is not changed before apply(), so others may read
+/// it until then. Each event of the store describes exactly those values of its record that exist: if some of
+/// them are replaced or removed, the event is replaced, and if all are, the record is erased.
+class ValueChange {
+ public:
+  /// Numbers of new records and events begin at `next`.
+  ValueChange(const ValueIndex& index, std::int64_t next) : index_(index), next_(next) {}
+
+  /// Adds the values of a record, which replace those of the same index and fields. Precondition: the index
+  /// has numbers for the names of its fields, and there is at least one.
+  void put(const NewRecord& record);
+  /// Removes the values of one sample that `is_chosen` chooses. Returns their number.
+  std::int64_t remove(std::int64_t index, const std::function<bool(const StoredValue&)>& is_chosen);
+
+  [[nodiscard]] bool is_empty() const noexcept { return touched_.empty(); }
+  [[nodiscard]] std::int64_t next_number() const noexcept { return next_; }
+  /// Returns the change for the store. Call this once, last.
+  [[nodiscard]] const StoreChange& finish();
+  /// Makes the same change to the index. Call this after the commit.
+  void apply(ValueIndex& index);
+
+ private:
+  [[nodiscard]] StoredSample& sample_at(std::int64_t index);
+  void add_event(std::int64_t index, StoredRecord& record, const StoredSample& sample);
+
+  const ValueIndex& index_;
+  std::int64_t next_;
+  StoreChange stored_;
+  std::map<std::int64_t, StoredSample> touched_;  // as they are after the change
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "buffer/values/tensor_form.hpp"
+#include "buffer/values/value_frame.hpp"
+
+namespace evenkeel {
+
+/// Part of a value: the positions that slices choose along some axes, and all along the others.
+class ValueCut {
+ public:
+  /// Cuts a value at `place` in the list of indexes. `slices` are sorted by axis. Throws InputError about
+  /// `where` if an axis or a range is not within the value.
+  ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, std::size_t place,
+           const std::string& where);
+
+  /// Returns the form of the part.
+  [[nodiscard]] const TensorForm& form() const noexcept { return form_; }
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+  /// Calls take(offset, bytes) for each contiguous run of the part, in C order. Returns false, and stops, as
+  /// soon as `take` does.
+  template <typename Take>
+  bool for_each_run(const Take& take) const {
+    return bytes_ == 0 || visit(0, 0, take);
+  }
+
+ private:
+  template <typename Take>
+  bool visit(std::size_t axis, std::int64_t offset, const Take& take) const {
+    const bool is_last = axis + 1 == axes_.size();
+    const std::int64_t stride = axes_[axis].stride;
+    for (const AxisRange& range : axes_[axis].ranges) {
+      if (is_last && range.begin < range.end &&
+          !take(offset + range.begin * stride, (range.end - range.begin) * stride))
+        return false;
+      for (std::int64_t at = range.begin; !is_last && at < range.end; ++at)
+        if (!visit(axis + 1, offset + at * stride, take)) return false;
+    }
+    return true;
+  }
+
+  struct Axis {
+    std::int64_t stride = 0;  // bytes
+    std::vector<AxisRange> ranges;
+  };
+  std::vector<Axis> axes_;  // up to the last one with a slice
+  TensorForm form_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,145 @@
+#include "buffer/values/value_file.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "io/files/input_file.hpp"
+#include "io/files/output_file.hpp"
+
+// A file is one line of JSON, and the records. A record is the sizes of its event and of its body, the
+// event's checksum, the event, the body's checksum, and the body. Checksums are those of stores, and also
+// cover the record's place in the file.
+namespace evenkeel {
+namespace {
+
+constexpr std::string_view value_file_format = "evenkeel-values";
+constexpr std::int64_t value_file_version = 1;
+constexpr std::size_t max_first_line = 256;
+
+std::string size_text(std::int64_t size) {
+  std::string text(sizeof size, '\0');
+  for (std::size_t i = 0; i < sizeof size; ++i)
+    text[i] = static_cast<char>(static_cast<std::uint64_t>(size) >> (8 * i));
+  return text;
+}
+
+class ValueFileReader {
+ public:
+  explicit ValueFileReader(const std::filesystem::path& path) : file_(path) {}
+
+  [[nodiscard]] std::string take(std::int64_t bytes) {
+    std::string text(static_cast<std::size_t>(require(bytes)), '\0');
+    fill(text);
+    return text;
+  }
+  void fill(std::span<char> out) {
+    require(std::ssize(out));
+    file_.read(out, at_);
+    at_ += std::ssize(out);
+  }
+  [[nodiscard]] std::int64_t take_size() {
+    const std::string text = take(sizeof(std::int64_t));
+    std::uint64_t size = 0;
+    for (std::size_t i = 0; i < text.size(); ++i)
+      size |= std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
+    return require(static_cast<std::int64_t>(size));
+  }
+  /// Returns the number of records that the first line tells.
+  [[nodiscard]] std::int64_t take_first_line() {
+    std::string line(std::min<std::size_t>(max_first_line, static_cast<std::size_t>(file_.size())), '\0');
+    file_.read(line, 0);
+    line.resize(std::min(line.find('\n'), line.size()));
+    at_ = std::ssize(line) + 1;
+    const auto in = nlohmann::json::parse(line, nullptr, false);
+    if (!in.is_object() || in.value("format", nlohmann::json()) != value_file_format)
+      throw InputError(file_.path(), "is not a file of values", "Name a file that a store has saved");
+    if (in.value("version", nlohmann::json()) != value_file_version) {
+      throw InputError(file_.path(), "is of another version than " + std::to_string(value_file_version),
+                       "Use the program that wrote it");
+    }
+    const nlohmann::json records = in.value("records", nlohmann::json());
+    if (!records.is_number_unsigned()) refuse();
+    return records.get<std::int64_t>();
+  }
+  void require_end() const {
+    if (at_ != file_.size()) refuse();
+  }
+  [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
+
+ private:
+  std::int64_t require(std::int64_t bytes) const {
+    if (bytes < 0 || bytes > file_.size() - at_) refuse();
+    return bytes;
+  }
+  [[noreturn]] void refuse() const {
+    throw InputError(file_.path(), "is damaged: it does not have the size that it tells",
+                     "Put back a copy of the file");
+  }
+
+  InputFile file_;
+  std::int64_t at_ = 0;
+};
+
+}  // namespace
+
+void write_value_file(const std::filesystem::path& path, const ValueIndex& index, const Store& store) {
+  const std::vector<std::int64_t> indexes = index.indexes();
+  std::int64_t records = 0;
+  for (const std::int64_t number : indexes) records += std::ssize(index.find(number)->records);
+  AtomicFile file(path);
+  const auto write = [&](std::string_view text) { file.write(std::as_bytes(std::span(text))); };
+  write(nlohmann::ordered_json{
+            {"format", value_file_format}, {"version", value_file_version}, {"records", records}}
+            .dump() +
+        "\n");
+  std::int64_t place = 0;
+  for (const std::int64_t number : indexes) {
+    const StoredSample& sample = *index.find(number);
+    for (const StoredRecord& record : sample.records) {
+      const std::string event = index.event_of(number, record.number, sample);
+      store.read_body(record.number, [&](std::string_view body) {
+        write(size_text(std::ssize(event)) + size_text(std::ssize(body)));
+        write(record_header(RecordKind::event, place, event) + event);
+        write(record_header(RecordKind::body, place, body));
+        write(body);
+      });
+      ++place;
+    }
+  }
+  file.commit_to_disk();
+}
+
+std::vector<NewRecord> read_value_file(const std::filesystem::path& path) {
+  ValueFileReader file(path);
+  const std::int64_t records = file.take_first_line();
+  std::vector<NewRecord> read;
+  for (std::int64_t place = 0; place < records; ++place) {
+    const std::int64_t event_bytes = file.take_size();
+    const std::int64_t bytes = file.take_size();
+    const std::string event = file.take(static_cast<std::int64_t>(record_overhead) + event_bytes);
+    auto memory = std::make_shared_for_overwrite<char[]>(static_cast<std::size_t>(bytes));
+    const std::string header = file.take(record_overhead);
+    const std::span<char> body(memory.get(), static_cast<std::size_t>(bytes));
+    file.fill(body);
+    NewRecord record{record_event_of(record_content(RecordKind::event, place, event, file.path())),
+                     std::move(memory), bytes};
+    bool is_damaged = header != record_header(RecordKind::body, place, {body.data(), body.size()});
+    for (const RecordEvent::Value& value : record.event.values)
+      is_damaged = is_damaged || value.offset + value.bytes > bytes;
+    if (is_damaged)
+      throw InputError(file.path(),
+                       "is damaged: record " + std::to_string(place) + " is not as it was written",
+                       "Put back a copy of the file");
+    read.push_back(std::move(record));
+  }
+  file.require_end();
+  return read;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,287 @@
+#include "buffer/values/value_frame.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <utility>
+
+#include "evenkeel/base/error.hpp"
+#include "stream/event.hpp"
+#include "stream/ledger.hpp"
+
+namespace evenkeel {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t alignment_of_values = 64;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
+  throw InputError("body", what, hint);
+}
+
+ordered_json object_in(std::string_view text) {
+  ordered_json parsed = ordered_json::parse(text, nullptr, false);
+  if (!parsed.is_object()) refuse("has JSON that is not an object");
+  return parsed;
+}
+
+/// Throws InputError if the object has a member that is not one of `names`.
+void require_members(const ordered_json& in, std::initializer_list<std::string_view> names,
+                     const std::string& whose) {
+  for (const auto& [name, value] : in.items()) {
+    if (std::ranges::find(names, name) == names.end())
+      refuse("has '" + name + "' in " + whose + ", which is unknown");
+  }
+}
+
+std::int64_t number_in(const ordered_json& value, const std::string& what) {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::int64_t>();
+  refuse("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
+         what + "; an integer from 0 on is needed");
+}
+
+const ordered_json& list_in(const ordered_json& in, const char* name, const std::string& whose) {
+  const auto found = in.find(name);
+  if (found == in.end() || !found->is_array()) refuse("has no list '" + std::string(name) + "' in " + whose);
+  return *found;
+}
+
+std::vector<std::int64_t> numbers_in(const ordered_json& list, const std::string& what) {
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(list.size());
+  for (const ordered_json& number : list) numbers.push_back(number_in(number, what));
+  return numbers;
+}
+
+std::string words_of_field(const std::string& name) {
+  return "field '" + name.substr(0, 64) + "'";
+}
+
+void require_name(const std::string& name) {
+  if (!name.empty() && std::ssize(name) <= stream::max_name_bytes) return;
+  refuse("has a field whose name has " + std::to_string(name.size()) + " bytes; it must have from 1 to " +
+         std::to_string(stream::max_name_bytes));
+}
+
+ValueType type_in(const ordered_json& name, const std::string& whose) {
+  const std::optional<ValueType> type =
+      name.is_string() ? type_of_name(name.get_ref<const std::string&>()) : std::nullopt;
+  if (!type) {
+    refuse("has dtype " + name.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) +
+               " in " + whose,
+           "Send a dtype of safetensors, or BYTES");
+  }
+  return *type;
+}
+
+std::vector<std::int64_t> shape_in(const ordered_json& given, const std::string& whose) {
+  if (!given.is_array() || given.size() > max_value_axes)
+    refuse("has a shape in " + whose + " that is not a list of at most " + std::to_string(max_value_axes) +
+           " sizes");
+  return numbers_in(given, "a size in " + whose);
+}
+
+/// Calls set(i, item) for each of `count` indexes, with the one item that all share, or with each one's own.
+template <typename Set>
+void for_each_index(const ordered_json& in, const char* shared, const char* own, std::size_t count,
+                    const std::string& whose, const Set& set) {
+  const auto one = in.find(shared);
+  const auto list = in.find(own);
+  if ((one == in.end()) == (list == in.end()))
+    refuse("needs '" + std::string(shared) + "' or '" + own + "' in " + whose + ", and not both");
+  if (list != in.end() && (!list->is_array() || list->size() != count))
+    refuse("has '" + std::string(own) + "' in " + whose + " that is not a list of " + std::to_string(count) +
+           ", one per index");
+  for (std::size_t i = 0; i < count; ++i) set(i, one != in.end() ? *one : (*list)[i]);
+}
+
+FrameHead::Field field_in(const std::string& name, const ordered_json& in, std::size_t indexes) {
+  const std::string whose = words_of_field(name);
+  require_name(name);
+  if (!in.is_object()) refuse("has " + whose + " that is not an object");
+  require_members(in, {"dtype", "dtypes", "shape", "shapes"}, whose);
+  FrameHead::Field field{name, std::vector<TensorForm>(indexes)};
+  for_each_index(in, "dtype", "dtypes", indexes, whose, [&](std::size_t i, const ordered_json& type) {
+    field.forms[i].type = type_in(type, whose);
+  });
+  for_each_index(in, "shape", "shapes", indexes, whose, [&](std::size_t i, const ordered_json& shape) {
+    field.forms[i].shape = shape_in(shape, whose);
+  });
+  const ValueType opaque = *type_of_name("BYTES");
+  for (const TensorForm& form : field.forms) {
+    if (form.type == opaque && form.shape.size() != 1)
+      refuse("has BYTES of " + std::to_string(form.shape.size()) + " axes in " + whose,
+             "Send a shape with one size");
+    if (!bytes_of(form)) refuse("has a shape in " + whose + " of more bytes than a value can have");
+  }
+  return field;
+}
+
+std::vector<AxisRange> ranges_in(const ordered_json& list, const std::string& whose) {
+  if (!list.is_array()) refuse("has ranges of " + whose + " that are not a list");
+  std::vector<AxisRange> ranges;
+  for (const ordered_json& range : list) {
+    if (!range.is_array() || range.size() != 2)
+      refuse("has a range of " + whose + " that is not [BEGIN, END]");
+    ranges.push_back({number_in(range[0], "a begin of " + whose), number_in(range[1], "an end of " + whose)});
+    const AxisRange& last = ranges.back();
+    if (last.begin > last.end || (ranges.size() > 1 && last.begin < ranges[ranges.size() - 2].end)) {
+      refuse("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
+                 ", which overlaps or does not ascend",
+             "Send ranges in ascending order");
+    }
+  }
+  return ranges;
+}
+
+AxisSlice slice_in(const ordered_json& in, std::size_t indexes, const std::string& whose) {
+  if (!in.is_object() || !in.contains("axis")) refuse("has slices of " + whose + " without an 'axis'");
+  require_members(in, {"axis", "ranges", "ranges_of"}, "slices of " + whose);
+  AxisSlice slice{number_in(in["axis"], "an axis of " + whose), {}};
+  if (in.contains("ranges") && !in.contains("ranges_of")) {
+    slice.ranges.push_back(ranges_in(in["ranges"], whose));
+    return slice;
+  }
+  for_each_index(
+      in, "ranges", "ranges_of", indexes, "slices of " + whose,
+      [&](std::size_t, const ordered_json& list) { slice.ranges.push_back(ranges_in(list, whose)); });
+  return slice;
+}
+
+std::vector<AxisSlice> slices_in(const ordered_json& in, std::size_t indexes, const std::string& whose) {
+  std::vector<AxisSlice> slices;
+  if (in.is_array()) {
+    for (const ordered_json& one : in) slices.push_back(slice_in(one, indexes, whose));
+  } else {
+    slices.push_back(slice_in(in, indexes, whose));
+  }
+  std::ranges::sort(slices, {}, &AxisSlice::axis);
+  if (std::ranges::adjacent_find(slices, {}, &AxisSlice::axis) != slices.end())
+    refuse("has two slices of " + whose + " on one axis");
+  return slices;
+}
+
+std::vector<std::string> names_in(const ordered_json& list) {
+  std::vector<std::string> names;
+  for (const ordered_json& name : list) {
+    if (!name.is_string()) refuse("has a field that is not a text");
+    names.push_back(name.get<std::string>());
+    require_name(names.back());
+  }
+  std::vector<std::string> sorted = names;
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
+    refuse("has " + words_of_field(*twice) + " twice");
+  return names;
+}
+
+void append_shape(std::string& out, const std::vector<std::int64_t>& shape) {
+  out += '[';
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (axis > 0) out += ',';
+    out += std::to_string(shape[axis]);
+  }
+  out += ']';
+}
+
+void append_type(std::string& out, ValueType type) {
+  out.append("\"").append(name_of_type(type)).append("\"");
+}
+
+/// Appends a member with one item if all forms have the same, otherwise a list with one item per form.
+template <typename Append>
+void append_items(std::string& out, const std::string& name, const std::vector<TensorForm>& forms,
+                  bool are_equal, const Append& append) {
+  out.append("\"").append(name).append(are_equal ? "\":" : "s\":[");
+  for (std::size_t i = 0; i < (are_equal ? 1 : forms.size()); ++i) {
+    if (i > 0) out += ',';
+    append(forms[i]);
+  }
+  if (!are_equal) out += ']';
+}
+
+void append_field(std::string& out, const FrameHead::Field& field) {
+  const std::vector<TensorForm>& forms = field.forms;
+  const auto all_have = [&](auto member) {
+    return !forms.empty() && std::ranges::all_of(forms, [&](const TensorForm& form) {
+      return form.*member == forms[0].*member;
+    });
+  };
+  out.append(ordered_json(field.name).dump()).append(":{");
+  append_items(out, "dtype", forms, all_have(&TensorForm::type),
+               [&](const TensorForm& form) { append_type(out, form.type); });
+  out += ',';
+  append_items(out, "shape", forms, all_have(&TensorForm::shape),
+               [&](const TensorForm& form) { append_shape(out, form.shape); });
+  out += '}';
+}
+
+}  // namespace
+
+FrameHead frame_head_of(std::string_view text) {
+  const ordered_json in = object_in(text);
+  require_members(in, {"indexes", "fields"}, "its JSON");
+  FrameHead head{numbers_in(list_in(in, "indexes", "its JSON"), "an index"), {}};
+  std::unordered_set<std::int64_t> known;
+  for (const std::int64_t index : head.indexes)
+    if (!known.insert(index).second) refuse("has index " + std::to_string(index) + " twice");
+  const auto fields = in.find("fields");
+  if (fields == in.end() || !fields->is_object()) refuse("has no object 'fields' in its JSON");
+  for (const auto& [name, field] : fields->items())
+    head.fields.push_back(field_in(name, field, head.indexes.size()));
+  return head;
+}
+
+std::string start_of_frame(const FrameHead& head) {
+  std::string out(frame_prefix, '\0');
+  out += "{\"indexes\":";
+  append_shape(out, head.indexes);
+  out += ",\"fields\":{";
+  for (std::size_t i = 0; i < head.fields.size(); ++i) {
+    if (i > 0) out += ',';
+    append_field(out, head.fields[i]);
+  }
+  out += "}}";
+  out.resize((out.size() + alignment_of_values - 1) / alignment_of_values * alignment_of_values, ' ');
+  for (std::size_t i = 0; i < frame_prefix; ++i)
+    out[i] = static_cast<char>((out.size() - frame_prefix) >> (8 * i));
+  return out;
+}
+
+std::uint64_t size_in_prefix(std::string_view bytes) noexcept {
+  std::uint64_t size = 0;
+  for (std::size_t i = 0; i < frame_prefix; ++i)
+    size |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  return size;
+}
+
+ValueQuery query_of(std::string_view text) {
+  const ordered_json in = object_in(text);
+  require_members(in, {"indexes", "fields", "slices"}, "its JSON");
+  ValueQuery query{numbers_in(list_in(in, "indexes", "its JSON"), "an index"), {}};
+  for (std::string& name : names_in(list_in(in, "fields", "its JSON")))
+    query.fields.push_back({std::move(name)});
+  const ordered_json slices = in.value("slices", ordered_json::object());
+  if (!slices.is_object()) refuse("has 'slices' that are not an object");
+  for (const auto& [name, slice] : slices.items()) {
+    const auto field = std::ranges::find(query.fields, name, &ValueQuery::Field::name);
+    if (field == query.fields.end())
+      refuse("has slices of " + words_of_field(name) + ", which is not among its fields");
+    field->slices = slices_in(slice, query.indexes.size(), words_of_field(name));
+  }
+  return query;
+}
+
+ValueSelection selection_of(std::string_view text) {
+  const ordered_json in = object_in(text);
+  if (in == ordered_json{{"all", true}}) return {};
+  require_members(in, {"indexes", "fields"}, "its JSON (or it is {\"all\": true} alone)");
+  ValueSelection selection{numbers_in(list_in(in, "indexes", "its JSON"), "an index")};
+  if (in.contains("fields")) selection.fields = names_in(list_in(in, "fields", "its JSON"));
+  return selection;
+}
+
+}  // namespace evenkeel

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "buffer/values/tensor_form.hpp"
+
+namespace evenkeel {
+
+/// What a frame has: fields of samples, which an integer index names. A frame is the size of the JSON in 8
+/// bytes (little-endian), this description as JSON, and the bytes of all values, field by field and within a
+/// field index by index. docs/formats.md describes it.
+struct FrameHead {
+  struct Field {
+    std::string name;
+    std::vector<TensorForm> forms;  ///< one per index
+  };
+  std::vector<std::int64_t> indexes;
+  std::vector<Field> fields;
+};
+
+inline constexpr std::size_t frame_prefix = 8;  ///< size of the number that begins a frame
+inline constexpr std::int64_t max_bytes_of_frame = std::int64_t{512} << 20;
+/// Maximum size of a frame's JSON, and of other requests.
+inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
+
+/// Parses the JSON of a frame that is put. Throws InputError about "body" for anything but a legal
+/// description: unique indexes from 0 on, and fields with names, known types and legal shapes.
+[[nodiscard]] FrameHead frame_head_of(std::string_view text);
+/// Returns the start of a frame: everything before the values, which then begin at a multiple of 64 bytes.
+[[nodiscard]] std::string start_of_frame(const FrameHead& head);
+/// Returns the number that begins a frame. Precondition: there are frame_prefix bytes.
+[[nodiscard]] std::uint64_t size_in_prefix(std::string_view bytes) noexcept;
+
+/// A range of positions along an axis.
+struct AxisRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  friend bool operator==(const AxisRange&, const AxisRange&) = default;
+};
+
+/// Chooses positions along one axis of a field's values.
+struct AxisSlice {
+  std::int64_t axis = 0;
+  std::vector<std::vector<AxisRange>> ranges;  ///< one list for all indexes, or one per index
+};
+
+/// Values that a client wants.
+struct ValueQuery {
+  struct Field {
+    std::string name;
+    std::vector<AxisSlice> slices{};  ///< each on another axis
+  };
+  std::vector<std::int64_t> indexes;  ///< may repeat
+  std::vector<Field> fields;
+};
+/// Parses the JSON {"indexes": [...], "fields": [...], "slices": {...}}. Throws InputError about "body".
+[[nodiscard]] ValueQuery query_of(std::string_view text);
+
+/// Values to remove.
+struct ValueSelection {
+  std::optional<std::vector<std::int64_t>> indexes{};  ///< null for all
+  std::optional<std::vector<std::string>> fields{};    ///< null for all
+};
+/// Parses {"indexes": [...], "fields": [...]} or {"all": true}. Throws InputError about "body".
+[[nodiscard]] ValueSelection selection_of(std::string_view text);
+
+}  // namespace evenkeel

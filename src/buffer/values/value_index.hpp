@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "buffer/values/tensor_form.hpp"
+
+namespace evenkeel {
+
+/// A value in a store: part of a record's body.
+struct StoredValue {
+  std::uint32_t field = 0;  ///< number of the field's name in the index
+  TensorForm form;
+  std::int64_t record = 0;  ///< number of the body
+  std::int64_t offset = 0;  ///< in the body
+  std::int64_t bytes = 0;
+};
+
+/// A body that has values of one sample, and the event that describes those that were not replaced or
+/// cleared.
+struct StoredRecord {
+  std::int64_t number = 0;
+  std::int64_t event = 0;
+};
+
+struct StoredSample {
+  std::vector<StoredValue> values;    ///< at most one per field
+  std::vector<StoredRecord> records;  ///< those that have any of the values
+};
+
+/// Event of a store: the values of one record that were not replaced or cleared.
+struct RecordEvent {
+  struct Value {
+    std::string field;
+    TensorForm form;
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+  };
+  std::int64_t index = 0;
+  std::int64_t record = 0;
+  std::vector<Value> values;
+};
+/// A record to be added: values of one sample, and the bytes that have them.
+struct NewRecord {
+  RecordEvent event;  ///< its number of the record is not used
+  std::shared_ptr<const char[]> body;
+  std::int64_t bytes = 0;  ///< of the body
+};
+/// Parses ValueIndex::event_of(). Throws InputError if the text is not readable.
+[[nodiscard]] RecordEvent record_event_of(std::string_view text);
+
+/// Which values a store has, and where. Not thread-safe.
+class ValueIndex {
+ public:
+  /// Returns null if there are no values with this index.
+  [[nodiscard]] const StoredSample* find(std::int64_t index) const;
+  /// Replaces what is known of a sample; a sample without values is removed.
+  void set(std::int64_t index, StoredSample sample);
+  [[nodiscard]] std::vector<std::int64_t> indexes() const;
+
+  /// Returns the number of a field's name, which is assigned if the name is new.
+  std::uint32_t number_field(std::string_view name);
+  [[nodiscard]] std::optional<std::uint32_t> find_field(std::string_view name) const;
+  [[nodiscard]] const std::string& name_of_field(std::uint32_t field) const { return fields_[field]; }
+
+  [[nodiscard]] std::int64_t samples() const noexcept { return std::ssize(samples_); }
+  [[nodiscard]] std::int64_t values() const noexcept { return values_; }
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+
+  /// Adds the values of the event with this number. Throws InputError if one of them is known.
+  void add(const RecordEvent& event, std::int64_t number);
+  /// Returns the event that describes the values of one record.
+  [[nodiscard]] std::string event_of(std::int64_t index, std::int64_t record,
+                                     const StoredSample& sample) const;
+
+ private:
+  std::unordered_map<std::int64_t, StoredSample> samples_;
+  std::vector<std::string> fields_;
+  std::map<std::string, std::uint32_t, std::less<>> numbers_;
+  std::int64_t values_ = 0;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,176 @@
+#include "buffer/values/value_server.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "buffer/http/http_listener.hpp"
+#include "buffer/http/server_calls.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+namespace {
+
+using httplib::Request;
+using httplib::Response;
+using nlohmann::ordered_json;
+
+constexpr std::int64_t max_values_in_flight = std::int64_t{1} << 30;
+constexpr const char* frame_type = "application/octet-stream";
+
+ordered_json json_of(const ValueStatus& status) {
+  ordered_json out{{"store", status.store},      {"durable", status.risk.empty()},
+                   {"indexes", status.indexes},  {"values", status.values},
+                   {"bytes", status.bytes},      {"used", status.used},
+                   {"capacity", status.capacity}};
+  if (!status.risk.empty()) out["risk"] = status.risk;
+  return out;
+}
+
+std::string metrics_of(const ValueStatus& status) {
+  std::string out;
+  const auto gauge = [&](const char* name, const char* help, std::int64_t value) {
+    out += fmt::format(
+        "# HELP evenkeel_store_{0} {1}\n# TYPE evenkeel_store_{0} gauge\nevenkeel_store_{0} {2}\n", name,
+        help, value);
+  };
+  gauge("indexes", "Samples that have values", status.indexes);
+  gauge("values", "Values that are stored", status.values);
+  gauge("value_bytes", "Bytes of the values that are stored", status.bytes);
+  gauge("used_bytes", "Bytes in use", status.used);
+  gauge("capacity_bytes", "Bytes that may be in use", status.capacity);
+  return out;
+}
+
+class ValueAnswers final : public ServerCalls {
+ public:
+  ValueAnswers(std::shared_ptr<ValueStore> store, std::filesystem::path checkpoints)
+      : kept_(std::move(store)), store_(*kept_), checkpoints_(std::move(checkpoints)) {
+    add_post("/v1/values", [this](const Request& request, Response& response, BodyReader& reader) {
+      put(request, response, reader);
+    });
+    add_call(
+        "/v1/values/get",
+        [this](const Request&, Response& response, const std::string& body) { get(body, response); },
+        max_head_of_frame);
+    add_call(
+        "/v1/values/clear",
+        [this](const Request&, Response& response, const std::string& body) {
+          answer(response, {{"cleared", store_.clear(selection_of(body))}});
+        },
+        max_head_of_frame);
+    add_file_call("/v1/values/save", [this](const std::filesystem::path& path) { return store_.save(path); });
+    add_file_call("/v1/values/load", [this](const std::filesystem::path& path) { return store_.load(path); });
+    add_get("/v1/status",
+            [this](const Request&, Response& response) { answer(response, json_of(store_.status())); });
+    add_get("/metrics", [this](const Request&, Response& response) {
+      response.set_content(metrics_of(store_.status()), "text/plain; version=0.0.4");
+    });
+  }
+
+  void answer_to(const Request& request, Response& response, BodyReader* body) const {
+    if (answer_call(request, response, body)) return;
+    answer(response, 404,
+           {ErrorKind::input, request.method + " " + request.path, "is not a call of a store of values",
+            "Send values with POST /v1/values; GET /v1/status reports the store's contents", -1});
+  }
+
+ private:
+  void put(const Request& request, Response& response, BodyReader& reader) {
+    InFlight in_flight(bytes_in_flight_, max_values_in_flight);
+    ReceivedValues received(store_.max_frame_bytes());
+    if (!receive(request, response, reader, store_.max_frame_bytes(), in_flight, received)) return;
+    received.require_complete();
+    store_.put(received);
+    const FrameHead& head = received.head();
+    answer(response,
+           {{"stored", head.fields.size() * head.indexes.size()}, {"bytes", received.bytes_of_values()}});
+  }
+
+  void get(const std::string& body, Response& response) {
+    /// Answer that is being sent.
+    struct Sending {
+      FoundValues values;
+      InFlight in_flight;
+      std::string start;
+    };
+    const auto sending = [&]() -> std::shared_ptr<Sending> {
+      try {
+        return std::shared_ptr<Sending>(
+            new Sending{store_.get(query_of(body)), InFlight(bytes_in_flight_, max_values_in_flight), {}});
+      } catch (const MissingValuesError& error) {
+        answer(response, error);
+        ordered_json content = ordered_json::parse(response.body);
+        content["missing"] = error.count();
+        response.status = 404;
+        answer(response, content);
+        return nullptr;
+      }
+    }();
+    if (sending == nullptr) return;
+    sending->in_flight.add(sending->values.copied());
+    sending->start = start_of_frame(sending->values.head());
+    const auto size = sending->start.size() + static_cast<std::size_t>(sending->values.bytes());
+    response.set_content_provider(
+        size, frame_type, [sending](std::size_t, std::size_t, httplib::DataSink& sink) {
+          return sink.write(sending->start.data(), sending->start.size()) &&
+                 sending->values.for_each_run(
+                     [&](std::string_view run) { return sink.write(run.data(), run.size()); });
+        });
+  }
+
+  void add_file_call(const char* path, std::function<ValueStatus(const std::filesystem::path&)> act) {
+    add_call(path, [this, act = std::move(act)](const Request&, Response& response, const std::string& body) {
+      if (checkpoints_.empty()) {
+        return answer(response, 403,
+                      {ErrorKind::config, "path", "cannot be used: this store saves and loads no files",
+                       "Start it with --checkpoints FOLDER", -1});
+      }
+      const ValueStatus status = act(file_in(object_of(body)));
+      answer(response, {{"indexes", status.indexes}, {"bytes", status.bytes}});
+    });
+  }
+
+  /// Returns the file that {"path": "/folder/file"} names. Throws InputError if it is not in the folder of
+  /// checkpoints, to which links may lead.
+  [[nodiscard]] std::filesystem::path file_in(const nlohmann::json& given) const {
+    const nlohmann::json text = given.value("path", nlohmann::json());
+    const std::filesystem::path path = text.is_string() ? text.get<std::string>() : "";
+    if (!path.is_absolute() || !path.has_filename())
+      throw InputError("path", "is not the absolute path of a file", "Send {\"path\": \"/folder/file\"}");
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::canonical(path.parent_path(), error);
+    const std::filesystem::path allowed = std::filesystem::weakly_canonical(checkpoints_);
+    const auto [rest, inside] = std::ranges::mismatch(allowed, folder);
+    const std::filesystem::path name = path.filename();
+    if (error || rest != allowed.end() || name == "." || name == "..") {
+      throw InputError(
+          "path", "is " + path.string() + ", which is not in an existing folder within " + allowed.string(),
+          "Use that folder, or start the store with another --checkpoints FOLDER");
+    }
+    return folder / name;
+  }
+
+  const std::shared_ptr<ValueStore> kept_;
+  ValueStore& store_;
+  const std::filesystem::path checkpoints_;
+};
+
+}  // namespace
+
+HttpAnswer answers_of(std::shared_ptr<ValueStore> store, const std::filesystem::path& checkpoints) {
+  auto answers = std::make_shared<ValueAnswers>(std::move(store), checkpoints);
+  return [answers](const Request& request, Response& response, BodyReader* body) {
+    answers->answer_to(request, response, body);
+  };
+}
+
+ValueServer::ValueServer(ValueStore& store, const ServerSettings& settings,
+                         const std::filesystem::path& checkpoints)
+    : ListeningServer(std::make_unique<HttpListener>(
+          settings,
+          answers_of(std::shared_ptr<ValueStore>(std::shared_ptr<ValueStore>(), &store), checkpoints))) {}
+
+}  // namespace evenkeel

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "buffer/server.hpp"
+#include "buffer/values/value_store.hpp"
+
+namespace evenkeel {
+
+/// Server for a store of values. docs/formats.md describes its calls and frames.
+class ValueServer : public ListeningServer {
+ public:
+  /// Clients may save and load files only in the folder `checkpoints`; nowhere if it is empty.
+  ValueServer(ValueStore& store, const ServerSettings& settings,
+              const std::filesystem::path& checkpoints = {});
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "buffer/store/commit_queue.hpp"
+#include "buffer/store/full_error.hpp"
+#include "buffer/store/store.hpp"
+#include "buffer/values/received_values.hpp"
+#include "buffer/values/value_change.hpp"
+#include "buffer/values/value_cut.hpp"
+#include "buffer/values/value_frame.hpp"
+#include "buffer/values/value_index.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+/// Values that were asked for do not exist. HTTP status 404.
+class MissingValuesError : public InputError {
+ public:
+  MissingValuesError(const std::string& first, std::int64_t count);
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+
+ private:
+  std::int64_t count_ = 0;
+};
+
+/// Values that were found, as they were at one moment. They remain readable while this object lives, even if
+/// they are replaced or removed meanwhile.
+class FoundValues {
+ public:
+  [[nodiscard]] const FrameHead& head() const noexcept { return head_; }
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+  /// Returns the number of bytes that were copied, because the store does not have them in memory.
+  [[nodiscard]] std::int64_t copied() const noexcept { return copied_; }
+  /// Calls take(bytes) for each contiguous run of bytes, in the order of a frame. Returns false, and stops,
+  /// as soon as `take` does.
+  bool for_each_run(const std::function<bool(std::string_view)>& take) const;
+
+ private:
+  friend class ValueStore;
+  struct Piece {
+    std::string_view bytes{};
+    const ValueCut* cut = nullptr;  // which part of the bytes; null for all
+  };
+  FrameHead head_;
+  std::vector<Piece> pieces_;  // field by field, and index by index
+  std::vector<ValueCut> cuts_;
+  std::vector<std::shared_ptr<const void>> keepers_;
+  std::int64_t bytes_ = 0;
+  std::int64_t copied_ = 0;
+};
+
+struct ValueStatus {
+  std::string store;  ///< name of the store
+  std::string risk;   ///< acknowledged data that may be lost; empty if none can be
+  std::int64_t indexes = 0;
+  std::int64_t values = 0;
+  std::int64_t bytes = 0;     ///< of values
+  std::int64_t used = 0;      ///< part of the capacity
+  std::int64_t capacity = 0;  ///< bytes
+};
+
+/// Keeps values: fields of samples that an integer index names. When a call that changes something returns,
+/// its changes are in the store, and durable if the store is. All changes of one call become visible
+/// together. Thread-safe: one writer thread commits concurrent calls together in one transaction.
+///
+/// Such a call throws IoError if the store cannot be written or stop() was called. Its changes may have been
+/// stored nevertheless, so the caller should repeat the call. Until the store can be read again, get() also
+/// throws IoError.
+class ValueStore {
+ public:
+  /// Throws InputError if the store is damaged, or has samples of a stream, and IoError.
+  explicit ValueStore(std::unique_ptr<Store> store);
+  ~ValueStore();
+  ValueStore(const ValueStore&) = delete;
+  ValueStore& operator=(const ValueStore&) = delete;
+
+  /// Stores the values of a complete frame, in place of those with the same index and field. Throws
+  /// LimitError if they can never fit, and FullError if they do not fit now: beside those that they replace.
+  void put(const ReceivedValues& received);
+  /// Throws MissingValuesError if a value does not exist, InputError for a slice outside of its value, and
+  /// LimitError above max_frame_bytes().
+  [[nodiscard]] FoundValues get(const ValueQuery& query) const;
+  /// Removes values. Returns the number of those that existed.
+  std::int64_t clear(const ValueSelection& selection);
+
+  /// Writes all values of one moment to a file, which appears completely or not at all. Calls that change
+  /// values wait meanwhile. Throws IoError.
+  ValueStatus save(const std::filesystem::path& path);
+  /// Replaces all values by those of a file. Throws InputError if the file is not one of save() or is
+  /// damaged, and the errors of put(); nothing has changed then.
+  ValueStatus load(const std::filesystem::path& path);
+
+  [[nodiscard]] ValueStatus status() const;
+  /// Returns the maximum size of a frame, in bytes.
+  [[nodiscard]] std::int64_t max_frame_bytes() const noexcept;
+  /// Makes further changes throw IoError. Irreversible.
+  void stop();
+
+ private:
+  struct Change;
+  using Queue = CommitQueue<Change>;
+  struct FoundPlace;
+  struct Found;
+
+  void load_index();
+  void require_loaded() const;
+  [[nodiscard]] bool commit(const Queue::Requests& requests);
+  [[nodiscard]] Found find(const ValueQuery& query) const;
+  [[nodiscard]] FoundValues read(Found found) const;
+  void read_record(std::int64_t record, const std::vector<FoundPlace>& places,
+                   std::span<const std::size_t> of_record, FoundValues& values) const;
+  [[nodiscard]] std::int64_t cost_of(const NewRecord& record) const;
+  void number_fields(const NewRecord& record);
+  void add(const std::vector<NewRecord>& records, bool replaces_all);
+  [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
+  [[nodiscard]] FullError full_error() const;
+
+  const std::unique_ptr<Store> store_;
+  mutable std::mutex commit_mutex_;        // held from a commit until the index has its changes
+  std::int64_t next_number_ = 1;           // used by the writer
+  mutable std::shared_mutex index_mutex_;  // guards the members below
+  ValueIndex index_;
+  bool must_load_ = false;  // the store's content is unknown since a commit failed
+  Queue queue_;
+};
+
+}  // namespace evenkeel

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "buffer/server.hpp"
+#include "buffer/shared/shared_server.hpp"
+#include "buffer/store/store.hpp"
+
+namespace evenkeel::cli {
+
+/// Options that the servers of this program share.
+struct ServerOptions {
+  std::string listen;
+  std::filesystem::path folder;
+  std::string store = "lmdb";
+  std::string name = "default";
+  std::string advertised{};
+  std::filesystem::path password_file{};
+  std::string capacity = "8GiB";
+  std::filesystem::path token_file{};
+  std::filesystem::path certificate{};
+  std::filesystem::path key{};
+};
+
+/// Words for the help of these options.
+struct ServerWords {
+  std::string clients;    ///< "producers and the job find it"
+  std::string content;    ///< "samples"
+  std::string server;     ///< "buffer"
+  std::string senders;    ///< "senders"
+  std::string when_full;  ///< "producers wait"
+};
+
+/// Adds the options to a command. `options` must outlive it.
+void add_server_options(CLI::App& command, ServerOptions& options, const ServerWords& words);
+
+/// Prepares this process for a server: raises the limit on open files, and blocks the signals that end it.
+/// Returns the settings of the options. Throws the errors of read_token(), and ConfigError for an address
+/// that is not one.
+[[nodiscard]] ServerSettings begin_serving(const ServerOptions& options);
+/// Opens the store in memory or in the folder.
+[[nodiscard]] std::unique_ptr<Store> open_own_store(const ServerOptions& options);
+/// Returns the settings of a store in Redis. Throws ConfigError if its name is not usable.
+[[nodiscard]] RedisSettings redis_settings_of(const ServerOptions& options);
+
+/// Calls serve(). When a signal arrives, calls `stop`, which ends serve().
+void serve_until_ended(const std::function<void()>& serve, const std::function<void()>& stop);
+/// Writes a line to the log, which is standard output.
+void say(const std::string& line);
+
+}  // namespace evenkeel::cli

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "base/text/units.hpp"
+#include "base/text_layout.hpp"
+#include "base/utf8.hpp"
+#include "buffer/redis/redis_address.hpp"
+#include "buffer/values/value_server.hpp"
+#include "buffer/values/value_store.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/commands/server_options.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel::cli {
+namespace {
+
+struct StoreOptions : ServerOptions {
+  StoreOptions() : ServerOptions{.listen = "127.0.0.1:8711", .folder = "values"} {}
+
+  std::filesystem::path checkpoints;
+};
+
+void print_values(const ValueStatus& status) {
+  say(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
+                  bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
+  say(fmt::format("Found {} of {}", counted(status.values, "value"), counted(status.indexes, "sample")));
+}
+
+void run_values_alone(const StoreOptions& options, const ServerSettings& settings) {
+  ValueStore store(open_own_store(options));
+  ValueServer server(store, settings, options.checkpoints);
+  print_values(store.status());
+  say("Listening on " + server.url());
+  serve_until_ended([&] { server.serve(); },
+                    [&] {
+                      store.stop();
+                      server.stop();
+                    });
+  const ValueStatus at_end = store.status();
+  say(fmt::format("Stopped: {} of {}", counted(at_end.values, "value"), counted(at_end.indexes, "sample")));
+}
+
+void run_shared_values(const StoreOptions& options, const ServerSettings& settings) {
+  SharedServer server({.store = redis_settings_of(options),
+                       .stream = {},
+                       .server = settings,
+                       .advertised = options.advertised,
+                       .content = StoreContent::values,
+                       .checkpoints = options.checkpoints});
+  if (const auto store = server.values()) {
+    print_values(store->status());
+  } else {
+    say("Standing by: " + server.active_url() + " is active");
+  }
+  say("Listening on " + server.url());
+  serve_until_ended([&] { server.serve(); }, [&] { server.stop(); });
+  say("Stopped");
+}
+
+int run_store(const StoreOptions& options) {
+  const ServerSettings settings = begin_serving(options);
+  if (is_redis_url(options.store)) {
+    run_shared_values(options, settings);
+  } else {
+    run_values_alone(options, settings);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_store_command(CLI::App& app, Action& chosen) {
+  auto* command =
+      app.add_subcommand("store", "Keep tensors of samples, by index and field, for a data plane over HTTP");
+  auto options = std::make_shared<StoreOptions>();
+  add_server_options(*command, *options,
+                     {.clients = "clients find it",
+                      .content = "values",
+                      .server = "store",
+                      .senders = "clients",
+                      .when_full = "puts are refused until values are cleared"});
+  command
+      ->add_option("--checkpoints", options->checkpoints,
+                   "The folder in which clients may save and load all values; default: nowhere")
+      ->type_name("DIR");
+  command->footer(
+      "SIGTERM ends it. What it has acknowledged is there when it starts again, however it ended.\n"
+      "\n"
+      "Examples:\n"
+      "  evenkeel store --listen 127.0.0.1:8711 --dir values --capacity 64GiB\n"
+      "  evenkeel store --listen 0.0.0.0:8711 --token-file token --store memory --checkpoints checkpoints");
+  command->callback([options, &chosen] { chosen = [options] { return run_store(*options); }; });
+}
+
+}  // namespace evenkeel::cli

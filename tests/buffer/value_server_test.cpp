@@ -1,0 +1,135 @@
+#include "buffer/values/value_server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "buffer/value_frames.hpp"
+#include "buffer/values/value_store.hpp"
+#include "support/scratch_folder.hpp"
+
+namespace evenkeel {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing_support::frame_of;
+using testing_support::ScratchFolder;
+
+/// A store in memory with a running server.
+class OpenStore {
+ public:
+  explicit OpenStore(std::int64_t capacity = 64 << 20, const std::string& token = "",
+                     const std::filesystem::path& checkpoints = {})
+      : store_(make_memory_store(capacity)),
+        server_(store_, {.port = 0, .token = token}, checkpoints),
+        serving_([this] { server_.serve(); }),
+        client_("127.0.0.1", server_.port()) {
+    client_.set_keep_alive(true);
+    while (!client_.Get("/v1/status")) std::this_thread::sleep_for(1ms);
+  }
+  ~OpenStore() {
+    store_.stop();
+    server_.stop();
+    serving_.join();
+  }
+  httplib::Result post(const std::string& path, const std::string& body) {
+    return client_.Post(path, body, "application/octet-stream");
+  }
+  httplib::Client& client() { return client_; }
+
+ private:
+  ValueStore store_;
+  ValueServer server_;
+  std::thread serving_;
+  httplib::Client client_;
+};
+
+std::string values_in(const std::string& frame) {
+  return frame.substr(frame_prefix + size_in_prefix(frame));
+}
+
+TEST(ValueServer, puts_gets_and_clears_values) {
+  OpenStore store;
+  const std::string large(3 << 20, 'L');
+  const auto put = store.post(
+      "/v1/values",
+      frame_of(
+          R"({"indexes":[3,4],"fields":{"a":{"dtype":"U8","shapes":[[3145728],[2]]},"b":{"dtype":"I16","shape":[]}}})",
+          large + "xyAABB"));
+  ASSERT_EQ(put->status, 200) << put->body;
+  EXPECT_EQ(json::parse(put->body), json::parse(R"({"stored":4,"bytes":3145734})"));
+  const auto got = store.post("/v1/values/get", R"({"indexes":[4,3],"fields":["b","a"]})");
+  ASSERT_EQ(got->status, 200) << got->body;
+  EXPECT_EQ(got->get_header_value("Content-Type"), "application/octet-stream");
+  EXPECT_EQ(got->get_header_value("Content-Length"), std::to_string(got->body.size()));
+  EXPECT_TRUE(values_in(got->body) == "BBAAxy" + large);
+  const auto status = json::parse(store.client().Get("/v1/status")->body);
+  EXPECT_EQ(status["indexes"], 2);
+  EXPECT_EQ(status["values"], 4);
+  EXPECT_EQ(status["bytes"], 3145734);
+  EXPECT_EQ(status["durable"], false);
+  EXPECT_THAT(store.client().Get("/metrics")->body, HasSubstr("evenkeel_store_values 4\n"));
+  EXPECT_EQ(json::parse(store.post("/v1/values/clear", R"({"indexes":[3,5]})")->body)["cleared"], 2);
+  const auto missing = store.post("/v1/values/get", R"({"indexes":[4,3],"fields":["b","a"]})");
+  EXPECT_EQ(missing->status, 404);
+  EXPECT_EQ(json::parse(missing->body)["missing"], 2);
+  EXPECT_THAT(json::parse(missing->body)["error"].get<std::string>(), HasSubstr("index 3, field 'b'"));
+}
+
+TEST(ValueServer, says_what_it_refuses) {
+  OpenStore store(1 << 20);
+  const std::string head = R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[600000]}}})";
+  EXPECT_EQ(store.post("/v1/values", frame_of(head, "short"))->status, 422);
+  EXPECT_EQ(store.post("/v1/values", "abc")->status, 422);
+  EXPECT_EQ(store.post("/v1/values", "")->status, 422);
+  EXPECT_EQ(store.post("/v1/values", frame_of(head, std::string(2 << 20, 'x')))->status, 413);
+  ASSERT_EQ(store.post("/v1/values", frame_of(head, std::string(600'000, 'x')))->status, 200);
+  const auto full = store.post("/v1/values", frame_of(head, std::string(600'000, 'x')));
+  EXPECT_EQ(full->status, 429);
+  EXPECT_EQ(full->get_header_value("Retry-After"), "1");
+  EXPECT_EQ(store.post("/v1/values/get", "{")->status, 422);
+  EXPECT_EQ(store.post("/v1/samples", "{}")->status, 404);
+}
+
+TEST(ValueServer, saves_and_loads_only_where_it_is_allowed) {
+  const ScratchFolder scratch;
+  std::filesystem::create_directories(scratch.path() / "allowed");
+  std::filesystem::create_directory_symlink(scratch.path(), scratch.path() / "allowed" / "out");
+  OpenStore none;
+  EXPECT_EQ(none.post("/v1/values/save", json{{"path", scratch.path() / "file"}}.dump())->status, 403);
+  OpenStore store(1 << 20, "", scratch.path() / "allowed");
+  const auto call = [&](const char* name, const std::filesystem::path& path) {
+    return store.post(std::string("/v1/values/") + name, json{{"path", path.string()}}.dump());
+  };
+  const std::string frame = frame_of(R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[2]}}})", "xy");
+  ASSERT_EQ(store.post("/v1/values", frame)->status, 200);
+  const auto saved = call("save", scratch.path() / "allowed" / "file");
+  ASSERT_EQ(saved->status, 200) << saved->body;
+  EXPECT_EQ(json::parse(saved->body), json::parse(R"({"indexes":1,"bytes":2})"));
+  EXPECT_EQ(call("load", scratch.path() / "allowed" / "file")->status, 200);
+  for (const char* outside :
+       {"file", "allowed/../file", "allowed/out/file", "allowed/..", "allowed/no/file", "allowed"}) {
+    const auto refused = call("save", scratch.path() / outside);
+    EXPECT_EQ(refused->status, 422) << outside;
+    EXPECT_THAT(refused->body, HasSubstr("--checkpoints")) << outside;
+  }
+  EXPECT_EQ(call("save", "file")->status, 422);
+}
+
+TEST(ValueServer, lets_in_only_who_knows_the_token) {
+  OpenStore store(1 << 20, "secret");
+  EXPECT_EQ(store.post("/v1/values/get", R"({"indexes":[],"fields":[]})")->status, 401);
+  store.client().set_bearer_token_auth("secret");
+  EXPECT_EQ(store.post("/v1/values/get", R"({"indexes":[],"fields":[]})")->status, 200);
+}
+
+}  // namespace
+}  // namespace evenkeel
