@@ -62,11 +62,4 @@ std::optional<int> OpenRequests::wait_for_any() {
   return index == MPI_UNDEFINED ? std::nullopt : std::optional(index);
 }
 
-bool OpenRequests::are_over() {
-  int all = 0;
-  check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE),
-            "MPI_Testall");
-  return all != 0;
-}
-
 }  // namespace evenkeel

@@ -41,8 +41,6 @@ class OpenRequests {
   /// Waits until any request is complete and returns its index; nullopt if all were already complete. Throws
   /// MpiError.
   [[nodiscard]] std::optional<int> wait_for_any();
-  /// Returns whether all requests are complete. Throws MpiError.
-  [[nodiscard]] bool are_over();
 
  private:
   [[nodiscard]] bool any() const noexcept;

@@ -53,18 +53,5 @@ TEST(SequencesOf, an_empty_micro_batch_has_one_filler) {
   EXPECT_TRUE(sequences_of(micro_batch)[0].filler());
 }
 
-TEST(AdjustedTo, cuts_off_or_pads) {
-  const std::vector<int> values{4, 5, 6};
-  const auto adjusted = [&](std::int64_t length) {
-    std::vector<int> result;
-    for (const int value : adjusted_to(std::span<const int>(values), length, -1)) result.push_back(value);
-    return result;
-  };
-  EXPECT_THAT(adjusted(2), ElementsAre(4, 5));
-  EXPECT_THAT(adjusted(3), ElementsAre(4, 5, 6));
-  EXPECT_THAT(adjusted(5), ElementsAre(4, 5, 6, -1, -1));
-  EXPECT_THAT(adjusted(0), ElementsAre());
-}
-
 }  // namespace
 }  // namespace evenkeel

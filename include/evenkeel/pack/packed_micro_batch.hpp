@@ -240,15 +240,4 @@ class SequenceView {
          std::views::transform([&micro_batch](std::int64_t i) { return SequenceView(micro_batch, i); });
 }
 
-/// Returns per-token values of one sample adjusted to `length` entries: truncated, or followed by `pad`
-/// (ROLL's `adjust_sequence_length`), for data that was not exchanged. A random-access range; nothing is
-/// copied. Precondition: length >= 0; `values` outlives the range.
-template <typename T>
-[[nodiscard]] auto adjusted_to(std::span<const T> values, std::int64_t length, T pad) {
-  EVENKEEL_PRECONDITION(cheap, length >= 0, length);
-  return std::views::iota(std::int64_t{0}, length) | std::views::transform([values, pad](std::int64_t i) {
-           return i < std::ssize(values) ? values[static_cast<std::size_t>(i)] : pad;
-         });
-}
-
 }  // namespace evenkeel

@@ -90,16 +90,6 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::rewrite(std::span<const std::byte> bytes, std::int64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot be written");
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += written;
-  }
-}
-
 void AtomicFile::commit() {
   have_name();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");

@@ -25,9 +25,6 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// Overwrites bytes that were written before, beginning at `offset`. Precondition: all of these bytes were
-  /// written before.
-  void rewrite(std::span<const std::byte> bytes, std::int64_t offset);
   /// Closes the file and gives it its name. Call this or commit_to_disk() once, last.
   void commit();
   /// Acts like commit(), but first waits until the content has reached the disk, and then until the name has,
