@@ -1,4 +1,4 @@
-"""A buffer for tests: the program's own, in a process."""
+"""A buffer and a store for tests: the program's own, in a process."""
 
 import http.client
 import json
@@ -10,8 +10,10 @@ PROGRAM = os.environ["EVENKEEL_PROGRAM"]
 
 
 class Buffer:
+    command = "buffer"
+
     def __init__(self, *options, listen="127.0.0.1:0"):
-        self.process = subprocess.Popen([PROGRAM, "buffer", "--listen", listen, *options], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([PROGRAM, self.command, "--listen", listen, *options], stdout=subprocess.PIPE, text=True)
         said = ""
         while "Listening on" not in said:
             line = self.process.stdout.readline()
@@ -31,3 +33,7 @@ class Buffer:
         self.process.terminate()
         assert self.process.wait(timeout=30) == 0
         self.process.stdout.close()
+
+
+class Store(Buffer):
+    command = "store"

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import random
+import socket
 import ssl
 import time
 import urllib.parse
@@ -27,11 +28,24 @@ def json_of(response: http.client.HTTPResponse) -> Any:
     return json.loads(response.read())
 
 
+class _SocketConnection(http.client.HTTPConnection):
+    """A connection to a socket in the file system."""
+
+    def __init__(self, path: str, host: str, timeout: float) -> None:
+        super().__init__(host, timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
 class Server:
     """Sends requests to one server over connections that stay open. Threads may share it: each request in flight has a
     connection of its own.
 
-    ``url``       where the server listens, such as "http://127.0.0.1:8710"
+    ``url``       where the server listens, such as "http://127.0.0.1:8710", or "unix:PATH" for a socket on this machine
     ``token``     content of the server's token file
     ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
     ``timeout``   seconds to wait for one answer
@@ -42,12 +56,14 @@ class Server:
     def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
                  patience: float | None = 600.0, headers: Mapping[str, str] | None = None) -> None:
         parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        is_socket = parts.scheme == "unix" and parts.path
+        if not is_socket and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise ConfigError(f"url: is {url!r}; an address such as http://127.0.0.1:8710 is needed")
         self._url = url.rstrip("/")
-        self._host = parts.hostname
+        self._socket = parts.path if is_socket else None
+        self._host = parts.hostname or "localhost"
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._path = parts.path.rstrip("/")
+        self._path = "" if is_socket else parts.path.rstrip("/")
         self._tls = ssl.create_default_context(cafile=ca) if parts.scheme == "https" else None
         self._headers = dict(headers or {})
         if token:
@@ -100,6 +116,8 @@ class Server:
             return self._idle.pop(), True
         except IndexError:
             pass
+        if self._socket is not None:
+            return _SocketConnection(self._socket, self._host, timeout=self._timeout), False
         if self._tls is not None:
             return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls), False
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout), False
@@ -147,5 +165,5 @@ def _error_of(text: bytes) -> str:
 
 
 def _refusal(status: int, text: bytes, classes: Mapping[int, type[Error]]) -> Error:
-    kind = {401: ConfigError, 413: LimitError, **classes}.get(status, InputError)
-    return kind(_error_of(text) or f"the server refuses this with status {status}")
+    kinds: dict[int, type[Error]] = {401: ConfigError, 413: LimitError, **classes}
+    return kinds.get(status, InputError)(_error_of(text) or f"the server refuses this with status {status}")
