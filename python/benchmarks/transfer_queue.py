@@ -1,0 +1,83 @@
+"""Times put and get of TransferQueue with its own SimpleStorage and with Evenkeel's store, one after the other in each round.
+
+    python3 python/benchmarks/transfer_queue.py build/release/bin/evenkeel --rounds 3
+
+Prints a table of medians in milliseconds, and how many times as fast the store is. Both include what they have in common:
+TransferQueue's client and its requests to the controller. Needs torch and TransferQueue 0.1.11."""
+
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+os.environ.setdefault("TQ_LOGGING_LEVEL", "ERROR")
+
+import ray  # noqa: E402
+import torch  # noqa: E402
+import transfer_queue  # noqa: E402
+from omegaconf import OmegaConf  # noqa: E402
+from tensordict import TensorDict  # noqa: E402
+
+import evenkeel.transfer_queue  # noqa: E402, F401
+
+CASES = [(256, 64 << 10), (64, 1 << 20)]  # samples, bytes of a sample
+FIELDS = [1, 32]
+
+
+def measured(section, repetitions):
+    """Seconds of put and get by (bytes of a sample, fields)."""
+    transfer_queue.init(OmegaConf.create({"controller": {"polling_mode": True}, "backend": section}))
+    times = {}
+    for samples, size in CASES:
+        for fields in FIELDS:
+            data = TensorDict({f"f{i}": torch.rand(samples, size // 4 // fields) for i in range(fields)}, batch_size=samples)
+            keys = [f"k{i}" for i in range(samples)]
+            for repetition in range(repetitions + 1):
+                begin = time.perf_counter()
+                transfer_queue.kv_batch_put(keys, "p", data)
+                stored = time.perf_counter()
+                found = transfer_queue.kv_batch_get(keys, "p")
+                end = time.perf_counter()
+                if repetition:  # the first one makes connections
+                    times.setdefault((size, fields, "put"), []).append(stored - begin)
+                    times.setdefault((size, fields, "get"), []).append(end - stored)
+                assert torch.equal(found["f0"].values().reshape(samples, -1), data["f0"])
+                transfer_queue.kv_clear(keys, "p")
+    transfer_queue.close()
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program", help="the program evenkeel")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--store", default="lmdb", help="lmdb or memory")
+    options = parser.parse_args()
+    ray.init(num_cpus=4, log_to_driver=False, include_dashboard=False)
+    times = {"SimpleStorage": {}, "Evenkeel": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        socket = pathlib.Path(folder) / "socket"
+        store = subprocess.Popen([options.program, "store", "--listen", "127.0.0.1:0", "--socket", socket, "--store", options.store,
+                                  *(["--dir", f"{folder}/values"] if options.store == "lmdb" else [])], stdout=subprocess.PIPE, text=True)
+        while "Listening on" not in store.stdout.readline():
+            pass
+        sections = {"SimpleStorage": {"storage_backend": "SimpleStorage"},
+                    "Evenkeel": {"storage_backend": "Evenkeel", "Evenkeel": {"url": f"unix:{socket}", "existing": "clear"}}}
+        for _ in range(options.rounds):
+            for name, section in sections.items():
+                for case, seconds in measured(section, options.repetitions).items():
+                    times[name].setdefault(case, []).extend(seconds)
+        store.terminate()
+        store.wait()
+    print("| bytes of a sample | fields | call | SimpleStorage, ms | Evenkeel, ms | times as fast |\n|---:|---:|---|---:|---:|---:|")
+    for case in times["Evenkeel"]:
+        theirs, ours = (1000 * statistics.median(times[name][case]) for name in ("SimpleStorage", "Evenkeel"))
+        print(f"| {case[0]} | {case[1]} | {case[2]} | {theirs:.1f} | {ours:.1f} | {theirs / ours:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,354 @@
+"""TransferQueue's values in Evenkeel's store: a storage manager named Evenkeel, a rank's share of values, and a sampler.
+
+    import evenkeel.transfer_queue  # in the process that initializes TransferQueue
+    transfer_queue.init(OmegaConf.create({"backend": {"storage_backend": "Evenkeel",
+                                                      "Evenkeel": {"url": "http://127.0.0.1:8711"}}}))
+
+Processes that join with ``transfer_queue.init()`` import this module when they receive the configuration. Needs torch and
+TransferQueue 0.1.11 (the PyPI package transferqueue)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import NonTensorStack, TensorDict, TensorDictBase
+from transfer_queue.metadata import BatchMeta, extract_field_schema
+from transfer_queue.sampler import BaseSampler
+from transfer_queue.storage import StorageKeyNotFoundError, StorageManagerFactory
+from transfer_queue.storage.bootstrap import StorageBootstrapProvider
+from transfer_queue.storage.managers.base import StorageManager
+from transfer_queue.utils import serial_utils
+
+from evenkeel import packing, values
+from evenkeel.balance import CostModel, karmarkar_karp
+from evenkeel.errors import ConfigError, InputError, LimitError, MissingFieldError
+from evenkeel.values import ValueClient, Values
+
+__all__ = ["BalancedSampler", "EvenkeelStorageManager", "Share", "get_share"]
+
+_NAME = "Evenkeel"
+_CHECKPOINT = "evenkeel.values"
+_THREADS = 8  # requests in flight of one process
+
+
+class _Registration:
+    """An entry of the configuration. A process that receives it imports this module, which registers the manager."""
+
+    def __repr__(self) -> str:
+        return __name__
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """The section backend.Evenkeel.
+
+    ``url``         where the store listens
+    ``token_file``  a file with the store's token, which every process can read
+    ``ca``          a file of certificates (PEM) to trust for https, instead of the system's
+    ``existing``    what happens to the values that the store has when TransferQueue is initialized: refuse, clear or keep
+    """
+
+    url: str
+    token_file: str | None = None
+    ca: str | None = None
+    existing: str = "refuse"
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> _Settings:
+        given = {str(key): value for key, value in section.items() if key != "registration"}
+        known = [field.name for field in dataclasses.fields(cls)]
+        for key in given:
+            if key not in known:
+                raise ConfigError(f"backend.{_NAME}.{key}: is not known; there are {', '.join(known)}")
+        if not given.get("url"):
+            raise ConfigError(f"backend.{_NAME}.url: is missing. Set the address at which `evenkeel store` listens")
+        settings = cls(**given)
+        if settings.existing not in ("refuse", "clear", "keep"):
+            raise ConfigError(f"backend.{_NAME}.existing: is {settings.existing!r}; it can be refuse, clear or keep")
+        return settings
+
+    def client(self) -> ValueClient:
+        return ValueClient(self.url, token=self._token(), ca=self.ca)
+
+    def _token(self) -> str | None:
+        if self.token_file is None:
+            return None
+        try:
+            return pathlib.Path(self.token_file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(f"backend.{_NAME}.token_file: {error}") from error
+
+
+@StorageBootstrapProvider.register_provider(_NAME)
+def _prepare(conf: Any) -> dict[str, Any]:
+    """Called once, by the process that initializes TransferQueue. The store itself is started by the user."""
+    section = conf.backend.get(_NAME)
+    settings = _Settings.of(section or {})
+    client = settings.client()
+    stored = client.status()["values"]
+    if stored and settings.existing == "refuse":
+        raise ConfigError(f"backend.{_NAME}.url: the store at {settings.url} has {stored} values, which belong to another job or an "
+                          f"earlier run. Set backend.{_NAME}.existing to clear, to remove them, or to keep, if you load the "
+                          "controller's checkpoint of that run")
+    if settings.existing == "clear":
+        client.clear()
+    client.close()
+    section.registration = _Registration()
+    return {}
+
+
+@StorageManagerFactory.register(_NAME)
+class EvenkeelStorageManager(StorageManager):
+    """Puts TransferQueue's values into a store and gets them with the types and layouts of its own SimpleStorage."""
+
+    def __init__(self, controller_info: Any, config: Mapping[str, Any], zmq_context: Any = None) -> None:
+        self.client = _Settings.of(config).client()
+        self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="evenkeel")
+        super().__init__(controller_info, config, zmq_context=zmq_context)
+
+    async def put_data(self, data: TensorDict, metadata: BatchMeta, data_parser: Callable[[Any], Any] | None = None) -> None:
+        """Stores the values, and tells the controller when they are durable."""
+        if data_parser is not None:
+            raise NotImplementedError("data_parser is not supported by Evenkeel: its store runs no Python. Parse the data before put")
+        if metadata.size == 0:
+            return
+        schema = extract_field_schema(data)
+        await self._in_thread(self._put, metadata.global_indexes, data)
+        await self.notify_data_update(metadata.partition_ids[0], metadata.global_indexes, schema)
+
+    async def get_data(self, metadata: BatchMeta) -> TensorDict:
+        """Returns the metadata's fields of its samples. Raises StorageKeyNotFoundError if a value has been cleared."""
+        if metadata.size == 0:
+            return TensorDict({}, batch_size=0)
+        return await self._in_thread(self.get_now, metadata)
+
+    def get_now(self, metadata: BatchMeta, slices: values.Slices | None = None) -> TensorDict:
+        """As ``get_data``, but blocks; with slices of fields as in ``ValueClient.get``."""
+        try:
+            found = self.client.get(metadata.global_indexes, metadata.field_names, slices=slices)
+        except MissingFieldError as error:
+            raise StorageKeyNotFoundError(str(error)) from error
+        return TensorDict({name: _batch(column) for name, column in found.items()}, batch_size=len(metadata))
+
+    async def clear_data(self, metadata: BatchMeta) -> None:
+        """Removes all fields of the metadata's samples."""
+        if metadata.size:
+            await self._in_thread(self.client.clear, metadata.global_indexes)
+
+    async def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Has the store write all of its values to a file in this folder."""
+        await self._in_thread(self.client.save, _file_in(checkpoint_dir))
+
+    async def load_checkpoint(self, checkpoint_dir: str) -> None:
+        """Replaces the store's values by those of the file in this folder."""
+        await self._in_thread(self.client.load, _file_in(checkpoint_dir))
+
+    def close(self) -> None:
+        """Closes connections to the controller and the store."""
+        super().close()
+        if hasattr(self, "_threads"):  # otherwise, the constructor has raised
+            self._threads.shutdown(wait=False)
+            self.client.close()
+
+    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+    def _put(self, indexes: Sequence[int], data: TensorDict) -> None:
+        self.client.put(indexes, {name: _storable(name, data[name]) for name in data.keys()})
+
+
+def _file_in(checkpoint_dir: str) -> str:
+    return os.path.join(os.path.abspath(checkpoint_dir), _CHECKPOINT)
+
+
+def _storable(name: str, column: Any) -> Any:
+    """A field of a TensorDict as the store takes it. What is not a tensor of a dtype of the store becomes bytes, by
+    TransferQueue's own serializer, which marks what it pickles."""
+    if isinstance(column, torch.Tensor):
+        is_dense = column.layout in (torch.strided, torch.jagged)
+        return column if is_dense and values.dtype_of(column) else [_serialized(row) for row in column.unbind()]
+    if isinstance(column, (NonTensorStack, list)):
+        return [_serialized(row) for row in (column if isinstance(column, list) else column.tolist())]
+    if isinstance(column, (np.ndarray, TensorDictBase)):
+        return [_serialized(column[i]) for i in range(len(column))]
+    raise InputError(f"field {name!r}: is one {type(column).__name__} for all samples. Pass NonTensorStack(*values), with a value per sample")
+
+
+def _serialized(value: Any) -> memoryview:
+    pieces = serial_utils.encode(value)
+    buffer = bytearray(serial_utils.calc_packed_size(pieces))
+    serial_utils.pack_into(buffer, pieces)
+    return memoryview(buffer)
+
+
+def _batch(column: Values) -> Any:
+    """A field for a TensorDict: numbers in a dense tensor, other tensors of one dtype in a jagged one if their shapes
+    permit that, otherwise in a strided one; a NonTensorStack of everything else."""
+    if column.dtype and column.dtype != values.BYTES:
+        first = column.shapes[0]
+        if not any(column.shapes):
+            return column.flat_tensor()
+        if all(len(shape) == len(first) and shape[1:] == first[1:] for shape in column.shapes):
+            return _jagged(column)
+    rows = [_deserialized(column, i) if dtype == values.BYTES else column.tensor(i) for i, dtype in enumerate(column.dtypes)]
+    return _nested(rows) if all(isinstance(row, torch.Tensor) for row in rows) else NonTensorStack(*rows)
+
+
+def _deserialized(column: Values, at: int) -> Any:
+    return serial_utils.decode(serial_utils.unpack_from(column.raw(at).data))
+
+
+def _jagged(column: Values) -> torch.Tensor:
+    """Values that differ in their first axes only, over the same memory."""
+    lengths = [shape[0] for shape in column.shapes]
+    rows = column.flat_tensor().reshape(sum(lengths), *column.shapes[0][1:])
+    offsets = torch.zeros(len(lengths) + 1, dtype=torch.int64)
+    torch.cumsum(torch.tensor(lengths), 0, out=offsets[1:])
+    return torch.nested.nested_tensor_from_jagged(rows, offsets, min_seqlen=min(lengths), max_seqlen=max(lengths))
+
+
+def _nested(rows: list[torch.Tensor]) -> Any:
+    if not any(row.dim() for row in rows) and len({row.dtype for row in rows}) == 1:
+        return torch.stack(rows)
+    for layout in (torch.jagged, torch.strided):
+        try:
+            return torch.nested.as_nested_tensor(rows, layout=layout)
+        except (RuntimeError, TypeError):
+            pass
+    return NonTensorStack(*rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What one rank needs of each sample.
+
+    ``token_fields``  fields with a row per token, of which a context-parallel rank needs its zigzag chunks
+    ``layer_fields``  fields with an axis of layers, and which axis that is
+    ``cp``            the rank among the context-parallel ranks, and how many there are
+    ``layers``        the layers of the pipeline stage, as (begin, end); needed with layer_fields
+    ``tp``            tensor-parallel ranks, by which sequences are aligned, too
+    """
+
+    token_fields: Sequence[str] = ()
+    layer_fields: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    cp: tuple[int, int] = (0, 1)
+    layers: tuple[int, int] | None = None
+    tp: int = 1
+
+    def slices(self, metadata: BatchMeta) -> dict[str, list[dict[str, Any]]]:
+        """The slices that ``ValueClient.get`` takes."""
+        if self.layer_fields and self.layers is None:
+            raise InputError("layers: is missing. Pass the layers of the pipeline stage, as (begin, end)")
+        slices: dict[str, list[dict[str, Any]]] = {}
+        for name in metadata.field_names:
+            of_field = []
+            if name in self.token_fields:
+                of_field.append({"axis": 0, "ranges_of": [self.rows(int(shape[0])) for shape in metadata.get_shapes(name)]})
+            if name in self.layer_fields:
+                of_field.append({"axis": self.layer_fields[name], "ranges": [list(self.layers or ())]})
+            if of_field:
+                slices[name] = of_field
+        return slices
+
+    def rows(self, length: int) -> list[list[int]]:
+        """The ranges of tokens that the rank holds, without alignment."""
+        rank, size = self.cp
+        alignment = packing.sequence_alignment(self.tp, size)
+        runs = packing.cp_runs(-(-length // alignment) * alignment, size, rank)
+        return [[begin, min(end, length)] for begin, end in runs if begin < length]
+
+
+def get_share(metadata: BatchMeta, share: Share) -> TensorDict:
+    """Returns a rank's share of the values; no other bytes are sent. ``metadata`` is that of TransferQueue's get_meta or
+    kv_retrieve_meta. Raises InputError if TransferQueue's backend is another one."""
+    import transfer_queue
+
+    manager = transfer_queue.get_client().storage_manager
+    if not isinstance(manager, EvenkeelStorageManager):
+        raise InputError(f"TransferQueue's storage manager is {type(manager).__name__}. Set backend.storage_backend to {_NAME}")
+    return manager.get_now(metadata, share.slices(metadata))
+
+
+class BalancedSampler(BaseSampler):
+    """Deals out whole groups to data-parallel ranks so that their work is even, and each sample once per task.
+
+    ``dp_size``     data-parallel ranks; ``batch_size`` of a request is that of one rank
+    ``group_size``  samples of a group; a group is ready when all of them are
+    ``group_tag``   the tag of a sample that names its group; needed if groups have more than one sample
+    ``length_tag``  the tag that is its number of tokens
+    ``max_tokens``  the cap of the trainer's micro-batches: a longer sample is refused; None: no limit
+    ``cost``        the work of a sample, by default that of its tokens
+
+    All ranks get the same number of groups. Tags are what TransferQueue calls custom_meta. The sampling_config of a
+    request needs task_name, dp_rank and batch_index, as StreamingDataset sends them."""
+
+    def __init__(self, dp_size: int, *, group_size: int = 1, group_tag: str | None = None, length_tag: str = "total_lengths",
+                 max_tokens: int | None = None, cost: CostModel | None = None) -> None:
+        super().__init__()
+        if dp_size < 1 or group_size < 1:
+            raise ConfigError(f"dp_size: is {dp_size} and group_size {group_size}; both must be at least 1")
+        if group_size > 1 and group_tag is None:
+            raise ConfigError(f"group_tag: is missing, and groups have {group_size} samples. Name the tag that samples of a group share")
+        self._dp_size, self._group_size, self._group_tag = dp_size, group_size, group_tag
+        self._length_tag, self._max_tokens, self._cost = length_tag, max_tokens, cost or CostModel.tokens()
+
+    def sample(self, ready_indexes: list[int], batch_size: int, *arguments: Any, partition: Any = None,
+               **config: Any) -> tuple[list[int], list[int]]:
+        """Returns the samples of one rank, twice: those to be trained, and those to be marked as consumed. Both are empty
+        until enough groups are ready for all ranks."""
+        for name in ("task_name", "dp_rank", "batch_index"):
+            if config.get(name) is None:
+                raise ConfigError(f"sampling_config.{name}: is missing")
+        rank, batch = int(config["dp_rank"]), config["batch_index"]
+        if not 0 <= rank < self._dp_size:
+            raise ConfigError(f"sampling_config.dp_rank: is {rank}; there are {self._dp_size} ranks")
+        if batch_size % self._group_size:
+            raise ConfigError(f"batch_size: is {batch_size}, no multiple of the {self._group_size} samples of a group")
+        states = self._states.setdefault(partition.partition_id, {}).setdefault(config["task_name"], {})
+        if batch not in states.get(rank, {}):
+            reserved = {index for batches in states.values() for samples, _ in batches.values() for index in samples}
+            groups = self._ready_groups([index for index in ready_indexes if index not in reserved], partition)
+            needed = batch_size // self._group_size * self._dp_size
+            if len(groups) < needed:
+                return [], []
+            for of_rank, samples in enumerate(self._dealt(groups[:needed], partition)):
+                states.setdefault(of_rank, {})[batch] = (samples, samples)
+        samples, consumed = states[rank][batch]
+        return list(samples), list(consumed)
+
+    def _ready_groups(self, ready: list[int], partition: Any) -> list[list[int]]:
+        """Complete groups, in the order of their first samples."""
+        if self._group_size == 1:
+            return [[index] for index in sorted(ready)]
+        groups: dict[Any, list[int]] = {}
+        for index in sorted(ready):
+            groups.setdefault(self._tag(index, self._group_tag or "", partition), []).append(index)
+        for name, group in groups.items():
+            if len(group) > self._group_size:
+                raise InputError(f"group {name!r}: has {len(group)} samples; group_size is {self._group_size}")
+        return [group for group in groups.values() if len(group) == self._group_size]
+
+    def _dealt(self, groups: list[list[int]], partition: Any) -> list[list[int]]:
+        work = [sum(self._cost(self._length(index, partition)) for index in group) for group in groups]
+        parts = karmarkar_karp(work, self._dp_size, equal_count=True).to_lists()
+        return [[index for group in sorted(part) for index in groups[group]] for part in parts]
+
+    def _length(self, index: int, partition: Any) -> int:
+        length = int(self._tag(index, self._length_tag, partition))
+        if self._max_tokens is not None and length > self._max_tokens:
+            raise LimitError(f"sample {index}: has {length} tokens; max_tokens is {self._max_tokens}. Raise the cap or cut the sample")
+        return length
+
+    def _tag(self, index: int, name: str, partition: Any) -> Any:
+        tags = partition.get_custom_meta([index]).get(index, {})
+        if name not in tags:
+            raise InputError(f"sample {index}: has no tag {name!r}; it has {', '.join(map(str, tags)) or 'none'}. Put it with the sample")
+        return tags[name]
