@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import open_dict
 from tensordict import NonTensorStack, TensorDict, TensorDictBase
 from transfer_queue.metadata import BatchMeta, extract_field_schema
 from transfer_queue.sampler import BaseSampler
@@ -36,6 +37,7 @@ __all__ = ["BalancedSampler", "EvenkeelStorageManager", "Share", "get_share"]
 
 _NAME = "Evenkeel"
 _CHECKPOINT = "evenkeel.values"
+_AXES = 8  # of a value in the store
 _THREADS = 8  # requests in flight of one process
 
 
@@ -101,7 +103,8 @@ def _prepare(conf: Any) -> dict[str, Any]:
     if settings.existing == "clear":
         client.clear()
     client.close()
-    section.registration = _Registration()
+    with open_dict(section):
+        section.registration = _Registration()
     return {}
 
 
@@ -170,11 +173,11 @@ def _file_in(checkpoint_dir: str) -> str:
 
 
 def _storable(name: str, column: Any) -> Any:
-    """A field of a TensorDict as the store takes it. What is not a tensor of a dtype of the store becomes bytes, by
-    TransferQueue's own serializer, which marks what it pickles."""
+    """A field of a TensorDict as the store takes it. What the store has no dtype for, and tensors of too many axes, become
+    bytes by TransferQueue's own serializer, which marks what it pickles."""
     if isinstance(column, torch.Tensor):
-        is_dense = column.layout in (torch.strided, torch.jagged)
-        return column if is_dense and values.dtype_of(column) else [_serialized(row) for row in column.unbind()]
+        fits = column.layout in (torch.strided, torch.jagged) and column.dim() <= 1 + _AXES and values.dtype_of(column)
+        return column if fits else [_serialized(row) for row in column.unbind()]
     if isinstance(column, (NonTensorStack, list)):
         return [_serialized(row) for row in (column if isinstance(column, list) else column.tolist())]
     if isinstance(column, (np.ndarray, TensorDictBase)):

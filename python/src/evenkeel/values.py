@@ -153,10 +153,18 @@ class ValueClient:
 
     def _put(self, indexes: list[int], columns: Mapping[str, _Column]) -> int:
         """Halves what is more than a request may have; then the parts become visible one after another."""
-        if sum(column.size for column in columns.values()) > _BYTES_OF_REQUEST and len(indexes) > 1:
-            half = len(indexes) // 2
-            return (self._put(indexes[:half], {name: column.part(0, half) for name, column in columns.items()})
-                    + self._put(indexes[half:], {name: column.part(half, len(indexes)) for name, column in columns.items()}))
+        if len(indexes) < 2:
+            return self._put_whole(indexes, columns)
+        if sum(column.size for column in columns.values()) <= _BYTES_OF_REQUEST:
+            try:
+                return self._put_whole(indexes, columns)
+            except LimitError:  # too many values
+                pass
+        half = len(indexes) // 2
+        return (self._put(indexes[:half], {name: column.part(0, half) for name, column in columns.items()})
+                + self._put(indexes[half:], {name: column.part(half, len(indexes)) for name, column in columns.items()}))
+
+    def _put_whole(self, indexes: list[int], columns: Mapping[str, _Column]) -> int:
         head = {"indexes": indexes, "fields": {name: column.description() for name, column in columns.items()}}
         text = json.dumps(head, separators=(",", ":")).encode()
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)

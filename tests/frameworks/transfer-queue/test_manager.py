@@ -21,7 +21,9 @@ PARTITION = "train"
 
 
 def config(**section):
-    return OmegaConf.create({"controller": {"polling_mode": True}, "backend": {"storage_backend": "Evenkeel", "Evenkeel": section}})
+    made = OmegaConf.create({"controller": {"polling_mode": True}, "backend": {"storage_backend": "Evenkeel", "Evenkeel": section}})
+    OmegaConf.set_struct(made, True)  # as Hydra's configurations, from which verl takes it
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,7 @@ COLUMNS = {
     "bfloat16": torch.arange(6).reshape(3, 2).to(torch.bfloat16),
     "float8": torch.arange(6).reshape(3, 2).to(torch.float8_e4m3fn),
     "complex128": torch.arange(6).reshape(3, 2).to(torch.complex128),
+    "ten axes": torch.arange(6).reshape(3, 1, 1, 1, 1, 1, 1, 1, 1, 2),
     "transposed": torch.arange(12).reshape(4, 3).T,
     "jagged": torch.nested.as_nested_tensor(rows((2,), (0,), (3,)), layout=torch.jagged),
     "jagged matrices": torch.nested.as_nested_tensor(rows((2, 4), (1, 4), (3, 4), dtype=torch.int16), layout=torch.jagged),
