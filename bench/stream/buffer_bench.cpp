@@ -135,7 +135,7 @@ class MeasuredBuffer {
 /// Returns the seconds to write this many bytes in sequence, with an fdatasync after each batch.
 double write_plainly(const fs::path& path, std::int64_t bytes, std::int64_t batch) {
   const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
-  if (file < 0) throw system_error(path.string(), "cannot be made", errno);
+  if (file < 0) throw system_error(path.string(), "cannot be created", errno);
   const std::string content(static_cast<std::size_t>(batch), 'x');
   const double seconds = seconds_of([&] {
     for (std::int64_t written = 0; written < bytes; written += batch) {

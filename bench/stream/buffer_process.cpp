@@ -71,7 +71,7 @@ EvenkeelProcess::~EvenkeelProcess() {
 
 BufferProcess::BufferProcess(const std::filesystem::path& folder, std::int64_t capacity) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("pipe", "cannot be made", errno);
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("pipe", "cannot be created", errno);
   output_ = ends[0];
   process_.emplace(std::vector<std::string>{"buffer", "--listen", "127.0.0.1:0", "--dir", folder.string(),
                                             "--capacity", std::to_string(capacity)},

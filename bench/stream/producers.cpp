@@ -116,7 +116,7 @@ ThrowingAway::ThrowingAway(int producers) : server_(std::make_unique<Server>()) 
     response.set_content("{\"accepted\":1,\"duplicates\":0,\"stale\":0,\"version\":0}\n", "application/json");
   });
   port_ = server.bind_to_any_port("127.0.0.1");
-  if (port_ < 0) throw IoError("127.0.0.1", "cannot be listened on");
+  if (port_ < 0) throw IoError("127.0.0.1", "cannot be used: listening on it failed");
   server_->serving = std::thread([&server] { server.listen_after_bind(); });
 }
 

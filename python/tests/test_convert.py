@@ -49,14 +49,14 @@ def test_labels_of_hugging_face_are_a_mask_and_must_be_the_tokens(lines_of):
     assert lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[1].mask == "assistant_masks"
     assert "labels" not in lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[0][0]
     for wrong in ([-100, 7], [5, 6], [6, -100]):
-        with pytest.raises(evenkeel.InputError, match="'labels': are not the tokens of assistant_masks"):
+        with pytest.raises(evenkeel.InputError, match="'labels': do not match input_ids and assistant_masks"):
             lines_of([chat([5, 6], [0, 1], labels=wrong)])
 
 
 def test_pretraining_says_that_every_token_carries_loss(lines_of):
     lines, _ = lines_of([{"input_ids": [5, 6, 7]}], mask="all")
     assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7]}]
-    with pytest.raises(evenkeel.InputError, match="no column says which tokens carry loss.*or all"):
+    with pytest.raises(evenkeel.InputError, match="no column specifies which tokens carry loss.*or all"):
         lines_of([{"input_ids": [5, 6, 7]}])
 
 
@@ -103,7 +103,7 @@ def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_o
     ({"loss_mask": [0, 1, 1, 0]}, {"loss_mask": "token"}, "'loss_mask': is set at token 1, which belongs to the prompt"),
     ({"labels": [1, 2, 3, 4]}, {"labels": "token"}, "'labels': is set at token 1"),
     ({"old": [1.0, 2.0]}, {"old": "token"}, "'old': has 2 values for 4 tokens"),
-    ({"old": [1.0, 2.0]}, {"old": "tokens"}, "Say one of token, next, response"),
+    ({"old": [1.0, 2.0]}, {"old": "tokens"}, "Use one of token, next, response"),
     ({"old": [1.0, 2.0]}, {"new": "token"}, "'new': does not exist"),
 ])
 def test_what_fits_no_convention_is_refused(lines_of, columns, at, why):
@@ -268,13 +268,13 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
 
 
 @pytest.mark.parametrize("row, message", [
-    ({"prompt_ids": [1]}, "'response_ids': is not there"),
-    ({"tokens": [1]}, "'input_ids': does not exist; there are tokens"),
+    ({"prompt_ids": [1]}, "'response_ids': is missing"),
+    ({"tokens": [1]}, "'input_ids': does not exist; the columns are tokens"),
     (chat([1, 2], [0, 1], uid=1.5), "column 'uid': is 1.5"),
     (chat([1, 2], [0]), "has 1 values for 2 tokens"),
     (chat([1, -2], [0, 1]), "'input_ids': holds -2"),
     (chat([1, 2.5], [0, 1]), "'input_ids': is not a list of whole numbers"),
-    (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each say which tokens carry loss"),
+    (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each specify which tokens carry loss"),
     (chat([1, 2], [0, 1], odd=[1, 2, 3]), "column 'odd': has 3 values; the sample has 2 tokens, 1 of them in the response"),
     (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': has texts"),
     (chat([1, 2], [0, 1], nothing=None), "column 'nothing': has no value"),
@@ -293,7 +293,7 @@ def test_what_a_line_cannot_hold_is_refused_by_name_and_nothing_is_written(tmp_p
 def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
     with pytest.raises(evenkeel.InputError, match="row 1, column 'extra': is not in every row"):
         lines_of([chat([1, 2], [0, 1]), chat([1, 2], [0, 1], extra=1)])
-    with pytest.raises(evenkeel.InputError, match="column 'typo': does not exist; there are assistant_masks, input_ids"):
+    with pytest.raises(evenkeel.InputError, match="column 'typo': does not exist; the columns are assistant_masks, input_ids"):
         lines_of([chat([1, 2], [0, 1])], drop=["typo"])
     with pytest.raises(evenkeel.InputError, match="has no rows"):
         lines_of([])

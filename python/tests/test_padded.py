@@ -80,7 +80,7 @@ def test_positions_of_several_axes_belong_to_tokens(batch, axes):
     assert samples.kinds()["position_ids"] == "token"
     assert samples.rows_of("position_ids")[1].tolist() == [[token + 100 * axis for axis in range(axes)] for token in (6, 7, 8)]
     assert samples_of({**batch, "position_ids": np.swapaxes(positions, 1, 2)})["position_ids"].tolist() == samples["position_ids"].tolist()
-    with pytest.raises(evenkeel.InputError, match="'position_ids': has the shape .2, 7, 7., and nothing says"):
+    with pytest.raises(evenkeel.InputError, match="'position_ids': has the shape .2, 7, 7., but it is not known"):
         samples_of({**batch, "position_ids": np.zeros((2, 7, 7), int)})
 
 
@@ -107,15 +107,15 @@ def test_other_columns_stay_what_they_are():
     ({"attention_mask": np.where(IDS > 0, 0.0, -10000.0)}, {}, "'attention_mask': holds -10000.0"),
     ({"odd": np.ones((2, 5))}, {}, "'odd': .*5 columns fit neither the 7 of the tokens.*at={'odd': 'sample'}"),
     ({"odd": np.ones((3,))}, {}, "'odd': has the shape .3.; the batch has 2 samples"),
-    ({"odd": OWN}, {"odd": "response"}, "'odd': .*not what at: response has"),
-    ({"odd": OWN}, {"odd": "tokens"}, "Say one of token, next, response, sample"),
-    ({"odd": OWN}, {"even": "token"}, "'even': is named by at, and does not exist"),
+    ({"odd": OWN}, {"odd": "response"}, "'odd': .*does not match at: response for"),
+    ({"odd": OWN}, {"odd": "tokens"}, "Use one of token, next, response, sample"),
+    ({"odd": OWN}, {"even": "token"}, "'even': is named by at but does not exist"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 columns, and nothing says.*at={'labels': 'token'}"),
     ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': trains tokens of the prompt"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {"labels": "next"}, "'labels': is set at the last token"),
-    ({"loss_mask": OF_RESPONSES}, {}, "'loss_mask': is there beside response_mask"),
-    ({"response_mask": np.ones((2, 4))}, {}, "'response_mask': names tokens that attention_mask does not"),
-    ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': names tokens of the prompt"),
+    ({"loss_mask": OF_RESPONSES}, {}, "'loss_mask': is present as well as response_mask"),
+    ({"response_mask": np.ones((2, 4))}, {}, "'response_mask': marks tokens that attention_mask does not"),
+    ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': marks tokens of the prompt"),
     ({"response_mask": np.ones((2, 8))}, {}, "'response_mask': has the shape"),
 ])
 def test_what_fits_nothing_is_refused_by_name(changed, at, why):

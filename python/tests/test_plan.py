@@ -242,7 +242,7 @@ def test_bad_input_is_an_error_that_says_what_is_wrong(call, error, what):
 
 @pytest.mark.parametrize("arguments", [{}, {"prompts": [1]}, {"lengths": [1], "prompts": [1], "responses": [0]}])
 def test_lengths_must_be_told_in_one_way(arguments):
-    with pytest.raises(TypeError, match="are told by lengths"):
+    with pytest.raises(TypeError, match="are described by lengths"):
         plan(**arguments, ranks=1)
 
 

@@ -79,9 +79,9 @@ def test_add_fields_says_what_became_of_them_and_refuses_another_value():
         assert buffer.status()["lacking"] == {"old_log_probs": 1, "values": 1}
         assert producer.add_fields(fields) == evenkeel.producer.FieldsReceipt(added=1, repeated=1)
         assert buffer.status()["groups"]["ready"] == 2
-        with pytest.raises(evenkeel.InputError, match="body:1: has another value of field 'values' of sample 0 of group 'a'"):
+        with pytest.raises(evenkeel.InputError, match="body:1: has a different value of field 'values' of sample 0 of group 'a'"):
             producer.add_fields({"uid": "a", "index": 0, "values": [1.5]})
-        with pytest.raises(evenkeel.InputError, match="sample 0 of group 'c', which has not come"):
+        with pytest.raises(evenkeel.InputError, match="sample 0 of group 'c', which has not been received"):
             producer.add_fields({"uid": "c", "index": 0, "values": [1.5]})
 
 
@@ -137,7 +137,7 @@ def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_onl
     producer.put(sample("7\n", 0))
     producer.close("7\n")
     assert buffer.status()["groups"]["open"] == 0
-    with pytest.raises(evenkeel.InputError, match="group 'q9': is not known: no sample of it has come"):
+    with pytest.raises(evenkeel.InputError, match="group 'q9': is unknown: none of its samples has been received"):
         producer.close("q9")
     with pytest.raises(evenkeel.InputError, match="at most 1024 are kept"):
         producer.abort("q9", reason="r" * 1025)

@@ -170,5 +170,5 @@ def test_read_only_arrays_of_the_library_are_exported():
 
 
 def test_memory_of_a_device_is_refused_before_it_is_touched():
-    with pytest.raises(evenkeel.InputError, match="on a device that DLPack numbers 2"):
+    with pytest.raises(evenkeel.InputError, match="on a device of DLPack type 2"):
         pack(LAYOUT, ThroughDlpack(torch.tensor([5, 6, 7]), device=(2, 0)))

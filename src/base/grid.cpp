@@ -37,7 +37,7 @@ int product_of(const GridPoint& sizes) {
   for (const Axis axis : all_axes) {
     EVENKEEL_PRECONDITION(cheap, sizes[axis] >= 1, name_of(axis), sizes[axis]);
     product *= sizes[axis];
-    if (product > most) throw MeshError("mesh", describe(sizes) + " is more ranks than MPI supports");
+    if (product > most) throw MeshError("mesh", describe(sizes) + " needs more ranks than MPI supports");
   }
   return static_cast<int>(product);
 }

@@ -75,8 +75,8 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
   const std::string kind(name_of(spec.kind));
   if (is_counted(spec.kind)) {
     if (field.samples().are_in_common()) {
-      throw InputError(where, "has rows that several samples share, which only micro-batches may have",
-                       "Give each sample rows of its own");
+      throw InputError(where, "has rows that several samples share, which is allowed only in micro-batches",
+                       "Give each sample its own rows");
     }
     if (field.samples().size() == size()) return;
     throw InputError(where,

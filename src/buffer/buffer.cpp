@@ -40,11 +40,11 @@ std::int64_t milliseconds_now() {
 
 /// Throws FieldsError for a key that was accepted before with different content. `where` names the sample.
 [[noreturn]] void refuse_other_content(const std::string& where, const stream::SampleKey& key) {
-  throw FieldsError(where,
-                    "sample " + std::to_string(key.index) + " of group " + stream::to_text(key.uid) +
-                        " was already accepted with different content",
-                    "Give each response of a group an index of its own. To repeat a sample, send the same "
-                    "again");
+  throw FieldsError(
+      where,
+      "sample " + std::to_string(key.index) + " of group " + stream::to_text(key.uid) +
+          " was already accepted with different content",
+      "Give each response of a group an index of its own. To resend a sample, send identical content");
 }
 
 /// Returns the uid if the text is a 64-bit integer in canonical decimal digits, otherwise nullopt.
@@ -166,18 +166,17 @@ void Buffer::keep_rules_of_groups() const {
   const stream::StreamSettings before = settings_in(*store_);
   if (before.late_fields != settings_.late_fields) {
     throw InputError(store_->name(),
-                     "has groups that were not trained, whose late fields are " +
-                         words_of(before.late_fields) + ", and is started with " +
-                         words_of(settings_.late_fields),
-                     "Say the same as before (--late-fields), or use a new store");
+                     "has untrained groups with the late fields " + words_of(before.late_fields) +
+                         ", but was started with " + words_of(settings_.late_fields),
+                     "Use the same --late-fields as before, or a new store");
   }
   const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
   throw InputError(store_->name(),
                    "has groups of " + std::to_string(kept) + " samples, " + std::to_string(groups) +
-                       " of which were not trained, and is to make groups of " +
+                       " of which were not trained, but was started with groups of " +
                        std::to_string(settings_.group_size),
-                   "Say the same as before (--group-size, or stream.group_size), or use a new store");
+                   "Use the same group size as before (--group-size, or stream.group_size), or a new store");
 }
 
 void Buffer::choose_formats(const std::optional<DeclaredFormats>& told) {
@@ -188,13 +187,13 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& told) {
     require_usable_name({field, DType::float32, FieldKind::sample, {}});
     if (formats_.contains(field))
       throw ConfigError("--read-as", "has '" + field + "', which is added to samples later (--late-fields)",
-                        "Leave it out of one of them");
+                        "Name it in only one of the two options");
   }
   if (schema_.empty || formats_ == kept) return;
   throw InputError(
       store_->name(),
       "has samples in the format " + words_of(kept) + ", but is configured to read " + words_of(formats_),
-      "Say the same as before (--read-as, or fields.NAME.read_as), or use a new store");
+      "Declare the same formats as before (--read-as, or fields.NAME.read_as), or use a new store");
 }
 
 void Buffer::load() {
@@ -377,7 +376,8 @@ CurrentJob Buffer::job_now() const {
 /// Throws IoError if samples were checked for `job`, and another job has begun that may accept others.
 void Buffer::require_same_job(const CurrentJob& job) const {
   if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
-    throw IoError("buffer", "has a new job, which may accept other samples", "Send the same again");
+    throw IoError("buffer", "has a new job, which may accept different samples",
+                  "Send the same request again");
 }
 
 /// Returns the stored sample to which the fields belong; null if it was trained or dropped.
@@ -386,7 +386,7 @@ const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) c
   if (sample != nullptr || ledger_->is_known(fields.key)) return sample;
   throw UnknownGroupError(fields.where(),
                           "names sample " + std::to_string(fields.key.index) + " of group " +
-                              stream::to_text(fields.key.uid) + ", which has not come",
+                              stream::to_text(fields.key.uid) + ", which has not been received",
                           "Add fields to a sample after it was acknowledged");
 }
 
@@ -415,8 +415,8 @@ JsonlSchema Buffer::checked_fields(std::span<const ReceivedFields> received, con
       const std::lock_guard lock(state_mutex_);
       require_loaded();
       if (form_ == SampleForm::tensors)
-        throw FieldsError(of_sample.where(), "adds a field to samples that came as safetensors",
-                          "Fields can be added to samples that came as JSON Lines");
+        throw FieldsError(of_sample.where(), "adds a field to samples that were sent as safetensors",
+                          "Fields can only be added to samples that were sent as JSON Lines");
       const stream::WaitingSample* const sample = find_stored(of_sample);
       if (sample == nullptr) return std::nullopt;
       return SampleLengths{sample->prompt, sample->response};
@@ -459,11 +459,11 @@ std::vector<Buffer::Addition> Buffer::new_fields(const std::vector<ReceivedField
       if (*before == content) continue;
       const std::optional<std::int64_t> step = ledger_->step_of(fields.key.uid);
       throw FieldsError(fields.where(),
-                        "has another value of field '" + name + "' of sample " +
+                        "has a different value of field '" + name + "' of sample " +
                             std::to_string(fields.key.index) + " of group " +
                             stream::to_text(fields.key.uid) + " than was added before" +
                             (step ? "; the sample is in step " + std::to_string(*step) : ""),
-                        "A value is added once. To repeat it, send the same again");
+                        "A value can be added only once. To repeat the request, send the same value");
     }
     ++(names.empty() ? intake.repeated : intake.added);
     if (names.empty()) continue;
@@ -612,8 +612,8 @@ JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
     };
     throw FieldsError(
         {ErrorKind::input, "body",
-         std::string("has ") + words(received.form()) + "; earlier samples came as " + words(form_),
-         "Send all samples in one form", -1});
+         std::string("has ") + words(received.form()) + "; earlier samples were sent as " + words(form_),
+         "Send all samples in the same format", -1});
   }
   try {
     if (received.form() == SampleForm::tensors) return joined_tensor_schema(schema_, received.schema());
@@ -647,7 +647,8 @@ GrantedTickets Buffer::grant(std::int64_t groups, const TicketRequest& request) 
 void Buffer::close_group(const Uid& uid) {
   submit(0, [&](Change& change) {
     if (!ledger_->knows_group(uid)) {
-      throw UnknownGroupError("group " + stream::to_text(uid), "is not known: no sample of it has come",
+      throw UnknownGroupError("group " + stream::to_text(uid),
+                              "is unknown: none of its samples has been received",
                               "Close a group after its samples were acknowledged; if there are none, abort "
                               "it");
     }
@@ -660,9 +661,9 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
                                                 const std::string& reason) {
   if (std::ssize(reason) > stream::max_reason_bytes) {
     throw InputError("reason",
-                     "has " + std::to_string(reason.size()) + " bytes, and at most " +
+                     "has " + std::to_string(reason.size()) + " bytes, but at most " +
                          std::to_string(stream::max_reason_bytes) + " are kept",
-                     "Send a shorter one");
+                     "Send a shorter reason");
   }
   if (const std::string why = stream::refusal_of(uid); !why.empty()) throw InputError("body", why);
   std::optional<std::int64_t> step;
@@ -683,12 +684,12 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
 void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
   submit(0, [&](Change& change) {
     if (is_job_alive()) {
-      throw BusyError("job " + std::to_string(job_.number), "is alive, and may have the step already",
-                      "End the job, and abort the group then");
+      throw BusyError("job " + std::to_string(job_.number), "is still running and may already have the step",
+                      "End the job, then abort the group");
     }
     if (!ledger_->step_of(uid)) {
-      throw InputError("group " + stream::to_text(uid), "is in no step that is formed and not trained",
-                       "Abort it without in_step");
+      throw InputError("group " + stream::to_text(uid),
+                       "is not in a step that was formed and not yet trained", "Abort it without in_step");
     }
     change.apply(stream::GroupAborted{uid, std::nullopt, reason, true});
   });
@@ -716,7 +717,7 @@ Uid Buffer::find_group_by_name(const std::string& name) const {
                            "\"} to POST /v1/groups/close or /v1/groups/abort";
   if (is_text)
     throw InputError(where, "is the name of two groups: one is an integer, the other a text", hint);
-  throw UnknownGroupError(where, "is not known, and may be an integer or a text", hint);
+  throw UnknownGroupError(where, "is unknown, and could be an integer or a text", hint);
 }
 
 bool Buffer::is_job_alive() const {
@@ -724,7 +725,8 @@ bool Buffer::is_job_alive() const {
 }
 
 BusyError Buffer::busy() const {
-  return {"job " + std::to_string(job_.number), "trains from the buffer, which has one job at a time",
+  return {"job " + std::to_string(job_.number),
+          "already trains from the buffer, which serves one job at a time",
           "End that job, or set stream.take_over: true, which ends it with an error"};
 }
 
@@ -820,7 +822,7 @@ void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
         groups.push_back({group.uid, std::ssize(group.samples)});
       if (groups == step.groups && formed.masked == step.masked && formed.version == step.version) return;
       throw FieldsError("step " + std::to_string(step.step),
-                        "was formed before, of other groups, masks or at another version",
+                        "was already formed with different groups, masks or policy version",
                         "Ask which groups it has: GET /v1/job/steps?from=" + std::to_string(step.step));
     }
     try {

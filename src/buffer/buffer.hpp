@@ -130,7 +130,7 @@ class Buffer {
   /// Takes the samples of one request: all of them, or none if it throws. `holder` owns the tickets that new
   /// groups use up; empty if unknown. Throws
   /// - InputError naming the sample if no job could accept it, or if the current job does not (Acceptance);
-  /// - FieldsError if earlier samples have other fields, or a sample with the same key has other content;
+  /// - FieldsError if earlier samples have other fields, or a sample with the same key has different content;
   /// - LimitError if the samples can never fit, and FullError if they do not fit now;
   /// - IoError if a job with another Acceptance begins in the meantime.
   Intake take(const ReceivedSamples& received, const std::string& holder = {});

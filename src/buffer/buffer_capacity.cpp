@@ -49,9 +49,9 @@ FullError Buffer::full_error() {
                            status.open_groups == 1 ? "is" : "are");
   }
   const char* const hint =
-      can_form ? "Wait until samples are trained, and send the same again"
+      can_form ? "Wait until samples are trained, then send the same request again"
                : "Close or abort groups that stay incomplete, give the buffer more room (--capacity, or "
-                 "stream.capacity), or set batch.global_batch lower";
+                 "stream.capacity), or lower batch.global_batch";
   full_ = message + ". " + hint;
   return FullError({ErrorKind::limit, "buffer", message, hint, -1});
 }

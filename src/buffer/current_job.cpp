@@ -50,9 +50,9 @@ void require_pass(const std::string& pass, const CurrentJob& job, std::string_vi
                      "Start the buffer with the same options as before, or start the job again");
   }
   throw FencedError("job " + other,
-                    job.number == 0 ? "is not known to the buffer, whose store knows no job"
-                                    : "is fenced: job " + number + " is the one that trains from the buffer",
-                    "A buffer has one job, the last one that began. End this one");
+                    job.number == 0 ? "is unknown to the buffer, whose store has no job"
+                                    : "is fenced: job " + number + " now trains from the buffer",
+                    "A buffer serves only the job that began last. End this one");
 }
 
 }  // namespace evenkeel

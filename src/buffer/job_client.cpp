@@ -124,7 +124,7 @@ class JobClient::Connection {
     try {
       return read(json::parse(text));
     } catch (const json::exception& error) {
-      throw InputError(url_, std::string("answers with what cannot be read: ") + error.what(),
+      throw InputError(url_, std::string("sent an answer that cannot be read: ") + error.what(),
                        "Is this the address of evenkeel buffer?");
     }
   }
@@ -281,8 +281,8 @@ std::string JobClient::lines(std::span<const std::int64_t> arrivals) {
   if (form_of_body(text) == SampleForm::tensors) return text;
   const std::int64_t lines = std::ranges::count(text, '\n');
   if (lines != std::ssize(arrivals)) {
-    throw IoError("samples", "came as " + std::to_string(lines) + " lines; " +
-                                 std::to_string(arrivals.size()) + " were asked for");
+    throw IoError("samples", "arrived as " + std::to_string(lines) + " lines; " +
+                                 std::to_string(arrivals.size()) + " were requested");
   }
   return text;
 }

@@ -25,7 +25,7 @@ std::int64_t count_of(const json& number) {
   const std::int64_t count = integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
-    throw InputError("totals", "have " + std::to_string(count) + ", more than there can be");
+    throw InputError("totals", "have " + std::to_string(count) + ", more than is possible");
   return count;
 }
 
@@ -114,7 +114,7 @@ stream::Event event_of_text(std::string_view text) {
   try {
     event = json::from_cbor(text);
   } catch (const json::exception& error) {
-    throw InputError("event", std::string("is no CBOR: ") + error.what());
+    throw InputError("event", std::string("is not valid CBOR: ") + error.what());
   }
   return stream::event_of(event);
 }

@@ -41,7 +41,8 @@ constexpr const char* tensors_type =
 std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
   const std::optional<std::int64_t> number = in.contains(name) ? stream::integer_of(in[name]) : std::nullopt;
   if (!number || *number < least) {
-    throw InputError("body", "has no '" + std::string(name) + "' from " + std::to_string(least) + " on",
+    throw InputError("body",
+                     "has no integer '" + std::string(name) + "' of at least " + std::to_string(least),
                      "Send {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
   }
   return *number;
@@ -51,8 +52,8 @@ std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
 void require_job_calls(std::int64_t version) {
   if (version == job_calls_version) return;
   throw InputError("",
-                   "the job's calls are of version " + std::to_string(version) +
-                       "; this buffer knows version " + std::to_string(job_calls_version),
+                   "the job uses version " + std::to_string(version) + " of the calls" +
+                       "; this buffer supports version " + std::to_string(job_calls_version),
                    "Run the job and the buffer with the same version of Evenkeel");
 }
 
@@ -123,7 +124,7 @@ Packing packing_of(const std::string& given) {
   if (encoding.empty() || encoding == "identity") return Packing::none;
   if (encoding == "gzip" || encoding == "x-gzip") return Packing::gzip;
   if (encoding == "zstd") return Packing::zstd;
-  throw InputError("Content-Encoding", "is '" + given + "'", "Send gzip, zstd, or nothing");
+  throw InputError("Content-Encoding", "is '" + given + "'", "Use gzip or zstd, or leave the header out");
 }
 
 bool has_tensors(const Request& request) {
@@ -139,7 +140,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   void answer_to(const Request& request, Response& response, BodyReader* body) {
     if (answer_call(request, response, body)) return;
     answer(response, 404,
-           {ErrorKind::input, request.method + " " + request.path, "is not a call of a buffer",
+           {ErrorKind::input, request.method + " " + request.path, "is not an endpoint of a buffer",
             "Send samples with POST /v1/samples; GET /v1/status reports the buffer's contents", -1});
   }
 
@@ -170,7 +171,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     std::optional<RequestBody> body = receive_plain(request, response, reader, in_flight);
     if (!body) return;
     if (has_tensors(request))
-      throw InputError("body", "has safetensors; fields are added as JSON Lines",
+      throw InputError("body", "has safetensors, but fields can only be added as JSON Lines",
                        R"(Send lines such as {"uid": "q1", "index": 0, "NAME": VALUE})");
     answer(response, json_of(buffer_.add_fields(read_fields(body->file(), buffer_.settings().late_fields))));
   }
@@ -278,8 +279,9 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       const std::int64_t group_size = buffer_.settings().group_size;
       if (samples % group_size != 0) {
         throw InputError("batch.global_batch",
-                         "is " + std::to_string(samples) + ", and the buffer's groups of " +
-                             std::to_string(group_size) + " samples do not fill it",
+                         "is " + std::to_string(samples) +
+                             ", which is not a multiple of the buffer's groups of " +
+                             std::to_string(group_size) + " samples",
                          "Set it to a multiple of the buffer's --group-size");
       }
       const json takes_over = given.value("take_over", json(false));

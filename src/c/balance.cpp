@@ -22,7 +22,7 @@ GroupSize group_size_of(std::int32_t equal_count) {
 Partition partitioned(std::int32_t algorithm, std::span<const Cost> costs, std::int64_t k, GroupSize size) {
   if (algorithm == EVENKEEL_KARMARKAR_KARP) return karmarkar_karp(costs, k, size);
   if (algorithm == EVENKEEL_LONGEST_PROCESSING_TIME) return longest_processing_time(costs, k, size);
-  throw WrongArgument("argument algorithm", std::to_string(algorithm) + " does not exist");
+  throw WrongArgument("argument algorithm", std::to_string(algorithm) + " is not a valid value");
 }
 
 struct Bins {
@@ -53,7 +53,7 @@ Partition packed(std::int32_t algorithm, const Bins& bins) {
     case EVENKEEL_BALANCED_BINS:
       return balanced_bin_packing(bins.items.sizes, bins.limits.max_size);
     default:
-      throw WrongArgument("argument algorithm", std::to_string(algorithm) + " does not exist");
+      throw WrongArgument("argument algorithm", std::to_string(algorithm) + " is not a valid value");
   }
 }
 

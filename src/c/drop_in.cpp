@@ -109,7 +109,7 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
     case EVENKEEL_ROLL:
       return use(RollPacking{b.max_tokens, b.min_count, b.multiple_of, b.alignment});
     default:
-      throw WrongArgument("batching->system", std::to_string(b.system) + " does not exist");
+      throw WrongArgument("batching->system", std::to_string(b.system) + " is not a valid value");
   }
 }
 
@@ -132,7 +132,7 @@ std::int64_t kept_count(std::span<const std::int64_t> lengths, std::int64_t coun
 MindSpeedCp mindspeed_cp_of(const evenkeel_mindspeed_cp* cp) {
   require(cp, "cp");
   if (cp->algorithm < EVENKEEL_CP_RING || cp->algorithm > EVENKEEL_CP_HYBRID)
-    throw WrongArgument("cp->algorithm", std::to_string(cp->algorithm) + " does not exist");
+    throw WrongArgument("cp->algorithm", std::to_string(cp->algorithm) + " is not a valid value");
   constexpr std::array algorithms{MindSpeedCpAlgorithm::ring, MindSpeedCpAlgorithm::ulysses,
                                   MindSpeedCpAlgorithm::hybrid};
   return {cp->size, algorithms[static_cast<std::size_t>(cp->algorithm)], cp->ulysses_degree,
@@ -314,7 +314,7 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
     require(figures, "figures");
     const std::span<const std::int64_t> values = array_of(lengths, count, "lengths");
     const Partition partition = c::partition_of(items, num_items, offsets, k);
-    if (partition.size() == 0) throw InputError("partitions", "there are none");
+    if (partition.size() == 0) throw InputError("partitions", "is empty");
     for (const Item item : partition.items())
       if (item < 0 || item >= count)
         throw InputError("partitions", "has the item " + std::to_string(item) + " of " +

@@ -72,7 +72,7 @@ LengthTable table_of(const evenkeel_lengths* lengths) {
       throw InputError("loss_tokens[" + std::to_string(i) + "]",
                        "is " + std::to_string(tokens) + "; the sample has " +
                            std::to_string(entries[i].shape.length()) + " tokens",
-                       "Say -1 where all response tokens carry loss");
+                       "Pass -1 if all response tokens carry loss");
     entries[i].loss_tokens = tokens;
   }
   return LengthTable(std::move(entries));
@@ -82,7 +82,7 @@ std::vector<SharedGroup> trees_of(const evenkeel_lengths& lengths, const LengthT
                                   std::int64_t ahead) {
   if (lengths.token_offsets == nullptr && table.size() > 0)
     throw InputError("tokens",
-                     "are missing: prefix.share is tree, and lengths cannot tell what samples share",
+                     "are missing: with prefix.share: tree, lengths alone do not show what samples share",
                      "Pass each sample's tokens");
   if (table.size() == 0) return prefix_trees(table, {}, ahead);
   const std::int64_t* const offsets = lengths.token_offsets;
@@ -104,7 +104,7 @@ Grid grid_of(const Config& config, std::int32_t ranks) {
   if (ranks != -1) return config.grid(ranks);
   const MeshSettings& mesh = config.mesh;
   if (!mesh.dp)
-    throw ConfigError("mesh.dp", "is auto, and nobody said how many ranks there are",
+    throw ConfigError("mesh.dp", "is auto, but the number of ranks is not given",
                       "Set mesh.dp, or pass ranks");
   return {{mesh.tp, mesh.cp, *mesh.dp, mesh.pp}, mesh.order};
 }
@@ -131,7 +131,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
       throw InputError("micro_batches",
                        "DP rank " + std::to_string(r) + " has " + std::to_string(ranks[r].size()) +
                            "; DP rank 0 has " + std::to_string(ranks[0].size()),
-                       "Fill up with empty ones");
+                       "Add empty micro-batches");
     for (const std::int64_t m : ranks[r]) {
       MicroBatchPlan& micro_batch = rank.micro_batches.emplace_back();
       micro_batch.context.first = DataPlace{static_cast<int>(r)};

@@ -31,7 +31,7 @@ PrefixGroups groups_of(const evenkeel_prefix_groups& groups) {
     const std::int64_t begin = groups.offsets[g];
     const std::int64_t end = groups.offsets[g + 1];
     if (begin < 0 || end < begin)
-      throw InputError("groups->offsets[" + std::to_string(g) + "]", "do not rise from 0");
+      throw InputError("groups->offsets[" + std::to_string(g) + "]", "must not decrease or be negative");
     require_list(groups.lengths, end, "groups->lengths");
     info.emplace_back(groups.lengths + begin, groups.lengths + end);
   }
@@ -42,7 +42,7 @@ PrefixLayout prefix_layout_of(const evenkeel_prefix_groups* groups) {
   require(groups, "groups");
   if (groups->mask != nullptr) return {groups_of(*groups), mask_of(groups->mask)};
   if (groups->side != EVENKEEL_PAD_RIGHT && groups->side != EVENKEEL_PAD_LEFT)
-    throw WrongArgument("argument groups->side", std::to_string(groups->side) + " does not exist");
+    throw WrongArgument("argument groups->side", std::to_string(groups->side) + " is not a valid value");
   return PrefixLayout(groups_of(*groups),
                       groups->side == EVENKEEL_PAD_LEFT ? PaddingSide::left : PaddingSide::right);
 }

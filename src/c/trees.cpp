@@ -37,7 +37,7 @@ void add_pairs(evenkeel_arrays& arrays, const char* name, const List& list, Pair
 KeyOrder order_of(std::int32_t keys) {
   if (keys == EVENKEEL_KEYS_PACKED) return KeyOrder::packed;
   if (keys == EVENKEEL_KEYS_GATHERED) return KeyOrder::gathered;
-  throw WrongArgument("argument keys", std::to_string(keys) + " does not exist");
+  throw WrongArgument("argument keys", std::to_string(keys) + " is not a valid value");
 }
 
 /// A CP rank's rows of a tree in a packed micro-batch.
@@ -84,7 +84,8 @@ evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* of
     std::vector<std::span<const std::int64_t>> samples;
     for (std::int64_t i = 0; i < num_samples; ++i) {
       if (offsets[i] < 0 || offsets[i + 1] < offsets[i] || offsets[i + 1] > std::ssize(all))
-        throw InputError("offsets[" + std::to_string(i) + "]", "do not rise from 0");
+        throw InputError("offsets[" + std::to_string(i) + "]",
+                         "must not decrease, be negative or exceed the number of tokens");
       samples.push_back(all.subspan(static_cast<std::size_t>(offsets[i]),
                                     static_cast<std::size_t>(offsets[i + 1] - offsets[i])));
     }

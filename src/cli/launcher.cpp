@@ -99,7 +99,7 @@ bool is_started_apart(int ranks) {
     return true;
   }
   print_error(processes.launcher + " started " + std::to_string(processes.number) + " processes (" +
-              processes.variable + "), and MPI knows of one alone: each would run the whole job. " +
+              processes.variable + "), but MPI connects only one: each would run the whole job. " +
               processes.hint + " evenkeel run ...");
   return true;
 }

@@ -200,7 +200,7 @@ SourceKind source_kind_of(const fs::path& path, const std::string& word) {
   if (ending == ".jsonl") return SourceKind::jsonl;
   if (ending == ".safetensors") return SourceKind::safetensors;
   if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
-  throw ConfigError(path.string(), "has a name that does not imply its format",
+  throw ConfigError(path.string(), "has a name that does not imply a format",
                     ending == ".csv"
                         ? "A length table has no tokens; --from lengths makes them up"
                         : fmt::format("Name the format: --from {}", fmt::join(source_kind_words(), ", ")));

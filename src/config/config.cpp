@@ -130,8 +130,8 @@ void require_same_convention(const Config& config, const std::string& name, cons
   if (field.at != RowConvention::token || dumps == 0 || dumps == std::ssize(config.sources)) return;
   throw ConfigError(
       "fields." + name + ".at",
-      "is token, and the dumps among the sources have values at the rows that predict their tokens",
-      "Dump the other sources, too, or read the dumps in a job of their own");
+      "is token, but the dumps among the sources have values at the rows that predict their tokens",
+      "Dump the other sources, too, or read the dumps in a separate job");
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ void require_one_cap(std::string_view section, std::span<const std::pair<std::st
   if (whole == entries.end() || per_rank == entries.end()) return;
   if (config_detail::is_word(whole->second.node, "auto") || per_rank->second.node.IsNull()) return;
   throw ConfigError(
-      per_rank->second.where, "is given together with max_tokens, and both are the cap",
+      per_rank->second.where, "is given together with max_tokens, but both set the cap",
       "Give one of them: max_tokens counts a micro-batch over its CP group, max_tokens_per_rank on "
       "each rank");
 }
@@ -97,7 +97,8 @@ class Loader {
   void apply_override(const std::string& text) {
     const Place place = Place::on_command_line(text);
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) throw ConfigError(place.name(), "no = in it", "Write section.key=value");
+    if (equals == std::string::npos)
+      throw ConfigError(place.name(), "there is no '=' in it", "Write section.key=value");
     const YAML::Node node = parse_document(text.substr(equals + 1), place);
     const std::string path = text.substr(0, equals);
     if (holds_entries(path) && (node.IsNull() || (node.IsMap() && node.size() == 0)))
@@ -146,7 +147,7 @@ class Loader {
     const NamedSection* section = named ? named->section : named_section(path);
     const bool is_below_entry = named && !named->key.empty();
     if (section == nullptr || is_below_entry || value.node.IsNull())
-      throw ConfigError(value.where, "holds no key, and so changes nothing", "Name a key and its value");
+      throw ConfigError(value.where, "has no key, so it changes nothing", "Name a key and its value");
     std::vector<NamedEntry> others;  // copied: assigning a YAML::Node changes the node it refers to
     for (const NamedEntry& entry : named_entries_) {
       if (entry.section != section || (named && entry.name != named->name)) others.push_back(entry);
@@ -428,7 +429,7 @@ Config load_config(const ConfigText& file, std::span<const std::string> override
   Loader loader;
   if (!loader.apply_file(file.yaml, file.name)) {
     throw ConfigError(
-        file.name, "holds no key: it is empty, or only comments",
+        file.name, "has no key: it is empty, or has only comments",
         "Is it the right file, or a pipe that was read before? Write {} into it for all defaults");
   }
   return finished(std::move(loader), file.name, overrides);

@@ -136,8 +136,9 @@ void require_valid_groups(const Config& config) {
   const std::int64_t size = stream.group_size.value_or(1);
   if (config.batch.global_batch % size != 0) {
     throw ConfigError("batch.global_batch",
-                      "is " + std::to_string(config.batch.global_batch) + ", and groups of " +
-                          std::to_string(size) + " samples (stream.group_size) do not fill it",
+                      "is " + std::to_string(config.batch.global_batch) +
+                          ", which is not a multiple of groups of " + std::to_string(size) +
+                          " samples (stream.group_size)",
                       "Set it to a multiple of stream.group_size");
   }
   if (stream.group_size && stream.min_group.value_or(1) > size) {

@@ -197,7 +197,7 @@ std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
   // The system would open a different file, whose name ends before the NUL byte.
   if (value.node.Scalar().find('\0') != std::string::npos)
-    throw ConfigError(value.where, "holds a NUL byte, which no path can");
+    throw ConfigError(value.where, "contains a NUL byte, which a path cannot have");
   return value.node.Scalar();
 }
 

@@ -159,7 +159,8 @@ class Choice {
   /// may come from an archive.
   [[nodiscard]] std::string write(const T& meant) const {
     const auto found = std::ranges::find(available_, meant, &std::pair<std::string, T>::second);
-    if (found == available_.end()) throw ConfigError("", "holds a value that is none of: " + join(words()));
+    if (found == available_.end())
+      throw ConfigError("", "contains a value that is not one of: " + join(words()));
     return found->first;
   }
 

@@ -81,7 +81,7 @@ void require_column(const Column* column, const FieldSpec& spec, std::int64_t ro
   if (column == nullptr)
     throw InputError(where, "is missing; other micro-batches have it", "Put it in every micro-batch");
   if (column->spec() != spec)
-    throw InputError(where, "has another dtype, kind or shape than in micro-batch 0");
+    throw InputError(where, "has a different dtype, kind or shape than in micro-batch 0");
   if (is_counted(spec.kind) && column->samples().size() != rows) {
     throw InputError(where, "has " + std::string(name_of(spec.kind)) + " of " +
                                 std::to_string(column->samples().size()) + " samples; the micro-batch has " +
@@ -102,7 +102,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
   for (std::size_t m = 0; m < results.size(); ++m) {
     if (results[m].fields.size() != results[0].fields.size()) {
       throw InputError("results of micro-batch " + std::to_string(m),
-                       "have other fields than those of micro-batch 0",
+                       "have different fields than those of micro-batch 0",
                        "Put the same fields in every micro-batch");
     }
     const MicroBatchPlan& plan = step.micro_batches[m];

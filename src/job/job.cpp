@@ -42,8 +42,8 @@ void require_own_state_folder(const JobSettings& options) {
                                        {"--trace", options.trace}}) {
     if (folder.empty() || options.state.folder.empty()) continue;
     if (place_of(folder).lexically_normal() != place_of(options.state.folder).lexically_normal()) continue;
-    throw ConfigError("--state", "names the folder of " + std::string(option),
-                      "Give --state a folder of its own");
+    throw ConfigError("--state", "names the same folder as " + std::string(option),
+                      "Give --state its own folder");
   }
 }
 
@@ -54,7 +54,7 @@ bool awaits_samples(const Config& config) {
 // Rejects versions published by a trainer, since this program only has a demonstration consumer.
 void require_versions_of_steps(const Config& config) {
   if (!awaits_samples(config) || !config.stream.versions_by_trainer) return;
-  throw ConfigError("stream.version", "is trainer, and evenkeel run has no trainer that publishes versions",
+  throw ConfigError("stream.version", "is trainer, but evenkeel run has no trainer that publishes versions",
                     "Set stream.version: step");
 }
 
@@ -93,7 +93,7 @@ std::vector<std::string> named_passes(const JobSettings& options, const Config& 
       throw ConfigError("--profiles", "names an empty profile", "Write names separated by commas");
     if (!seen.insert(name).second) {
       throw ConfigError("--profiles", "names " + name + " twice",
-                        "Passes are identified by their profiles: give the second one a profile of its own");
+                        "Passes are identified by their profiles: give the second pass its own profile");
     }
     static_cast<void>(config.profile(name));
   }
@@ -111,7 +111,7 @@ std::vector<std::string> passes_of(const JobSettings& options, const Config& con
 void make_folder(const std::filesystem::path& folder) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
-  if (failure) throw IoError(folder.string(), "cannot be made: " + failure.message());
+  if (failure) throw IoError(folder.string(), "cannot be created: " + failure.message());
 }
 
 /// Returns a source's name for the report. Only the synthetic kind has neither a path nor a name.
@@ -398,7 +398,7 @@ void Job::warn_of_loss(const StepFigures& figures) {
 }
 
 void Job::collect_results(const Step& step) {
-  const Phase phase("bring results home", step.index);
+  const Phase phase("collect results", step.index);
   const RaggedBatch all = service_.collect_on(step, hash_tokens(step), 0);
   together(world(), [&] {
     if (!first()) return;

@@ -151,7 +151,7 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
     throw InputError(name,
                      is_cut + "'" + by + "', which should say which rows go with which tokens, is " +
                          (ranges == fields.end() ? "not there" : "not rows [2] of int64"),
-                     "Bring [first token, after the last] of each row as a field with that name" + keep);
+                     "Provide [first token, after the last] of each row as a field with that name" + keep);
   }
 }
 

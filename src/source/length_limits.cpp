@@ -41,11 +41,10 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
         "Set it to a number of tokens");
   }
   if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {
-    throw ConfigError(
-        "batch.max_length",
-        "is auto, and with micro_batch.max_tokens_per_rank the longest sample that fits depends "
-        "on mesh.cp; no mesh decides which samples come",
-        "Set it to a number of tokens");
+    throw ConfigError("batch.max_length",
+                      "is auto, and with micro_batch.max_tokens_per_rank the longest sample that fits "
+                      "depends on mesh.cp, but which samples a job reads must not depend on the mesh",
+                      "Set it to a number of tokens");
   }
   const std::int64_t length = longest_for_filter(config, passes);
   if (config.max_path_tokens && length > *config.max_path_tokens) {
@@ -65,7 +64,8 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
                           " through, which are aligned to multiples of " + std::to_string(alignment) +
                           " and then break the cap of " + number_of(cap, "token"),
                       "Set it to " + std::to_string(fitting) +
-                          " or less; it is not worked out from the mesh, on which no sample may depend");
+                          " or less; it is not derived from the mesh, since which samples a job reads must "
+                          "not depend on it");
   }
 }
 
@@ -75,7 +75,7 @@ void require_samples_for_updates(const Config& config) {
   throw ConfigError("batch.mini_batches",
                     "is " + std::to_string(updates) + ", and a step has " +
                         number_of(config.batch.global_batch, "sample") +
-                        " (batch.global_batch): some updates would have none",
+                        " (batch.global_batch): some updates would have no samples",
                     "Lower it, or raise batch.global_batch");
 }
 

@@ -357,8 +357,10 @@ void PlainStream::describe(ServiceState& state) {
 }
 
 void PlainStream::publish(std::int64_t /*version*/) {
-  throw ConfigError("source.kind", "is not stream: a version of the policy matters to samples that arrive",
-                    "Do not publish versions");
+  throw ConfigError(
+      "source.kind",
+      "is not stream: policy versions are only used for samples that arrive while the job trains",
+      "Do not publish versions");
 }
 
 }  // namespace evenkeel

@@ -46,7 +46,7 @@ std::string refusal_of(const Uid& uid) {
   if (text == nullptr) return "";
   if (text->empty()) return "has an empty uid. Name its group";
   if (std::ssize(*text) <= max_uid_bytes) return "";
-  return "has a uid of " + std::to_string(text->size()) + " bytes, and at most " +
+  return "has a uid of " + std::to_string(text->size()) + " bytes, but at most " +
          std::to_string(max_uid_bytes) + " are allowed. Give its group a shorter name";
 }
 
@@ -131,14 +131,14 @@ std::string Ledger::refusal(const SampleAccepted& sample) const {
 
 std::string Ledger::refusal_of_version(std::int64_t version) const {
   if (!totals_.has_version || version <= totals_.version) return "";
-  return "has version " + std::to_string(version) + ", and version " + std::to_string(totals_.version) +
+  return "has version " + std::to_string(version) + ", but version " + std::to_string(totals_.version) +
          " of the policy is the latest that was published. Send the version that wrote the sample, and "
          "let the trainer publish a version before it gives the weights to producers";
 }
 
 Changes Ledger::apply(const Event& event) {
   if (event.number <= latest_)
-    refuse(event.number, "comes after event " + std::to_string(latest_) + ". Numbers must go up");
+    refuse(event.number, "comes after event " + std::to_string(latest_) + ". Numbers must increase");
   Changes changes;
   std::visit([&](const auto& what) { require(event.number, what); }, event.what);
   latest_ = event.number;
@@ -208,7 +208,7 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
     refuse(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
   if (!is_old && formed.version != totals_.version)
     refuse(number, step + " was formed at version " + std::to_string(formed.version) +
-                       ", and the version is " + std::to_string(totals_.version));
+                       ", but the current version is " + std::to_string(totals_.version));
   if (!is_old && formed.groups.empty()) refuse(number, step + " has no groups");
   std::set<GroupKey> all;
   for (const FormedGroup& group : formed.groups) {
@@ -219,7 +219,7 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
       refuse(number, step + " has group " + to_text(group.uid) + ", which does not wait for a step");
     if (!is_old && std::ssize(state->samples) != group.samples)
       refuse(number, step + " has group " + to_text(group.uid) + " with " + std::to_string(group.samples) +
-                         " samples, and it has " + std::to_string(state->samples.size()));
+                         " samples, but it has " + std::to_string(state->samples.size()));
   }
 }
 
@@ -227,7 +227,7 @@ void Ledger::require(std::int64_t number, const StepTrained& trained) const {
   if (totals_.trained_step && trained.step <= *totals_.trained_step) return;
   const bool skips = trained.skips && (steps_.empty() || steps_.rbegin()->first < trained.step);
   if (!skips && !steps_.contains(trained.step))
-    refuse(number, "step " + std::to_string(trained.step) + " was trained, and was never formed");
+    refuse(number, "step " + std::to_string(trained.step) + " was trained but never formed");
 }
 
 // Effects of events.

@@ -244,7 +244,7 @@ bool moves_without_messages(const Communicator& comm, const TransportSettings& o
 
 void prepare_exchange(const Communicator& comm, const TransportSettings& options) {
   if (comm.foreign() != nullptr && options.aggregate == NodeAggregation::always) {
-    throw ConfigError("exchange.aggregate", "is always, and leaders are used only with MPI",
+    throw ConfigError("exchange.aggregate", "is always, but node leaders are used only with MPI",
                       "Set it to auto or never if the ranks are not connected by MPI");
   }
   static_cast<void>(shared_memory(comm, options.path));

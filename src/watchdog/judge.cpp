@@ -68,7 +68,7 @@ std::string doing(const WatchedRank& rank) {
 std::string last_seen(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
   if (first.has_ended) return "has ended";
-  return (blamed.size() == 1 ? "last seen in " : "the first last seen in ") + doing(first);
+  return (blamed.size() == 1 ? "last activity: " : "last activity of the first: ") + doing(first);
 }
 
 std::string no_progress(double seconds) {
@@ -178,13 +178,14 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   }
   const std::string end = end_of(seconds);
   if (verdict.kind == Verdict::Kind::crossed)
-    return no_progress(still) + ": all ranks wait for each other, and not all in the same call" + end;
+    return no_progress(still) + ": all ranks wait for each other, but in different calls" + end;
   const bool one = verdict.blamed.size() == 1;
   const std::string who = named(verdict.blamed) + hosts_of(verdict.blamed, ranks);
   const char* have = one ? "has" : "have";
   if (verdict.kind == Verdict::Kind::missing) {
     return fmt::format(
-        "{} {} not joined the other watchdogs, and others have waited for {:.1f} seconds: {} stopped, or "
+        "{} {} not joined the watchdogs of the other ranks, which have waited for {:.1f} seconds: {} "
+        "stopped, or "
         "its machine or its link is down{}",
         who, have, still, one ? "it is" : "at least one of them is", end);
   }
@@ -201,8 +202,9 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
 
 std::string message_of_waiting(const WatchedRank& rank, double seconds) {
   return fmt::format(
-      "{} on rank {} (host {}), in {}: one of them does not come; which one is unknown until the watchdogs "
-      "have met{}",
+      "{} on rank {} (host {}), last activity: {}: a rank that it waits for does not respond; which one is "
+      "unknown until the watchdogs "
+      "are connected{}",
       no_progress(rank.still), rank.rank, printable(rank.host), doing(rank), end_of(seconds));
 }
 

@@ -255,7 +255,7 @@ class Watchdog::Runner {
     if (ranks.empty() || !settings_.warns) return;
     settings_.warns(
         "the watchdog does not hear " + named(ranks) +
-        ": datagrams (UDP, IPv4) do not get through. It can only see that other ranks fall silent");
+        ": datagrams (UDP, IPv4) do not get through. It can only notice when other ranks fall silent");
   }
 
   void end_job(const WatchdogReport& report) {

@@ -105,7 +105,7 @@ TEST(Acceptance, values_of_samples_that_came_before_the_job_are_looked_at_before
   EXPECT_THAT(message_of([&] {
                 buffer.form({0, 0, {{"a", 1}}, {}, {}});
               }),
-              HasSubstr("sample 0 of group 'a' has a fault: its loss_mask is set at row 0"));
+              HasSubstr("sample 0 of group 'a' is invalid: its loss_mask is set at row 0"));
   buffer.form({0, 0, {{"b", 1}}, {}, {}});
 }
 
@@ -121,12 +121,12 @@ TEST(Acceptance, values_of_tokens_follow_the_conventions_that_the_job_declares) 
   const auto refusal = [&](const std::string& uid) {
     return message_of([&] { buffer.take(received(line_with(as_in_hugging_face, uid))); });
   };
-  EXPECT_THAT(refusal("a"), AllOf(HasSubstr("body:1: has a fault: field 'loss_mask' has one value per token"),
+  EXPECT_THAT(refusal("a"), AllOf(HasSubstr("body:1: is invalid: field 'loss_mask' has one value per token"),
                                   HasSubstr("Set fields.loss_mask.at: token")));
   EXPECT_THAT(message_of([&] {
                 buffer.form({0, 0, {{"before", 1}}, {}, {}});
               }),
-              HasSubstr("sample 0 of group 'before' has a fault: field 'loss_mask' has one value per token"));
+              HasSubstr("sample 0 of group 'before' is invalid: field 'loss_mask' has one value per token"));
   static_cast<void>(
       buffer.begin_job(1, {.takes_over = true, .acceptance = {.at = {{"loss_mask", RowConvention::next}}}}));
   EXPECT_THAT(refusal("b"), HasSubstr("is set at row 4, the last, which predicts nothing"));
@@ -144,7 +144,7 @@ TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
   const std::string first = buffer.begin_job(2);
   buffer.form({0, 0, {{"long", 1}, {"b", 1}}, {}, {}}, first);
   EXPECT_THAT(message_of([&] { buffer.abort_formed_group("long", ""); }),
-              HasSubstr("job 1: is alive, and may have the step already"));
+              HasSubstr("job 1: is still running and may already have the step"));
   buffer.leave_job(first);
   const std::string job = buffer.begin_job(2, {.acceptance = {.max_tokens = 8}});
   EXPECT_THAT(message_of([&] { static_cast<void>(buffer.wait_for_step(0, 0ms)); }),

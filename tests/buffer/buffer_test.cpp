@@ -493,7 +493,7 @@ TEST(Buffer, refuses_versions_that_were_not_published_once_one_was) {
   const ErrorReport report =
       report_of<InputError>([&] { buffer.take(received(rollout_line("b", 0) + rollout_line("b", 0, 1))); });
   EXPECT_EQ(report.where, "body:2");
-  EXPECT_THAT(report.message, HasSubstr("has version 1, and version 0 of the policy is the latest"));
+  EXPECT_THAT(report.message, HasSubstr("has version 1, but version 0 of the policy is the latest"));
   buffer.publish(1);
   EXPECT_EQ(buffer.take(received(rollout_line("b", 0, 1))).accepted, 1);
 }
@@ -503,7 +503,7 @@ TEST(Buffer, keeps_short_reasons_of_aborts_and_needs_room_for_those_of_unknown_g
   settings.min_group = 1;
   Buffer buffer(make_memory_store(4000), settings);
   EXPECT_THAT(report_of<InputError>([&] { buffer.abort_group("a", 0, std::string(1025, 'r')); }).message,
-              HasSubstr("has 1025 bytes, and at most 1024 are kept"));
+              HasSubstr("has 1025 bytes, but at most 1024 are kept"));
   EXPECT_THROW(buffer.abort_group(std::string(1025, 'u'), 0, ""), InputError);
   EXPECT_THROW(buffer.abort_group("", 0, ""), InputError);
   buffer.take(received(rollout_line("a", 0)));

@@ -94,7 +94,7 @@ TEST(JobsOfBuffer, are_fenced_in_every_call_once_another_job_has_begun) {
   static_cast<void>(job.begin(1, {.takes_over = true}));
   const auto are_refused = [&] {
     for (const auto& call : calls_of(zombie))
-      EXPECT_THAT(message_of(call), HasSubstr("job 1: is fenced: job 2 is the one that trains"));
+      EXPECT_THAT(message_of(call), HasSubstr("job 1: is fenced: job 2 now trains"));
   };
   are_refused();
   buffer.restart(groups_of(1));
@@ -156,7 +156,7 @@ TEST(JobsOfBuffer, are_not_known_to_a_store_that_is_new) {
   JobClient job(buffer.url());
   const JobPass pass = job.begin(1).pass;
   JobClient elsewhere(other.url(), {}, {}, pass);
-  EXPECT_THAT(message_of([&] { elsewhere.show_alive(); }), HasSubstr("is not known to the buffer"));
+  EXPECT_THAT(message_of([&] { elsewhere.show_alive(); }), HasSubstr("is unknown to the buffer"));
   static_cast<void>(JobClient(other.url()).begin(1));
   EXPECT_THAT(message_of([&] { elsewhere.show_alive(); }), HasSubstr("is fenced")) << "of the same number";
 }

@@ -98,7 +98,7 @@ TEST(LateFieldsOfBuffer, a_value_that_comes_again_is_a_repeat_and_another_value_
     const ErrorReport report = report_of<FieldsError>(
         [&] { add_lines(*buffer, values_line("b") + values_line("a", "[1.5, 2, 4]")); });
     EXPECT_EQ(report.where, "body:2") << when;
-    EXPECT_THAT(report.message, HasSubstr("another value of field 'values' of sample 0 of group 'a'"))
+    EXPECT_THAT(report.message, HasSubstr("a different value of field 'values' of sample 0 of group 'a'"))
         << when;
   };
   buffer->take(received(rollout_line("a", 0) + rollout_line("b", 0)));
@@ -152,10 +152,11 @@ TEST(LateFieldsOfBuffer, are_refused_if_no_sample_could_have_come_with_them) {
     const ErrorReport report = report_of<InputError>([&] { add_lines(buffer, lines); });
     return report.where + ": " + report.message;
   };
-  EXPECT_EQ(why(values_line("a")), "body:1: names sample 0 of group 'a', which has not come");
+  EXPECT_EQ(why(values_line("a")), "body:1: names sample 0 of group 'a', which has not been received");
   buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0)));
   EXPECT_THAT(why(values_line("b") + "\n" + values_line("a", "[1, 2]")), HasSubstr("body:3: "));
-  EXPECT_THAT(why(values_line("a", "\"high\"")), HasSubstr("'values' that forms no field: text"));
+  EXPECT_THAT(why(values_line("a", "\"high\"")),
+              HasSubstr("'values' that cannot be stored as a field: text"));
   EXPECT_THAT(why(R"({"uid": "a", "index": 0, "valeus": 1})"), HasSubstr("body:1: has the field 'valeus'"));
   EXPECT_THAT(why(R"({"uid": "a", "index": 0})"), HasSubstr("body:1: lacks a uid, an index, or a field"));
   EXPECT_THAT(why(R"({"uid": "a", "index": 0, "values": 1, "values": 1})"), HasSubstr("'values' twice"));
@@ -192,7 +193,7 @@ TEST(LateFieldsOfBuffer, cannot_change_while_groups_were_not_trained) {
   const ScratchFolder folder;
   open_in(folder)->take(received(rollout_line("a", 0)));
   EXPECT_THAT(report_of<InputError>([&] { open_in(folder, testing_support::groups_of(1)); }).message,
-              HasSubstr("whose late fields are old_log_probs, values, and is started with none"));
+              HasSubstr("with the late fields old_log_probs, values, but was started with none"));
   EXPECT_EQ(open_in(folder)->status().stream.waiting.samples, 1);
 }
 

@@ -141,7 +141,7 @@ TEST(RequestBody, is_unpacked_up_to_a_bound) {
   EXPECT_EQ(spooled(gzipped(text)).unpacked(Packing::gzip, 100'000).size(), 100'000);
   EXPECT_THAT(
       report_of<LimitError>([&] { return spooled(gzipped(text)).unpacked(Packing::gzip, 99'999); }).message,
-      HasSubstr("more than 99999 bytes when it is unpacked"));
+      HasSubstr("more than 99999 bytes when decompressed"));
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
   RequestBody unpacked = spooled(packed).unpacked(Packing::zstd, 100'000);
@@ -182,7 +182,7 @@ TEST_F(JoinedSchema, may_become_more_general_until_a_step_has_it) {
   EXPECT_EQ(joined_schema(whole, real, true).fields, real.fields);
   EXPECT_EQ(joined_schema(real, whole, false).fields, real.fields);
   EXPECT_THAT(report_of<InputError>([&] { return joined_schema(whole, real, false); }).message,
-              HasSubstr("field 'reward' is float32 (sample); in the steps so far it is int64 (sample)"));
+              HasSubstr("field 'reward' is float32 (sample); in earlier steps it is int64 (sample)"));
 }
 
 TEST_F(JoinedSchema, has_no_integers_that_float32_would_round) {

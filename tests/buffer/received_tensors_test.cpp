@@ -205,7 +205,7 @@ TEST(ReceivedTensors, have_the_same_fields_of_the_same_types_all_the_time) {
   };
   EXPECT_EQ(joined_tensor_schema(so_far, three().sent().schema()).fields, so_far.fields);
   EXPECT_EQ(refused(three().with("reward", {3}, std::vector<float>{1, 0, 1})),
-            "field 'reward' is there; in earlier samples it is not");
+            "field 'reward' is present; in earlier samples it is missing");
   EXPECT_EQ(
       refused(three().with("version", {3}, std::vector<std::int32_t>{4, 5, 6})),
       "field 'version' is int32 in rows of shape []; in earlier samples it is int64 in rows of shape []");
@@ -262,7 +262,7 @@ TEST(SentSamples, that_are_others_than_were_asked_for_are_refused) {
   const std::string answer = std::string(lines.samples()[0].body) + "\n";
   const std::vector<std::int64_t> two{1, 2};
   EXPECT_EQ(report_of<InputError>([&] { return parse_samples(answer, two, lines.schema(), {}); }).message,
-            "are 1; 2 were asked for");
+            "there are 1; 2 were requested");
   const ReceivedSamples tensors = three().sent();
   const std::string_view body = tensors.samples()[0].body;
   const std::string cut = frame_of(body).before + std::string(body.substr(0, body.size() - 1));

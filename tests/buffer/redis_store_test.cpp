@@ -104,7 +104,7 @@ TEST_F(RedisBuffer, is_written_by_who_has_the_lease_alone) {
   const auto store = open();
   redis_->call({"SET", lease_key, "another http://there"});
   EXPECT_THAT(report_of<IoError>([&] { store->commit(with_body(1, "one")); }).message,
-              HasSubstr("another server's now"));
+              HasSubstr("now belongs to another server"));
   EXPECT_THROW(store->refresh(), IoError);
   EXPECT_THROW(open(), IoError);
   EXPECT_EQ(redis_->call({"EXISTS", bodies_key}).number(), 0) << "nothing was written";
@@ -181,7 +181,7 @@ TEST_F(RedisBuffer, says_what_may_be_lost) {
 TEST_F(RedisBuffer, logs_in_and_says_where_it_may_not) {
   use();
   redis_->call({"CONFIG", "SET", "requirepass", "secret"});
-  EXPECT_THAT(report_of<ConfigError>([&] { return open(); }).message, HasSubstr("does not let us in"));
+  EXPECT_THAT(report_of<ConfigError>([&] { return open(); }).message, HasSubstr("refuses access"));
   settings_.address.password = "wrong";
   EXPECT_THROW(open(), ConfigError);
   settings_.address.password = "secret";

@@ -162,7 +162,7 @@ TEST(BufferServer, answers_each_refusal_with_its_status) {
   EXPECT_EQ(server.post("/v1/tickets", "[")->status, 422);
   const auto no_call = server.post("/v1/nonsense", "");
   EXPECT_EQ(no_call->status, 404);
-  EXPECT_THAT(no_call->body, HasSubstr("POST /v1/nonsense: is not a call of a buffer"));
+  EXPECT_THAT(no_call->body, HasSubstr("POST /v1/nonsense: is not an endpoint of a buffer"));
 }
 
 TEST(BufferServer, takes_tensors_and_gives_them_to_the_job) {
@@ -238,7 +238,7 @@ TEST(BufferServer, closes_and_aborts_groups_that_a_body_names_by_a_text_or_an_in
   EXPECT_EQ(abort(R"({"uid": ""})"), 422);
   const auto unknown = server.post("/v1/groups/close", R"({"uid": "q9"})");
   EXPECT_EQ(unknown->status, 404);
-  EXPECT_THAT(unknown->body, HasSubstr("group 'q9': is not known: no sample of it has come"));
+  EXPECT_THAT(unknown->body, HasSubstr("group 'q9': is unknown: none of its samples has been received"));
   EXPECT_EQ(server.post("/v1/groups/q9/close", "")->status, 404);
   const auto either = server.post("/v1/groups/8/abort", "");
   EXPECT_EQ(either->status, 404);
@@ -300,11 +300,11 @@ TEST(BufferServer, others_can_reach_only_with_a_token) {
   Buffer buffer(make_memory_store(1 << 20), {});
   const auto listen = [&](const ServerSettings& settings) { const BufferServer server(buffer, settings); };
   EXPECT_THAT(report_of<ConfigError>([&] { listen({.address = "0.0.0.0", .port = 0}); }).message,
-              HasSubstr("which others can reach"));
+              HasSubstr("which other machines can reach"));
   listen({.address = "0.0.0.0", .port = 0, .token = "secret"});
   const OpenServer there;
   EXPECT_THAT(report_of<IoError>([&] { listen({.port = there.port()}); }).message,
-              HasSubstr("cannot be listened on"));
+              HasSubstr("cannot be used: listening on it failed"));
 }
 
 TEST(BufferServer, speaks_tls_with_a_certificate) {
@@ -497,7 +497,8 @@ TEST(BufferServer, refuses_a_job_whose_calls_are_of_another_version) {
   };
   const auto refused = begin(R"(, "calls": 2)");
   EXPECT_EQ(refused->status, 422);
-  EXPECT_THAT(refused->body, AllOf(HasSubstr("job's calls are of version 2"), HasSubstr("knows version 1")));
+  EXPECT_THAT(refused->body,
+              AllOf(HasSubstr("job uses version 2 of the calls"), HasSubstr("supports version 1")));
   EXPECT_EQ(begin(R"(, "calls": "1")")->status, 422);
   EXPECT_EQ(begin(R"(, "calls": 1)")->status, 200);
 }

@@ -138,7 +138,7 @@ TEST_F(SpoolFolder, files_that_cannot_be_read_are_set_aside_and_hold_neither_oth
   EXPECT_EQ(taking->status().stream.received.samples, 2);
   EXPECT_TRUE(has("a.jsonl.refused.txt") && has("b.jsonl.refused-2") && has("d.json"));
   EXPECT_EQ(read_text(folder_ / "b.jsonl.refused"), "from before");
-  EXPECT_THAT(taking.said(), AllOf(HasSubstr("a.jsonl is refused"), HasSubstr("d.json is left alone")));
+  EXPECT_THAT(taking.said(), AllOf(HasSubstr("a.jsonl is rejected"), HasSubstr("d.json is ignored")));
 }
 
 TEST_F(SpoolFolder, files_of_tensors_are_taken_and_then_none_of_lines) {
@@ -148,7 +148,8 @@ TEST_F(SpoolFolder, files_of_tensors_are_taken_and_then_none_of_lines) {
   ASSERT_TRUE(is_taken("b.jsonl"));
   EXPECT_FALSE(has("a.safetensors") || has("a.safetensors.refused"));
   EXPECT_EQ(taking->status().stream.received.samples, 1);
-  EXPECT_THAT(read_text(folder_ / "b.jsonl.refused.txt"), HasSubstr("earlier samples came as safetensors"));
+  EXPECT_THAT(read_text(folder_ / "b.jsonl.refused.txt"),
+              HasSubstr("earlier samples were sent as safetensors"));
 }
 
 TEST_F(SpoolFolder, files_wait_while_the_buffer_is_full) {

@@ -284,7 +284,7 @@ TEST_F(LmdbFolder, of_a_later_version_is_refused) {
   std::string text = read_text(path() / "buffer.json");
   text.replace(text.find("\"version\":2"), 11, "\"version\":3");
   write_text(path() / "buffer.json", text);
-  EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("is of version 3"));
+  EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("has version 3"));
 }
 
 TEST_F(LmdbFolder, that_cannot_be_made_is_an_error) {
@@ -296,7 +296,7 @@ TEST_F(LmdbFolder, tells_that_its_file_was_cut_off) {
   static_cast<void>(open());
   std::filesystem::resize_file(data(), 8192);
   EXPECT_THAT(report_of<IoError>([&] { return open(); }).message,
-              HasSubstr("has been cut off: it has 8192 bytes"));
+              HasSubstr("was truncated: it has 8192 bytes"));
 }
 
 TEST_F(LmdbFolder, tells_flipped_bytes_of_a_sample_and_never_gives_them) {

@@ -83,9 +83,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"synth --out x --prompt-median 0",
                    "--prompt-median: '0' is out of range; allowed: above 0"},
         WrongWords{"plan --lengths x.csv --json a --html ./a",
-                   "--html: names the file of --json. Give each a file of its own"},
+                   "--html: names the file of --json. Give each option its own file"},
         WrongWords{"plan --lengths x.csv --json x.csv",
-                   "--json: names the file of --lengths. Give each a file of its own"},
+                   "--json: names the file of --lengths. Give each option its own file"},
         WrongWords{"synth --out x --prompt-max 8",
                    "--prompt-max: '8' is out of range; allowed: 16 to 1099511627776"},
         WrongWords{"config import x.yaml --from verl --override a.b=1 ~c",
@@ -184,7 +184,7 @@ TEST(ExitStatus, distinguishes_a_wrong_configuration_from_failed_work) {
 TEST(Inspect, lists_the_kinds_of_files_if_a_name_does_not_imply_one) {
   const ProgramResult result = run_evenkeel("inspect /bin/ls");
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("/bin/ls: is of a kind that cannot be derived from its name"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("/bin/ls: has a name that does not imply what kind of file it is"),
                                 HasSubstr(".safetensors"), HasSubstr("folders of runs")));
 }
 

@@ -169,7 +169,7 @@ TEST_F(ConvertCommand, shows_progress_and_skipped_fields) {
 TEST_F(ConvertCommand, has_options_for_formats_that_names_do_not_imply) {
   const ProgramResult unknown = convert("a.jsonl", "b.parquet");
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("b.parquet: has a name that does not imply its format"));
+  EXPECT_THAT(unknown.err, HasSubstr("b.parquet: has a name that does not imply a format"));
   write_text(in("l.csv"), "length\n3\n");
   EXPECT_THAT(convert("l.csv", "m.jsonl").err, HasSubstr("--from lengths makes them up"));
   EXPECT_EQ(convert("l.csv", "m.jsonl", "--from lengths").status, 0);

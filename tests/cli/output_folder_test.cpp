@@ -219,9 +219,10 @@ TEST_F(OutputFolder, is_not_cleared_if_another_folder_is_refused) {
 TEST_F(OutputFolder, must_be_writable) {
   write_text(scratch_ / "file", "in the way");
   for (const std::string option : {"--dump", "--results", "--report"}) {
-    expect_refusal("$run2 " + option + " file", "file", {"cannot make the folder of " + option});
-    expect_refusal("$run2 " + option + " /sys/none", "/sys/none", {"cannot make the folder of " + option});
-    expect_refusal("$run2 " + option + " /sys/kernel", "/sys/kernel", {"cannot be the folder of " + option});
+    expect_refusal("$run2 " + option + " file", "file", {"cannot create the folder of " + option});
+    expect_refusal("$run2 " + option + " /sys/none", "/sys/none", {"cannot create the folder of " + option});
+    expect_refusal("$run2 " + option + " /sys/kernel", "/sys/kernel",
+                   {"cannot be used as the folder of " + option});
   }
 }
 

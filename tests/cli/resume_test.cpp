@@ -188,12 +188,12 @@ TEST_F(Resume, of_a_changed_job_is_refused_with_the_changes_unless_allowed) {
       "--state state --dump dump ";
   expect_success(run + "--steps 1");
   expect_success("sed -i s/6/7/ a.jsonl");
-  expect_refusal(run + "--resume", {"a.jsonl has other content", "some twice, others never"});
+  expect_refusal(run + "--resume", {"a.jsonl has different content", "some twice, others never"});
   expect_refusal(run + "--resume --set batch.seed=4",
-                 {"batch.seed was 1 and is 4", "a.jsonl has other content"});
+                 {"batch.seed was 1 and is 4", "a.jsonl has different content"});
   EXPECT_EQ(marker_of("dump")["state"], "complete");  // nothing was touched
   const ProgramResult accepted = expect_success(run + "--resume --allow-changed");
-  EXPECT_THAT(accepted.err, HasSubstr("accepted: a.jsonl has other content"));
+  EXPECT_THAT(accepted.err, HasSubstr("accepted: a.jsonl has different content"));
 }
 
 TEST_F(Resume, accepts_a_copy_of_the_source_elsewhere) {

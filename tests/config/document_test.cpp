@@ -90,7 +90,7 @@ TEST(ConfigDocument, a_path_may_contain_any_quoted_character_except_nul) {
             "a\x1b[31m\x04"
             "b");
   EXPECT_EQ(refusal(R"(source: {path: "a\0b"})"),
-            "job.yaml:1: source.path: holds a NUL byte, which no path can");
+            "job.yaml:1: source.path: contains a NUL byte, which a path cannot have");
 }
 
 TEST(ConfigAliases, expand_to_their_anchors) {

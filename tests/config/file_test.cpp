@@ -423,7 +423,7 @@ TEST(ConfigYaml, a_value_that_has_no_word_is_refused_by_its_key) {
   } catch (const ConfigError& error) {
     EXPECT_EQ(error.report().where, "balance.algorithm");
     EXPECT_EQ(error.report().message,
-              "holds a value that is none of: auto, karmarkar-karp, lpt, sorted-stride, none");
+              "contains a value that is not one of: auto, karmarkar-karp, lpt, sorted-stride, none");
   }
 }
 
@@ -549,7 +549,7 @@ TEST_F(ConfigFrom, a_file_without_keys_is_refused_unless_it_is_an_empty_map) {
     testing_support::write_text(job(), text);
     EXPECT_EQ(refusal(job()).report().kind, ErrorKind::config) << text;
     EXPECT_EQ(refusal(job()).report().where, job().string());
-    EXPECT_EQ(refusal(job()).report().message, "holds no key: it is empty, or only comments");
+    EXPECT_EQ(refusal(job()).report().message, "has no key: it is empty, or has only comments");
   }
   testing_support::write_text(job(), "{}");
   EXPECT_EQ(load_config(job()), Config{});

@@ -126,7 +126,7 @@ void expect_told(const std::function<void(DataService&, const Step&)>& usual,
     const Step before = service.step(share_of(world), "measured");
     const ErrorReport report = refusal([&] { (world.rank() == odd ? other : usual)(service, before); });
     EXPECT_EQ(report.kind, ErrorKind::input);
-    EXPECT_THAT(report.message, HasSubstr("ranks do different things"));
+    EXPECT_THAT(report.message, HasSubstr("ranks make different calls"));
     EXPECT_THAT(report.message, HasSubstr("rank " + std::to_string(first_other(odd)) + " "));
     for (const std::string& part : told) EXPECT_THAT(report.message, HasSubstr(part));
     DataService fresh(world, two_profiles());

@@ -202,8 +202,8 @@ TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them)
   };
   EXPECT_EQ(error_of([&] { make_ahead(state); }), "it went on");
   EXPECT_EQ(error_of([&] { bring(state); }), "it went on");
-  EXPECT_THAT(error_of([&] { make_ahead(changed); }), HasSubstr("synthetic has other content"));
-  EXPECT_THAT(error_of([&] { bring(changed); }), HasSubstr("synthetic has other content"));
+  EXPECT_THAT(error_of([&] { make_ahead(changed); }), HasSubstr("synthetic has different content"));
+  EXPECT_THAT(error_of([&] { bring(changed); }), HasSubstr("synthetic has different content"));
   EXPECT_EQ(error_of([&] { make_ahead(changed, ChangedJob::accepted); }), "it went on");
   DataService unchecked(world, config, state);
   const auto read = [&](std::int64_t step) { return stream.read(step); };
@@ -283,7 +283,7 @@ TEST(Resume, has_one_position_in_either_kind_of_steps) {
   EXPECT_THROW((void)service.step(RaggedBatch()), InputError);
   const auto read = [&](std::int64_t step) { return stream.read(step); };
   EXPECT_THROW((void)service.steps(read, -1), InputError);
-  EXPECT_EQ(service.state().next_step, 1) << "steps that cannot be made leave the position as it is";
+  EXPECT_EQ(service.state().next_step, 1) << "steps that cannot be created leave the position as it is";
   EXPECT_EQ(service.steps(stream).next()->index, 1);
   DataService bringing(world, config);
   (void)bringing.step(stream.read(0));

@@ -69,7 +69,7 @@ TEST(SampleChecks, require_utf8_in_text_and_nothing_in_bytes) {
   EXPECT_EQ(refusal_of({"source", DType::uint8, FieldKind::bytes, {}}, "\xff\xfe"), "taken");
   const std::string said = refusal_of({"source", DType::uint8, FieldKind::text, {}}, "ab\xff");
   EXPECT_THAT(said, testing::HasSubstr("sample 7"));
-  EXPECT_THAT(said, testing::HasSubstr("not UTF-8 from byte 2 on"));
+  EXPECT_THAT(said, testing::HasSubstr("not valid UTF-8 at byte 2"));
   EXPECT_THAT(refusal_of({"source", DType::int32, FieldKind::text, {}}, "1234"),
               testing::HasSubstr("text is of single uint8 values"));
 }
@@ -102,17 +102,17 @@ std::string refusal_to_add_to(const SampleShape& added) {
 
 TEST(SampleChecks, refuse_added_fields_of_other_samples) {
   EXPECT_EQ(refusal_to_add_to({SampleId{7}, 3, 2, 4}), "taken");
-  EXPECT_THAT(
-      refusal_to_add_to({SampleId{8}, 3, 2, 4}),
-      testing::HasSubstr("not in the order in which the samples were brought: sample 7 is elsewhere"));
+  EXPECT_THAT(refusal_to_add_to({SampleId{8}, 3, 2, 4}),
+              testing::HasSubstr(
+                  "not in the order in which the samples were passed: sample 7 is at another position"));
   EXPECT_THAT(
       refusal_to_add_to({SampleId{7}, own_group(7), 2, 4}),
-      testing::HasSubstr("do not name a group for sample 7, which was brought with one. Pass the groups"));
+      testing::HasSubstr("do not name a group for sample 7, which was passed with one. Pass the groups"));
   EXPECT_THAT(refusal_to_add_to({SampleId{7}, 4, 2, 4}),
-              testing::HasSubstr("name a different group for sample 7 than the one it was brought with"));
+              testing::HasSubstr("name a different group for sample 7 than the one it was passed with"));
   EXPECT_THAT(refusal_to_add_to({SampleId{7}, 3, 3, 3}),
               testing::HasSubstr("have a prompt of 3 and a response of 3 tokens for sample 7, which was "
-                                 "brought with a prompt of 2 and a response of 4"));
+                                 "passed with a prompt of 2 and a response of 4"));
 }
 
 }  // namespace

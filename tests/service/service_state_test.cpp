@@ -88,7 +88,7 @@ TEST(ServiceState, compares_full_digests_if_both_states_have_them) {
   EXPECT_THAT(differences(of_before, state), IsEmpty());
   ServiceState changed = state;
   ++*changed.sources[0].whole;
-  EXPECT_THAT(differences(state, changed), ElementsAre(HasSubstr("has other content")));
+  EXPECT_THAT(differences(state, changed), ElementsAre(HasSubstr("has different content")));
 }
 
 TEST(ServiceState, has_no_shape_without_rows) {
@@ -192,7 +192,7 @@ TEST(Differences, ignore_the_delivery_which_does_not_affect_the_plan) {
 TEST(Differences, name_the_key_both_values_and_the_effect_on_steps) {
   EXPECT_THAT(
       differences(made_up_state(), with_settings("batch: {seed: 9}")),
-      ElementsAre("batch.seed was 1 and is 9: steps would have other samples: some twice, others never"));
+      ElementsAre("batch.seed was 1 and is 9: steps would have different samples: some twice, others never"));
   EXPECT_THAT(
       differences(made_up_state(), with_settings("micro_batch: {max_tokens: 100}")),
       ElementsAre(AllOf(HasSubstr("max_tokens was 8192 and is 100"), HasSubstr("other micro-batches"))));
@@ -218,7 +218,7 @@ TEST(Differences, report_how_a_source_changed) {
   EXPECT_THAT(told([](ServiceState& s) { s.sources[0].samples = 5000; }),
               HasSubstr("rollouts.jsonl had 4096 samples and has 5000"));
   EXPECT_THAT(told([](ServiceState& s) { s.sources[0].bytes = 7; }), HasSubstr("1048576 bytes and has 7"));
-  EXPECT_THAT(told([](ServiceState& s) { ++s.sources[0].digest; }), HasSubstr("has other content"));
+  EXPECT_THAT(told([](ServiceState& s) { ++s.sources[0].digest; }), HasSubstr("has different content"));
   EXPECT_THAT(told([](ServiceState& s) { s.sources.clear(); }), HasSubstr("had 1 sources and has 0"));
   EXPECT_THAT(told([](ServiceState& s) { ++s.order; }), HasSubstr("other samples of the sources"));
 }

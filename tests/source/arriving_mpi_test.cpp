@@ -175,7 +175,7 @@ TEST_F(Arriving, stale_samples_are_dropped_and_the_rest_form_the_step) {
   send_groups(3, 5, 1);
   SampleStream stream(world_, config_of());
   EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
-  EXPECT_THAT(lengths_of(stream, 1), ElementsAre(5, 5, 6, 6)) << "g2 is of version 0";
+  EXPECT_THAT(lengths_of(stream, 1), ElementsAre(5, 5, 6, 6)) << "g2 has version 0";
   const ArrivalFigures arrived = stream.arrived();
   EXPECT_EQ(arrived.received, 10);
   EXPECT_EQ(arrived.formed, 8);
@@ -199,7 +199,7 @@ TEST_F(Arriving, stale_samples_are_masked_on_request) {
     return boost::mpi::all_reduce(world_, mine, std::plus<>());
   };
   EXPECT_EQ(sum_of_masks(0), 1 + 1 + 2 + 2) << "all response tokens";
-  EXPECT_EQ(sum_of_masks(1), 4 + 4) << "g2 is of version 0";
+  EXPECT_EQ(sum_of_masks(1), 4 + 4) << "g2 has version 0";
 }
 
 TEST_F(Arriving, a_response_mask_follows_its_convention_if_stale_samples_are_masked) {

@@ -416,7 +416,8 @@ TEST(DumpSource, refuses_swapped_files) {
                                std::filesystem::copy_options::overwrite_existing);
   }
   world.barrier();
-  EXPECT_THAT(refusal_of(dumped), testing::AllOf(HasSubstr("step-000001"), HasSubstr("to another place")));
+  EXPECT_THAT(refusal_of(dumped),
+              testing::AllOf(HasSubstr("step-000001"), HasSubstr("of a different place")));
 }
 
 TEST(DumpSource, refuses_files_without_metadata_as_an_older_version) {

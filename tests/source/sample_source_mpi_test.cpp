@@ -175,7 +175,7 @@ TEST(JsonlSource, a_copy_of_equal_size_with_other_content_is_refused_wherever_it
       if (world.rank() == stale) text.replace(text.rfind("[10,11]"), 7, "[10,12]");
       const CopyOfEachRank copy(text);
       const ErrorReport report = opening_fails<IoError>(copy.path());
-      EXPECT_EQ(report.message, "has other content on rank " + std::to_string(std::max(stale, 1)) +
+      EXPECT_EQ(report.message, "has different content on rank " + std::to_string(std::max(stale, 1)) +
                                     " than on rank 0, in as many bytes (" + std::to_string(text.size()) +
                                     ")");
     }

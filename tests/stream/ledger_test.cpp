@@ -213,8 +213,7 @@ TEST(Ledger, trained_means_all_steps_up_to_that_one) {
   EXPECT_EQ(keeper.ledger.status().trained.samples, 2);
   keeper.tell(StepTrained{0});
   EXPECT_EQ(keeper.ledger.status().trained_step, 1);
-  EXPECT_EQ(message_of([&] { keeper.tell(StepTrained{3}); }),
-            "event 9: step 3 was trained, and was never formed");
+  EXPECT_EQ(message_of([&] { keeper.tell(StepTrained{3}); }), "event 9: step 3 was trained but never formed");
 }
 
 TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
@@ -230,7 +229,7 @@ TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
   EXPECT_NE(why({0, 0, {{a, 2}, {a, 2}}, {}, {}}).find("does not wait"), std::string::npos);
   EXPECT_NE(why({0, 1, {{a, 2}}, {}, {}}).find("at version 1, and the version is 0"), std::string::npos);
   keeper.tell(GroupAborted{a, 0, ""});
-  EXPECT_NE(why({0, 0, {{a, 2}}, {}, {}}).find("with 2 samples, and it has 1"), std::string::npos);
+  EXPECT_NE(why({0, 0, {{a, 2}}, {}, {}}).find("with 2 samples, but it has 1"), std::string::npos);
   keeper.tell(StepFormed{0, 0, {{a, 1}}, {}, {}});
   keeper.tell(GroupClosed{b});
   EXPECT_NE(why({2, 0, {{b, 1}}, {}, {}}).find("step 2 was formed after step 0"), std::string::npos);
@@ -284,11 +283,11 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
   EXPECT_EQ(ledger.refusal(sample(Uid(""), 0)), "has an empty uid. Name its group");
   EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1024, 'u')), 0)), "");
   EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1025, 'u')), 0)),
-            "has a uid of 1025 bytes, and at most 1024 are allowed. Give its group a shorter name");
+            "has a uid of 1025 bytes, but at most 1024 are allowed. Give its group a shorter name");
   EXPECT_EQ(ledger.refusal(sample(a, 0, -1)), "has version -1. Versions begin at 0");
   ledger.apply({1, VersionPublished{7}});
   EXPECT_EQ(ledger.refusal_of_version(7), "");
-  EXPECT_THAT(ledger.refusal_of_version(8), HasSubstr("has version 8, and version 7 of the policy is"));
+  EXPECT_THAT(ledger.refusal_of_version(8), HasSubstr("has version 8, but version 7 of the policy is"));
   ledger.apply({2, VersionPublished{5}});
   EXPECT_EQ(ledger.refusal_of_version(7), "") << "a resumed job publishes a lower version";
   ledger.apply({3, StreamEnded{}});

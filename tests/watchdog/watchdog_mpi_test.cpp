@@ -198,11 +198,12 @@ TEST(Watchdog, detects_a_rank_missing_at_the_first_meeting) {
     if (world.rank() != (away == 0 ? 1 : 0)) continue;
     EXPECT_EQ(heard.told(), 1U);
     if (away == 0) {
-      EXPECT_THAT(heard.message(), AllOf(HasSubstr("on rank 1 (host "),
-                                         HasSubstr("in watchdogs meet, waiting for other ranks in MPI_")));
+      EXPECT_THAT(heard.message(),
+                  AllOf(HasSubstr("on rank 1 (host "),
+                        HasSubstr("last activity: watchdogs meet, waiting for other ranks in MPI_")));
     } else {
       EXPECT_THAT(heard.message(), AllOf(StartsWith("rank"), HasSubstr(std::to_string(away)),
-                                         HasSubstr("not joined the other watchdogs")));
+                                         HasSubstr("not joined the watchdogs of the other ranks")));
     }
   }
 }
@@ -222,7 +223,7 @@ TEST(Watchdog, detects_a_rank_stopped_before_the_first_meeting) {
   if (world.rank() != 0) return;
   EXPECT_THAT(heard.message(),
               AllOf(HasSubstr("on rank 0 (host "), HasSubstr("waiting for other ranks in MPI_Allreduce"),
-                    HasSubstr("unknown until the watchdogs have met")));
+                    HasSubstr("unknown until the watchdogs are connected")));
 }
 
 TEST(Watchdog, tolerates_ranks_that_arrive_one_after_another) {

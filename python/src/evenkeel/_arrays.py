@@ -312,7 +312,7 @@ class Rows:
         except (ValueError, RuntimeError) as error:
             if isinstance(error, errors.Error):
                 raise
-            _c.raise_error("input", name, f"cannot stand in a row: {error}")
+            _c.raise_error("input", name, f"cannot be placed in a row: {error}")
         if not kept:
             _c.raise_error("input", name, f"{pad} does not fit into the dtype {self.dtype}")
         return np.ascontiguousarray(bits).reshape(-1).view(np.uint8)
@@ -378,7 +378,7 @@ def _require_memory(tensor: Any, name: str) -> None:
 def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
     device = value.__dlpack_device__()[0]
     if device not in (CPU, PINNED):
-        _c.raise_error("input", name, f"is on a device that DLPack numbers {int(device)}; memory of the CPU is needed")
+        _c.raise_error("input", name, f"is on a device of DLPack type {int(device)}; memory of the CPU is needed")
     try:
         return np.from_dlpack(value)
     except (BufferError, TypeError, RuntimeError) as error:

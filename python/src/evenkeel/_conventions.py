@@ -26,8 +26,8 @@ def require_conventions(at: Mapping[str, str] | None, words: Sequence[str] = CON
     for name, word in (at or {}).items():
         if word not in words:
             message = f"is {word!r}"
-            raise ConfigError(f"at[{name!r}]: {message}. Say one of {', '.join(words)}", f"at[{name!r}]", message,
-                              f"Say one of {', '.join(words)}")
+            raise ConfigError(f"at[{name!r}]: {message}. Use one of {', '.join(words)}", f"at[{name!r}]", message,
+                              f"Use one of {', '.join(words)}")
     return dict(at or {})
 
 
@@ -47,7 +47,7 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
     if at == "next":
         if name in WITHOUT_LOSS and len(values) == tokens > 0 and values[-1] != no_loss:
             raise _refused(where, f"is set at row {tokens - 1}, the last, which predicts nothing",
-                           "If the value of each token is at the token itself, say at: token")
+                           "If the value of each token is at the token itself, use at: token")
         values = [no_loss or 0, *values][:tokens]  # nothing predicts the first token
     trained = [t for t in range(1, prompt) if values[t] != no_loss] if name in WITHOUT_LOSS else []
     if trained:

@@ -233,7 +233,7 @@ def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     try:
         parts = [value.encode() if form == "text" else value for value in values]
     except UnicodeEncodeError as error:
-        _c.raise_error("input", f"field {name!r}", f"has a str that has no UTF-8: {error}")
+        _c.raise_error("input", f"field {name!r}", f"has a str that cannot be encoded as UTF-8: {error}")
     return np.frombuffer(b"".join(parts), np.uint8), [len(part) for part in parts]
 
 
@@ -245,7 +245,7 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
             _c.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they start at 0 and never decrease")
         return rows, np.diff(offsets).tolist()
     if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
-        _c.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor a sample")
+        _c.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor per sample")
     parts = list(values)
     return joined(parts, name), [len(part) for part in parts]
 
@@ -261,7 +261,7 @@ def joined(rows: Sequence[Any], name: str) -> Any:
         return _as_one_type([_numbers(row, name) for row in rows], name)
     if not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
         _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
-                          "Pass one tensor of all rows, or one tensor or list of numbers a sample")
+                          "Pass one tensor of all rows, or one tensor or list of numbers per sample")
     if len({str(row.dtype) for row in rows}) > 1:
         _c.raise_error("input", f"field {name!r}", f"has the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
     if _arrays.is_tensor(rows[0]):

@@ -72,7 +72,7 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
 
     def _require_sums(self) -> None:
         if self.loss_type not in _BY_STEP | _BY_SAMPLES | _BY_TOKENS:
-            refuse("loss_type", f"is {self.loss_type!r}, and Evenkeel does not know how it divides", "Use TRL's own trainer")
+            refuse("loss_type", f"is {self.loss_type!r}, whose normalization Evenkeel does not know", "Use TRL's own trainer")
         means = {
             "entropy_coef": self._entropy_bonus_enabled, "top_entropy_quantile": self.top_entropy_quantile < 1,
             "router_aux_loss_coef": self.aux_loss_enabled,

@@ -113,7 +113,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
             refuse("train_dataset", f"is a {type(data).__name__}, which has no length", "Pass a data set that can be indexed")
         columns = getattr(data, "column_names", None) or []
         if "seq_lengths" in columns:
-            refuse("train_dataset", "has packed rows: its column seq_lengths tells", "Set packing=False: Evenkeel packs")
+            refuse("train_dataset", "has packed rows, as its column seq_lengths shows", "Set packing=False, since Evenkeel packs the samples")
         sampler = BalancedBatchSampler(
             self._lengths(data, columns),
             samples=self._train_batch_size * args.world_size,
@@ -176,7 +176,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
         padding = {name: known.get(name) if value is None else value for name, value in self.balance_padding.items()}
         if padding["padded"] is None:
             refuse(
-                "data_collator", f"is a {type(collator).__name__}, of which Evenkeel does not know whether it pads",
+                "data_collator", f"is a {type(collator).__name__}, and Evenkeel does not know whether it pads",
                 "Pass evenkeel.collate.PaddingFree() or Padded(...), or padded=True or False to balanced()",
             )
         return {"padded": padding["padded"], "pad_to_multiple_of": padding["pad_to_multiple_of"] or 1}

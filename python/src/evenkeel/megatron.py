@@ -117,7 +117,7 @@ class DataIterator:
                 yield step
                 left = sum(1 for _ in self._left)
                 if left:
-                    _c.raise_error("input", f"step {step.index}", f"has {left} micro-batches left that nobody took",
+                    _c.raise_error("input", f"step {step.index}", f"has {left} micro-batches that were not consumed",
                                       "Pass num_microbatches to forward_backward_func")
 
     def begin(self, step: Step, mini_batch: int | None = None) -> None:

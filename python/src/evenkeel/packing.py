@@ -405,7 +405,7 @@ def _pack_sequences(
     if len(sequences) != len(layout):
         _c.raise_error("input", "values", f"there are {len(sequences)} sequences; the layout has {len(layout)}")
     if not sequences:
-        _c.raise_error("input", "values", "is an empty list, which tells no dtype", "Pass ragged rows")
+        _c.raise_error("input", "values", "is an empty list, which has no dtype", "Pass ragged rows")
     parts = [_arrays.Rows(sequence, f"values[{i}]") for i, sequence in enumerate(sequences)]
     _require_alike(parts, "values")
     for i, (part, length) in enumerate(zip(parts, layout.lengths.tolist())):

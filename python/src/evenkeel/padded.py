@@ -54,10 +54,10 @@ def _samples_of(
     told = require_conventions(at, (*CONVENTIONS, "sample"))
     for name in told:
         if name not in tensors:
-            _refuse(name, f"is named by at, and does not exist; there are {', '.join(tensors)}")
+            _refuse(name, f"is named by at but does not exist; the columns are {', '.join(tensors)}")
     places = _Places.of(tensors, response_mask, told.pop(response_mask, None))
     if loss_mask and LOSS_MASK in tensors and response_mask != LOSS_MASK:
-        _refuse(LOSS_MASK, f"is there beside {response_mask}, which says what carries loss, too",
+        _refuse(LOSS_MASK, f"is present as well as {response_mask}, and both specify which tokens carry loss",
                 f"Pass response_mask={LOSS_MASK!r} or loss_mask=False, or leave one of them out")
     fields = {"token": {}, "response_token": {}, "sample": {}, "text": {}}  # type: dict[str, dict[str, Any]]
     for name, column in tensors.items():
@@ -144,26 +144,26 @@ class _Places:
     def of(cls, tensors: Mapping[str, Any], response_mask: str, at: str | None) -> _Places:
         tokens = _attention(tensors)
         if response_mask not in tensors:
-            _c.raise_error("input", "batch", f"has no {response_mask}; there are {', '.join(tensors) or 'none'}")
+            _c.raise_error("input", "batch", f"has no {response_mask}; the columns are {', '.join(tensors) or 'none'}")
         mask = _array(tensors[response_mask], response_mask)
         n, width = tokens.shape
         if mask.ndim != 2 or mask.shape[0] != n or not 0 < mask.shape[1] <= width or at == "sample":
-            _refuse(response_mask, f"has the shape {list(mask.shape)}, and {MASK} {list(tokens.shape)}",
+            _refuse(response_mask, f"has the shape {list(mask.shape)}, but {MASK} has {list(tokens.shape)}",
                     "It has a column for each token of the response, which are the last columns, or one for each token")
         columns = mask.shape[1]
         at = at or ("token" if columns == width else "response")
         fitting = {"token": (width,), "next": (width, width - 1), "response": range(1, width)}[at]
         if columns not in fitting:
-            _refuse(response_mask, f"has {columns} columns, which is not what at: {at} has beside {width} columns of tokens")
+            _refuse(response_mask, f"has {columns} columns, which does not match at: {at} for {width} columns of tokens")
         offset = {"token": 0, "next": 1, "response": width - columns}[at]
         carries = _by_token(mask, offset, width)
         if (carries & ~tokens).any() or at == "next" and columns == width and mask[:, -1].any():
-            _refuse(response_mask, f"names tokens that {MASK} does not", "Are both of the same batch?")
+            _refuse(response_mask, f"marks tokens that {MASK} does not", "Are both from the same batch?")
         r = columns if at == "response" else _response_columns(tensors, n, width)
         first = np.full(n, width - r) if r is not None else _begins(tokens, carries)
         responses = tokens & (np.arange(width) >= first[:, None])
         if (carries & ~responses).any():
-            _refuse(response_mask, "names tokens of the prompt, which are not trained",
+            _refuse(response_mask, "marks tokens of the prompt, which are not trained",
                     "Let the prompts end before the first token that is set")
         return cls(tokens, responses, mask, at, offset, r)
 
@@ -185,21 +185,21 @@ class _Places:
         if at is not None:
             if wide in offsets[at]:
                 return "response_token", offsets[at][wide]
-            _refuse(name, f"has the shape {list(shape)}, which is not what at: {at} has beside {MASK} {[n, width]}")
+            _refuse(name, f"has the shape {list(shape)}, which does not match at: {at} for {MASK} of the shape {[n, width]}")
         if wide == width:
             if name in ("input_ids", *OF_INPUTS):
                 return "token", 0
             if self.at != "response":
                 return "response_token", self.offset
             if self.r == width or name in WITHOUT_LOSS:
-                _refuse(name, f"has {width} columns, and nothing says at which of them the value of a token is",
+                _refuse(name, f"has {width} columns, but it is not specified which of them holds the value of a token",
                         f"Pass at={{{name!r}: 'token'}}, 'next' (shifted) or 'response'")
             return "token", 0
         if wide == width - 1:
             return "response_token", 1
         if wide == self.r:
             return "response_token", width - wide
-        _refuse(name, f"has the shape {list(shape)}, and {wide} columns fit neither the {width} of the tokens, nor {width - 1}, "
+        _refuse(name, f"has the shape {list(shape)}, but {wide} columns fit neither the {width} of the tokens, nor {width - 1}, "
                 "nor those of the response", f"If it is a vector for each sample, pass at={{{name!r}: 'sample'}}")
 
     def require_no_loss_of_prompts(self, name: str, column: Any, offset: int) -> None:
@@ -222,7 +222,7 @@ class _Places:
         """The columns in which a padded column has the values of the response tokens."""
         at = at or ("response" if self.at == "response" else "next")
         if at == "response" and self.r is None:
-            _refuse("at", "is response, and the batch does not say how many columns its responses have", "Say token or next")
+            _refuse("at", "is response, and the batch does not say how many columns its responses have", "Use token or next")
         width = self.tokens.shape[1]
         return self.responses[:, {"token": 0, "next": 1, "response": width - (self.r or 0)}[at] :]
 
@@ -230,7 +230,7 @@ class _Places:
 def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
     """Which columns are tokens."""
     if MASK not in tensors:
-        _c.raise_error("input", "batch", f"has no {MASK}; there are {', '.join(tensors) or 'none'}")
+        _c.raise_error("input", "batch", f"has no {MASK}; the columns are {', '.join(tensors) or 'none'}")
     mask = _array(tensors[MASK], MASK)
     if mask.ndim != 2:
         _refuse(MASK, f"has the shape {list(mask.shape)}; [n, width] is needed")
@@ -247,8 +247,8 @@ def _tokens_first(name: str, column: Any, n: int, width: int) -> Any:
     if name != "position_ids" or len(shape) != 3 or shape[0] != n or shape[2] != width:
         return column
     if shape[1] == width:
-        _refuse(name, f"has the shape {list(shape)}, and nothing says which dimension is of tokens",
-                "Bring it apart: Samples(axes={'position_ids': ...})")
+        _refuse(name, f"has the shape {list(shape)}, but it is not known which dimension holds the tokens",
+                "Pass it separately: Samples(axes={'position_ids': ...})")
     return column.transpose(1, 2) if _arrays.is_tensor(column) else np.swapaxes(column, 1, 2)
 
 

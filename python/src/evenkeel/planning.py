@@ -437,7 +437,7 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
         return np.zeros_like(numbers["lengths"]), numbers["lengths"]
     if set(numbers) == {"lengths", "prompts"}:
         return numbers["prompts"], _rest(numbers["lengths"], numbers["prompts"])
-    raise TypeError("samples are told by lengths, by prompts and responses, or by lengths and prompts")
+    raise TypeError("samples are described by lengths, by prompts and responses, or by lengths and prompts")
 
 
 def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:

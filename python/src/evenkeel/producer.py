@@ -147,5 +147,5 @@ def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
 
 def _plain(value: Any) -> Any:
     if not hasattr(value, "tolist"):
-        raise TypeError(f"a value of a sample is a {type(value).__name__}: numbers, text, lists and what has tolist() can be sent")
+        raise TypeError(f"a value of a sample is a {type(value).__name__}: only numbers, text, lists and objects with tolist() can be sent")
     return value.tolist()

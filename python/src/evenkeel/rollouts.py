@@ -71,7 +71,7 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
     given = dict(sample)
     tokens, response = list(given.pop("tokens")), int(given.pop("response_length"))
     if not 0 <= response <= len(tokens):
-        raise _refused("response_length", f"is {response}, and there are {len(tokens)} tokens")
+        raise _refused("response_length", f"is {response}, but there are {len(tokens)} tokens")
     others = require_conventions(at)
     mask_at = others.pop(LOSS_MASK, "response")
     is_removed, mask = given.pop("remove_sample", False), given.pop(LOSS_MASK, None)
@@ -117,13 +117,13 @@ def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, vers
     if "token_ids" in given:
         tokens, mask = list(given.pop("token_ids")), [bool(is_sampled) for is_sampled in given.pop("mask")]
         if len(mask) != len(tokens):
-            raise _refused("mask", f"has {len(mask)} entries, and there are {len(tokens)} tokens")
+            raise _refused("mask", f"has {len(mask)} entries, but there are {len(tokens)} tokens")
         begin = max(mask.index(True), 1) if True in mask else len(tokens)  # nothing predicts the first token
         parts = {"prompt_ids": tokens[:begin], "response_ids": tokens[begin:], LOSS_MASK: mask}
         usual = {name: "token" for name, values in given.items() if _are_numbers(values)} | {LOSS_MASK: "token"}
     else:
         if any(given.pop("prompt_mask", None) or ()):
-            raise _refused("prompt_mask", "names tokens of the prompt, which are not trained",
+            raise _refused("prompt_mask", "marks tokens of the prompt, which are not trained",
                            "Move what comes after the first of them into completion_ids")
         parts = {"prompt_ids": given.pop("prompt_ids"), "response_ids": given.pop("completion_ids"),
                  LOSS_MASK: [bool(is_sampled) for is_sampled in given.pop("completion_mask")]}
@@ -141,7 +141,7 @@ def _placed(sample: dict[str, Any], usual: Mapping[str, str], at: Mapping[str, s
     told = require_conventions(at)
     for name in told:
         if name not in sample:
-            raise _refused(f"at[{name!r}]", "names a key that is not there", f"There are {', '.join(sample)}")
+            raise _refused(f"at[{name!r}]", "names a key that does not exist", f"The keys are {', '.join(sample)}")
     for name, convention in {**usual, **told}.items():
         if sample.get(name) is not None:
             sample[name] = of_response(name, sample[name], convention, prompt, response)

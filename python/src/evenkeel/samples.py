@@ -165,7 +165,7 @@ def built_by(build: Callable[[], Samples]) -> Samples:
 def samples_of_error(error: BaseException) -> _arrays.Handle:
     """Returns samples for the library that stand for an error: a step over them raises it on all ranks."""
     core = _create([], None, [], [])
-    lib.evenkeel_samples_fail(core, _c.note(error, "samples", "could not be brought"))
+    lib.evenkeel_samples_fail(core, _c.note(error, "samples", "could not be passed"))
     return core
 
 
@@ -201,7 +201,7 @@ def _groups(groups: Any) -> npt.NDArray[np.int64]:
     """Converts integers or texts to group numbers."""
     if isinstance(groups, (list, tuple)) and any(isinstance(entry, str) for entry in groups):
         if not all(isinstance(entry, str) for entry in groups):
-            _c.refuse("groups", "mix texts with what is none")
+            _c.refuse("groups", "mix texts with other types")
         return np.array([lib.evenkeel_group_of_uid(_c.encoded(entry), 0) for entry in groups], np.int64)
     numbers = _arrays.integers(groups, "groups")
     for i in np.flatnonzero(numbers < 0):
@@ -224,6 +224,6 @@ def _tokens_first(rows: Any, name: str) -> Any:
         return [_tokens_first(of_sample, name) for of_sample in rows]
     shape = list(getattr(rows, "shape", ()))
     if len(shape) != 2:
-        _c.raise_error("input", f"field {name!r}", f"has the shape {shape}", "Bring [axes, tokens]")
+        _c.raise_error("input", f"field {name!r}", f"has the shape {shape}", "Provide [axes, tokens]")
     tensor: Any = rows
     return tensor.T.contiguous() if _arrays.is_tensor(tensor) else np.ascontiguousarray(tensor.T)

@@ -205,10 +205,10 @@ class DataService:
 
     def _require_steps_left(self) -> None:
         if self._is_iterated:
-            _c.raise_error("input", "service", "is being iterated, and has one position", "End that iteration first")
+            _c.raise_error("input", "service", "is already being iterated, and has only one position", "End that iteration first")
         if self._is_at_end:
             if self._awaits_samples:
-                _c.raise_error("input", "service", "has delivered all steps: no more samples will come",
+                _c.raise_error("input", "service", "has delivered all steps: no more samples will arrive",
                                   "Begin a new buffer for a job with other samples")
             _c.raise_error(
                 "input",
@@ -253,7 +253,7 @@ class DataService:
         state = self._state()
         if self._awaits_samples:
             if self._has_unsaved_state:
-                warnings.warn("state_dict() is called again, and saved() never was since: the buffer keeps the samples of "
+                warnings.warn("state_dict() was called again, but saved() was not called in between: the buffer keeps the samples of "
                               f"steps from {self._saves} on. Call service.saved() once a state is saved", stacklevel=2)
             self._saves, self._has_unsaved_state = state.next_step, True
         return {"evenkeel": state.text}
@@ -265,7 +265,7 @@ class DataService:
         Call it before producers get the weights of this version, since samples of later versions are refused. Raises
         ConfigError unless ``stream.version`` is ``trainer``; otherwise a version is the number of a step."""
         if not self._awaits_samples:
-            _c.raise_error("config", "source.kind", f"is {self._config.settings()['source.kind']}: nobody is told a version",
+            _c.raise_error("config", "source.kind", f"is {self._config.settings()['source.kind']}, which does not use policy versions",
                               "Publish versions where samples arrive while the job trains (source.kind: stream)")
         lib.evenkeel_stream_publish(self._open_stream(), _c.int64(version))
 

@@ -73,7 +73,7 @@ class MicroBatch(WithFields):
     def _of(self) -> Any:
         """The library's view of the micro-batch, with addresses in the memory of the pass."""
         if self._pass.is_used_up:
-            _c.refuse("micro-batch", "is of a step that was passed over again", "Take the micro-batches of the later pass")
+            _c.refuse("micro-batch", "belongs to a step that was run again", "Take the micro-batches of the later pass")
         return self._view
 
     def _details(self) -> dict[str, Any]:

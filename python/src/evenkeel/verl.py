@@ -191,7 +191,7 @@ def _of_responses(micro_batch: Any, name: str) -> list[Any]:
     for index, (prompt, response) in enumerate(zip(prompts, responses)):
         if prompt == 0 and response > 0 and not micro_batch.empty:
             refuse(f"field {name!r}", f"has no row for the first token of sample {int(micro_batch.samples[index])}, which has no prompt",
-                   "Bring it as a token field")
+                   "Provide it as a token field")
     return [part[max(0, prompt - 1) : prompt + response - 1] for part, prompt, response in zip(micro_batch.parts(name), prompts, responses)]
 
 

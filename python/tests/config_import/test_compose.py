@@ -112,7 +112,7 @@ def test_what_a_lost_file_may_say_has_no_default():
 
 
 def test_lists_that_lead_in_a_circle_or_cannot_be_read_are_refused():
-    assert "in a circle" in error_of("defaults: [a]", {"conf/a.yaml": "defaults: [a]"})
+    assert "form a cycle" in error_of("defaults: [a]", {"conf/a.yaml": "defaults: [a]"})
     assert "job.yaml:1: an entry of defaults is" in error_of("defaults: [[a]]")
     assert "no group engine" in error_of('defaults: [{actor: "${engine}_actor"}]')
     assert "conf/a.yaml" in error_of("defaults: [a]", {"conf/a.yaml": "x: [1"})

@@ -198,7 +198,7 @@ def test_rows_text_and_bytes_go_round_with_their_samples(ranks, tensors):
         assert "has a bytes where a str is needed" in mixed
         assert "has a str where a bytes is needed" in no_bytes
         assert "start at 0 and never decrease" in falling
-        assert "Pass one tensor a sample" in ranges
+        assert "Pass one tensor per sample" in ranges
         assert not_split == "taken"  # two samples of 3 rows
 
 
@@ -253,8 +253,8 @@ def test_positions_of_several_axes_are_cut_with_their_tokens(cut):
     assert sum(rank["rows"] for rank in ranks) == 31 - shared
     assert all(rank["home"] is None if shared else rank["home"] for rank in ranks)
     assert ranks[0]["refused"] == [
-        "field 'position_ids': has the shape [3]. Bring [axes, tokens]",
-        "field 'position_ids': has the shape [1, 2, 3]. Bring [axes, tokens]",
+        "field 'position_ids': has the shape [3]. Provide [axes, tokens]",
+        "field 'position_ids': has the shape [1, 2, 3]. Provide [axes, tokens]",
     ]
 
 
@@ -309,7 +309,7 @@ def test_a_watchdog_ends_a_job_whose_rank_stays_away_and_leaves_a_slow_one_alone
     for rank in ranks:
         (message,) = rank["ended"]
         assert "while others wait for rank 1 (host " in message
-        assert "last seen in its own code" in message
+        assert "last activity: its own code" in message
         assert told.startswith(message) and "other ranks in" in told[len(message):]
     assert all(rank["told"] == rank["ended"] == [] for rank in run("watched.py", 3, over=over, arguments=["slow", 3]))
 

@@ -139,7 +139,7 @@ void require_numbers(const Problem& problem) {
   throw LimitError("items", "item " + std::to_string(item) + " does not fit in any group: on " +
                                 std::to_string(size) + " ranks it has " +
                                 std::to_string(problem.aligned_size(item, size)) +
-                                " aligned tokens, and a micro-batch may hold " +
+                                " aligned tokens, but a micro-batch holds at most " +
                                 std::to_string(cap_of(problem.limits, size)));
 }
 

@@ -21,7 +21,7 @@ class ValueMatrix {
   ValueMatrix(std::span<const std::int64_t> values, std::int64_t n)
       : values_(values), size_(static_cast<std::size_t>(std::max<std::int64_t>(n, 0))) {
     if (n < 0 || values.size() != size_ * size_) {
-      throw InputError("values", std::to_string(values.size()) + " values are not a matrix of " +
+      throw InputError("values", std::to_string(values.size()) + " values cannot form a " +
                                      std::to_string(n) + " x " + std::to_string(n) + " matrix");
     }
     for (const std::int64_t value : values) {

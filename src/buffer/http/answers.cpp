@@ -87,8 +87,8 @@ bool is_authorized(const httplib::Request& request, httplib::Response& response,
   response.set_header("WWW-Authenticate", "Bearer");
   const bool has_none = !request.has_header("Authorization");
   answer(response, 401,
-         {ErrorKind::config, "Authorization", has_none ? "is missing" : "has another token",
-          "Send Authorization: Bearer TOKEN, with the token of the buffer's file", -1});
+         {ErrorKind::config, "Authorization", has_none ? "is missing" : "does not have the right token",
+          "Send Authorization: Bearer TOKEN, with the token in the buffer's token file", -1});
   return false;
 }
 

@@ -32,7 +32,7 @@ TlsContext tls_of(const ServerSettings& settings) {
       ::SSL_CTX_check_private_key(tls.get()) != 1) {
     throw IoError(settings.certificate.string(),
                   "cannot be used as a certificate with the key " + settings.key.string(),
-                  "Both must be PEM files, and belong together");
+                  "Both must be PEM files, and the key must belong to the certificate");
   }
   ::SSL_CTX_set_options(tls.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   ::SSL_CTX_set_mode(tls.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -94,11 +94,11 @@ class HttpListener::Server : public httplib::Server {
 HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
     : settings_(settings), answer_(std::move(answer)) {
   if (settings.token.empty() && !is_loopback(settings.address)) {
-    throw ConfigError("listen", "is " + settings.address + ", which others can reach",
-                      "Name a file with a token, or listen on 127.0.0.1");
+    throw ConfigError("listen", "is " + settings.address + ", which other machines can reach",
+                      "Set a token file, or listen on 127.0.0.1");
   }
   if (settings.certificate.empty() != settings.key.empty())
-    throw ConfigError("cert", "and key go together", "Give both, or none");
+    throw ConfigError("cert", "and key must be given together", "Give both or neither");
   server_ = std::make_unique<Server>(tls_of(settings));
   server_->set_tcp_nodelay(true);
   // httplib's default option (SO_REUSEPORT) would let another buffer share the port.
@@ -133,8 +133,9 @@ void HttpListener::bind() {
     port_ = -1;
   }
   if (port_ < 0) {
-    throw IoError(settings_.address + ":" + std::to_string(settings_.port), "cannot be listened on",
-                  "Is another program there? Try another port");
+    throw IoError(settings_.address + ":" + std::to_string(settings_.port),
+                  "cannot be used: listening on it failed",
+                  "Does another program use the port? Try another one");
   }
   server_->listen_to(backlog);
 }

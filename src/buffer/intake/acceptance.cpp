@@ -44,7 +44,7 @@ std::optional<ErrorReport> fault_in(Check&& check) {
     ErrorReport fault = error.report();
     const bool is_of_field = fault.where.starts_with("field ");
     if (is_of_field) fault.message = fault.where + " " + fault.message;
-    if (is_of_field || !fault.samples.empty()) fault.message = "has a fault: " + fault.message;
+    if (is_of_field || !fault.samples.empty()) fault.message = "is invalid: " + fault.message;
     return fault;
   }
 }
@@ -118,8 +118,8 @@ std::optional<ErrorReport> fault_of_lengths(std::int64_t prompt, std::int64_t re
   if (!acceptance.max_tokens || prompt + response <= *acceptance.max_tokens) return std::nullopt;
   return ErrorReport{ErrorKind::input,
                      {},
-                     "has " + number_of(prompt + response, "token") + "; the job accepts " +
-                         std::to_string(*acceptance.max_tokens) + " at most",
+                     "has " + number_of(prompt + response, "token") + "; the job accepts at most " +
+                         std::to_string(*acceptance.max_tokens),
                      "Shorten the sample, raise the job's limit (micro_batch.max_tokens, "
                      "prefix.max_path_tokens or batch.max_length), or set batch.too_long",
                      -1};
@@ -135,10 +135,10 @@ std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance&
     for (const auto& [name, most] : acceptance.max_rows) {
       const Column* const column = sample.find(name);
       if (column == nullptr || !is_counted(column->spec().kind) || column->rows() <= most) continue;
-      throw InputError("field '" + name + "'",
-                       "has " + number_of(column->rows(), "row") + "; the job accepts " +
-                           std::to_string(most) + " at most",
-                       "Raise the job's micro_batch.max_rows of the field");
+      throw InputError(
+          "field '" + name + "'",
+          "has " + number_of(column->rows(), "row") + "; the job accepts at most " + std::to_string(most),
+          "Raise the job's micro_batch.max_rows of the field");
     }
   });
 }

@@ -36,10 +36,10 @@ std::int64_t index_of(const JsonLine& line, const element& value) {
                                std::span<const std::string> late_fields) {
   std::string known;
   for (const std::string& field : late_fields) known += (known.empty() ? "" : ", ") + field;
-  line.fail("has the field '" + name + "', which is not added later in this buffer",
+  line.fail("has the field '" + name + "', which is not a late field of this buffer",
             late_fields.empty()
-                ? "Start the buffer with --late-fields, which names the fields that come later"
-                : "Fields that come later (--late-fields) are: " + known);
+                ? "Start the buffer with --late-fields, which lists the fields that are added later"
+                : "Its late fields (--late-fields) are: " + known);
 }
 
 ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late_fields) {
@@ -120,9 +120,10 @@ ReceivedSamples samples_with(std::span<const ReceivedFields* const> fields,
   }
   ReceivedSamples samples(std::move(body));
   for (const auto& [name, reasons] : samples.schema().ignored) {
-    throw InputError(fields.front()->where(),
-                     "has a value of field '" + name + "' that forms no field: " + words_for(reasons),
-                     "Send a number, or a list with one number per token or response token");
+    throw InputError(
+        fields.front()->where(),
+        "has a value of field '" + name + "' that cannot be stored as a field: " + words_for(reasons),
+        "Send a number, or a list with one number per token or response token");
   }
   return samples;
 }

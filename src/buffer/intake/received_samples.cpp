@@ -131,8 +131,8 @@ DeclaredFormats formats_with(const DeclaredFormats& told, const std::string& whe
   for (const auto& [name, format] : stream_formats()) {
     if (const auto [known, is_new] = formats.emplace(name, format); !is_new && known->second != format) {
       throw ConfigError(where,
-                        "says that '" + name + "' is written as " + std::string(name_of(known->second)) +
-                            ", and in a stream it is written as " + std::string(name_of(format)),
+                        "declares '" + name + "' as " + std::string(name_of(known->second)) +
+                            ", but in a stream it is read as " + std::string(name_of(format)),
                         "Leave it out");
     }
   }
@@ -213,7 +213,7 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& told) {
   if (lines.size() > most_samples) {
     throw LimitError("body",
                      "has " + std::to_string(lines.size()) + " samples; at most " +
-                         std::to_string(most_samples) + " may come in one request",
+                         std::to_string(most_samples) + " are allowed in one request",
                      "Send fewer samples in a request");
   }
   const LineFiles files(file);
@@ -226,12 +226,12 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& told) {
   const std::vector<std::int64_t> oldest = oldest_versions(batch, lines, files.names());
   if (!indexes) {
     refuse_without(body_.bytes(), lines, files.names(), "index",
-                   "Number the responses of a group from 0 on, such as \"index\": 0");
+                   "Number the responses of a group, starting at 0, such as \"index\": 0");
   }
   if (!versions && oldest.empty()) {
     refuse_without(
         body_.bytes(), lines, files.names(), "version",
-        "Say which version of the policy wrote it, such as \"version\": 0, or versions: [[0, 17]]");
+        "Add the version of the policy that generated it, such as \"version\": 0, or versions: [[0, 17]]");
   }
   samples_.reserve(lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -278,10 +278,10 @@ JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bo
     const std::string& name = joined.fields[i].name;
     throw InputError("body",
                      "field '" + name + "' is " + std::string(name_of(more.fields[i].dtype)) + " (" +
-                         std::string(name_of(more.fields[i].kind)) + "); in the steps so far it is " +
+                         std::string(name_of(more.fields[i].kind)) + "); in earlier steps it is " +
                          std::string(name_of(so_far.fields[i].dtype)) + " (" +
                          std::string(name_of(so_far.fields[i].kind)) + ")",
-                     "Write real numbers with a point from the first sample on, such as 1.0");
+                     "Write real numbers with a decimal point in every sample, such as 1.0");
   }
   return joined;
 }

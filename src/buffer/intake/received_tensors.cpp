@@ -60,12 +60,11 @@ class IntegerField {
 
 void require_kept_whole(const SampleTensors& tensors) {
   if (tensors.is_padded())
-    refuse_body("has padded samples",
-                "Write values one after the other, with offsets: evenkeel convert does");
+    refuse_body("has padded samples", "Concatenate the values and add offsets, as evenkeel convert does");
   if (tensors.num_samples() > max_tensor_samples) {
     throw LimitError("body",
                      "has " + std::to_string(tensors.num_samples()) + " samples; at most " +
-                         std::to_string(max_tensor_samples) + " may come in one request",
+                         std::to_string(max_tensor_samples) + " are allowed in one request",
                      "Send fewer samples in a request");
   }
   if (tensors.left_out().empty()) return;
@@ -214,7 +213,7 @@ class Versions {
       refuse_body("field 'versions' is not one integer per token or response token");
     if (!version_.is_there() && !versions_.is_there())
       refuse_body("has no field 'version'",
-                  "Say which version of the policy wrote each sample, or token: versions");
+                  "Add the version of the policy that generated each sample, or versions with one per token");
     if (version_.is_there()) of_samples_ = version_.all();
     if (versions_.is_there()) of_tokens_ = versions_.all();
   }
@@ -254,7 +253,8 @@ void ReceivedSamples::read_tensors() {
   if (size == 0) return;
   const IntegerField index(tensors, "index");
   if (!index.is_there())
-    refuse_body("has no field 'index'", "Number the responses of a group from 0 on, one integer per sample");
+    refuse_body("has no field 'index'",
+                "Number the responses of a group, starting at 0, with one integer per sample");
   if (!index.is_one_a_sample()) refuse_body("field 'index' is not one integer per sample");
   const std::vector<std::int64_t> indexes = index.all();
   const Versions versions(tensors);
@@ -285,7 +285,7 @@ JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& m
   if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
   const auto refuse = [](const std::string& field, const std::string& is, const std::string& was) {
     throw InputError("body", "field '" + field + "' " + is + "; in earlier samples it " + was,
-                     "Give all samples the same fields, of one kind, type and shape");
+                     "Give all samples the same fields, with the same kind, type and shape");
   };
   JsonlSchema joined = so_far;
   for (std::size_t i = 0; i < std::max(so_far.fields.size(), more.fields.size()); ++i) {
@@ -294,8 +294,8 @@ JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& m
     if (!in_both) {
       const bool is_new = i >= so_far.fields.size() ||
                           (i < more.fields.size() && more.fields[i].name < so_far.fields[i].name);
-      if (is_new) refuse(more.fields[i].name, "is there", "is not");
-      refuse(so_far.fields[i].name, "is missing", "is there");
+      if (is_new) refuse(more.fields[i].name, "is present", "is missing");
+      refuse(so_far.fields[i].name, "is missing", "is present");
     }
     const FieldSpec& mine = more.fields[i];
     FieldSpec& field = joined.fields[i];

@@ -31,7 +31,7 @@ void RequestBody::expect(std::int64_t bytes) {
 void RequestBody::make_room(std::int64_t bytes) {
   if (bytes <= room_) return;
   auto* const memory = static_cast<char*>(std::realloc(memory_.get(), static_cast<std::size_t>(bytes)));
-  if (memory == nullptr) throw IoError(body_name, "cannot be kept in memory", "Send the same again");
+  if (memory == nullptr) throw IoError(body_name, "cannot be kept in memory", "Send the same request again");
   static_cast<void>(memory_.release());  // realloc has freed it
   memory_.reset(memory);
   room_ = bytes;
@@ -54,7 +54,7 @@ RequestBody RequestBody::unpacked(Packing packing, std::int64_t max_bytes) {
   RequestBody out;
   unpack(file(), packing, [&](std::span<const char> bytes) {
     if (out.size() + std::ssize(bytes) > max_bytes) {
-      throw LimitError(body_name, "has more than " + std::to_string(max_bytes) + " bytes when it is unpacked",
+      throw LimitError(body_name, "has more than " + std::to_string(max_bytes) + " bytes when decompressed",
                        "Send fewer samples in a request");
     }
     out.write(bytes);

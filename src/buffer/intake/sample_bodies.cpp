@@ -18,7 +18,7 @@ constexpr std::size_t size_bytes = 8;
 
 [[noreturn]] void refuse_number(std::int64_t come, std::size_t wanted) {
   throw InputError(answer_name,
-                   "are " + std::to_string(come) + "; " + std::to_string(wanted) + " were asked for");
+                   "there are " + std::to_string(come) + "; " + std::to_string(wanted) + " were requested");
 }
 
 RaggedBatch samples_of_lines(const JsonlSchema& schema, const DeclaredFormats& told, std::string_view bodies,
@@ -51,7 +51,7 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
     std::uint64_t size = 0;
     if (bodies.size() >= size_bytes) std::memcpy(&size, bodies.data(), size_bytes);
     if (bodies.size() < size_bytes || size > bodies.size() - size_bytes)
-      throw InputError(answer_name, "are cut off");
+      throw InputError(answer_name, "are truncated");
     if (samples.size() == arrivals.size()) refuse_number(std::ssize(samples) + 1, arrivals.size());
     const std::string name = "sample " + std::to_string(arrivals[samples.size()]);
     SampleTensors tensors(open_safetensors(name, bodies.substr(size_bytes, size)));
@@ -81,7 +81,7 @@ void require_fields(const OpenSample& sample, const JsonlSchema& schema) {
     return a.name == b.name && is_counted(a.kind) == is_counted(b.kind) &&
            a.rule().is_per_sample() == b.rule().is_per_sample();
   });
-  if (!are_same) throw InputError(sample.tensors.file().path(), "has other fields than the stream");
+  if (!are_same) throw InputError(sample.tensors.file().path(), "has different fields than the stream");
 }
 
 void read_into(RaggedBatch& batch, std::int64_t index, const OpenSample& sample) {
@@ -94,7 +94,7 @@ void read_into(RaggedBatch& batch, std::int64_t index, const OpenSample& sample)
     if (f == 0 || rows.size() == 0) continue;
     const FieldSpec& mine = sample.tensors.fields()[f - 1];
     if (mine.dtype != column.spec().dtype || mine.trailing != column.spec().trailing)
-      throw InputError(name, "has another type of field '" + mine.name + "' than the stream");
+      throw InputError(name, "has a different type of field '" + mine.name + "' than the stream");
   }
   sample.tensors.read(0, sample.lengths, {0, 0}, out);
 }

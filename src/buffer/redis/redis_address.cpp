@@ -118,20 +118,20 @@ bool is_redis_url(const std::string& text) {
 RedisAddress redis_address_of(const std::string& url, const std::string& where) {
   const std::string_view text = url;
   if (text.starts_with("rediss://")) {
-    throw ConfigError(where, "asks for TLS, which Evenkeel does not speak to Redis",
-                      "Use redis:// over a network of your own, or through a tunnel such as stunnel");
+    throw ConfigError(where, "uses TLS, which Evenkeel does not support for Redis",
+                      "Use redis:// over a private network, or through a tunnel such as stunnel");
   }
   RedisAddress address;
   if (text.starts_with(unix_scheme)) {
     UrlParts parts(text.substr(unix_scheme.size()), where);
     parts.take_login(address);
-    if (!parts.rest().starts_with('/')) parts.refuse("has no path of a socket");
+    if (!parts.rest().starts_with('/')) parts.refuse("has no socket path");
     address.servers.push_back({std::string(parts.rest()), 0});
     return address;
   }
   const bool is_tcp = text.starts_with(tcp_scheme);
   UrlParts parts(is_tcp ? text.substr(tcp_scheme.size()) : std::string_view(), where);
-  if (!is_tcp) parts.refuse("is not the address of a Redis");
+  if (!is_tcp) parts.refuse("is not the address of a Redis server server");
   parts.take_login(address);
   parts.take_database(address);
   parts.take_servers(address);

@@ -99,7 +99,8 @@ void RedisConnection::log_in(const RedisAddress& address) {
     for (const char* const refusal :
          {"NOAUTH", "WRONGPASS", "invalid password", "AUTH", "NOPERM", "out of range"}) {
       if (is_open_ && said.find(refusal) != std::string::npos)
-        throw ConfigError(name_, "does not let us in: it " + said, "Look at user, password and database");
+        throw ConfigError(name_, "refuses access: it " + said,
+                          "Check the user, the password and the database");
     }
     throw;
   }
@@ -112,7 +113,7 @@ RedisReply RedisConnection::call(std::span<const std::string_view> words) {
     texts.push_back(word.data());
     sizes.push_back(word.size());
   }
-  if (!is_open_) throw IoError(name_, "is not connected any more");
+  if (!is_open_) throw IoError(name_, "is no longer connected");
   void* answer = nullptr;
   if (::redisAppendCommandArgv(context_.get(), static_cast<int>(words.size()), texts.data(), sizes.data()) !=
           REDIS_OK ||

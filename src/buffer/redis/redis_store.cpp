@@ -163,7 +163,7 @@ class RedisStore : public Store {
 
  private:
   [[nodiscard]] InputError damaged(const std::string& what) const {
-    return {name(), what + " is damaged", "Put back a copy of what Redis had"};
+    return {name(), what + " is damaged", "Restore the Redis data from a backup"};
   }
 
   [[nodiscard]] std::unique_ptr<RedisConnection> connect() const {
@@ -180,7 +180,7 @@ class RedisStore : public Store {
     }
     if (const std::string& policy = info["maxmemory_policy"]; policy != "noeviction") {
       throw IoError(connection.name(),
-                    "would throw samples away when its memory is full: maxmemory-policy is " + policy,
+                    "would evict samples when its memory is full: maxmemory-policy is " + policy,
                     std::string(evicting_hint));
     }
     return risk_of(connection, info["aof_enabled"] == "1");
@@ -220,7 +220,7 @@ class RedisStore : public Store {
     const std::vector<RedisReply> told = reply.list();
     if (told.size() != 3 || told[0].text() != store_format) {
       throw IoError(name(),
-                    "is of format '" + std::string(told.empty() ? "" : told[0].text()) +
+                    "has format '" + std::string(told.empty() ? "" : told[0].text()) +
                         "'; this program reads and writes '" + store_format + "'",
                     "Use the program that wrote it");
     }
@@ -229,14 +229,14 @@ class RedisStore : public Store {
     if (!commits || !used) throw damaged(keys_.about);
     if (*commits < commits_) {
       settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +
-                    " commits that were acknowledged: samples, or steps, that came last are missing");
+                    " commits that were acknowledged: the latest samples or steps are missing");
     }
     commits_ = *commits;
     used_ = *used;
   }
 
   [[nodiscard]] IoError lost_lease() const {
-    return {name(), "is another server's now", "Send the same again"};
+    return {name(), "now belongs to another server", "Send the same request again"};
   }
 
   [[nodiscard]] std::array<std::string, 6> all_keys() const {
@@ -271,7 +271,7 @@ class RedisStore : public Store {
     const RedisReply reply = connection.run(redis_scripts::commit, all_keys(), arguments);
     if (reply.text() == "lease") throw lost_lease();
     if (reply.text() == "commits")
-      throw IoError(name(), "has changes that this server does not know", "Send the same again");
+      throw IoError(name(), "has changes that this server does not know", "Send the same request again");
     if (!reply.is_number()) throw damaged(keys_.about);
     ++commits_;
     used_ = reply.number();

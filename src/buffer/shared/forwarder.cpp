@@ -145,8 +145,8 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
   auto client = client_for(url);
   const httplib::Result result = send(*client, passed);
   if (!result) {
-    throw IoError(url, "has this buffer, and cannot be reached: " + httplib::to_string(result.error()),
-                  "Send the same again");
+    throw IoError(url, "serves this buffer, but cannot be reached: " + httplib::to_string(result.error()),
+                  "Send the same request again");
   }
   keep(url, std::move(client));
   response.status = result->status;

@@ -26,8 +26,8 @@ std::string advertised_url(const SharedServerSettings& settings, const HttpListe
   if (!settings.advertised.empty()) return settings.advertised;
   if (settings.server.address == "0.0.0.0" || settings.server.address == "::") {
     throw ConfigError("advertise",
-                      "is missing, and " + settings.server.address + " is all addresses of this machine",
-                      "Say where other servers reach this one, such as http://10.0.0.5:8710");
+                      "is missing, and " + settings.server.address + " means all addresses of this machine",
+                      "Set the address at which other servers reach this one, such as http://10.0.0.5:8710");
   }
   return listener.url();
 }
@@ -135,11 +135,11 @@ class SharedServer::Impl {
     try {
       begin_term(lease);
       problem_.clear();
-      settings_.store.say("Active: has taken the buffer over");
+      settings_.store.say("Active: took over the buffer");
       return true;
     } catch (const Error& error) {
       if (problem_ != error.what())
-        settings_.store.say("Cannot take the buffer over: " + std::string(error.what()));
+        settings_.store.say("Cannot take over the buffer: " + std::string(error.what()));
       problem_ = error.what();
       std::this_thread::sleep_for(between_tries);
       return false;
@@ -161,7 +161,7 @@ class SharedServer::Impl {
   void forward(const std::string& holder, const Request& request, Response& response, BodyReader* reader) {
     try {
       if (holder.empty() || holder == advertised() || Forwarder::was_forwarded(request))
-        throw IoError("buffer", "is being taken over by another server", "Send the same again");
+        throw IoError("buffer", "is being taken over by another server", "Send the same request again");
       forwarder_.forward(holder, request, response, reader);
     } catch (const Error& error) {
       answer(response, error);

@@ -89,19 +89,19 @@ Spool::~Spool() {
 void Spool::lock() {
   if (!fs::is_directory(folder_))
     throw IoError(folder_.string(), "is not a folder",
-                  "Make it before the job starts; the address of a buffer begins with http:// or https://");
+                  "Create it before the job starts; the address of a buffer begins with http:// or https://");
   const fs::path path = folder_ / spool_lock;
   lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) throw IoError(path.string(), "cannot be made: " + system_text(errno));
+  if (lock_ < 0) throw IoError(path.string(), "cannot be created: " + system_text(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;
   if (error == EWOULDBLOCK) {
     ::close(lock_);
     throw IoError(folder_.string(), "is a spool from which another process takes files",
-                  "Give each job a folder of its own");
+                  "Give each job its own folder");
   }
   say_(folder_.string() + " cannot be locked (" + system_text(error) +
-       "): let no other job take files from it");
+       "): make sure that no other job takes files from it");
 }
 
 bool Spool::is_stopping() const {
@@ -138,7 +138,7 @@ std::vector<std::string> Spool::files() {
 void Spool::report_ignored(const std::string& name) {
   if (ignored_.size() >= max_ignored_names || !ignored_.insert(name).second) return;
   say_((folder_ / printable(name)).string() +
-       " is left alone: names of files to take end in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors");
+       " is ignored: only files with these endings are taken: .jsonl, .jsonl.gz, .jsonl.zst or .safetensors");
 }
 
 void Spool::send_available_files() {
@@ -196,7 +196,7 @@ void Spool::refuse(const std::string& name, const std::string& why) {
   fs::path aside = path.string() + spool_refused;
   for (int times = 2; fs::exists(aside); ++times)
     aside = path.string() + spool_refused + "-" + std::to_string(times);
-  say_(path.string() + " is refused, and is called " + aside.filename().string() + " now: " + why);
+  say_(path.string() + " is rejected, and was renamed to " + aside.filename().string() + ": " + why);
   std::ofstream(aside.string() + ".txt") << why << '\n';
   std::error_code failure;
   fs::rename(path, aside, failure);

@@ -132,8 +132,8 @@ class Check {
       require(is_sub_tree && value.size() == sizeof(Tree), 0, "has an invalid table");
       const auto tree = value_at<Tree>(value, 0);
       const bool has_numbers = key == "bodies" || key == "events";
-      require(has_numbers || key == "seen" || key == "notes", 0, "has a table with another name");
-      require(tree.flags == (has_numbers ? integer_keys : 0), 0, "has a table of another kind");
+      require(has_numbers || key == "seen" || key == "notes", 0, "has a table with an unknown name");
+      require(tree.flags == (has_numbers ? integer_keys : 0), 0, "has a table of the wrong type");
       look_at_tree(tree, 2, [&](std::string_view, std::string_view, bool is_other) {
         require(!is_other, 0, "has a table within a table");
       });
@@ -156,25 +156,26 @@ class Check {
   void require(bool is_right, PageNumber page, const char* what) const {
     if (is_right) return;
     throw IoError(where_, "is damaged: page " + std::to_string(page) + " " + what,
-                  "Check the disk, and put back a copy of the folder");
+                  "Check the disk, and restore the folder from a backup");
   }
 
   Meta newest_meta() {
-    require(file_.size() >= header_bytes + sizeof(Meta), 0, "is cut off");
+    require(file_.size() >= header_bytes + sizeof(Meta), 0, "is truncated");
     page_bytes_ = value_at<Meta>(file_, header_bytes).free.pad;
     require(page_bytes_ >= 512 && page_bytes_ <= 65536 && (page_bytes_ & (page_bytes_ - 1)) == 0, 0,
             "does not specify a page size");
-    require(file_.size() >= 2 * page_bytes_, 1, "is cut off");
+    require(file_.size() >= 2 * page_bytes_, 1, "is truncated");
     std::array<Meta, 2> metas;
     for (const PageNumber number : {PageNumber{0}, PageNumber{1}}) {
       const auto header = value_at<PageHeader>(file_, number * page_bytes_);
       const auto meta = value_at<Meta>(file_, number * page_bytes_ + header_bytes);
-      require(header.number == number && header.flags == meta_page, number, "is not where a file begins");
-      require(meta.magic == lmdb_magic && meta.version == lmdb_version, number, "is not LMDB's");
-      require(meta.free.pad == page_bytes_, number, "specifies another page size");
-      require(meta.free.flags == integer_keys && meta.main.flags == 0, number, "has tables of another kind");
+      require(header.number == number && header.flags == meta_page, number, "is not a valid first page");
+      require(meta.magic == lmdb_magic && meta.version == lmdb_version, number, "is not a page of LMDB");
+      require(meta.free.pad == page_bytes_, number, "specifies a different page size");
+      require(meta.free.flags == integer_keys && meta.main.flags == 0, number,
+              "has tables of the wrong type");
       require(meta.last_page >= 1 && meta.last_page < file_.size() / page_bytes_, number,
-              "claims to have more pages than it has");
+              "specifies more pages than the file has");
       metas[number] = meta;
     }
     // Transactions are written to the two meta pages in turn, so their numbers must be consecutive. Otherwise
@@ -183,15 +184,16 @@ class Check {
     const std::uint64_t second = metas[1].transaction;
     const bool is_new = first == 0 && second == 0;
     require(is_new || (first % 2 == 0 && (first + 1 == second || second + 1 == first)), 0,
-            "and page 1 do not follow each other");
+            "and page 1 are not of consecutive transactions");
     return second > first ? metas[1] : metas[0];
   }
 
   /// Marks pages as used. Each page must have exactly one use.
   void use(PageNumber page, std::uint64_t count, PageNumber by) {
-    require(page < is_used_.size() && count <= is_used_.size() - page, by, "leads to a page beyond the end");
+    require(page < is_used_.size() && count <= is_used_.size() - page, by,
+            "points to a page beyond the end of the file");
     for (PageNumber number = page; number < page + count; ++number) {
-      require(!is_used_[static_cast<std::size_t>(number)], number, "has two uses");
+      require(!is_used_[static_cast<std::size_t>(number)], number, "is used twice");
       is_used_[static_cast<std::size_t>(number)] = true;
     }
   }
@@ -210,7 +212,7 @@ class Check {
     const Tree& found = walk.found;
     require(tree.entries == found.entries && tree.leaves == found.leaves && tree.branches == found.branches &&
                 tree.overflows == found.overflows && (tree.root != no_page || tree.depth == 0),
-            by, "counts other pages than there are");
+            by, "has a tree with a wrong number of pages");
   }
 
   template <typename Take>
@@ -219,17 +221,17 @@ class Check {
     const std::string_view page = page_at(number);
     const auto header = value_at<PageHeader>(page, 0);
     const bool is_leaf = depth == walk.tree.depth;
-    require(header.number == number, number, "is in the place of another");
-    require(header.flags == (is_leaf ? leaf_page : branch_page), number, "is of another kind");
+    require(header.number == number, number, "has the number of another page");
+    require(header.flags == (is_leaf ? leaf_page : branch_page), number, "has the wrong type");
     require(header.lower > header_bytes && header.lower % 2 == 0 && header.lower <= header.upper &&
                 header.upper <= page_bytes_,
-            number, "has no room for what it contains");
+            number, "is too small for its contents");
     ++(is_leaf ? walk.found.leaves : walk.found.branches);
     std::size_t taken = 0;
     for (std::size_t at = header_bytes; at < header.lower; at += 2) {
       const std::size_t offset = value_at<std::uint16_t>(page, at);
       require(offset >= header.upper && offset % 2 == 0 && offset + node_header <= page_bytes_, number,
-              "leads outside of itself");
+              "points beyond its own end");
       const auto node = value_at<Node>(page, offset);
       const bool is_first = at == header_bytes;
       taken += is_leaf ? look_at_value(walk, number, page.substr(offset), node, take)
@@ -257,7 +259,7 @@ class Check {
     require(node_header + node.key_bytes <= rest.size(), number, "has a key beyond its end");
     if (!is_first) {
       const std::string_view key = key_of(walk, number, rest, node);
-      require(walk.last_key && is_less(walk, *walk.last_key, key), number, "has keys in another order");
+      require(walk.last_key && is_less(walk, *walk.last_key, key), number, "has keys that are out of order");
       walk.floor = key;
     }
     require(depth < deepest, number, "is too deep");
@@ -271,10 +273,10 @@ class Check {
     const std::string_view key = key_of(walk, number, rest, node);
     require((!walk.last_key || is_less(walk, *walk.last_key, key)) &&
                 (!walk.floor || !is_less(walk, key, *walk.floor)),
-            number, "has keys in another order");
+            number, "has keys that are out of order");
     walk.last_key = key;
     ++walk.found.entries;
-    require((node.flags & ~(value_elsewhere | is_tree)) == 0, number, "has a value of another kind");
+    require((node.flags & ~(value_elsewhere | is_tree)) == 0, number, "has a value of the wrong type");
     const bool is_elsewhere = (node.flags & value_elsewhere) != 0;
     const std::uint64_t inside = is_elsewhere ? sizeof(PageNumber) : node.value_bytes();
     const std::uint64_t size = node_header + node.key_bytes + inside;
@@ -304,7 +306,7 @@ class Check {
     PageNumber last = no_page;
     for (std::size_t i = 1; i <= count; ++i) {
       const auto page = value_at<PageNumber>(list, i * sizeof(PageNumber));
-      require(page < last, 0, "has a list of free pages in another order");
+      require(page < last, 0, "has a list of free pages that is out of order");
       use(page, 1, 0);
       last = page;
     }

@@ -42,7 +42,7 @@ constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
   if (code == MDB_MAP_FULL || code == MDB_TXN_FULL)
     throw LimitError(folder, what + ": " + ::mdb_strerror(code));
   throw IoError(folder, what + ": it is damaged (" + ::mdb_strerror(code) + ")",
-                "Check the disk, and put back a copy of the folder");
+                "Check the disk, and restore the folder from a backup");
 }
 
 MDB_val value_of(std::string_view bytes) {
@@ -239,8 +239,8 @@ class LmdbStore : public Store {
     if (!folder_.is_removed()) return;
     throw IoError(
         folder_.data().string(),
-        "was removed while the buffer uses it: it can keep nothing, and what it has is lost when it ends",
-        "Stop the buffer, and start it on a folder that is not cleaned up");
+        "was removed while in use: the buffer cannot store samples, and loses those that it has when it ends",
+        "Stop the buffer, and start it on a folder that is not removed automatically");
   }
 
   /// Returns the number of bytes of a body in one record, whose value fills a page. A value of several pages
@@ -270,9 +270,9 @@ class LmdbStore : public Store {
     if (::stat(name.c_str(), &status) != 0) throw system_error(name, "cannot be opened", errno);
     if (status.st_size >= folder_.file_bytes()) return;
     throw IoError(name,
-                  "has been cut off: it has " + std::to_string(status.st_size) + " bytes of " +
+                  "was truncated: it has " + std::to_string(status.st_size) + " bytes of " +
                       std::to_string(folder_.file_bytes()),
-                  "Put back a copy of the folder");
+                  "Restore the folder from a backup");
   }
 
   void open(std::int64_t size) {

@@ -81,7 +81,7 @@ std::string_view record_content(RecordKind kind, std::int64_t number, std::strin
   throw InputError(where,
                    std::string(words_for(kind)) + std::to_string(number & (number_of_part(0, 1) - 1)) +
                        " of " + std::to_string(record.size()) + " bytes is damaged: its checksum is wrong",
-                   "Check the disk, and put back a copy of the folder");
+                   "Check the disk, and restore the folder from a backup");
 }
 
 }  // namespace evenkeel

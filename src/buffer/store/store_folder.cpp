@@ -41,7 +41,7 @@ StoreFolder::StoreFolder(std::filesystem::path path, Access access)
     : path_(std::move(path)), access_(access) {
   std::error_code error;
   if (access_ == Access::write) std::filesystem::create_directories(path_, error);
-  if (error) throw system_error(path_.string(), "cannot be made", error.value());
+  if (error) throw system_error(path_.string(), "cannot be created", error.value());
   read_description();  // check this before anything is created in a folder that does not belong to a buffer
   try {
     do lock_data();
@@ -102,12 +102,12 @@ void StoreFolder::read_description() {
   if (!description.is_object() || description.value("format", nlohmann::json()) != format_name ||
       !description.contains("version") || !description["version"].is_number_integer() ||
       !description.contains("file_bytes") || !description["file_bytes"].is_number_integer()) {
-    throw IoError(name.string(), "is damaged: it does not say what is in the folder",
-                  "Put back a copy of the folder");
+    throw IoError(name.string(), "is damaged: it does not describe the folder's contents",
+                  "Restore the folder from a backup");
   }
   if (description["version"] != format_version) {
     throw IoError(name.string(),
-                  "is of version " + description["version"].dump() +
+                  "has version " + description["version"].dump() +
                       "; this program reads and writes version " + std::to_string(format_version),
                   "Use the program that wrote it");
   }

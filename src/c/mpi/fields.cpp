@@ -24,7 +24,7 @@ static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == 8
 static_assert(sizeof(RowRange) == 2 * sizeof(std::int64_t) && std::is_standard_layout_v<RowRange>);
 
 [[noreturn]] void refuse_number(std::int32_t number, std::size_t most, const std::string& where) {
-  throw WrongArgument(where, std::to_string(number) + " is not one of 1 to " + std::to_string(most));
+  throw WrongArgument(where, std::to_string(number) + " is outside 1 ... " + std::to_string(most));
 }
 
 DType dtype_of_number(std::int32_t number, const std::string& where) {
@@ -53,7 +53,7 @@ std::string names_of(std::span<const Column> fields) {
 SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
   if (field.ranges != nullptr) {
     throw InputError(where, "has ranges, like returned fields with shared rows",
-                     "Bring each sample's own rows, with offsets");
+                     "Provide each sample's own rows, with offsets");
   }
   require_list(field.offsets, field.num_samples, "field->offsets");
   const SampleRows samples =
@@ -70,7 +70,7 @@ void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
   throw InputError(where,
                    "is of " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
-                   "Set num_samples, offsets and ranges to 0, or bring rows, text or bytes");
+                   "Set num_samples, offsets and ranges to 0, or provide rows, text or bytes");
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ GivenField given(const evenkeel_field* field) {
   const std::size_t row_bytes = spec.row_bytes();
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   if (field->rows < 0 || (row_bytes > 0 && static_cast<std::size_t>(field->rows) > most / row_bytes))
-    throw WrongArgument(where, std::to_string(field->rows) + " rows cannot be");
+    throw WrongArgument(where, std::to_string(field->rows) + " is not a possible number of rows");
   const std::size_t bytes = row_bytes * static_cast<std::size_t>(field->rows);
   if (bytes > 0) require(field->data, (where + ", data").c_str());
   result.bytes = {static_cast<const std::byte*>(field->data), bytes};
@@ -134,7 +134,7 @@ evenkeel_field field_named(std::span<const Column> fields, const char* name, con
   const auto has_name = [&](const Column& column) { return column.spec().name == name; };
   const auto found = std::ranges::find_if(fields, has_name);
   if (found != fields.end()) return view_of(*found);
-  throw InputError(where, "has no field '" + std::string(name) + "'", "There are: " + names_of(fields));
+  throw InputError(where, "has no field '" + std::string(name) + "'", "Its fields are: " + names_of(fields));
 }
 
 evenkeel_sample view_of(const SampleShape& shape) noexcept {

@@ -50,7 +50,7 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
 
 std::string found_in(const BufferStatus& status) {
   const stream::Status& of = status.stream;
-  if (of.received.samples == 0) return "Nothing has come so far";
+  if (of.received.samples == 0) return "No samples have been received yet";
   return fmt::format("Found {} that wait in {}, {} in steps that are not trained; version {}{}",
                      counted(of.waiting.samples, "sample"),
                      counted(of.open_groups + of.ready_groups, "group"), of.formed.samples, of.version,

@@ -64,8 +64,8 @@ auto meaning_of(const Table& table, const std::string& word) {
 SampleFormat format_of(const ConvertOptions& options) {
   if (!options.to_kind.empty()) return meaning_of(formats, options.to_kind);
   if (const auto format = evenkeel::format_of(options.to)) return *format;
-  throw ConfigError(options.to.string(), "has a name that does not imply its format",
-                    "End it in .jsonl, .safetensors, .idx or .csv, or set --to " +
+  throw ConfigError(options.to.string(), "has a name that does not imply a format",
+                    "Use a name that ends in .jsonl, .safetensors, .idx or .csv, or set --to " +
                         fmt::format("{}", fmt::join(words_of(formats), ", ")));
 }
 
@@ -162,7 +162,7 @@ int convert(const ConvertOptions& options) {
   set_up_logging(world.rank(), false, "info");
   const auto launched = launched_processes();
   if (const int processes = launched ? launched->number : world.size(); processes > 1) {
-    throw ConfigError("convert", fmt::format("runs on one process, and was started on {}", processes),
+    throw ConfigError("convert", fmt::format("runs on one process, but was started on {}", processes),
                       "Start it without mpirun");
   }
   const auto source = open_source(world, settings, any_length, fields);

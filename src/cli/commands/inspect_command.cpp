@@ -292,10 +292,11 @@ void require_table(std::filesystem::path path) {
   const std::string name = path.string();
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
   if (path.extension() == ".csv") return;
-  throw InputError(name, "is of a kind that cannot be derived from its name",
-                   "There are rollouts and lengths (.jsonl, .csv; also .gz and .zst), samples and tensors "
-                   "(.safetensors), Megatron datasets (.bin, .idx), reports and states (.json), and "
-                   "folders of runs");
+  throw InputError(
+      name, "has a name that does not imply what kind of file it is",
+      "Supported are rollouts and lengths (.jsonl, .csv; also .gz and .zst), samples and tensors "
+      "(.safetensors), Megatron datasets (.bin, .idx), reports and states (.json), and "
+      "folders of runs");
 }
 
 /// Returns whether a JSON file begins with a rollout in one line, as JSON Lines do, and is therefore not a

@@ -245,7 +245,7 @@ void require_files_of_their_own(const PlanOptions& options) {
       const auto& [name, file] = files[later];
       if (file.empty() || file.lexically_normal() != files[i].second.lexically_normal()) continue;
       throw ConfigError(name, "names the file of " + std::string(files[i].first),
-                        "Give each a file of its own");
+                        "Give each option its own file");
     }
   }
 }
@@ -284,10 +284,10 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
   const bool lengths_alone = options.compare || !options.arrivals.empty();
   const std::string option = options.compare ? "--compare" : "--arrivals";
   if (lengths_alone && settings.balance.cost_field)
-    throw ConfigError("balance.cost", "is that of a field, and " + option + " only uses lengths",
+    throw ConfigError("balance.cost", "reads a field, but " + option + " only uses lengths",
                       "Set balance.cost to a cost of lengths");
   if (lengths_alone && !settings.micro_batch.max_rows.empty())
-    throw ConfigError("micro_batch.max_rows", "limits rows of a field, and " + option + " only uses lengths",
+    throw ConfigError("micro_batch.max_rows", "limits rows of a field, but " + option + " only uses lengths",
                       "Set micro_batch.max_rows: null");
   if (lengths_alone && settings.balance.encoder)
     throw ConfigError("balance.cost",
@@ -319,7 +319,7 @@ std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
 /// the results.
 int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSettings& settings) {
   if (options.compare || !options.html.empty() || !options.lengths.empty())
-    throw ConfigError("--arrivals", "forms steps, and --lengths, --compare and --html show a single one",
+    throw ConfigError("--arrivals", "forms many steps, but --lengths, --compare and --html plan a single one",
                       "Leave these out; --json writes the steps");
   const std::int64_t groups = groups_of_step(config, options.group_size);
   const Arrivals arrivals = read_arrivals(options.arrivals);

@@ -40,7 +40,7 @@ class Replay {
       throw InputError("group " + to_text(sample.key.uid),
                        "has a sample with index " + std::to_string(sample.key.index) + ", and groups of " +
                            std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
-                       "Give --group-size the largest group's");
+                       "Set --group-size to the size of the largest group");
     if (ledger_.is_known(sample.key)) return tell(DuplicatesReported{1});
     if (const std::string why = ledger_.refusal(sample); !why.empty())
       throw InputError("sample " + std::to_string(sample.key.index) + " of group " + to_text(sample.key.uid),

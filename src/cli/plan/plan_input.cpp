@@ -161,7 +161,7 @@ PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing shar
   if (sharing != PrefixSharing::none && has_tokens(file))
     return input_with_tokens(file, sharing, fields, ahead);
   if (sharing == PrefixSharing::trees) {
-    throw InputError(file.path(), "has lengths and no tokens, and prefix.share: tree needs tokens",
+    throw InputError(file.path(), "has lengths but no tokens, which prefix.share: tree needs",
                      "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, "
                      "which uses uid and prompt_length");
   }

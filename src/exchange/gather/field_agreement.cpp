@@ -27,9 +27,9 @@ constexpr std::int64_t failed = -1;
       if (static_cast<std::size_t>(first) != rank) continue;
       const auto text = [&](std::size_t of) { return std::string(texts.of(of).begin(), texts.of(of).end()); };
       calls += (calls.empty() ? "rank " : ", rank ") + std::to_string(rank) + " " + text(rank);
-      if (rank != 0 && text(rank) == text(0)) calls += ", another one with the same name";
+      if (rank != 0 && text(rank) == text(0)) calls += ", a different call with the same name";
     }
-    throw InputError("step", "ranks do different things: " + calls,
+    throw InputError("step", "ranks make different calls: " + calls,
                      "Make each call on all ranks, with the same step, in the same order");
   });
   fail_with_report_of(comm, 0, work.error());
@@ -66,7 +66,7 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
       if (one != nullptr && other != nullptr && *one == *other) continue;
       throw InputError("field '" + field.name + "'",
                        "differs between ranks: " + held_by(reference_rank, one) + ", " + held_by(rank, other),
-                       "Every rank that holds samples must bring the same fields");
+                       "Every rank that holds samples must provide the same fields");
     }
   }
 }

@@ -148,14 +148,14 @@ class RowReader {
   void read_runs(const element& value, std::int64_t rows, T* out) const {
     std::int64_t left = rows;
     const bool are_runs = for_each_run(value, [&](const element& of_run, std::int64_t count) {
-      if (count > left) fail("has runs of more than " + std::to_string(rows) + " tokens");
+      if (count > left) fail("has runs that add up to more than " + std::to_string(rows) + " tokens");
       left -= count;
       T number{};
       read_number(of_run, number);
       out = std::fill_n(out, count, number);
     });
     if (!are_runs) fail("is " + text_of(value) + "; a list of [number, count] is needed");
-    if (left > 0) fail("has runs of fewer than " + std::to_string(rows) + " tokens");
+    if (left > 0) fail("has runs that add up to fewer than " + std::to_string(rows) + " tokens");
   }
 
   template <typename T>

@@ -63,7 +63,8 @@ void append_element(std::string& text, T value) {
 void append_text(std::string& text, std::string_view value) {
   const std::size_t valid = utf8_prefix(value);
   if (valid < value.size()) {
-    throw InputError({}, "is not UTF-8 from byte " + std::to_string(valid) + " on, and JSON Lines are UTF-8");
+    throw InputError(
+        {}, "is not valid UTF-8 at byte " + std::to_string(valid) + ", but JSON Lines must be UTF-8");
   }
   text += nlohmann::json(value).dump();
 }
@@ -139,7 +140,7 @@ void append_field(std::string& text, const Column& column, const RaggedBatch& ba
   const std::string& name = column.spec().name;
   try {
     if (!column.spec().trailing.empty() && column.row_bytes() == 0)
-      throw InputError({}, "has rows without elements, whose shape JSON Lines do not show");
+      throw InputError({}, "has rows without elements, whose shape JSON Lines cannot express");
     text += ',';
     append_text(text, name);
     text += ':';

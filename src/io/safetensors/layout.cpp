@@ -112,7 +112,7 @@ class HeaderReader {
     if (parts["dtype"].get(word)) fail(what + " has no dtype");
     name = word;
     if (const std::optional<std::int64_t> bits = safetensors::bits_of(word)) return *bits;
-    fail(what + " has the dtype " + name + ", which the format does not have");
+    fail(what + " has the dtype " + name + ", which is not a dtype of safetensors");
   }
 
   std::vector<std::int64_t> read_integers(const std::string& what,

@@ -170,7 +170,7 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
   file_->read_rows(*uid_, bytes, std::as_writable_bytes(std::span(text)));
   if (const std::size_t valid = utf8_prefix(text); valid < text.size())
     fail(*uid_,
-         "of sample " + std::to_string(sample) + " is not UTF-8 from byte " + std::to_string(valid) + " on");
+         "of sample " + std::to_string(sample) + " is not valid UTF-8 at byte " + std::to_string(valid));
   return text;
 }
 
@@ -283,7 +283,7 @@ void SampleTensors::require_tokens(std::span<const std::byte> tokens, std::int64
     std::memcpy(&token, tokens.data() + i * sizeof token, sizeof token);
     if (token >= 0) continue;
     fail(tokens_, "has " + std::to_string(token) + " as token " + std::to_string(i) + " of sample " +
-                      std::to_string(sample) + "; a token is an integer from 0 on");
+                      std::to_string(sample) + "; a token is an integer of at least 0");
   }
 }
 
@@ -338,7 +338,7 @@ void SampleTensors::require_integers(std::size_t tensor, std::size_t dimensions)
 void SampleTensors::find_ragged() {
   const auto offsets = one_of(tensor_names::offsets, tensor_names::cu_seqlens);
   if (!offsets) {
-    fail(tokens_, "has one dimension, and nothing says where samples begin",
+    fail(tokens_, "has one dimension, and the file does not specify where samples begin",
          "Add offsets [samples + 1], from 0 to the number of tokens; or save [samples, columns] with "
          "attention_mask");
   }
@@ -351,7 +351,7 @@ void SampleTensors::find_ragged() {
 void SampleTensors::find_padded() {
   const auto mask = file_->find(tensor_names::attention_mask);
   if (!mask) {
-    fail(tokens_, "has two dimensions, and no mask: lengths are not guessed from pad tokens",
+    fail(tokens_, "has two dimensions but no mask: lengths are not guessed from pad tokens",
          "Add attention_mask of the same shape, with 0 at padding");
   }
   if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; 0 and 1 are needed");

@@ -190,7 +190,7 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWri
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) {
-    throw IoError(folder.string(), "cannot make the dump folder: " + failure.message(),
+    throw IoError(folder.string(), "cannot create the dump folder: " + failure.message(),
                   "Give --dump a folder that every rank may write to");
   }
   DumpSchema schema = schema_of_rank(step, writer);

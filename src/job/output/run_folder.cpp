@@ -136,7 +136,7 @@ MadeFolders::MadeFolders(const fs::path& folder, const std::string& option) {
   if (!failure && !fs::is_directory(folder, failure) && !failure)
     failure = std::make_error_code(std::errc::not_a_directory);
   if (failure) {
-    throw IoError(folder.string(), "cannot make the folder of " + option + ": " + failure.message(),
+    throw IoError(folder.string(), "cannot create the folder of " + option + ": " + failure.message(),
                   "Give a folder that every rank may write to");
   }
 }
@@ -161,7 +161,8 @@ bool RunFolder::lock() {
   try {
     if (auto lock = RunLock::try_take(folder_, marker_.by)) lock_.emplace(std::move(*lock));
   } catch (const IoError& error) {
-    refuse("cannot be the folder of " + option_ + ": " + RunLock::file_name + " " + error.report().message,
+    refuse("cannot be used as the folder of " + option_ + ": " + RunLock::file_name + " " +
+               error.report().message,
            "Give a folder that every rank may write to");
   }
   if (lock_) return true;

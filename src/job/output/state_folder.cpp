@@ -30,7 +30,7 @@ StateFolder::StateFolder(fs::path folder, const RunIdentity& run) : folder_(std:
   std::error_code failure;
   fs::create_directories(folder_, failure);
   if (failure) {
-    throw IoError(folder_.string(), "cannot make the folder of --state: " + failure.message(),
+    throw IoError(folder_.string(), "cannot create the folder of --state: " + failure.message(),
                   "Give a folder that rank 0 may write to");
   }
   if (auto lock = RunLock::try_take(folder_, run)) {

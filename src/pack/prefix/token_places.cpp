@@ -30,8 +30,8 @@ void require_inside(TokenRun run, PaddedShape shape) {
                       run.column <= shape.width && run.size <= shape.width - run.column;
   if (inside) return;
   throw InputError("padded row " + std::to_string(run.row),
-                   std::to_string(run.size) + " tokens from column " + std::to_string(run.column) +
-                       " on do not fit into a shape of " + text_of(shape));
+                   std::to_string(run.size) + " tokens starting at column " + std::to_string(run.column) +
+                       " do not fit into a shape of " + text_of(shape));
 }
 
 /// The bytes of a padded tensor, addressed by row, head and column.

@@ -42,12 +42,13 @@ void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) 
   const std::string where = "field '" + spec.name + "'";
   if (!at) {
     if (!is_of_labels(spec.name) || !spec.rule().is_per_token()) return;
-    throw InputError(where,
-                     "has one value per token, and it is not configured whether a token's value is at the "
-                     "token or at the row that predicts it",
-                     "Set fields." + spec.name +
-                         ".at: token (as in Hugging Face) or next (shifted, as in Megatron-LM); or bring one "
-                         "value per response token, and set response if no sample has a prompt");
+    throw InputError(
+        where,
+        "has one value per token, and it is not configured whether a token's value is at the "
+        "token or at the row that predicts it",
+        "Set fields." + spec.name +
+            ".at: token (as in Hugging Face) or next (shifted, as in Megatron-LM); or provide one "
+            "value per response token, and set response if no sample has a prompt");
   }
   const FieldKind needed = at == RowConvention::response ? FieldKind::response_token : FieldKind::token;
   if (spec.kind == needed) return;
@@ -214,7 +215,7 @@ void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields) 
     if (at != RowConvention::token) continue;
     throw InputError("field '" + column.spec().name + "'",
                      "is configured with at: token, which only applies to fields of samples",
-                     "Bring it with the samples, or add one value per response token under another name");
+                     "Provide it with the samples, or add one value per response token under another name");
   }
 }
 

@@ -12,16 +12,16 @@ std::span<const Cost> field_costs_of(const LengthTable& table, const std::string
   const auto found = std::ranges::find(table.field_sums(), field, &FieldSums::field);
   if (found != table.field_sums().end()) return found->sums;
   if (table.size() == 0) return {};
-  throw InputError("field '" + field + "'", "is the field of balance.cost, and samples do not have it",
-                   "Bring it with the samples of the step, or name another cost");
+  throw InputError("field '" + field + "'", "is the field of balance.cost, but samples do not have it",
+                   "Provide it with the samples of the step, or name another cost");
 }
 
 std::vector<Cost> encoder_costs_of(const LengthTable& table, const EncoderCost& encoder) {
   const std::span<const std::int64_t> rows = rows_of(table.row_counts(), encoder.field);
   if (std::ssize(rows) != table.size()) {
     throw InputError("field '" + encoder.field + "'",
-                     "is the field of balance.cost: encoder, and samples do not have it",
-                     "Bring it as a field of kind rows, or leave encoder out");
+                     "is the field of balance.cost: encoder, but samples do not have it",
+                     "Provide it as a field of kind rows, or leave encoder out");
   }
   std::vector<Cost> costs;
   costs.reserve(rows.size());

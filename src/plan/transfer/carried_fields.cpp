@@ -33,7 +33,8 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   for (std::size_t stage = 0; stage < map.stages.size(); ++stage) {
     const std::vector<std::int64_t>& layers = map.stages[stage];
     if (std::set(layers.begin(), layers.end()).size() == layers.size()) continue;
-    throw ConfigError(where, "names a layer of stage " + std::to_string(stage) + " twice", "Name each once");
+    throw ConfigError(where, "names a layer of stage " + std::to_string(stage) + " twice",
+                      "Name each layer once");
   }
 }
 
@@ -71,7 +72,7 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     if (!named.contains(layer))
       throw InputError(where, has + "leave out layer " + std::to_string(layer),
-                       "Give it to a stage, or bring the field without it");
+                       "Give it to a stage, or provide the field without it");
   }
 }
 
@@ -93,7 +94,7 @@ DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldR
   if (!is_integer(spec.dtype)) {
     throw InputError(
         "field '" + spec.name + "'",
-        "has elements of " + std::string(name_of(spec.dtype)) + ", and only integers can be narrowed",
+        "has elements of " + std::string(name_of(spec.dtype)) + ", but only integers can be narrowed",
         "Set fields." + spec.name + ".wire: as-brought");
   }
   if (!is_sent_narrow(settings, ways.sends_messages)) return spec.dtype;
@@ -128,7 +129,7 @@ void require_routes(const FieldSpec& spec, std::int64_t experts) {
   const std::string hint = "Set fields." + spec.name + ".spread_pads: 0";
   const auto refuse = [&](const std::string& why) {
     throw InputError("field '" + spec.name + "'",
-                     why + ", and its pads are to be spread over " + std::to_string(experts) + " experts",
+                     why + ", but its pads are to be spread over " + std::to_string(experts) + " experts",
                      hint);
   };
   if (!spec.rule().is_per_token()) refuse("has one row per " + std::string(name_of(spec.kind)));
@@ -143,7 +144,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
                               const std::string& name) {
   const std::string where = "field '" + cut.name() + "'";
   const std::string hint =
-      "Bring [first token, after the last] of each row as a field with that name, or set fields." +
+      "Provide [first token, after the last] of each row as a field with that name, or set fields." +
       cut.name() + ".cut_by: null";
   if (!cut.spec.rule().is_cut_by_ranges) {
     throw InputError(where,
@@ -152,7 +153,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   }
   const auto found = std::ranges::find(carried, name, &CarriedField::name);
   if (found == carried.end()) {
-    throw InputError(where, "is cut by '" + name + "', which samples do not bring", hint);
+    throw InputError(where, "is cut by '" + name + "', which samples do not have", hint);
   }
   if (!has_form_of_ranges(found->spec)) {
     throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', which is not rows [2] of int64",
@@ -195,7 +196,7 @@ void add_layered(CarriedField whole, const LayerMap& map, const FieldRouting& wa
   const std::string where = "field '" + whole.name() + "'";
   if (whole.spec.trailing.empty()) {
     throw InputError(where, "has one element per row, and layers need rows of [layers, ...]",
-                     "Bring rows of that shape, or set fields." + whole.name() + ".layers: null");
+                     "Provide rows of that shape, or set fields." + whole.name() + ".layers: null");
   }
   const auto of_ranks = layers_of_ranks(map, whole.spec.trailing.front(), ways.pp, ways.vpp, where);
   for (int stage = 0; stage < ways.pp; ++stage) {

@@ -53,7 +53,7 @@ void TokensOfRows::require_valid(const SampleShape& sample, const std::string& f
     }
     if (tokens.begin < before.begin || tokens.end < before.end) {
       throw error_of(sample, field, said + ", and the row before those of " + text_of(before),
-                     "Bring rows in the order of their tokens");
+                     "Provide rows in the order of their tokens");
     }
     before = tokens;
   }
@@ -89,9 +89,9 @@ void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const
   tokens.require_valid(sample, by);
   if (rows == tokens.size()) return;
   throw error_of(sample, field,
-                 "has " + std::to_string(rows) + " rows, and '" + by + "', which cuts it, " +
+                 "has " + std::to_string(rows) + " rows, but '" + by + "', which cuts it, has " +
                      std::to_string(tokens.size()),
-                 "Bring the tokens of every row");
+                 "Provide the tokens of every row");
 }
 
 RowCuts::RowCuts(std::string by, std::span<const int> group_sizes) : by_(std::move(by)) {

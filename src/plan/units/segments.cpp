@@ -20,7 +20,7 @@ void require_integers_of_tokens(const FieldSpec& field) {
       "field '" + field.name + "'",
       "specifies the trees of samples, with prefix.share: tree, and is not one integer per token or "
       "response token",
-      "Bring the number of the segment of each token, or rename the field");
+      "Provide the number of each token's segment, or rename the field");
 }
 
 /// Mixes each piece's context into its keys, so that pieces with different contexts have different keys.
@@ -77,7 +77,8 @@ std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ah
         const auto number = static_cast<std::int64_t>(numbers[static_cast<std::size_t>(from)]);
         if (number < 0) {
           throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
-                           "its segment_ids contain " + std::to_string(number), "Number segments from 0 on");
+                           "its segment_ids contain " + std::to_string(number),
+                           "Number segments starting at 0");
         }
         // Negative keys differ from all token ids.
         keys[static_cast<std::size_t>(row)] = -1 - number;

@@ -20,7 +20,7 @@ namespace {
 
 void require_not_negative(std::int64_t steps, std::int64_t depth) {
   if (steps < 0) {
-    throw InputError("steps", std::to_string(steps) + " cannot be made",
+    throw InputError("steps", std::to_string(steps) + " cannot be created",
                      "Give the number of steps that the trainer will take, 0 for none");
   }
   if (depth < 0)

@@ -214,7 +214,7 @@ void require_cutting_fields(const StepSamples& samples, const AddedFields& added
   for (const CarriedField& field : samples.fields) {
     if (field.cut_by.empty() || added.has(field.name()) || !added.has(field.cut_by)) continue;
     throw InputError("field '" + field.cut_by + "'",
-                     "cuts '" + field.name() + "', and is replaced without it",
+                     "cuts '" + field.name() + "', but is replaced without it",
                      "Add both, or leave both as they are");
   }
 }
@@ -275,7 +275,7 @@ Left take_left(const StepContext& context, Step& before, const Planned& planned,
     throw InputError(name_of(before),
                      "has " + std::to_string(before.micro_batches.size()) + " of its " +
                          std::to_string(plan_before.micro_batches.size()) +
-                         " micro-batches left to run again",
+                         " micro-batches left, but all are needed to run the step again",
                      "Leave them in the step");
   }
   left.tensors = take_tensors(before);

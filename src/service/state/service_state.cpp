@@ -22,9 +22,9 @@ struct Consequence {
   std::string_view text;
 };
 
-constexpr std::string_view other_samples = "steps would have other samples: some twice, others never";
-constexpr std::string_view other_cuts = "steps would be cut into other micro-batches";
-constexpr std::string_view other_weights = "tokens would have other weights in the loss";
+constexpr std::string_view other_samples = "steps would have different samples: some twice, others never";
+constexpr std::string_view other_cuts = "steps would be split into different micro-batches";
+constexpr std::string_view other_weights = "tokens would have different weights in the loss";
 
 constexpr std::array consequences{
     Consequence{"mesh.", ""},
@@ -103,16 +103,16 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
     const auto is = value_in(after, path);
     const std::string_view consequence = consequence_of(path, is_delayed);
     if (was == is || consequence.empty()) continue;
-    found.push_back(fmt::format("{} was {} and is {}: {}", path, shown(was), shown(is), consequence));
+    found.push_back(fmt::format("{} was {} and is now {}: {}", path, shown(was), shown(is), consequence));
   }
 }
 
 /// Describes how a source differs; nullopt if it does not.
 std::optional<std::string> change_of(const SourceFingerprint& was, const SourceFingerprint& is) {
-  if (was.samples != is.samples) return fmt::format("had {} samples and has {}", was.samples, is.samples);
-  if (was.bytes != is.bytes) return fmt::format("had {} bytes and has {}", was.bytes, is.bytes);
-  if (was.digest != is.digest) return "has other content";
-  if (was.whole && is.whole && *was.whole != *is.whole) return "has other content";
+  if (was.samples != is.samples) return fmt::format("had {} samples and now has {}", was.samples, is.samples);
+  if (was.bytes != is.bytes) return fmt::format("had {} bytes and now has {}", was.bytes, is.bytes);
+  if (was.digest != is.digest) return "has different content";
+  if (was.whole && is.whole && *was.whole != *is.whole) return "has different content";
   return std::nullopt;
 }
 
@@ -120,7 +120,7 @@ void compare_sources(const ServiceState& saved, const ServiceState& now, std::ve
   if (saved.sources.size() != now.sources.size()) {
     std::string names;
     for (const SourceFingerprint& source : now.sources) names += (names.empty() ? "" : ", ") + source.name;
-    found.push_back(fmt::format("the job had {} sources and has {} ({}): {}", saved.sources.size(),
+    found.push_back(fmt::format("the job had {} sources and now has {} ({}): {}", saved.sources.size(),
                                 now.sources.size(), names, other_samples));
     return;
   }
@@ -133,9 +133,9 @@ void compare_sources(const ServiceState& saved, const ServiceState& now, std::ve
   }
   if (changed || saved.order == now.order) return;
   const std::string_view why = delays_outliers(values_of(now.settings))
-                                   ? "other samples of the sources are taken, or this version of Evenkeel "
-                                     "delays others of them (batch.delay_outliers)"
-                                   : "other samples of the sources are taken";
+                                   ? "different samples of the sources are used, or this version of Evenkeel "
+                                     "delays different ones (batch.delay_outliers)"
+                                   : "different samples of the sources are used";
   found.push_back(fmt::format("{}: {}", why, other_samples));
 }
 
@@ -306,7 +306,7 @@ ServiceState state_of(const Json& json) {
   const Reader reader(json, "the state");
   const std::int64_t of_text = reader.integer("evenkeel_state", 1, any_size);
   if (of_text != version)
-    reader.refuse(fmt::format("is of version {}; this program knows version {}", of_text, version));
+    reader.refuse(fmt::format("has version {}; this program knows version {}", of_text, version));
   ServiceState state;
   state.next_step = reader.integer("next_step", 0, max_steps);
   state.job = job_of(reader.text("job"));
@@ -364,7 +364,7 @@ void require_same_job(const ServiceState& saved, const ServiceState& now, std::s
   for (std::size_t i = 0; i < found.size(); ++i) message += (i == 0 ? "" : "; ") + found[i];
   throw ConfigError(
       std::string(name), message,
-      "Use the configuration and the files that it was taken with, or accept the changes (--allow-changed)");
+      "Use the configuration and the files that it was saved with, or accept the changes (--allow-changed)");
 }
 
 std::string to_text(const ServiceState& state) {

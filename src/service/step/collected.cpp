@@ -19,16 +19,16 @@ void require_whole_results(const Config& config, const StepResults& results) {
       const std::string& name = column.spec().name;
       if (cuts_rows(config.fields, name)) {
         throw InputError("result '" + name + "'",
-                         "has rows that are cut, so each context-parallel rank has its own, and results come "
-                         "only from the first",
-                         "Put what that one has of all rows under another name");
+                         "has rows that are split over context-parallel ranks, but results are collected "
+                         "only from the first of them",
+                         "Put that rank's rows under another name");
       }
       const auto field = config.fields.find(name);
       if (field == config.fields.end() || !field->second.layers) continue;
       throw InputError("result '" + name + "'",
-                       "is a field of layers, so each pipeline stage has its own, and results come only from "
+                       "has layers that are split over pipeline stages, but results are collected only from "
                        "the last stage",
-                       "Put what the last stage has under another name");
+                       "Put the last stage's layers under another name");
     }
   }
 }

@@ -53,10 +53,9 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
                                 static_cast<std::size_t>(rows.size()));
     const std::size_t valid = utf8_prefix(text);
     if (valid == text.size()) continue;
-    throw InputError(
-        batch.samples()[static_cast<std::size_t>(i)].id,
-        "its text of " + name_of(spec) + " is not UTF-8 from byte " + std::to_string(valid) + " on",
-        "Bring UTF-8, or a field of kind bytes");
+    throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
+                     "its text of " + name_of(spec) + " is not valid UTF-8 at byte " + std::to_string(valid),
+                     "Provide UTF-8, or a field of kind bytes");
   }
 }
 
@@ -128,20 +127,20 @@ std::string lengths_of(const SampleShape& sample) {
 /// Throws InputError unless `added` matches the original sample at this position.
 void require_sample_as_brought(const SampleShape& brought, const SampleShape& added) {
   if (added.id != brought.id) {
-    throw InputError("added fields", "are not in the order in which the samples were brought: " +
-                                         name_of(brought) + " is elsewhere");
+    throw InputError("added fields", "are not in the order in which the samples were passed: " +
+                                         name_of(brought) + " is at another position");
   }
   if (added.length() != brought.length() || added.prompt != brought.prompt) {
     throw InputError("added fields", "have " + lengths_of(added) + " tokens for " + name_of(brought) +
-                                         ", which was brought with " + lengths_of(brought));
+                                         ", which was passed with " + lengths_of(brought));
   }
   if (added.group != brought.group) {
     const bool is_missing = is_own_group(added.group);
     throw InputError("added fields",
                      (is_missing ? "do not name a group for " : "name a different group for ") +
                          name_of(brought) +
-                         (is_missing ? ", which was brought with one" : " than the one it was brought with"),
-                     "Pass the groups with which the samples were brought");
+                         (is_missing ? ", which was passed with one" : " than the one it was passed with"),
+                     "Pass the groups of the samples unchanged");
   }
 }
 
@@ -233,13 +232,13 @@ void require_addable(const LengthTable& table, const NamedFields& fields, WorldR
   for (const std::string_view name : {input_ids_field, loss_mask_field, response_mask_field}) {
     if (added.find(name) == nullptr) continue;
     throw InputError("field '" + std::string(name) + "'", "cannot be added to a step that is planned with it",
-                     "Bring it with the samples");
+                     "Provide it with the samples");
   }
   require_valid_fields(added);
   require_rows_in_place(added, fields);
   if (added.size() != owned) {
     throw InputError("added fields", "are of " + std::to_string(added.size()) +
-                                         " samples; this rank brought " + std::to_string(owned));
+                                         " samples; this rank provided " + std::to_string(owned));
   }
   for (const LengthEntry& entry : table.entries()) {
     if (entry.owner == rank)
@@ -254,7 +253,7 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
         micro_batches.empty() ? nullptr : micro_batches.front().find(brought[f].name());
     if (column != nullptr) continue;
     throw InputError("field '" + brought[f].name() + "'", "is no longer in the step's micro-batches",
-                     "Leave fields that samples bring in the step until its last pass");
+                     "Do not remove the samples' fields from a step before its last pass");
   }
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     const PackedMicroBatch& micro_batch = micro_batches[m];

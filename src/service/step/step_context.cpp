@@ -149,7 +149,7 @@ std::uint64_t StepContext::cut_hash(const PlanSettings& settings) const {
 CallKey StepContext::key_of(std::string_view action, const Step& step, std::string_view how) const {
   const StepOrigin& origin = step.record->origin;
   if (origin.cut != cut_hash(plan_settings(step.profile))) {
-    throw InputError(name_of(step), "was made by a service with another mesh or configuration",
+    throw InputError(name_of(step), "was made by a service with a different mesh or configuration",
                      "Use a service with the configuration of the one that made it");
   }
   const std::string text = std::string(action) + " " + name_of(step) + std::string(how);

@@ -101,8 +101,9 @@ SharedServerSettings shared_server_of(const ArrivalSettings& settings, const Dec
   RedisSettings store;
   store.address = redis_address_of(settings.store, "stream.store");
   if (!store.address.password.empty()) {
-    throw ConfigError("stream.store", "has a password, which a configuration shows to others",
-                      "Write it into a file, and name that as stream.redis_password_file");
+    throw ConfigError("stream.store",
+                      "contains a password, which everyone who sees the configuration can read",
+                      "Write it to a file, and set stream.redis_password_file to that file");
   }
   if (!settings.redis_password_file.empty())
     store.address.password = read_token(settings.redis_password_file);

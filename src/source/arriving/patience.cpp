@@ -65,10 +65,11 @@ void Patience::waits_for(const Lack& lack) {
   const double waited = std::chrono::duration<double>(Clock::now() - begun_).count();
   const double idle = std::min(waited, lack.since_last_sample.value_or(waited));
   if (most_ && idle > *most_) {
-    throw IoError("step " + std::to_string(lack.step),
-                  fmt::format("has waited {:.0f} s for samples (stream.patience: {:g}): {}", waited, *most_,
-                              words_of(lack)),
-                  "Are the producers running? /v1/status of " + where_ + " says what has come");
+    throw IoError(
+        "step " + std::to_string(lack.step),
+        fmt::format("has waited {:.0f} s for samples (stream.patience: {:g}): {}", waited, *most_,
+                    words_of(lack)),
+        "Are the producers running? /v1/status of " + where_ + " shows which samples were received");
   }
   tell([&] { return fmt::format("waiting for samples for {:.0f} s: {}", waited, words_of(lack)); });
 }

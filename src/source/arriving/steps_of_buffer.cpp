@@ -53,7 +53,7 @@ bool try_briefly(JobClient& client, Call&& call) {
 }
 
 [[noreturn]] void throw_end() {
-  throw EndOfSamples("samples", "have ended: no more will come, and all are in earlier steps");
+  throw EndOfSamples("samples", "have ended: no more will arrive, and all are in earlier steps");
 }
 
 /// Throws InputError unless the step has been formed or is the next one to form.
@@ -62,7 +62,7 @@ void require_in_turn(std::int64_t number, const JobStep& known) {
   const std::string step = "step " + std::to_string(number);
   if (known.trained_step && number <= *known.trained_step) {
     throw InputError(step,
-                     "cannot be made again: the buffer has freed the samples of steps up to " +
+                     "cannot be created again: the buffer has freed the samples of steps up to " +
                          std::to_string(*known.trained_step) + ", which were trained",
                      "Resume from the job's latest state, or give a job that begins a new buffer");
   }

@@ -190,7 +190,7 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
   const fs::path path = dump_marker(folder);
   const Marker marker = read_marker(path);
   if (!marker.has_dump) {
-    throw InputError(folder.string(), "has no dump: its run wrote none there",
+    throw InputError(folder.string(), "has no dump: its run did not write one there",
                      "Give the folder of evenkeel run --dump");
   }
   if (!marker.is_complete) {
@@ -219,7 +219,7 @@ DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
   const auto tensors = open_safetensors(file);
   DumpSchema schema = schema_of(*tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
-    throw InputError(tensors->path(), "says that it belongs to another place",
+    throw InputError(tensors->path(), "has metadata of a different place in the mesh",
                      "Give the folder of evenkeel run --dump, as the run wrote it");
   return schema;
 }
@@ -237,7 +237,7 @@ void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t s
                      schema.mesh.pp == part.stages && schema.place.pp == stage && schema.place.tp == 0 &&
                      (schema.flexible ? 0 : schema.mesh.cp) == part.cp && group.first + group.rank == place;
   if (is_it) return;
-  throw InputError(path, "says that it belongs to another place, or to another run",
+  throw InputError(path, "has metadata of a different place in the mesh, or of a different run",
                    "Give the folder of evenkeel run --dump, as the run wrote it");
 }
 

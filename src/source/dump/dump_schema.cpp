@@ -48,8 +48,8 @@ class SchemaReader {
     DumpSchema schema;
     if (const std::int64_t format = integer(object, "format"); format != DumpSchema::current_format) {
       throw InputError(path_,
-                       "is of a dump of format " + std::to_string(format) + ", and format " +
-                           std::to_string(DumpSchema::current_format) + " is read",
+                       "belongs to a dump of format " + std::to_string(format) + ", but only format " +
+                           std::to_string(DumpSchema::current_format) + " can be read",
                        "Dump the job again with this version");
     }
     schema.step = integer(object, "step");

@@ -72,7 +72,8 @@ void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span
     const bool is_same = schema.fields == fields_[stage];
     if (rank == 0 && stage + 1 == fields_.size()) schema_ = std::move(schema);
     if (!is_same || !std::ranges::equal(fields_[stage], schema_.fields, is_same_field))
-      fail(opened, "has other fields than " + path() + ", or other layers", "Were both written by one run?");
+      fail(opened, "has different fields than " + path() + ", or different layers",
+           "Were both written by one run?");
   }
 }
 
@@ -164,7 +165,7 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     if (stored.shape == shape && stored.dtype == spec.dtype) continue;
     fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_in_words(stored.shape) +
-                   ", and its metadata says " + std::string(name_of(spec.dtype)) + " " +
+                   ", but its metadata says " + std::string(name_of(spec.dtype)) + " " +
                    shape_in_words(shape));
   }
 }
@@ -193,7 +194,7 @@ void DumpedMicroBatch::find_ranges(std::size_t field) {
          "has rows of '" + cut + "' that are cut by '" + by + "', which is not a field of token ranges");
   sources_[field].ranges = found - schema_.fields.begin();
   if (sources_[static_cast<std::size_t>(sources_[field].ranges)].rows != sources_[field].rows)
-    fail(last(0), "has other numbers of rows of '" + cut + "' than of '" + by + "', which cuts it");
+    fail(last(0), "has different numbers of rows of '" + cut + "' than of '" + by + "', which cuts it");
 }
 
 std::vector<DumpedSample> DumpedMicroBatch::samples() const {

@@ -52,7 +52,7 @@ void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights
 }
 
 [[noreturn]] void refuse_content(const InputFile& file, std::size_t rank) {
-  refuse(file, "has other content" + on_rank(rank) + " than" + on_rank(0) + ", in as many bytes (" +
+  refuse(file, "has different content" + on_rank(rank) + " than" + on_rank(0) + ", in as many bytes (" +
                    std::to_string(file.size()) + ")");
 }
 

@@ -78,7 +78,7 @@ void require_valid(std::span<const IndexedDataset> parts, const SftDocument& doc
     const std::int64_t label = document.labels[t];
     if (token < 0) {
       refuse(parts[0], document, t, "the token " + std::to_string(token),
-             "A token is an integer from 0 on; ids above 32767 do not fit into int16");
+             "A token is an integer of at least 0; ids above 32767 do not fit into int16");
     }
     if (document.mask[t] != 1) {
       refuse(parts[1], document, t, "the value " + std::to_string(document.mask[t]),

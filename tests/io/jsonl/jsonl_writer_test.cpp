@@ -67,7 +67,7 @@ TEST(JsonlWriter, text_that_is_not_utf_8_is_an_error_that_names_sample_and_field
   const Uid uid("a\xff");
   const ErrorReport of_uid = report_of<InputError>([&] { writer.write(small_batch(), std::span(&uid, 1)); });
   EXPECT_EQ(of_uid.where, "sample 0, uid");
-  EXPECT_THAT(of_uid.message, HasSubstr("not UTF-8 from byte 1 on"));
+  EXPECT_THAT(of_uid.message, HasSubstr("not valid UTF-8 at byte 1"));
   RaggedBatch batch = small_batch();
   batch.add_field(Column({"note", DType::uint8, FieldKind::text, {}}, SampleRows::of_counts(std::array{1L})));
   batch.fields()[1].values<std::uint8_t>()[0] = 0xff;

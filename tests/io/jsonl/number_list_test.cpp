@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 /// Returns what is found in a list that is written this way, followed by other text. If another bracket ends
-/// the list, `list` is cut off there.
+/// the list, `list` is truncated there.
 std::optional<NumberList> scanned(std::string list, char behind, std::string* cut = nullptr) {
   std::string text = list + std::string(15, behind);
   text.resize(list.size() + number_list_padding);  // with zeros

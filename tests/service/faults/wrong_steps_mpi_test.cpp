@@ -98,7 +98,7 @@ TEST(WrongSteps, different_destinations_of_a_collection_are_reported_and_recover
     for (const int odd : first_middle_last(world)) {
       expect_input_error(
           [&] { (void)service.collect_on(step, results, world.rank() == odd ? 1 : 0); },
-          {"do different things", "collects step 0 (profile 'log_prob') on rank 0", "on rank 1"});
+          {"make different calls", "collects step 0 (profile 'log_prob') on rank 0", "on rank 1"});
       expect_input_error(
           [&] {
             if (world.rank() == odd) {
@@ -107,7 +107,7 @@ TEST(WrongSteps, different_destinations_of_a_collection_are_reported_and_recover
               (void)service.collect_on(step, results, 0);
             }
           },
-          {"do different things", "collects step 0 (profile 'log_prob') on rank 0"});
+          {"make different calls", "collects step 0 (profile 'log_prob') on rank 0"});
       expect_collected(service, step, mine);
     }
   }
@@ -193,7 +193,7 @@ TEST(WrongSteps, a_step_of_a_service_with_another_configuration_is_refused) {
   const RaggedBatch mine = share_of(world);
   const Step step = other.step(mine);
   expect_input_error([&] { (void)service.collect(step, positions_of(step)); },
-                     {"step 0", "another mesh or configuration"});
+                     {"step 0", "a different mesh or configuration"});
   expect_collected(other, step, mine);
 }
 

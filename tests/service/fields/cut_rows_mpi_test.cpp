@@ -289,8 +289,8 @@ TEST(CutRows, stay_together_with_their_token_ranges) {
     one.add_field(added.at(name));
     const std::string why = message_of([&] { (void)service.step(service.step(patches_of(world)), "", one); });
     EXPECT_THAT(why, HasSubstr(name == std::string("spans")
-                                   ? "field 'spans': cuts 'patches', and is replaced without it"
-                                   : "field 'patches': is cut by 'spans', which samples do not bring"));
+                                   ? "field 'spans': cuts 'patches', but is replaced without it"
+                                   : "field 'patches': is cut by 'spans', which samples do not have"));
   }
 }
 

@@ -278,7 +278,7 @@ def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
     if _is_whole_job(asked_by):
         return _Group(distributed.new_group(members, backend="gloo"), is_own=True)
     if distributed.get_backend() == "mpi":
-        _c.raise_error("input", "group", "is a part of a job whose processes torch connects by MPI, which makes no such groups",
+        _c.raise_error("input", "group", "belongs to a job that uses torch's MPI backend, which cannot create the groups that are needed",
                           "Pass a communicator of mpi4py")
     return _Group(_made_by_members(members), is_own=True)
 

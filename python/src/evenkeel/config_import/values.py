@@ -117,7 +117,7 @@ class _Reader:
             refuse(
                 f"{self.place(node)}:{node.start_mark.column + 1}",
                 f"has more than {MOST_VALUES} values or {DEEPEST} levels, aliases followed",
-                "Aliases stand for too much here, or for what they are part of",
+                "Aliases expand to too much here, or to something that contains them",
             )
         value = Value(place=self.place(node))
         if isinstance(node, yaml.MappingNode):

@@ -72,9 +72,9 @@ class Rows:
         if self.told.samples == 0:
             self._refuse("", "has no rows")
         for name in sorted((self._drop | self._as_is | set(self._at_of)) - self._names):
-            self._refuse(name, f"does not exist; there are {', '.join(sorted(self._names))}")
+            self._refuse(name, f"does not exist; the columns are {', '.join(sorted(self._names))}")
         if self.told.mask not in (None, "all") and self.told.without_response == self.told.samples:
-            self._refuse(str(self.told.mask), "names no token of any row; nothing could be learned",
+            self._refuse(str(self.told.mask), "does not mark a token in any row, so nothing could be learned",
                          "Does the chat template have {% generation %} around what the assistant says?")
 
     def _require_columns(self, names: set[str]) -> None:
@@ -88,14 +88,14 @@ class Rows:
         """
         if "prompt_ids" in columns or "response_ids" in columns:
             if self._mask is not None:
-                self._refuse("prompt_ids", "is there, which says what mask would", "Leave mask out; a loss_mask is carried as it is")
+                self._refuse("prompt_ids", "already separates prompts from responses, as mask would", "Leave mask out; a loss_mask is carried as it is")
             for name in ("prompt_ids", "response_ids"):
                 if name not in columns:
-                    self._refuse(name, "is not there", "Rows have prompt_ids and response_ids, or input_ids and a mask")
+                    self._refuse(name, "is missing", "Rows have prompt_ids and response_ids, or input_ids and a mask")
                 line[name] = self._tokens(name, columns.pop(name))
             return None
         if "input_ids" not in columns:
-            self._refuse("input_ids", f"does not exist; there are {', '.join(sorted(columns)) or 'no others'}",
+            self._refuse("input_ids", f"does not exist; the columns are {', '.join(sorted(columns)) or 'no others'}",
                          "Rows have prompt_ids and response_ids, input_ids, or a chat")
         tokens = self._tokens("input_ids", columns.pop("input_ids"))
         kept = None
@@ -118,7 +118,7 @@ class Rows:
         """Returns which tokens carry loss, and removes the columns that specify it."""
         name = self._mask or self._only_mask(columns)
         if self.told.mask not in (None, name):
-            self._refuse(name, f"says which tokens carry loss, and {self.told.mask} in the rows before")
+            self._refuse(name, f"specifies which tokens carry loss, but {self.told.mask} did so in earlier rows")
         self.told.mask = name
         labels = self._whole("labels", columns.pop("labels"), len(tokens)) if "labels" in columns else None
         if name == "all":
@@ -128,21 +128,21 @@ class Rows:
         elif name in columns:
             carries = self._flags(name, columns.pop(name), len(tokens))
         else:
-            self._refuse(name, "is not there", "Pass mask: a column as long as input_ids, or all")
+            self._refuse(name, "is missing", "Pass mask: a column as long as input_ids, or all")
         if labels is not None and any(
             label not in (IGNORED, token) or (label == IGNORED) == flag and name != "all"
             for label, token, flag in zip(labels, tokens, carries)
         ):
-            self._refuse("labels", f"are not the tokens of {name}, each at its own place, with {IGNORED} elsewhere",
+            self._refuse("labels", f"do not match input_ids and {name}: a label is its token where {name} is 1, and {IGNORED} elsewhere",
                          "Drop them: labels are derived from tokens")
         return carries
 
     def _only_mask(self, columns: dict[str, Any]) -> str:
         there = [name for name in MASKS if name in columns]
         if len(there) > 1:
-            self._refuse(" and ".join(there), "could each say which tokens carry loss", "Choose by mask, and drop the others")
+            self._refuse(" and ".join(there), "could each specify which tokens carry loss", "Choose by mask, and drop the others")
         if not there and "labels" not in columns:
-            self._refuse("mask", "is not given, and no column says which tokens carry loss",
+            self._refuse("mask", "is not given, and no column specifies which tokens carry loss",
                          "Pass mask: a column as long as input_ids; or all, where every token does, as in pretraining")
         return there[0] if there else "labels"
 
@@ -166,7 +166,7 @@ class Rows:
 
     def _tokens_of_chat(self, chat: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._tokenizer is None:
-            self._refuse(self._messages, "is a chat, and nothing turns it into tokens",
+            self._refuse(self._messages, "is a chat, but no tokenizer is given that turns it into tokens",
                          "Pass tokenizer (--tokenizer), whose template marks what the assistant says")
         tokens, mask = self._templated(chat, arguments)
         for number, message in enumerate(chat):
@@ -176,7 +176,7 @@ class Rows:
             begin, end = self._tokens_of_message(chat, number, tokens, arguments)
             if trained and not any(mask[begin:end]):
                 self._refuse(self._messages, f"says that message {number} ({message.get('role')}) carries loss, which the chat "
-                             "template does not mark", "Take the flag away, or write input_ids and a mask instead")
+                             "template does not mark", "Remove the flag, or write input_ids and a mask instead")
             if not trained:
                 mask[begin:end] = [0] * (end - begin)
         return {"input_ids": tokens, "assistant_masks": mask}
@@ -198,7 +198,7 @@ class Rows:
                 continue
             if not isinstance(value, (bool, int, float)) or value not in (0, 1):
                 self._refuse(self._messages, f"has a message {number} of {name} {value!r}; a message carries loss (1) or not (0)",
-                             "Take it away, or write input_ids and a mask instead")
+                             "Remove it, or write input_ids and a mask instead")
             flags[name] = bool(value)
         if len(set(flags.values())) > 1:
             self._refuse(self._messages, f"has a message {number} of {flags}, which contradict each other")
@@ -211,8 +211,7 @@ class Rows:
         for size in (number, number + 1):
             part = self._templated(chat[:size], arguments)[0] if size else []
             if part != tokens[: len(part)]:
-                self._refuse(self._messages, f"says whether message {number} carries loss, and the chat template does not keep "
-                             "the beginning of a chat when it goes on", "Write input_ids and a mask instead")
+                self._refuse(self._messages, f"specifies whether message {number} carries loss, but the chat template changes earlier messages when later ones follow", "Write input_ids and a mask instead")
             ends.append(len(part))
         return ends[0], ends[1]
 
@@ -243,7 +242,7 @@ class Rows:
         specifies for each token whether it carries loss (``moves``), the other columns follow the same convention."""
         is_of_tokens = len(values) == prompt + responses and prompt > 0
         if at is None and is_of_tokens and name in WITHOUT_LOSS:
-            self._refuse(name, "has a value for each token, and nothing says whether a token's value is at the token or at the row "
+            self._refuse(name, "has a value for each token, but it is not specified whether a token's value is at the token or at the row "
                          "that predicts it", f"Pass at={{'{name}': 'token'}} (Hugging Face) or 'next' (shifted, as in Megatron-LM)")
         if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.told.mask == "all"):
             at = "token"
@@ -261,14 +260,14 @@ class Rows:
         if hasattr(value, "tolist"):
             value = value.tolist()
         if isinstance(value, str) and not _is_utf8(value):
-            self._refuse(name, "has half of a surrogate pair, which UTF-8 does not have", "Replace it, or drop the column")
+            self._refuse(name, "has half of a surrogate pair, which UTF-8 cannot encode", "Replace it, or drop the column")
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
             self._refuse(name, f"holds {value}; a number must fit into 64 bits", "Write a text, or drop it")
         if isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
             if not math.isfinite(value):
-                self._refuse(name, f"holds {value}, which JSON does not have", "Write a finite number, or drop it")
+                self._refuse(name, f"holds {value}, which JSON cannot represent", "Write a finite number, or drop it")
             return value
         if isinstance(value, (list, tuple)):
             return [self._plain(name, each) for each in value]

@@ -34,7 +34,7 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
     sizes = {name: len(column) for name, column in columns.items()}
     for name, column in columns.items():
         if sizes[name] and isinstance(next(iter(column)), Mapping):
-            _c.raise_error("input", "dataset", f"has parts: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
+            _c.raise_error("input", "dataset", f"has several splits: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
         if sizes[name] != max(sizes.values()):
             _c.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; others have {max(sizes.values())}")
     for values in zip(*columns.values()):
@@ -54,14 +54,13 @@ def _rows_of_file(name: str) -> Iterator[Any]:
         return
     kind = pathlib.Path(name).suffix
     if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
-        _c.raise_error("input", name, "is no .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
+        _c.raise_error("input", name, "is not a .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
                           "evenkeel convert reads safetensors; NumPy files become safetensors first: python3 -m evenkeel.convert IN.npz OUT.safetensors")
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(f"{name}: pyarrow reads such files, and is not here ({error}): pip install pyarrow "
-                          "(Debian has no package of it)") from error
+        raise ImportError(f"{name}: reading this file needs pyarrow, which is not installed ({error}). Install it: pip install pyarrow (Debian has no package of it)") from error
     try:
         if kind == ".parquet":
             batches = pyarrow.parquet.ParquetFile(name).iter_batches(batch_size=1024)
@@ -81,7 +80,7 @@ def _rows_of_file(name: str) -> Iterator[Any]:
 def _rows_of_lines(name: str) -> Iterator[Any]:
     """Rows from JSON lines, such as pretokenized input_ids and labels, or chats."""
     def refuse_constant(word: str) -> NoReturn:
-        raise ValueError(f"holds {word}, which JSON does not have")
+        raise ValueError(f"holds {word}, which JSON cannot represent")
 
     try:
         is_packed = name.endswith(".gz")

@@ -42,7 +42,7 @@ class Tensors:
 
     def add(self, where: str, name: str, read: Any) -> None:
         if name in self._open:
-            _refuse(where, f"has a tensor {name!r}, as another of the files has")
+            _refuse(where, f"has a tensor {name!r}, which another file also has")
         self._open[name] = read
 
     def add_array(self, where: str, name: str, array: NDArray[Any]) -> None:
@@ -57,7 +57,7 @@ class Tensors:
         elif array.dtype.newbyteorder("<") in _NAMES:
             self.add(where, name, lambda: np.asarray(array))
         else:
-            _refuse(where, f"has an array {name!r} of {array.dtype}, which safetensors do not have")
+            _refuse(where, f"has an array {name!r} of {array.dtype}, which safetensors cannot store")
 
 
 def _read_npz(path: str, tensors: Tensors) -> None:

@@ -115,7 +115,7 @@ def preprocess_packed_seqs(
 
     for name, tensor in (("attention_mask_1d", attention_mask_1d), ("labels", labels)):
         if input_ids.dim() != 2 or tensor.shape != input_ids.shape:
-            _shared.refuse(name, f"has the shape {tuple(tensor.shape)} beside input_ids of {tuple(input_ids.shape)}")
+            _shared.refuse(name, f"has the shape {tuple(tensor.shape)}, but input_ids has the shape {tuple(input_ids.shape)}")
     lengths = _shared.lengths_of(attention_mask_1d)
     positions = _token_positions(attention_mask_1d, lengths, strict_reference)
     tokens, rows, size, _, ends, _ = _native.packed_rows(lengths, tp_size, 1, 0, None)
@@ -295,7 +295,7 @@ def _cp_of(config: Any) -> _native.MindSpeedCp:
 def _parallel_state() -> Any:
     compute = sys.modules.get("mindspeed_rl.utils.compute")
     if compute is None:
-        _shared.refuse("context parallelism", "nothing says where this rank stands", "Pass cp_rank and cp_group")
+        _shared.refuse("context parallelism", "is used, but this rank's position is not known", "Pass cp_rank and cp_group")
     return compute.get_parallel_state()
 
 

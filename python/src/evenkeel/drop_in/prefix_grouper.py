@@ -126,7 +126,7 @@ class PrefixGrouper:
         or to where another mask [b, s] is not 0. Other places get 0."""
         _require_mask(x_mask, "x_mask")
         if x.shape[:2] != x_mask.shape:
-            _shared.refuse("x_mask", f"has the shape {tuple(x_mask.shape)} beside {tuple(x.shape)}")
+            _shared.refuse("x_mask", f"has the shape {tuple(x_mask.shape)}, but the tensor has {tuple(x.shape)}")
         lengths = _lengths_of(x_mask)
         if isinstance(padding_mode, str):
             width = int(lengths.max()) if lengths.numel() else 0
@@ -314,10 +314,10 @@ class PrefixGrouper:
     def _require_lengths(x: torch.Tensor, mask: torch.Tensor, lengths: torch.Tensor, name: str) -> None:
         _require_mask(mask, f"{name}_mask")
         if x.shape[:2] != mask.shape:
-            _shared.refuse(f"{name}_mask", f"has the shape {tuple(mask.shape)} beside {tuple(x.shape)}")
+            _shared.refuse(f"{name}_mask", f"has the shape {tuple(mask.shape)}, but the tensor has {tuple(x.shape)}")
         found = _lengths_of(mask).tolist()
         if found != lengths.tolist():
-            _shared.refuse(f"{name}_mask", f"has rows of {found} tokens; group_info says {lengths.tolist()}")
+            _shared.refuse(f"{name}_mask", f"has rows of {found} tokens; group_info has {lengths.tolist()}")
 
 
 class PrefixGrouperForPackedSequence(PrefixGrouper):

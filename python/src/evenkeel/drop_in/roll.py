@@ -81,8 +81,8 @@ def batch_balance(
         if keep_minibatch:
             planned -= planned % minibatch_size
         if planned == 0 or run % dp_size != 0:
-            _shared.refuse("batch", f"{len(lengths)} samples cannot be dealt out to {dp_size} ranks, {run} at a time",
-                           "Choose a minibatch_size that is divisible by dp_size and not above the samples")
+            _shared.refuse("batch", f"{len(lengths)} samples cannot be distributed to {dp_size} ranks, {run} at a time",
+                           "Choose a minibatch_size that is divisible by dp_size and at most the number of samples")
     partitions = _native.roll_batch_balance(lengths[:planned], dp_size, minibatch_size if keep_minibatch else None)
     _shared.reorder(batch, [sample for partition in partitions for sample in partition])
     return log_seqlen_unbalance(lengths, partitions, logging_prefix, strict_reference=strict_reference)
@@ -149,7 +149,7 @@ def _require_one_split(lengths: list[int], multiple: int, settings: tuple[int, i
     splitting each micro-batch once."""
     dp_size, num_samples = settings[0], len(lengths)
     if dp_size > 0 and num_samples % dp_size != 0:
-        _shared.refuse("origin_batch", f"{num_samples} samples cannot be dealt out to {dp_size} ranks equally")
+        _shared.refuse("origin_batch", f"{num_samples} samples cannot be distributed equally to {dp_size} ranks")
     if multiple <= 1:
         return
     positions = _native.padded_batches(lengths, *settings, 1)[1]
@@ -368,7 +368,7 @@ def _pack_sequences(
     from evenkeel.drop_in.mindspeed_rl import _token_positions
 
     if input_tensor.dim() < 2 or attention_mask.shape != input_tensor.shape[:2]:
-        _shared.refuse("attention_mask", f"has the shape {tuple(attention_mask.shape)} beside {tuple(input_tensor.shape)}")
+        _shared.refuse("attention_mask", f"has the shape {tuple(attention_mask.shape)}, but the tensor has {tuple(input_tensor.shape)}")
     sizes = _sizes_of(self)
     lengths = _shared.lengths_of(attention_mask)
     positions = _token_positions(attention_mask, lengths, strict_reference)

@@ -79,7 +79,7 @@ def _cap_of(args: Any, cp: int) -> int:
         refuse("args.use_dynamic_batch_size", "is off, so micro-batches have a fixed number of samples and nothing is left to plan",
                "Use slime's own function, or --use-dynamic-batch-size")
     if args.max_tokens_per_gpu is None:
-        refuse("args.max_tokens_per_gpu", "is missing, and it is the cap of a micro-batch")
+        refuse("args.max_tokens_per_gpu", "is missing, but is needed as the cap of a micro-batch")
     return max(1, int(args.max_tokens_per_gpu * cp * getattr(args, "packing_safety_margin", 1.0)))
 
 
