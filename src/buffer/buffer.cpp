@@ -116,7 +116,7 @@ struct Buffer::Change {
 };
 
 Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
-               const std::optional<DeclaredFormats>& told)
+               const std::optional<DeclaredFormats>& declared)
     : store_(std::move(store)),
       settings_(settings),
       queue_("buffer", *store_,
@@ -127,7 +127,7 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
   begin_content(*store_, StoreContent::stream);
   load();
   keep_rules_of_groups();
-  choose_formats(told);
+  choose_formats(declared);
   describe_store();
   rules_ = json_of_rules(*this, identity_).dump();
   last_call_ = Clock::now();  // a job that is alive may not have noticed the restart
@@ -179,10 +179,10 @@ void Buffer::keep_rules_of_groups() const {
                    "Use the same group size as before (--group-size, or stream.group_size), or a new store");
 }
 
-void Buffer::choose_formats(const std::optional<DeclaredFormats>& told) {
+void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   const std::optional<std::string> note = store_->note(formats_note);
   const DeclaredFormats kept = note ? formats_of_text(*note) : stream_formats();
-  formats_ = told ? formats_with(*told, "--read-as") : kept;
+  formats_ = declared ? formats_with(*declared, "--read-as") : kept;
   for (const std::string& field : settings_.late_fields) {
     require_usable_name({field, DType::float32, FieldKind::sample, {}});
     if (formats_.contains(field))
@@ -524,7 +524,8 @@ std::vector<std::optional<ErrorReport>> Buffer::faults_of(const ReceivedSamples&
     if (!looks_at_values || faults.back()) continue;
     const std::int64_t number = sample.number;
     faults.back() = fault_of_values(
-        parse_samples(framed(sample.body), std::span(&number, 1), received.schema(), formats_), acceptance);
+        parse_samples(frame_body(sample.body), std::span(&number, 1), received.schema(), formats_),
+        acceptance);
   }
   return faults;
 }
@@ -534,7 +535,7 @@ RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
   std::string bodies;
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingSample& sample : samples) {
-    read_body(sample.arrival, [&](std::string_view body) { bodies += framed(body); });
+    read_body(sample.arrival, [&](std::string_view body) { bodies += frame_body(body); });
     arrivals.push_back(sample.arrival);
   }
   return parse_samples(bodies, arrivals, schema, formats_);
@@ -629,7 +630,7 @@ GrantedTickets Buffer::grant(std::int64_t groups, const TicketRequest& request) 
     granted = {std::max<std::int64_t>(groups, 0), ledger_->version()};
     if (!settings_.limits_tickets()) return;
     expire_tickets(change);
-    if (const auto* before = ledger_->granted_before(request.holder, request.identity)) {
+    if (const auto* before = ledger_->earlier_tickets(request.holder, request.identity)) {
       granted.groups = before->of;
       return;
     }

@@ -117,12 +117,12 @@ struct PendingStep {
 /// known content.
 class Buffer {
  public:
-  /// Restores the content of the store. `told` declares the formats of fields in JSON Lines; if null, the
+  /// Restores the content of the store. `declared` declares the formats of fields in JSON Lines; if null, the
   /// formats recorded in the store are used. Throws InputError if the store is damaged, has samples in other
   /// formats, or has untrained groups of another size; throws ConfigError as formats_with() and the ledger's
   /// settings do.
   Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
-         const std::optional<DeclaredFormats>& told = std::nullopt);
+         const std::optional<DeclaredFormats>& declared = std::nullopt);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -259,9 +259,9 @@ class Buffer {
   [[nodiscard]] bool is_job_alive() const;
   [[nodiscard]] BusyError busy() const;
   void keep_rules_of_groups() const;
-  void choose_formats(const std::optional<DeclaredFormats>& told);
+  void choose_formats(const std::optional<DeclaredFormats>& declared);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
-  [[nodiscard]] JsonlSchema schema_of_job() const { return united(schema_, late_schema_); }
+  [[nodiscard]] JsonlSchema schema_of_job() const { return merge_schemas(schema_, late_schema_); }
   [[nodiscard]] CurrentJob job_now() const;
   void require_same_job(const CurrentJob& job) const;
   /// Returns the maximum size that a sample takes in the store, in bytes: its body, its event and its key.

@@ -137,8 +137,8 @@ class JobClient::Connection {
 
   /// Throws ConfigError that lists the changes if the buffer's rules have changed since the job began.
   void require_same_rules() {
-    const httplib::Result told = client_.Get("/v1/job/rules");
-    if (!told || told->status != 200) return;
+    const httplib::Result answer = client_.Get("/v1/job/rules");
+    if (!answer || answer->status != 200) return;
     std::string changes;
     const auto compare = [&](const json& before, const json& now) {
       for (const auto& [name, value] : before.items()) {
@@ -149,7 +149,7 @@ class JobClient::Connection {
       }
     };
     const json before = json::parse(pass_.rules, nullptr, false);
-    const json now = json::parse(told->body, nullptr, false);
+    const json now = json::parse(answer->body, nullptr, false);
     if (!before.is_object() || !now.is_object()) return;
     json settings = before.at("settings");
     if (now.contains("settings"))

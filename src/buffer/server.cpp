@@ -190,15 +190,16 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   /// Adds a call that makes a change on behalf of a job and therefore requires the job's pass.
   void add_change(const char* path,
                   std::function<void(Response&, const json& given, const std::string& pass)> act) {
-    add_call(
-        path, [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
-          const std::string pass = pass_in(request);
-          if (pass.empty()) {
-            throw InputError("job", "is not in the address of the call",
-                             "Begin with POST /v1/job/begin, and add ?job=JOB with the job of its answer");
-          }
-          act(response, object_of(body), pass);
-        });
+    add_call(path,
+             [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
+               const std::string pass = pass_in(request);
+               if (pass.empty()) {
+                 throw InputError(
+                     "job", "is missing from the URL",
+                     "Call POST /v1/job/begin first, and add ?job=JOB with the job number that it returns");
+               }
+               act(response, object_of(body), pass);
+             });
   }
 
   void add_calls() {

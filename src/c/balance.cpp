@@ -19,7 +19,8 @@ GroupSize group_size_of(std::int32_t equal_count) {
   return equal_count != 0 ? GroupSize::equal : GroupSize::free;
 }
 
-Partition partitioned(std::int32_t algorithm, std::span<const Cost> costs, std::int64_t k, GroupSize size) {
+Partition partition_costs(std::int32_t algorithm, std::span<const Cost> costs, std::int64_t k,
+                          GroupSize size) {
   if (algorithm == EVENKEEL_KARMARKAR_KARP) return karmarkar_karp(costs, k, size);
   if (algorithm == EVENKEEL_LONGEST_PROCESSING_TIME) return longest_processing_time(costs, k, size);
   throw WrongArgument("argument algorithm", std::to_string(algorithm) + " is not a valid value");
@@ -87,7 +88,7 @@ evenkeel_status evenkeel_partition(int32_t algorithm, const int64_t* costs, int6
     const std::span<const Cost> values = array_of(costs, count, "costs");
     require_list(items, count, "items");
     require(offsets, "offsets");
-    hand_out(partitioned(algorithm, values, k, group_size_of(equal_count)), items, offsets);
+    hand_out(partition_costs(algorithm, values, k, group_size_of(equal_count)), items, offsets);
   });
 }
 

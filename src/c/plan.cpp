@@ -109,8 +109,8 @@ Grid grid_of(const Config& config, std::int32_t ranks) {
   return {{mesh.tp, mesh.cp, *mesh.dp, mesh.pp}, mesh.order};
 }
 
-std::unique_ptr<PlannedStep> planned(const evenkeel_lengths* lengths, const Config& config,
-                                     const std::string& profile, std::int64_t step, std::int32_t ranks) {
+std::unique_ptr<PlannedStep> plan_lengths(const evenkeel_lengths* lengths, const Config& config,
+                                          const std::string& profile, std::int64_t step, std::int32_t ranks) {
   LengthTable table = table_of(lengths);
   PlanSettings settings = config.plan_settings(grid_of(config, ranks).sizes(), profile);
   settings.validate();
@@ -264,7 +264,7 @@ evenkeel_status evenkeel_plan_create(const evenkeel_lengths* lengths, const even
                                      const char* profile, int64_t step, int32_t ranks, evenkeel_plan** plan) {
   return return_new(plan, "plan", [&] {
     require(config, "config");
-    auto made = planned(lengths, config->config, text_or_empty(profile), step, ranks);
+    auto made = plan_lengths(lengths, config->config, text_or_empty(profile), step, ranks);
     evenkeel_arrays arrays = arrays_of(*made);
     return new evenkeel_plan{std::move(made), std::move(arrays)};
   });

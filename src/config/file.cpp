@@ -316,7 +316,7 @@ void require_consistent(const Config& config, std::string_view name) {
   require_valid_shapes(config, file);
 }
 
-Config finished(Loader loader, std::string_view name, std::span<const std::string> overrides) {
+Config finish_loading(Loader loader, std::string_view name, std::span<const std::string> overrides) {
   for (const std::string& text : overrides) loader.apply_override(text);
   Config config = loader.finish();
   require_consistent(config, name);
@@ -412,13 +412,13 @@ std::string read_config_text(const std::filesystem::path& file) {
 Config parse_config(const std::string& yaml, std::string_view name, std::span<const std::string> overrides) {
   Loader loader;
   loader.apply_file(yaml, name);
-  return finished(std::move(loader), name, overrides);
+  return finish_loading(std::move(loader), name, overrides);
 }
 
 Config parse_config(std::span<const ConfigText> texts, std::span<const std::string> overrides) {
   Loader loader;
   for (const ConfigText& text : texts) loader.apply_file(text.yaml, text.name);
-  return finished(std::move(loader), texts.empty() ? "" : texts.back().name, overrides);
+  return finish_loading(std::move(loader), texts.empty() ? "" : texts.back().name, overrides);
 }
 
 Config load_config(const std::filesystem::path& file, std::span<const std::string> overrides) {
@@ -432,7 +432,7 @@ Config load_config(const ConfigText& file, std::span<const std::string> override
         file.name, "has no key: it is empty, or has only comments",
         "Is it the right file, or a pipe that was read before? Write {} into it for all defaults");
   }
-  return finished(std::move(loader), file.name, overrides);
+  return finish_loading(std::move(loader), file.name, overrides);
 }
 
 std::string to_yaml(const Config& config) {

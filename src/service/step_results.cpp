@@ -21,7 +21,7 @@ std::string name_of_result(std::size_t m, const FieldSpec& spec) {
   return "result '" + spec.name + "' of micro-batch " + std::to_string(m);
 }
 
-Column filled(Column column, std::span<const std::byte> values) {
+Column fill_column(Column column, std::span<const std::byte> values) {
   std::ranges::copy(values, column.bytes().begin());
   return column;
 }
@@ -39,7 +39,7 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::byte> 
           "Put it with the number of rows of every sample");
     }
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
-    fields.push_back(filled(Column::unwritten(std::move(spec), rows), values));
+    fields.push_back(fill_column(Column::unwritten(std::move(spec), rows), values));
   });
   if (!error_) error_ = error;
 }
@@ -61,7 +61,7 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::int64_
       throw InputError(
           where, "has " + std::to_string(rows) + " rows; its samples have " + std::to_string(samples.rows()));
     }
-    fields.push_back(filled(Column::unwritten(std::move(spec), std::move(samples)), values));
+    fields.push_back(fill_column(Column::unwritten(std::move(spec), std::move(samples)), values));
   });
   if (!error_) error_ = error;
 }

@@ -612,8 +612,8 @@ std::int64_t Ledger::grantable(std::int64_t groups_per_step) const {
   return std::max(std::min(left, max_tickets) - open, std::int64_t{0});
 }
 
-const OpenTickets* Ledger::granted_before(const std::string& holder,
-                                          const std::string& request) const noexcept {
+const OpenTickets* Ledger::earlier_tickets(const std::string& holder,
+                                           const std::string& request) const noexcept {
   if (request.empty()) return nullptr;
   for (const OpenTickets& open : totals_.tickets)
     if (open.request == request && open.holder == holder) return &open;

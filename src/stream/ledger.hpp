@@ -236,8 +236,8 @@ class Ledger {
   [[nodiscard]] std::int64_t grantable(std::int64_t groups_per_step) const;
   /// Returns the earlier grant for this request if some of its tickets are open, otherwise null. Always null
   /// for a request without an identity.
-  [[nodiscard]] const OpenTickets* granted_before(const std::string& holder,
-                                                  const std::string& request) const noexcept;
+  [[nodiscard]] const OpenTickets* earlier_tickets(const std::string& holder,
+                                                   const std::string& request) const noexcept;
   /// Returns the time at which the next tickets expire, in milliseconds since 1970, or nullopt if no tickets
   /// are open.
   [[nodiscard]] std::optional<std::int64_t> next_ticket_deadline() const noexcept;

@@ -64,7 +64,7 @@ at::Tensor flat_indices(const TokenPlaces& places) {
   return to_tensor(indices);
 }
 
-at::Tensor unflattened(const at::Tensor& rows, PaddedShape shape) {
+at::Tensor unflatten(const at::Tensor& rows, PaddedShape shape) {
   std::vector<std::int64_t> sizes{shape.batch, shape.width};
   for (const std::int64_t size : rows.sizes().slice(1)) sizes.push_back(size);
   return rows.reshape(sizes);
@@ -75,7 +75,7 @@ at::Tensor convert_places(const at::Tensor& x, const TokenPlaces& from, const To
   require_same_rows(from, to);
   const at::Tensor moved =
       move_rows(x.flatten(0, 1), flat_indices(from), flat_indices(to), to.shape().batch * to.shape().width);
-  return unflattened(moved, to.shape());
+  return unflatten(moved, to.shape());
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ at::Tensor PrefixGrouper::moved(const Indices& indices, const at::Tensor& x) {
   require_shape(x, 2, indices.from, "grouped tensor");
   const at::Tensor rows =
       move_rows(x.flatten(0, 1), indices.source, indices.target, indices.to.batch * indices.to.width);
-  return unflattened(rows, indices.to);
+  return unflatten(rows, indices.to);
 }
 
 at::Tensor PrefixGrouper::moved_heads(const Indices& indices, const at::Tensor& x) {
@@ -167,7 +167,7 @@ at::Tensor PrefixGrouper::group(const at::Tensor& prefix, const at::Tensor& suff
   const at::Tensor source = at::cat({prefix_.target, suffix_.target + prefix_rows});
   const at::Tensor target = at::cat({prefix_.source, suffix_.source});
   const PaddedShape grouped = layout_.grouped().shape();
-  return unflattened(move_rows(rows, source, target, grouped.batch * grouped.width), grouped);
+  return unflatten(move_rows(rows, source, target, grouped.batch * grouped.width), grouped);
 }
 
 PrefixGrouper::Split PrefixGrouper::split_output(const at::Tensor& output, std::int64_t include_prefix_last,

@@ -68,7 +68,7 @@ void form_first(Buffer& buffer, std::int64_t step) {
   buffer.form({step, 0, {{group.uid, std::ssize(group.samples)}}, {}, {}});
 }
 
-TEST(LateFieldsOfBuffer, a_job_gets_a_sample_when_all_fields_have_come_and_with_them) {
+TEST(LateFieldsOfBuffer, a_job_gets_a_sample_once_all_its_fields_were_received) {
   Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
   buffer.take(received(rollout_line("a", 0)));
   EXPECT_EQ(add_lines(buffer, values_line("a")).added, 1);
@@ -78,7 +78,7 @@ TEST(LateFieldsOfBuffer, a_job_gets_a_sample_when_all_fields_have_come_and_with_
   ASSERT_EQ(ready_groups(buffer).size(), 1U);
   form_first(buffer, 0);
   const std::int64_t arrival = buffer.formed(0).front().groups.front().samples.front().arrival;
-  const RaggedBatch batch = parse_samples(framed(body_of(buffer, arrival)), std::span(&arrival, 1),
+  const RaggedBatch batch = parse_samples(frame_body(body_of(buffer, arrival)), std::span(&arrival, 1),
                                           buffer.schema(), buffer.formats());
   EXPECT_EQ(batch.at("values").spec().kind, FieldKind::response_token);
   EXPECT_THAT(batch.at("values").values<float>(), ElementsAre(1.5F, 2.F, 3.F));
@@ -86,7 +86,7 @@ TEST(LateFieldsOfBuffer, a_job_gets_a_sample_when_all_fields_have_come_and_with_
   EXPECT_THAT(batch.at("old_log_probs").values<float>(), ElementsAre(-1.F, -2.F, -3.F, -4.5F));
 }
 
-TEST(LateFieldsOfBuffer, a_value_that_comes_again_is_a_repeat_and_another_value_is_refused_by_name) {
+TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_refused_by_name) {
   const ScratchFolder folder;
   auto buffer = open_in(folder);
   const auto restart = [&] {
@@ -126,7 +126,7 @@ TEST(LateFieldsOfBuffer, a_value_that_comes_again_is_a_repeat_and_another_value_
   EXPECT_EQ(buffer->status().stream.lacking.at("values"), 0) << "of the other sample";
 }
 
-TEST(LateFieldsOfBuffer, are_there_after_a_restart_and_gone_with_their_sample) {
+TEST(LateFieldsOfBuffer, survive_a_restart_and_are_removed_with_their_sample) {
   const ScratchFolder folder;
   auto buffer = open_in(folder);
   buffer->take(received(rollout_line("a", 0)));
@@ -146,7 +146,7 @@ TEST(LateFieldsOfBuffer, are_there_after_a_restart_and_gone_with_their_sample) {
     EXPECT_THROW(body_of(*buffer, number), InputError) << number;
 }
 
-TEST(LateFieldsOfBuffer, are_refused_if_no_sample_could_have_come_with_them) {
+TEST(LateFieldsOfBuffer, are_refused_if_no_sample_could_have_them) {
   Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
   const auto why = [&](const std::string& lines) {
     const ErrorReport report = report_of<InputError>([&] { add_lines(buffer, lines); });
@@ -179,7 +179,7 @@ TEST(LateFieldsOfBuffer, are_refused_if_the_job_does_not_accept_their_values) {
   EXPECT_EQ(add_lines(buffer, R"({"uid": "a", "index": 0, "loss_mask": [0, 1, 1]})").added, 1);
 }
 
-TEST(LateFieldsOfBuffer, a_sample_that_brings_one_is_refused) {
+TEST(LateFieldsOfBuffer, a_sample_that_already_contains_one_is_refused) {
   Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
   for (const std::string value : {"[1, 2, 3]", "\"high\""}) {
     std::string bringing = rollout_line("a", 0);
@@ -189,7 +189,7 @@ TEST(LateFieldsOfBuffer, a_sample_that_brings_one_is_refused) {
   }
 }
 
-TEST(LateFieldsOfBuffer, cannot_change_while_groups_were_not_trained) {
+TEST(LateFieldsOfBuffer, cannot_be_changed_while_groups_are_untrained) {
   const ScratchFolder folder;
   open_in(folder)->take(received(rollout_line("a", 0)));
   EXPECT_THAT(report_of<InputError>([&] { open_in(folder, testing_support::groups_of(1)); }).message,
@@ -197,7 +197,7 @@ TEST(LateFieldsOfBuffer, cannot_change_while_groups_were_not_trained) {
   EXPECT_EQ(open_in(folder)->status().stream.waiting.samples, 1);
 }
 
-TEST(LateFieldsOfBuffer, count_into_the_capacity) {
+TEST(LateFieldsOfBuffer, count_toward_the_capacity) {
   Buffer buffer(make_memory_store(4000), with_late_fields(1));
   buffer.take(received(rollout_line("a", 0, 0, 300)));
   std::string values = "[0";
@@ -206,7 +206,7 @@ TEST(LateFieldsOfBuffer, count_into_the_capacity) {
   EXPECT_EQ(buffer.status().stream.lacking.at("values"), 1);
 }
 
-TEST(LateFieldsOfBuffer, keep_a_stream_going_after_its_end_until_they_have_come) {
+TEST(LateFieldsOfBuffer, keep_an_ended_stream_open_until_they_are_received) {
   Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
   buffer.take(received(rollout_line("a", 0)));
   buffer.end();

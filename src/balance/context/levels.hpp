@@ -47,7 +47,7 @@ class Levels {
   }
   /// Returns the time on the fastest group of the level.
   [[nodiscard]] Cost time(const ContextWork& work, int level) const noexcept {
-    return speeds_.at_best(fastest_time(work, level), level);
+    return speeds_.best_time(fastest_time(work, level), level);
   }
   [[nodiscard]] Cost time_on_block(const ContextWork& work, int level, std::size_t block) const noexcept {
     return speeds_.on_block(fastest_time(work, level), level, block);

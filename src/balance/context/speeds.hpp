@@ -30,7 +30,7 @@ class Speeds {
     return differ() ? at_speed(time, of(level).slowest[block]) : time;
   }
   /// Returns the time of such work on the fastest group of a level.
-  [[nodiscard]] Cost at_best(Cost time, int level) const noexcept {
+  [[nodiscard]] Cost best_time(Cost time, int level) const noexcept {
     return differ() ? at_speed(time, of(level).best) : time;
   }
   /// Returns the time of such work on a block whose slowest rank has this speed.

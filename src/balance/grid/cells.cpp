@@ -42,7 +42,7 @@ class PeakExchanges {
 
   [[nodiscard]] Cost peak(std::size_t j) const { return by_cost_[j].rbegin()->first; }
 
-  /// Returns the columns in descending order of the room between their cheapest cell and their peak.
+  /// Returns the columns in descending order of the difference between their costliest and cheapest cells.
   [[nodiscard]] std::vector<std::size_t> columns_by_room() const {
     std::vector<std::pair<Cost, std::size_t>> order;
     for (std::size_t j = 0; j < by_cost_.size(); ++j)

@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-CellGrid improved(CellGrid grid, const ExchangeRules& rules) {
+CellGrid improve_grid(CellGrid grid, const ExchangeRules& rules) {
   lower_peaks(grid, rules);
   even_out_rows(grid, rules);
   grid.sort_columns();
@@ -168,12 +168,12 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
   }
   const ExchangeRules rules{.items = items, .limits = limits};
   const GridStart start(costs, shape, rules);
-  CellGrid best = improved(start.level(), rules);
+  CellGrid best = improve_grid(start.level(), rules);
   const Cost goal = balance_checks::ceil_div(best.total(), shape.rows);
   constexpr Cost one_in = 10'000;
   if (best.meeting_cost() - goal <= goal / one_in) return row_after_row(best);
   if (std::optional<CellGrid> other = start.expensive_columns_first()) {
-    CellGrid grid = improved(*std::move(other), rules);
+    CellGrid grid = improve_grid(*std::move(other), rules);
     if (figures_of(grid) < figures_of(best)) best = std::move(grid);
   }
   return row_after_row(best);

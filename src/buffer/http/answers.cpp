@@ -60,8 +60,9 @@ std::int64_t announced_bytes(const httplib::Request& request) {
 void InFlight::add(std::int64_t bytes) {
   mine_ += bytes;
   if ((all_ += bytes) > most_) {
-    throw FullError({ErrorKind::limit, "body", "cannot be taken now: too many others are being sent",
-                     "Send the same again", -1});
+    throw FullError({ErrorKind::limit, "body",
+                     "cannot be accepted now: too many other requests are being received",
+                     "Send the same request again", -1});
   }
 }
 
@@ -114,9 +115,8 @@ bool receive(const httplib::Request& request, httplib::Response& response, BodyR
     return false;
   }
   if (bytes < 0) {
-    answer(
-        response, 400,
-        {ErrorKind::input, "body", "is malformed, or ended before its last byte", "Send the same again", -1});
+    answer(response, 400,
+           {ErrorKind::input, "body", "is malformed or truncated", "Send the same request again", -1});
     return false;
   }
   return true;

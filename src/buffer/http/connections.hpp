@@ -21,13 +21,13 @@
 
 namespace evenkeel {
 
-/// All open connections. The number of strangers (connections that have not sent a request with the token) is
-/// limited: when a new one exceeds the limit, the oldest is closed, so strangers can never lock out other
-/// clients.
+/// All open connections. The number of unauthenticated connections, which have not sent a request with the
+/// token, is limited: when a new one exceeds the limit, the oldest is closed, so they can never lock out
+/// other clients.
 class OpenConnections {
   struct Entry {
     Connection* connection = nullptr;
-    bool is_stranger = true;
+    bool is_unauthenticated = true;
     bool is_answered = false;  // a request with the token is being answered
   };
 
@@ -43,7 +43,7 @@ class OpenConnections {
     /// Records that a request head was read, with or without the token.
     void begin_answer(bool has_token) {
       const std::lock_guard lock(all_.mutex_);
-      if (has_token) all_.make_known(entry_);
+      if (has_token) all_.mark_authenticated(entry_);
       entry_->is_answered = has_token;
     }
     /// Records that the whole answer was sent.
@@ -71,19 +71,19 @@ class OpenConnections {
 
  private:
   /// Returns a quarter of this process's limit of file descriptors, clamped to [16, 1024].
-  static std::size_t strangers_allowed() {
+  static std::size_t max_unauthenticated() {
     struct rlimit files {};
-    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return least_strangers;
-    return std::clamp<std::size_t>(files.rlim_cur / 4, least_strangers, most_strangers);
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return least_unauthenticated;
+    return std::clamp<std::size_t>(files.rlim_cur / 4, least_unauthenticated, most_unauthenticated);
   }
 
   std::list<Entry>::iterator add(Connection& connection) {
     const std::lock_guard lock(mutex_);
     entries_.push_back({&connection});
     if (is_ending_) connection.interrupt();
-    if (++strangers_ > strangers_allowed_) {
-      const auto oldest = std::ranges::find_if(entries_, &Entry::is_stranger);
-      make_known(oldest);  // no longer counted as a stranger, since its thread is about to end
+    if (++unauthenticated_ > max_unauthenticated_) {
+      const auto oldest = std::ranges::find_if(entries_, &Entry::is_unauthenticated);
+      mark_authenticated(oldest);  // no longer counted as unauthenticated, since its thread is about to end
       oldest->connection->interrupt();
     }
     return std::prev(entries_.end());
@@ -91,23 +91,23 @@ class OpenConnections {
 
   void remove(std::list<Entry>::iterator entry) {
     const std::lock_guard lock(mutex_);
-    make_known(entry);
+    mark_authenticated(entry);
     entries_.erase(entry);
     changed_.notify_all();
   }
 
-  void make_known(std::list<Entry>::iterator entry) {
-    if (std::exchange(entry->is_stranger, false)) --strangers_;
+  void mark_authenticated(std::list<Entry>::iterator entry) {
+    if (std::exchange(entry->is_unauthenticated, false)) --unauthenticated_;
   }
 
-  static constexpr std::size_t least_strangers = 16;
-  static constexpr std::size_t most_strangers = 1024;
+  static constexpr std::size_t least_unauthenticated = 16;
+  static constexpr std::size_t most_unauthenticated = 1024;
 
-  const std::size_t strangers_allowed_ = strangers_allowed();
+  const std::size_t max_unauthenticated_ = max_unauthenticated();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Entry> entries_;  // oldest first
-  std::size_t strangers_ = 0;
+  std::size_t unauthenticated_ = 0;
   bool is_ending_ = false;
 };
 

@@ -42,7 +42,7 @@ class ServerCalls {
     } catch (const Error& error) {
       answer(response, error);
     } catch (const std::bad_alloc&) {
-      answer(response, 503, {ErrorKind::io, "server", "is out of memory", "Send the same again", -1});
+      answer(response, 503, {ErrorKind::io, "server", "is out of memory", "Send the same request again", -1});
     }
   }
 

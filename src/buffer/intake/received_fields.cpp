@@ -136,7 +136,7 @@ JsonlSchema part_of(const JsonlSchema& schema, std::span<const std::string> fiel
   return part;
 }
 
-JsonlSchema united(const JsonlSchema& a, const JsonlSchema& b) {
+JsonlSchema merge_schemas(const JsonlSchema& a, const JsonlSchema& b) {
   std::map<std::string, FieldView> fields;
   for (const JsonlSchema* const schema : {&a, &b})
     for (std::size_t f = 0; f < schema->fields.size(); ++f)
@@ -158,7 +158,7 @@ JsonlSchema joined_fields(const JsonlSchema& so_far, const JsonlSchema& more, bo
   for (const FieldSpec& field : so_far.fields)
     if (!has(more, field.name)) others.push_back(field.name);
   const JsonlSchema joined = joined_schema(part_of(so_far, known), part_of(more, known), may_widen);
-  return united(united(joined, part_of(more, fresh)), part_of(so_far, others));
+  return merge_schemas(merge_schemas(joined, part_of(more, fresh)), part_of(so_far, others));
 }
 
 }  // namespace evenkeel

@@ -100,19 +100,19 @@ std::uint32_t content_of_line(std::string_view line) {
 }
 
 /// Returns the formats declared by users. Samples must have these fields.
-DeclaredFormats formats_from_users(DeclaredFormats told) {
-  for (const auto& [name, format] : stream_formats()) told.erase(name);
-  return told;
+DeclaredFormats formats_from_users(DeclaredFormats declared) {
+  for (const auto& [name, format] : stream_formats()) declared.erase(name);
+  return declared;
 }
 
-bool has_fields(const JsonlSchema& schema, const DeclaredFormats& told) {
-  return std::ranges::all_of(told, [&](const auto& format) { return has_field(schema, format.first); });
+bool has_fields(const JsonlSchema& schema, const DeclaredFormats& declared) {
+  return std::ranges::all_of(declared, [&](const auto& format) { return has_field(schema, format.first); });
 }
 
 /// Throws InputError if users declared formats, since tensors describe themselves. File readers refuse this,
 /// too.
-void refuse_declared_formats(const DeclaredFormats& told) {
-  const DeclaredFormats by_users = formats_from_users(told);
+void refuse_declared_formats(const DeclaredFormats& declared) {
+  const DeclaredFormats by_users = formats_from_users(declared);
   if (by_users.empty()) return;
   throw InputError(
       "body", "has safetensors, but the buffer has declared formats of JSON Lines: " + words_of(by_users),
@@ -126,8 +126,8 @@ const DeclaredFormats& stream_formats() {
   return formats;
 }
 
-DeclaredFormats formats_with(const DeclaredFormats& told, const std::string& where) {
-  DeclaredFormats formats = told;
+DeclaredFormats formats_with(const DeclaredFormats& declared, const std::string& where) {
+  DeclaredFormats formats = declared;
   for (const auto& [name, format] : stream_formats()) {
     if (const auto [known, is_new] = formats.emplace(name, format); !is_new && known->second != format) {
       throw ConfigError(where,
@@ -144,13 +144,13 @@ std::string ReceivedSamples::where(const ReceivedSample& sample) const {
   return "body:" + std::to_string(sample.number + 1);
 }
 
-ReceivedSamples::ReceivedSamples(RequestBody body, SampleForm form, const DeclaredFormats& told)
+ReceivedSamples::ReceivedSamples(RequestBody body, SampleForm form, const DeclaredFormats& declared)
     : ReceivedSamples(Unread{}, std::move(body), form) {
   if (form_ == SampleForm::tensors) {
-    refuse_declared_formats(told);
+    refuse_declared_formats(declared);
     read_tensors();
   } else {
-    if (!outline_lines(told)) parse_lines(told);
+    if (!outline_lines(declared)) parse_lines(declared);
     hash_lines();
   }
 }
@@ -160,9 +160,9 @@ void ReceivedSamples::hash_lines() {
   require_usable_fields(schema_, "body", form_ == SampleForm::lines);
 }
 
-ReceivedSamples ReceivedSamples::parsed(RequestBody body, const DeclaredFormats& told) {
+ReceivedSamples ReceivedSamples::parsed(RequestBody body, const DeclaredFormats& declared) {
   ReceivedSamples received(Unread{}, std::move(body), SampleForm::lines);
-  received.parse_lines(told);
+  received.parse_lines(declared);
   received.hash_lines();
   return received;
 }
@@ -184,16 +184,16 @@ std::optional<ReceivedSample> ReceivedSamples::received_of(SampleOutline& outlin
 
 /// Tries to read the lines without a parser. Returns false if parse_lines() must read them, which also
 /// reports their errors.
-bool ReceivedSamples::outline_lines(const DeclaredFormats& told) {
+bool ReceivedSamples::outline_lines(const DeclaredFormats& declared) {
   static_cast<void>(body_.file());
   constexpr std::array<std::string_view, 3> watched{"index", "version", "versions"};
-  std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), told, watched);
+  std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), declared, watched);
   if (!outlines || outlines->samples.size() > most_samples) return false;
   const bool are_integers = std::ranges::all_of(outlines->schema.fields, [&](const FieldSpec& field) {
     if (std::ranges::count(watched, field.name) == 0) return true;
     return field.dtype == DType::int64 && (field.name == "versions" || field.rule().is_per_sample());
   });
-  if (!are_integers || !has_fields(outlines->schema, formats_from_users(told))) return false;
+  if (!are_integers || !has_fields(outlines->schema, formats_from_users(declared))) return false;
   std::vector<ReceivedSample> samples;
   samples.reserve(outlines->samples.size());
   for (SampleOutline& outline : outlines->samples) {
@@ -206,7 +206,7 @@ bool ReceivedSamples::outline_lines(const DeclaredFormats& told) {
   return true;
 }
 
-void ReceivedSamples::parse_lines(const DeclaredFormats& told) {
+void ReceivedSamples::parse_lines(const DeclaredFormats& declared) {
   const InputFile& file = body_.file();
   const std::vector<LineRef> lines = scan_lines(file).lines;
   if (lines.empty()) return;
@@ -217,9 +217,9 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& told) {
                      "Send fewer samples in a request");
   }
   const LineFiles files(file);
-  schema_ = infer_schema(files, lines, {}, told);
-  require_declared_fields(schema_, formats_from_users(told), "body");
-  const RaggedBatch batch = read_samples(files, lines, schema_, told);
+  schema_ = infer_schema(files, lines, {}, declared);
+  require_declared_fields(schema_, formats_from_users(declared), "body");
+  const RaggedBatch batch = read_samples(files, lines, schema_, declared);
   std::vector<Uid> uids = read_uids(files, lines);
   const auto indexes = integers_of(batch, "index");
   const auto versions = integers_of(batch, "version");

@@ -20,13 +20,13 @@ struct SampleOutline;
 [[nodiscard]] const DeclaredFormats& stream_formats();
 /// Returns stream_formats() with the formats declared by a user. Throws ConfigError, at `where`, if the user
 /// declares another format of `versions`.
-[[nodiscard]] DeclaredFormats formats_with(const DeclaredFormats& told, const std::string& where);
+[[nodiscard]] DeclaredFormats formats_with(const DeclaredFormats& declared, const std::string& where);
 /// Converts formats to text for stores and jobs, such as {"a": "axes"}, and back. The inverse throws
 /// InputError for other text.
-[[nodiscard]] std::string text_of_formats(const DeclaredFormats& told);
+[[nodiscard]] std::string text_of_formats(const DeclaredFormats& declared);
 [[nodiscard]] DeclaredFormats formats_of_text(const std::string& text);
 /// Returns the formats for messages, such as "a=axes,b=runs"; "none" if there are none.
-[[nodiscard]] std::string words_of(const DeclaredFormats& told);
+[[nodiscard]] std::string words_of(const DeclaredFormats& declared);
 
 /// A well-formed sample of a request. The ledger checks further conditions.
 struct ReceivedSample {
@@ -40,22 +40,22 @@ struct ReceivedSample {
 class ReceivedSamples {
  public:
   /// Lines: rollouts as in docs/rollouts.md, with `uid`, `index`, and `version` or `versions` ([version,
-  /// count] runs, of which the oldest version counts). `told` declares formats of fields; the declared
+  /// count] runs, of which the oldest version counts). `declared` declares formats of fields; the declared
   /// fields, except versions, must be present. Throws InputError at "body:LINE" for the same reasons as
   /// reading a file, and if one of these keys is missing or not an integer, or `version` is not the oldest of
   /// `versions`.
   ///
   /// Tensors: ragged samples as in docs/formats.md, with `uid`, `index`, and `version` or `versions` (one
   /// integer per token or per response token). Throws InputError at "body" for the same reasons, for a tensor
-  /// that does not form a field, and if `told` declares fields other than versions, since formats apply to
-  /// lines only.
+  /// that does not form a field, and if `declared` declares fields other than versions, since formats apply
+  /// to lines only.
   ///
   /// Throws LimitError for more than 2^20 samples.
   explicit ReceivedSamples(RequestBody body, SampleForm form = SampleForm::lines,
-                           const DeclaredFormats& told = stream_formats());
+                           const DeclaredFormats& declared = stream_formats());
   /// Reads lines with the slow parser only. Produces the same result as the constructor. For tests.
   [[nodiscard]] static ReceivedSamples parsed(RequestBody body,
-                                              const DeclaredFormats& told = stream_formats());
+                                              const DeclaredFormats& declared = stream_formats());
 
   [[nodiscard]] SampleForm form() const noexcept { return form_; }
   [[nodiscard]] const std::vector<ReceivedSample>& samples() const noexcept { return samples_; }
@@ -68,8 +68,8 @@ class ReceivedSamples {
   ReceivedSamples(Unread, RequestBody body, SampleForm form) : form_(form), body_(std::move(body)) {}
   [[nodiscard]] std::optional<ReceivedSample> received_of(SampleOutline& outline,
                                                           const JsonlSchema& schema) const;
-  bool outline_lines(const DeclaredFormats& told);
-  void parse_lines(const DeclaredFormats& told);
+  bool outline_lines(const DeclaredFormats& declared);
+  void parse_lines(const DeclaredFormats& declared);
   void read_tensors();
   void hash_lines();
 

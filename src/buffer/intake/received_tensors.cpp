@@ -220,16 +220,16 @@ class Versions {
 
   [[nodiscard]] std::int64_t of(std::int64_t sample, const TensorSample& lengths,
                                 const TensorPlace& place) const {
-    const auto told = [&] { return of_samples_[static_cast<std::size_t>(sample)]; };
-    if (!versions_.is_there()) return told();
+    const auto declared_version = [&] { return of_samples_[static_cast<std::size_t>(sample)]; };
+    if (!versions_.is_there()) return declared_version();
     const RowRange rows = versions_.rows_of(lengths, place);
     const std::string name = "sample " + std::to_string(sample);
     if (rows.size() == 0) refuse_body(name + ": field 'versions' has no version for a sample without tokens");
     const std::int64_t oldest =
         *std::min_element(of_tokens_.begin() + rows.begin, of_tokens_.begin() + rows.end);
-    if (version_.is_there() && told() != oldest) {
-      refuse_body(name + ": field 'version' is " + std::to_string(told()) + "; the oldest of versions is " +
-                      std::to_string(oldest),
+    if (version_.is_there() && declared_version() != oldest) {
+      refuse_body(name + ": field 'version' is " + std::to_string(declared_version()) +
+                      "; the oldest of versions is " + std::to_string(oldest),
                   "Send the oldest, or leave version out");
     }
     return oldest;

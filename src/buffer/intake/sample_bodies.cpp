@@ -21,8 +21,8 @@ constexpr std::size_t size_bytes = 8;
                    "there are " + std::to_string(come) + "; " + std::to_string(wanted) + " were requested");
 }
 
-RaggedBatch samples_of_lines(const JsonlSchema& schema, const DeclaredFormats& told, std::string_view bodies,
-                             std::span<const std::int64_t> arrivals) {
+RaggedBatch samples_of_lines(const JsonlSchema& schema, const DeclaredFormats& declared,
+                             std::string_view bodies, std::span<const std::int64_t> arrivals) {
   std::vector<LineRef> lines;
   lines.reserve(arrivals.size());
   std::size_t begin = 0;
@@ -35,7 +35,7 @@ RaggedBatch samples_of_lines(const JsonlSchema& schema, const DeclaredFormats& t
   }
   if (lines.size() != arrivals.size()) refuse_number(std::ssize(lines), arrivals.size());
   const InputFile file(answer_name, bodies);
-  return read_samples(file, lines, schema, told);
+  return read_samples(file, lines, schema, declared);
 }
 
 /// A body of tensors, opened for reading.
@@ -130,16 +130,16 @@ BodyFrame frame_of(std::string_view body) {
   return {std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
 }
 
-std::string framed(std::string_view body) {
+std::string frame_body(std::string_view body) {
   const BodyFrame frame = frame_of(body);
   return frame.before + std::string(body) + frame.after;
 }
 
 RaggedBatch parse_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
-                          const JsonlSchema& schema, const DeclaredFormats& told) {
+                          const JsonlSchema& schema, const DeclaredFormats& declared) {
   const bool are_tensors = arrivals.empty() || form_of_body(bodies) == SampleForm::tensors;
   return are_tensors ? samples_of_tensors(schema, bodies, arrivals)
-                     : samples_of_lines(schema, told, bodies, arrivals);
+                     : samples_of_lines(schema, declared, bodies, arrivals);
 }
 
 }  // namespace evenkeel

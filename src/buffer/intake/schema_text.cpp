@@ -81,27 +81,27 @@ SampleForm form_of_schema(const std::string& text) {
   return are_tensors ? SampleForm::tensors : SampleForm::lines;
 }
 
-std::string text_of_formats(const DeclaredFormats& told) {
+std::string text_of_formats(const DeclaredFormats& declared) {
   nlohmann::json formats = nlohmann::json::object();
-  for (const auto& [name, format] : told) formats[name] = name_of(format);
+  for (const auto& [name, format] : declared) formats[name] = name_of(format);
   return formats.dump();
 }
 
 DeclaredFormats formats_of_text(const std::string& text) {
   try {
-    DeclaredFormats told;
+    DeclaredFormats declared;
     const nlohmann::json formats = nlohmann::json::parse(text);
     for (const auto& [name, format] : formats.get<std::map<std::string, std::string>>())
-      told.emplace(name, one_of<LineFormat>(all_formats, format));
-    return told;
+      declared.emplace(name, one_of<LineFormat>(all_formats, format));
+    return declared;
   } catch (const nlohmann::json::exception& error) {
     throw InputError("formats of fields", std::string("cannot be read: ") + error.what());
   }
 }
 
-std::string words_of(const DeclaredFormats& told) {
+std::string words_of(const DeclaredFormats& declared) {
   std::string words;
-  for (const auto& [name, format] : told)
+  for (const auto& [name, format] : declared)
     words += (words.empty() ? "" : ",") + name + "=" + std::string(name_of(format));
   return words.empty() ? "none" : words;
 }

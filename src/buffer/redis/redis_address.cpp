@@ -35,8 +35,8 @@ class UrlParts {
     if (at == std::string_view::npos) return;
     const std::string_view login = rest_.substr(0, at);
     const std::size_t colon = login.find(':');
-    address.user = decoded(login.substr(0, colon));
-    if (colon != std::string_view::npos) address.password = decoded(login.substr(colon + 1));
+    address.user = percent_decoded_text(login.substr(0, colon));
+    if (colon != std::string_view::npos) address.password = percent_decoded_text(login.substr(colon + 1));
     rest_ = rest_.substr(at + 1);
   }
 
@@ -79,7 +79,7 @@ class UrlParts {
     return server;
   }
 
-  [[nodiscard]] std::string decoded(std::string_view text) const {
+  [[nodiscard]] std::string percent_decoded_text(std::string_view text) const {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] != '%') {

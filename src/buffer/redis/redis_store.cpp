@@ -116,7 +116,7 @@ class RedisStore : public Store {
     std::map<std::int64_t, std::string> events;
     for_each(keys_.events, [&](std::string_view key, std::string_view record) {
       const auto number = integer_of(key);
-      if (!number) throw damaged("event '" + std::string(key) + "'");
+      if (!number) throw damage_error("event '" + std::string(key) + "'");
       events[*number] = record_content(RecordKind::event, *number, record, name());
     });
     for (const auto& [number, event] : events) take(number, event);
@@ -126,11 +126,11 @@ class RedisStore : public Store {
     std::map<stream::GroupKey, std::uint64_t> found;  // a map, since HSCAN may return an entry twice
     for_each(keys_.seen, [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
-      if (key.size() != sizeof slot.slot) throw damaged("a name of seen keys");
+      if (key.size() != sizeof slot.slot) throw damage_error("a name of seen keys");
       std::memcpy(&slot.slot, key.data(), sizeof slot.slot);
       const std::string_view bits =
           record_content(RecordKind::seen, number_of_slot(slot.slot), record, name());
-      if (bits.size() != sizeof slot.bits) throw damaged("a record of seen keys");
+      if (bits.size() != sizeof slot.bits) throw damage_error("a record of seen keys");
       std::memcpy(&slot.bits, bits.data(), sizeof slot.bits);
       found[slot.slot] = slot.bits;
     });
@@ -162,7 +162,7 @@ class RedisStore : public Store {
   }
 
  private:
-  [[nodiscard]] InputError damaged(const std::string& what) const {
+  [[nodiscard]] InputError damage_error(const std::string& what) const {
     return {name(), what + " is damaged", "Restore the Redis data from a backup"};
   }
 
@@ -217,16 +217,16 @@ class RedisStore : public Store {
                     "has keys of this name that do not belong to a buffer: " + keys_.about + " is missing",
                     "Use another --name");
     }
-    const std::vector<RedisReply> told = reply.list();
-    if (told.size() != 3 || told[0].text() != store_format) {
+    const std::vector<RedisReply> header = reply.list();
+    if (header.size() != 3 || header[0].text() != store_format) {
       throw IoError(name(),
-                    "has format '" + std::string(told.empty() ? "" : told[0].text()) +
+                    "has format '" + std::string(header.empty() ? "" : header[0].text()) +
                         "'; this program reads and writes '" + store_format + "'",
                     "Use the program that wrote it");
     }
-    const auto commits = integer_of(told[1].text());
-    const auto used = integer_of(told[2].text());
-    if (!commits || !used) throw damaged(keys_.about);
+    const auto commits = integer_of(header[1].text());
+    const auto used = integer_of(header[2].text());
+    if (!commits || !used) throw damage_error(keys_.about);
     if (*commits < commits_) {
       settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +
                     " commits that were acknowledged: the latest samples or steps are missing");
@@ -272,7 +272,7 @@ class RedisStore : public Store {
     if (reply.text() == "lease") throw lost_lease();
     if (reply.text() == "commits")
       throw IoError(name(), "has changes that this server does not know", "Send the same request again");
-    if (!reply.is_number()) throw damaged(keys_.about);
+    if (!reply.is_number()) throw damage_error(keys_.about);
     ++commits_;
     used_ = reply.number();
   }
@@ -307,7 +307,7 @@ class RedisStore : public Store {
     std::string cursor = "0";
     do {
       const std::vector<RedisReply> answer = ask({"HSCAN", key, cursor, "COUNT", "1000"}).list();
-      if (answer.size() != 2) throw damaged(key);
+      if (answer.size() != 2) throw damage_error(key);
       cursor = answer[0].text();
       const std::vector<RedisReply> found = answer[1].list();
       for (std::size_t i = 0; i + 1 < found.size(); i += 2) take(found[i].text(), found[i + 1].text());

@@ -37,7 +37,7 @@ struct FittedTimes {
   double largest_error = 0;
 };
 
-FittedTimes fitted(const std::vector<TimedMicroBatch>& times, const std::string& path) {
+FittedTimes fit_times(const std::vector<TimedMicroBatch>& times, const std::string& path) {
   std::vector<CostObservation> observations;
   for (const TimedMicroBatch& timed : times) observations.push_back(timed.observation());
   const std::optional<TimeModel> model = fit_time_model(observations);
@@ -91,7 +91,7 @@ PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMic
 
 int fit(const FitOptions& options) {
   const std::vector<TimedMicroBatch> times = read_times(options.times);
-  const FittedTimes fit = fitted(times, options.times.string());
+  const FittedTimes fit = fit_times(times, options.times.string());
   std::cout << fmt::format(
       "{}: {:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per squared length\n"
       "balance.cost: {{linear: {}, quadratic: {}}}\n"

@@ -36,7 +36,7 @@ CLI::Validator store_word() {
     if (given == "lmdb" || given == "memory") return {};
     if (!is_redis_url(given)) {
       return fmt::format(
-          "'{}' is not a store; there are lmdb, memory, and a Redis such as redis://127.0.0.1:6379",
+          "'{}' is not a store; use lmdb, memory, or a Redis server such as redis://127.0.0.1:6379",
           printable(given));
     }
     try {

@@ -50,7 +50,7 @@ struct ArrivedSteps {
 [[nodiscard]] ArrivedSteps steps_of(const Arrivals& arrivals, const stream::StreamSettings& settings,
                                     std::int64_t groups_of_step, const PlanSettings& plan);
 
-/// Returns a table for people, which compares each way of forming steps with the first one.
+/// Returns a text table that compares each way of forming steps with the first one.
 [[nodiscard]] std::string arrivals_table(const std::vector<ArrivedSteps>& ways);
 /// Returns an array with every step, for programs.
 [[nodiscard]] nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways);

@@ -17,7 +17,7 @@ struct ComparedPlan {
   std::string name;                    ///< name of the way
   std::int64_t num_micro_batches = 0;  ///< number on each DP rank
   std::int64_t above_cap = 0;          ///< micro-batches that break the cap, over all DP ranks
-  StepBalance balance;                 ///< by the same measure of work for every way
+  StepBalance balance;                 ///< measured by the same work for all ways
   double seconds = 0;                  ///< time spent planning
   /// Rows added by micro_batch.shapes per needed row, with shapes chosen as in the first step of a job.
   /// Nullopt without shapes, and for presets, whose micro-batches may be larger than every shape.

@@ -264,7 +264,7 @@ class Outliner {
     if (value == nullptr) return std::monostate{};
     if (value->is_text) return std::string(value->text.substr(1, value->text.size() - 2));
     if (value->integer) return *value->integer;
-    const element uid = parsed(*value);
+    const element uid = parse_value(*value);
     if (std::string_view text; !uid.get(text)) return std::string(text);
     if (std::int64_t number = 0; !uid.get(number)) return number;
     if (std::uint64_t number = 0; !uid.get(number)) return number;
@@ -272,7 +272,7 @@ class Outliner {
     throw NotPlain{};
   }
 
-  element parsed(const PlainValue& value) {
+  element parse_value(const PlainValue& value) {
     element parsed;
     const auto error = parser_.parse(value.text.data(), value.text.size(), false).get(parsed);
     if (error == simdjson::MEMALLOC) throw std::bad_alloc();
@@ -298,7 +298,7 @@ class Outliner {
       survey.dimensions = {value.list->count};
       if (value.list->count > 0) survey.dtype = value.list->has_reals ? DType::float32 : DType::int64;
     } else {
-      return infer_parsed(line, rollout, parsed(value), least);
+      return infer_parsed(line, rollout, parse_value(value), least);
     }
     return infer_field(line, rollout, name_, survey);
   }

@@ -38,7 +38,7 @@ class SpooledBytes {
 /// written field by field.
 class SampleSpool {
  public:
-  /// See SpooledBytes for `beside`.
+  /// Creates the files in the folder of the path `beside`, which is also their name in errors.
   explicit SampleSpool(std::filesystem::path beside) : beside_(std::move(beside)) {}
 
   /// Throws InputError if batches have different fields. Throws IoError.

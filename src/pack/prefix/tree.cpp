@@ -106,8 +106,8 @@ Common common_of(Samples samples, const Branch& branch) {
 
 /// Partitions the samples of a branch that are longer than `depth` by their token at `common`. Samples that
 /// end there form one part. Parts are in the order of their first samples.
-std::vector<Branch> parted(Samples samples, const Branch& branch, std::int64_t parent, std::int64_t depth,
-                           std::int64_t common) {
+std::vector<Branch> split_branch(Samples samples, const Branch& branch, std::int64_t parent,
+                                 std::int64_t depth, std::int64_t common) {
   std::vector<Branch> parts;
   std::unordered_map<std::int64_t, std::size_t> part_of;
   std::optional<std::size_t> ended;
@@ -359,7 +359,7 @@ PrefixTree PrefixTree::of_tokens(Samples samples, std::int64_t ahead) {
     for (const std::int64_t i : branch.samples) {
       if (std::ssize(tokens_of(samples, i)) == depth) ends[static_cast<std::size_t>(i)] = node;
     }
-    std::vector<Branch> parts = parted(samples, branch, node, depth, common.tokens);
+    std::vector<Branch> parts = split_branch(samples, branch, node, depth, common.tokens);
     std::ranges::move(parts.rbegin(), parts.rend(), std::back_inserter(waiting));
   }
   return {nodes, std::move(ends)};

@@ -52,14 +52,14 @@ StepAssignment units_of(const StepProblem& problem) {
 }
 
 /// Returns an assignment whose units are assigned to groups.
-StepAssignment units_assigned(const StepProblem& problem) {
+StepAssignment assignment_of_units(const StepProblem& problem) {
   StepAssignment assignment = units_of(problem);
   strategy_of(problem.settings).assign(problem, assignment);
   return assignment;
 }
 
 /// Fills in the fields that follow from the assigned units.
-StepAssignment completed(const StepProblem& problem, StepAssignment assignment) {
+StepAssignment complete_assignment(const StepProblem& problem, StepAssignment assignment) {
   strategy_of(problem.settings).add_joint_micro_batches(problem, assignment);
   assignment.shares = whole_shares(assignment);
   assignment.segments = segments_of_units(problem, assignment);
@@ -163,13 +163,13 @@ std::vector<EntryId> StepAssignment::entries_of(MiniBatchId mini_batch) const {
 
 StepAssignment assign_step(const StepProblem& problem) {
   require_fitting(problem);
-  return completed(problem, units_assigned(problem));
+  return complete_assignment(problem, assignment_of_units(problem));
 }
 
 std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
   require_fitting(problem);
   std::vector<IdGroups<UnitId>> units;
-  for (MiniBatchAssignment& mini_batch : units_assigned(problem).mini_batches)
+  for (MiniBatchAssignment& mini_batch : assignment_of_units(problem).mini_batches)
     units.push_back(std::move(mini_batch.units));
   return units;
 }
@@ -183,7 +183,7 @@ StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGr
   StepAssignment assignment = units_of(problem);
   for (IdGroups<UnitId>& of_mini_batch : units)
     assignment.mini_batches.emplace_back().units = std::move(of_mini_batch);
-  return completed(problem, std::move(assignment));
+  return complete_assignment(problem, std::move(assignment));
 }
 
 std::vector<SegmentId> segments_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {

@@ -146,7 +146,7 @@ class OrderSearch {
   std::int64_t best_end_ = 0;
 };
 
-std::vector<Cost> shifted(std::span<const Cost> costs, int shift) {
+std::vector<Cost> shift_costs(std::span<const Cost> costs, int shift) {
   std::vector<Cost> list(costs.begin(), costs.end());
   for (Cost& cost : list) cost >>= shift;
   return list;
@@ -167,7 +167,7 @@ RunOrder order_by_schedule(PipelineShape shape, std::span<const Cost> costs,
   std::iota(rising.begin(), rising.end(), std::int64_t{0});
   std::ranges::sort(rising, {},
                     [&](std::int64_t at) { return std::tuple(costs[static_cast<std::size_t>(at)], at); });
-  OrderSearch search(shape, shifted(costs, simulation_shift(shape, costs)), max_steps / steps);
+  OrderSearch search(shape, shift_costs(costs, simulation_shift(shape, costs)), max_steps / steps);
   for (const RunOrder& candidate : candidates) search.look_at(candidate);
   search.look_at(rising);
   search.look_at(mirrored(candidates.front()));

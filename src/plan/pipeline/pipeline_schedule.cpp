@@ -75,7 +75,7 @@ struct Simulated {
   Cost work = 0;  ///< sum over all stages
 };
 
-Simulated simulated(Times times, PipelineShape shape) {
+Simulated simulate(Times times, PipelineShape shape) {
   const Cost work = std::accumulate(times.begin(), times.end(), Cost{0});
   const int shift = simulation_shift(shape, times);
   for (Cost& time : times) time >>= shift;
@@ -214,7 +214,7 @@ std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSett
   for (const std::vector<Times>& of_mini_batch : times) {
     Simulated slowest;
     for (const Times& own : of_mini_batch) {
-      const Simulated other = simulated(own, shape);
+      const Simulated other = simulate(own, shape);
       if (other.end > slowest.end) slowest = other;
     }
     step.end += slowest.end;

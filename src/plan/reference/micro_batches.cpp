@@ -39,7 +39,7 @@ void require_valid(std::int64_t max_tokens, std::int64_t min_count, std::int64_t
   require_at_least(1, multiple_of, "micro_batch.multiple_of");
 }
 
-std::vector<std::int64_t> aligned(std::span<const std::int64_t> lengths, std::int64_t alignment) {
+std::vector<std::int64_t> align_lengths(std::span<const std::int64_t> lengths, std::int64_t alignment) {
   require_at_least(1, alignment, "pack.align");
   static_cast<void>(plan_checks::total_of(lengths));  // rounding would hide a negative length
   std::vector<std::int64_t> rounded(lengths.begin(), lengths.end());
@@ -101,7 +101,7 @@ std::int64_t reference_count(std::span<const std::int64_t> lengths, const VerlBa
 std::int64_t reference_count(std::span<const std::int64_t> lengths, const RollPacking& batching) {
   require_valid(batching.max_tokens, batching.min_count, batching.multiple_of);
   plan_checks::require_lengths_fit(lengths, 1, batching.max_tokens);
-  return count_by_tokens(aligned(lengths, batching.alignment), batching.max_tokens, batching.min_count);
+  return count_by_tokens(align_lengths(lengths, batching.alignment), batching.max_tokens, batching.min_count);
 }
 
 std::int64_t agreed_count(std::int64_t largest, const MindSpeedBatching& /*batching*/) {
@@ -129,7 +129,8 @@ Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::in
 
 Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                   const RollPacking& batching) {
-  return in_order(balanced_by_work(aligned(lengths, batching.alignment), count), MicroBatchOrder::pipeline);
+  return in_order(balanced_by_work(align_lengths(lengths, batching.alignment), count),
+                  MicroBatchOrder::pipeline);
 }
 
 NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths, std::int64_t actual_tokens,

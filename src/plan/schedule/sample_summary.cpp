@@ -38,7 +38,7 @@ std::vector<SampleSummary> counted_lengths(const RaggedBatch& batch, bool shared
 }
 
 // Hashes one 8-byte word in the manner of FNV-1a.
-std::uint64_t hashed(std::uint64_t hash, std::uint64_t word) noexcept {
+std::uint64_t add_to_hash(std::uint64_t hash, std::uint64_t word) noexcept {
   hash = (hash ^ word) * fnv1a_prime;
   return hash ^ hash >> 29;
 }
@@ -49,12 +49,12 @@ std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
   std::array<std::uint64_t, num_lanes> lanes{fnv1a_basis, fnv1a_basis + 1, fnv1a_basis + 2, fnv1a_basis + 3};
   while (tokens.size() >= num_lanes) {
     for (std::size_t i = 0; i < num_lanes; ++i)
-      lanes[i] = hashed(lanes[i], static_cast<std::uint64_t>(tokens[i]));
+      lanes[i] = add_to_hash(lanes[i], static_cast<std::uint64_t>(tokens[i]));
     tokens = tokens.subspan(num_lanes);
   }
   std::uint64_t hash = fnv1a_basis;
-  for (const std::uint64_t lane : lanes) hash = hashed(hash, lane);
-  for (const std::int64_t token : tokens) hash = hashed(hash, static_cast<std::uint64_t>(token));
+  for (const std::uint64_t lane : lanes) hash = add_to_hash(hash, lane);
+  for (const std::int64_t token : tokens) hash = add_to_hash(hash, static_cast<std::uint64_t>(token));
   return hash;
 }
 

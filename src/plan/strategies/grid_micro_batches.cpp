@@ -213,7 +213,7 @@ class Leveling {
     Move best;
     for (std::size_t r = 0; r < cells_[top].runs.size(); ++r) {
       const Run& run = cells_[top].runs[r];
-      for (const Cut& cut : ordered(run.unit).cuts_of(run)) look_at(top, r, cut, best);
+      for (const Cut& cut : ordered_unit(run.unit).cuts_of(run)) look_at(top, r, cut, best);
       if (looks_ > max_looks) return false;
     }
     if (best.gain <= highest_[column] / least_gain) return false;
@@ -241,7 +241,7 @@ class Leveling {
     }
   }
 
-  const OrderedUnit& ordered(UnitId unit) {
+  const OrderedUnit& ordered_unit(UnitId unit) {
     const auto found = ordered_.find(unit.value());
     if (found != ordered_.end()) return found->second;
     return ordered_.try_emplace(unit.value(), units_[unit], settings_, costs_of_entries_).first->second;

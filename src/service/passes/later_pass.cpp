@@ -388,7 +388,7 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     });
     work.agree(context.world());
   } else {
-    const std::vector<CarriedField> traveling = carried(context, added.fields, added.ranges);
+    const std::vector<CarriedField> traveling = carried_fields_of(context, added.fields, added.ranges);
     require_shared_rows(context, planned, have_shared_rows(added.fields), traveling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);

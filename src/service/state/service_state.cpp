@@ -82,7 +82,7 @@ Values values_of(const std::vector<ConfigSetting>& settings) {
   return values;
 }
 
-std::string shown(std::optional<std::string_view> value) {
+std::string display_text(std::optional<std::string_view> value) {
   if (!value) return "not there";
   return value->empty() ? "empty" : std::string(*value);
 }
@@ -103,7 +103,8 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
     const auto is = value_in(after, path);
     const std::string_view consequence = consequence_of(path, is_delayed);
     if (was == is || consequence.empty()) continue;
-    found.push_back(fmt::format("{} was {} and is now {}: {}", path, shown(was), shown(is), consequence));
+    found.push_back(
+        fmt::format("{} was {} and is now {}: {}", path, display_text(was), display_text(is), consequence));
   }
 }
 

@@ -46,8 +46,8 @@ Pass begin_pass(const StepContext& context, std::string_view profile) {
 
 }  // namespace
 
-std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                  const OwnRanges& ranges) {
+std::vector<CarriedField> carried_fields_of(const StepContext& context, std::span<const FieldSpec> fields,
+                                            const OwnRanges& ranges) {
   const Config& config = context.config;
   return carried_fields(fields, {config.fields, ranges.agree(context.world(), fields), config.mesh.pp,
                                  config.mesh.vpp, context.sends_messages});
@@ -100,7 +100,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
   if (config.prefix == PrefixSharing::trees)
     samples.trees = gather_prefix_trees(context.world(), samples.table, mine,
                                         gathered.pass.settings.predict_ahead, context.transport());
-  samples.fields = carried(context, lengths.fields, ranges);
+  samples.fields = carried_fields_of(context, lengths.fields, ranges);
   gathered.samples = std::make_shared<const StepSamples>(std::move(samples));
   gathered.pass.seconds.read = read_seconds;
   gathered.pass.seconds.gather = gathered.pass.stopwatch.lap();

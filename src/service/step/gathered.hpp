@@ -62,7 +62,8 @@ struct Added {
 
 /// Returns how agreed fields are transferred. Collective if integers are narrowed. The input is replicated,
 /// so either all ranks throw the same error or none does.
-[[nodiscard]] std::vector<CarriedField> carried(const StepContext& context, std::span<const FieldSpec> fields,
-                                                const OwnRanges& ranges);
+[[nodiscard]] std::vector<CarriedField> carried_fields_of(const StepContext& context,
+                                                          std::span<const FieldSpec> fields,
+                                                          const OwnRanges& ranges);
 
 }  // namespace evenkeel

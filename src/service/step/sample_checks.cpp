@@ -153,7 +153,7 @@ void require_length(const SampleShape& sample, std::int64_t longest) {
 }
 
 /// Returns the part of a column that belongs to the samples at these positions.
-Column picked(const RaggedBatch& from, const Column& column, std::span<const std::int64_t> positions) {
+Column pick_rows(const RaggedBatch& from, const Column& column, std::span<const std::int64_t> positions) {
   std::vector<std::int64_t> counts;
   std::int64_t rows = 0;
   for (const std::int64_t position : positions) {
@@ -172,7 +172,7 @@ Column picked(const RaggedBatch& from, const Column& column, std::span<const std
   return to;
 }
 
-RaggedBatch picked(const RaggedBatch& from, std::span<const std::int64_t> positions) {
+RaggedBatch pick_rows(const RaggedBatch& from, std::span<const std::int64_t> positions) {
   std::vector<SampleShape> shapes;
   std::vector<std::uint64_t> contexts;
   for (const std::int64_t position : positions) {
@@ -182,7 +182,7 @@ RaggedBatch picked(const RaggedBatch& from, std::span<const std::int64_t> positi
   }
   RaggedBatch batch(std::move(shapes));
   batch.set_contexts(std::move(contexts));
-  for (const Column& column : from.fields()) batch.add_field(picked(from, column, positions));
+  for (const Column& column : from.fields()) batch.add_field(pick_rows(from, column, positions));
   return batch;
 }
 
@@ -288,7 +288,7 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
         "Check its loss mask and batch.max_length, or set batch.without_loss: drop to leave such "
         "samples out");
   }
-  batch = picked(batch, positions);
+  batch = pick_rows(batch, positions);
   return left_out;
 }
 

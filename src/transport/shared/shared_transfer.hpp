@@ -16,7 +16,7 @@ namespace evenkeel {
 struct Extent {
   SharedHeap::Place place;
   std::int64_t bytes = 0;  ///< number of transferred bytes, that is, after the view is applied
-  std::int64_t view = -1;  ///< offset of the view in the announced file; -1 if the bytes are read as they are
+  std::int64_t view = -1;  ///< offset of the view in the announced file; -1 if the bytes are contiguous
 };
 
 /// Message from an owner to a neighbor: the place, in the owner's heap, of the extents of one list, and their

@@ -127,7 +127,8 @@ class WaveSearch {
   /// Returns waves of long items only, the most promising first.
   [[nodiscard]] std::vector<Start> built_starts() const {
     std::vector<Start> starts;
-    if (longs_.empty()) {  // then the first item of a wave gets its own rank, or most ranks
+    // Without long items, starts with no wave. The trials give a wave's first item one rank, or any number.
+    if (longs_.empty()) {
       return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
               {.waves = {}, .trial = {.height = unlimited}}};
     }
