@@ -33,7 +33,7 @@ std::string line_with(const std::string& fields, const std::string& uid = "a", i
          R"(, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8, 9], )" + fields + "}\n";
 }
 
-TEST(Acceptance, fields_that_no_job_accepts_are_refused_before_a_job_has_begun_and_fix_no_schema) {
+TEST(Acceptance, fields_that_no_job_accepts_are_refused_before_a_job_begins_and_do_not_fix_the_schema) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   const std::pair<const char*, const char*> refused[] = {
       {R"("position_ids": [0.5, 1, 2, 3, 4])", "field 'position_ids' is a float32 token field"},
@@ -52,7 +52,7 @@ TEST(Acceptance, fields_that_no_job_accepts_are_refused_before_a_job_has_begun_a
   EXPECT_EQ(buffer.take(received(line_with(good))).accepted, 1) << "the refused ones have fixed no fields";
 }
 
-TEST(Acceptance, what_the_current_job_does_not_accept_is_refused_at_its_line) {
+TEST(Acceptance, samples_that_the_current_job_does_not_accept_are_refused_with_their_line) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(4));
   const std::string before = line_with(R"("loss_mask": [1, 0, 1, 1, 0], "segment_ids": [-1, 0, 0, 0, 0])");
   buffer.take(received(before));
@@ -78,7 +78,7 @@ TEST(Acceptance, what_the_current_job_does_not_accept_is_refused_at_its_line) {
   EXPECT_EQ(buffer.take(received(line_with(wrong, "b", 1))).accepted, 1) << "the next job may accept it";
 }
 
-TEST(Acceptance, samples_above_the_jobs_cap_are_refused_and_form_no_step) {
+TEST(Acceptance, samples_above_the_jobs_cap_are_refused_and_do_not_form_a_step) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   buffer.take(received(rollout_line("before", 0, 0, 9)));  // 10 tokens
   static_cast<void>(buffer.begin_job(1, {.acceptance = {.max_tokens = 8}}));
@@ -96,7 +96,7 @@ TEST(Acceptance, samples_above_the_jobs_cap_are_refused_and_form_no_step) {
   buffer.form({0, 0, {{"b", 1}}, {}, {}});
 }
 
-TEST(Acceptance, values_of_samples_that_came_before_the_job_are_looked_at_before_a_step_is_written_down) {
+TEST(Acceptance, values_of_earlier_samples_are_checked_before_a_step_is_recorded) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   buffer.take(received(line_with(R"("loss_mask": [1, 0, 1, 1, 0])")));
   buffer.take(received(line_with(R"("loss_mask": [0, 0, 1, 1, 0])", "b")));
@@ -162,7 +162,7 @@ TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
   EXPECT_EQ(buffer.take(received(rollout_line("long", 0, 0, 9))).duplicates, 1);
 }
 
-TEST(Acceptance, samples_that_name_the_same_segments_with_other_tokens_form_no_step) {
+TEST(Acceptance, samples_with_the_same_segments_but_different_tokens_do_not_form_a_step) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   static_cast<void>(buffer.begin_job(1, {.acceptance = {.has_trees = true}}));
   const auto send = [&](const std::string& uid, const std::string& response, const std::string& segments) {
@@ -184,7 +184,7 @@ TEST(Acceptance, samples_that_name_the_same_segments_with_other_tokens_form_no_s
   buffer.form({0, 0, {{"good", 2}}, {}, {}});
 }
 
-TEST(Acceptance, is_json_and_back) {
+TEST(Acceptance, survives_a_round_trip_through_json) {
   const Acceptance acceptance{8, {{"patches", 7}}, true, true, 2, {{"labels", RowConvention::next}}};
   EXPECT_EQ(acceptance_of(json_of(acceptance)), acceptance);
   EXPECT_EQ(acceptance_of(nlohmann::json::object()), Acceptance());

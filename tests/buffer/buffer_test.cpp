@@ -56,7 +56,7 @@ void expect_balance(const Buffer& buffer) {
   EXPECT_EQ(status.received.samples, sum);
 }
 
-TEST(Buffer, says_what_it_has_accepted_and_what_came_before) {
+TEST(Buffer, reports_accepted_samples_and_duplicates) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   const Intake first =
       buffer.take(received(rollout_line("a", 0) + rollout_line("a", 1) + rollout_line("a", 1)));
@@ -70,7 +70,7 @@ TEST(Buffer, says_what_it_has_accepted_and_what_came_before) {
   expect_balance(buffer);
 }
 
-TEST(Buffer, refuses_a_key_that_comes_again_with_other_content_whatever_became_of_the_first) {
+TEST(Buffer, refuses_a_known_key_with_different_content_in_every_state) {
   const ScratchFolder folder;
   const auto open = [&] {
     return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(2));
@@ -106,7 +106,7 @@ TEST(Buffer, refuses_a_key_that_comes_again_with_other_content_whatever_became_o
   EXPECT_THROW(buffer->take(received(rollout_line("c", 0))), InputError);
 }
 
-TEST(Buffer, takes_nothing_of_a_request_that_is_refused) {
+TEST(Buffer, stores_no_sample_of_a_refused_request) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   const ErrorReport report =
       report_of<InputError>([&] { buffer.take(received(rollout_line("a", 0) + rollout_line("a", 2))); });
@@ -115,7 +115,7 @@ TEST(Buffer, takes_nothing_of_a_request_that_is_refused) {
   EXPECT_EQ(buffer.take(received(rollout_line("a", 0))).accepted, 1);
 }
 
-TEST(Buffer, refuses_samples_with_other_fields) {
+TEST(Buffer, refuses_samples_with_different_fields) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   buffer.take(received(rollout_line("a", 0)));
   std::string other = rollout_line("b", 0);
@@ -124,7 +124,7 @@ TEST(Buffer, refuses_samples_with_other_fields) {
   EXPECT_EQ(buffer.status().stream.received.samples, 1);
 }
 
-TEST(Buffer, refuses_for_good_what_will_never_fit_and_for_now_what_will) {
+TEST(Buffer, distinguishes_requests_that_can_never_fit_from_those_that_can_later) {
   const ScratchFolder folder;
   Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
   std::string tiny;
@@ -138,7 +138,7 @@ TEST(Buffer, refuses_for_good_what_will_never_fit_and_for_now_what_will) {
   EXPECT_THROW(buffer.take(received(tiny.substr(sixth, third - sixth))), FullError);
 }
 
-TEST(Buffer, that_is_full_of_tiny_samples_can_always_train_some_of_them) {
+TEST(Buffer, can_train_samples_when_it_is_full_of_tiny_ones) {
   const ScratchFolder folder;
   Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
   int number = 0;
@@ -162,7 +162,7 @@ TEST(Buffer, that_is_full_of_tiny_samples_can_always_train_some_of_them) {
   EXPECT_GT(buffer.take(received(more())).accepted, 0);
 }
 
-TEST(Buffer, full_without_a_possible_step_reports_it_to_both_sides) {
+TEST(Buffer, reports_to_producers_and_the_job_that_it_is_full_without_a_possible_step) {
   const std::string sample = rollout_line("a", 0, 0, 3000);
   Buffer buffer(make_memory_store(std::ssize(sample) * 3), groups_of(2));
   buffer.begin_job(2);
@@ -179,7 +179,7 @@ TEST(Buffer, full_without_a_possible_step_reports_it_to_both_sides) {
   EXPECT_EQ(buffer.wait_for(2, 2, 0ms).full, "");
 }
 
-TEST(Buffer, restored_from_an_older_copy_skips_unknown_steps) {
+TEST(Buffer, skips_unknown_steps_after_being_restored_from_an_older_copy) {
   const ScratchFolder folder;
   {
     Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
@@ -196,7 +196,7 @@ TEST(Buffer, restored_from_an_older_copy_skips_unknown_steps) {
   expect_balance(buffer);
 }
 
-TEST(Buffer, that_is_full_takes_again_what_fits_once_samples_are_trained) {
+TEST(Buffer, accepts_samples_again_once_training_has_freed_space) {
   Buffer buffer(make_memory_store(10'000), groups_of(1));
   int taken = 0;
   EXPECT_THROW(
@@ -231,13 +231,13 @@ TEST(Buffer, in_memory_counts_the_records_of_samples_toward_its_capacity) {
   EXPECT_GT(buffer.status().used, keys);
 }
 
-TEST(Buffer, refuses_what_could_never_have_room) {
+TEST(Buffer, refuses_requests_larger_than_its_capacity) {
   Buffer buffer(make_memory_store(500), groups_of(1));
   EXPECT_THAT(report_of<LimitError>([&] { buffer.take(received(rollout_line("a", 0, 0, 300))); }).message,
               HasSubstr("the buffer's capacity of 500"));
 }
 
-TEST(Buffer, gives_a_step_again_until_it_is_trained) {
+TEST(Buffer, returns_a_step_repeatedly_until_it_is_trained) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0) + rollout_line("c", 0)));
   const stream::StepFormed step = step_of(buffer, 4, 2);
@@ -261,7 +261,7 @@ TEST(Buffer, gives_a_step_again_until_it_is_trained) {
   expect_balance(buffer);
 }
 
-TEST(Buffer, has_the_same_after_a_restart) {
+TEST(Buffer, has_the_same_content_after_a_restart) {
   const ScratchFolder folder;
   const auto open = [&] {
     return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(2));
@@ -293,7 +293,7 @@ TEST(Buffer, has_the_same_after_a_restart) {
   expect_balance(*buffer);
 }
 
-TEST(Buffer, keeps_the_size_of_groups_until_all_that_came_is_trained) {
+TEST(Buffer, keeps_the_group_size_until_all_received_samples_are_trained) {
   const ScratchFolder folder;
   const auto open = [&](std::int64_t group_size) {
     return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity),
@@ -311,7 +311,7 @@ TEST(Buffer, keeps_the_size_of_groups_until_all_that_came_is_trained) {
   EXPECT_EQ(open(2)->take(received(rollout_line("b", 0) + rollout_line("b", 1))).accepted, 2);
 }
 
-TEST(Buffer, closes_a_group_at_its_deadline_and_writes_that_down) {
+TEST(Buffer, closes_a_group_at_its_deadline_and_records_it) {
   stream::StreamSettings settings = groups_of(4);
   settings.min_group = 1;
   settings.deadline = 0.05;
@@ -398,7 +398,7 @@ TEST(Buffer, reports_no_unstored_data_while_the_store_is_unavailable) {
   EXPECT_THROW(static_cast<void>(buffer.schema()), IoError);
 }
 
-TEST(Buffer, refuses_a_store_that_says_no_number_of_groups) {
+TEST(Buffer, refuses_a_store_without_a_valid_number_of_groups) {
   for (const char* const groups : {"", "many", "0", "12 groups", "99999999999999999999"}) {
     auto store = make_memory_store(1 << 20);
     StoreChange change;
@@ -408,7 +408,7 @@ TEST(Buffer, refuses_a_store_that_says_no_number_of_groups) {
   }
 }
 
-TEST(Buffer, closes_and_aborts_groups_and_ends) {
+TEST(Buffer, closes_and_aborts_groups_and_ends_the_stream) {
   stream::StreamSettings settings = groups_of(3);
   settings.min_group = 2;
   Buffer buffer(make_memory_store(1 << 20), settings);
@@ -424,7 +424,7 @@ TEST(Buffer, closes_and_aborts_groups_and_ends) {
   expect_balance(buffer);
 }
 
-TEST(Buffer, grants_tickets_once_a_job_has_said_what_a_step_takes) {
+TEST(Buffer, grants_tickets_once_a_job_has_declared_the_size_of_a_step) {
   stream::StreamSettings settings = groups_of(1);
   settings.max_staleness = 1;
   Buffer buffer(make_memory_store(1 << 20), settings);
@@ -447,7 +447,7 @@ std::unique_ptr<Buffer> with_tickets(std::unique_ptr<Store> store, double deadli
   return buffer;
 }
 
-TEST(Buffer, grants_tickets_again_whose_holders_died_also_after_a_restart) {
+TEST(Buffer, grants_tickets_of_dead_holders_again_even_after_a_restart) {
   const ScratchFolder folder;
   const auto open = [&](double deadline) {
     return with_tickets(open_lmdb_store(folder / "store", least_lmdb_capacity), deadline);
@@ -477,7 +477,7 @@ TEST(Buffer, grants_the_same_tickets_to_the_same_request) {
   EXPECT_EQ(buffer->status().stream.tickets, 3);
 }
 
-TEST(Buffer, counts_no_tickets_that_are_not_limited) {
+TEST(Buffer, does_not_count_tickets_if_they_are_unlimited) {
   for (const auto on_stale : {stream::OnStale::drop, stream::OnStale::mask}) {
     auto buffer = with_tickets(make_memory_store(1 << 20), 600, on_stale);
     EXPECT_EQ(buffer->grant(100).groups, 100);
@@ -486,7 +486,7 @@ TEST(Buffer, counts_no_tickets_that_are_not_limited) {
   }
 }
 
-TEST(Buffer, refuses_versions_that_were_not_published_once_one_was) {
+TEST(Buffer, refuses_unpublished_versions_once_one_was_published) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 500))).accepted, 1) << "the job has yet to begin";
   buffer.publish(0);
@@ -498,7 +498,7 @@ TEST(Buffer, refuses_versions_that_were_not_published_once_one_was) {
   EXPECT_EQ(buffer.take(received(rollout_line("b", 0, 1))).accepted, 1);
 }
 
-TEST(Buffer, keeps_short_reasons_of_aborts_and_needs_room_for_those_of_unknown_groups) {
+TEST(Buffer, keeps_short_abort_reasons_and_reserves_space_for_those_of_unknown_groups) {
   stream::StreamSettings settings = groups_of(2);
   settings.min_group = 1;
   Buffer buffer(make_memory_store(4000), settings);
@@ -516,7 +516,7 @@ TEST(Buffer, keeps_short_reasons_of_aborts_and_needs_room_for_those_of_unknown_g
   EXPECT_EQ(buffer.status().stream.dropped[1].samples, 1);
 }
 
-TEST(Buffer, drops_what_is_stale_and_says_so) {
+TEST(Buffer, drops_stale_samples_and_reports_them) {
   stream::StreamSettings settings = groups_of(1);
   settings.max_staleness = 1;
   settings.on_stale = stream::OnStale::drop;
@@ -558,7 +558,7 @@ TEST(Buffer, finds_a_group_by_the_text_of_its_number) {
   EXPECT_THROW(static_cast<void>(buffer.find_group_by_name("7")), InputError);
 }
 
-TEST(Buffer, closes_only_groups_of_which_something_came) {
+TEST(Buffer, closes_only_groups_with_received_samples) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   EXPECT_THROW(buffer.close_group("a"), UnknownGroupError);
   buffer.take(received(rollout_line("a", 0)));

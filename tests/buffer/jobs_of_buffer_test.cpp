@@ -127,7 +127,7 @@ TEST(JobsOfBuffer, do_not_begin_while_another_job_is_alive) {
   EXPECT_EQ(buffer->status().job, 3) << "the second job has made no calls, as one that was killed";
 }
 
-TEST(JobsOfBuffer, end_with_the_difference_when_the_buffer_comes_back_with_other_rules) {
+TEST(JobsOfBuffer, end_with_the_difference_when_the_buffer_restarts_with_different_rules) {
   stream::StreamSettings settings = groups_of(2);
   RestartedBuffer buffer(settings);
   JobClient job(buffer.url());
@@ -150,7 +150,7 @@ TEST(JobsOfBuffer, end_with_the_difference_when_the_buffer_comes_back_with_other
   }
 }
 
-TEST(JobsOfBuffer, are_not_known_to_a_store_that_is_new) {
+TEST(JobsOfBuffer, are_unknown_to_a_new_store) {
   RestartedBuffer buffer(groups_of(1));
   RestartedBuffer other(groups_of(1));
   JobClient job(buffer.url());

@@ -60,7 +60,7 @@ bool is_plain(const std::string& text) {
 
 const std::string keys = R"("uid": "q", "index": 0, "version": 0, "prompt_ids": [1, 2], "response_ids": [3])";
 
-TEST(PlainLines, are_told_without_a_parser) {
+TEST(PlainLines, are_outlined_without_a_parser) {
   const std::array fields{R"("reward": 1.0)",
                           R"("advantages": [0.25])",
                           R"("text": "\u00e9 \"quoted\" é")",
@@ -78,7 +78,7 @@ TEST(PlainLines, are_told_without_a_parser) {
   }
 }
 
-TEST(PlainLines, have_no_integers_that_float32_would_round_beside_real_numbers) {
+TEST(PlainLines, do_not_mix_real_numbers_with_integers_that_float32_would_round) {
   for (const std::string& text : {"{" + keys + R"(, "ts": [1763800000123, 0.5, 1]})",
                                   "{" + keys + R"(, "ts": 1763800000123})" + "\n{" + keys + R"(, "ts": 0.5})",
                                   "{" + keys + R"(, "ts": 1.5})" + "\n{" + keys + R"(, "ts": 16777217})"}) {
@@ -87,7 +87,7 @@ TEST(PlainLines, have_no_integers_that_float32_would_round_beside_real_numbers) 
   }
 }
 
-TEST(PlainLines, have_fields_that_are_told) {
+TEST(PlainLines, may_have_declared_fields) {
   const DeclaredFormats runs{{"turn", LineFormat::runs}, {"versions", LineFormat::runs}};
   const DeclaredFormats axes{{"turn", LineFormat::axes}, {"versions", LineFormat::runs}};
   const std::string line = "{" + keys + R"(, "turn": [[0, 1], [7, 2]]})";
@@ -100,7 +100,7 @@ TEST(PlainLines, have_fields_that_are_told) {
             FieldKind::token);
 }
 
-TEST(PlainLines, have_no_runs_as_index_or_version) {
+TEST(PlainLines, do_not_have_runs_as_index_or_version) {
   for (const std::string key : {"\"index\": ", "\"version\": "}) {
     std::string line = "{" + keys + "}";
     line.replace(line.find(key + "0"), key.size() + 1, key + "[[0, 3]]");
@@ -110,7 +110,7 @@ TEST(PlainLines, have_no_runs_as_index_or_version) {
   }
 }
 
-TEST(PlainLines, are_the_same_as_parsed_ones_wherever_they_are_cut_or_changed) {
+TEST(PlainLines, give_the_same_result_as_the_parser_wherever_they_are_cut_or_changed) {
   const std::string text =
       std::string("\n  {") + keys + R"(, "a": [0.5], "b": [[1, -2]], "c": 7, "versions": [[0, 3]]}  )" +
       "\r\n" +

@@ -124,7 +124,7 @@ class PowerLoss : public testing::Test {
   int losses_ = 0;
 };
 
-TEST_F(PowerLoss, leaves_what_was_acknowledged) {
+TEST_F(PowerLoss, preserves_acknowledged_samples) {
   Buffer buffer(open(), groups_of(1));
   for (const char* const uid : {"first", "second", "third"}) {
     buffer.take(received(rollout_line(uid, 0)));
@@ -132,7 +132,7 @@ TEST_F(PowerLoss, leaves_what_was_acknowledged) {
   }
 }
 
-TEST_F(PowerLoss, leaves_what_was_acknowledged_to_requests_that_share_flushes) {
+TEST_F(PowerLoss, preserves_samples_of_requests_that_share_flushes) {
   Buffer buffer(open(), groups_of(1));
   std::vector<std::thread> producers;
   for (int producer = 0; producer < 4; ++producer) {
@@ -147,7 +147,7 @@ TEST_F(PowerLoss, leaves_what_was_acknowledged_to_requests_that_share_flushes) {
   for (std::thread& producer : producers) producer.join();
 }
 
-TEST_F(PowerLoss, leaves_every_step_that_was_handed_out) {
+TEST_F(PowerLoss, preserves_every_step_that_was_returned_to_a_job) {
   Buffer buffer(open(), groups_of(1));
   buffer.take(received(rollout_line("a", 0)));
   set_time_of_a_flush(100ms);
@@ -157,7 +157,7 @@ TEST_F(PowerLoss, leaves_every_step_that_was_handed_out) {
   former.join();
 }
 
-TEST_F(PowerLoss, leaves_what_a_killed_buffer_had_written_and_the_next_one_knows) {
+TEST_F(PowerLoss, preserves_content_that_was_written_by_a_killed_buffer_and_read_by_the_next) {
   const auto store = open();
   StoreChange change;
   change.events = {{1, "written, and not flushed"}};
@@ -170,7 +170,7 @@ TEST_F(PowerLoss, leaves_what_a_killed_buffer_had_written_and_the_next_one_knows
   EXPECT_TRUE(would_have_event("written"));
 }
 
-TEST_F(PowerLoss, leaves_what_is_acknowledged_after_a_flush_has_failed) {
+TEST_F(PowerLoss, preserves_samples_acknowledged_after_a_failed_flush) {
   Buffer buffer(open(), groups_of(1));
   for (const int good_ones : {0, 1}) {  // of a transaction, and of its root
     const std::string uid = "after " + std::to_string(good_ones);

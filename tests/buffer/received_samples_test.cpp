@@ -50,7 +50,7 @@ ReceivedSamples spooled_samples(const std::string& packed) {
 constexpr const char* line =
     R"({"uid": "q", "index": 2, "version": 5, "prompt_ids": [1, 2], "response_ids": [3], "reward": 1.0})";
 
-TEST(ReceivedSamples, are_told_by_their_keys_lengths_and_versions) {
+TEST(ReceivedSamples, have_keys_lengths_and_versions) {
   const ReceivedSamples two = received(
       std::string(line) + "\n\n" +
       R"({"uid": 7, "index": 0, "version": 0, "prompt_ids": [], "response_ids": [3, 4], "reward": 0})");
@@ -61,7 +61,7 @@ TEST(ReceivedSamples, are_told_by_their_keys_lengths_and_versions) {
   EXPECT_EQ(two.samples()[1].number, 2);
 }
 
-TEST(ReceivedSamples, are_as_old_as_the_oldest_of_their_tokens) {
+TEST(ReceivedSamples, have_the_version_of_their_oldest_token) {
   const ReceivedSamples one = received(
       R"({"uid": 1, "index": 0, "prompt_ids": [9], "response_ids": [3, 4], "versions": [[6, 1], [4, 1], [5, 1]]})");
   EXPECT_EQ(one.samples()[0].accepted.version, 4);
@@ -75,7 +75,7 @@ TEST(ReceivedSamples, rejects_requests_without_samples) {
   EXPECT_TRUE(received("\n \n").samples().empty());
 }
 
-TEST(ReceivedSamples, are_refused_as_lines_of_a_file_are) {
+TEST(ReceivedSamples, are_refused_with_the_same_errors_as_lines_of_a_file) {
   const ErrorReport report = refused(std::string(line) + "\n{\"prompt_ids\": [5], \"response\": [7]}\n");
   EXPECT_EQ(report.where, "body:2");
   EXPECT_EQ(report.message, "has no response_ids");
@@ -105,7 +105,7 @@ TEST(ReceivedSamples, rejects_text_as_index_or_version) {
   EXPECT_EQ(refused(with("null", "0")).message, "field 'index' is null; an integer is needed");
 }
 
-TEST(ReceivedSamples, have_a_hash_of_what_they_hold_whatever_comes_with_them) {
+TEST(ReceivedSamples, have_a_hash_that_depends_only_on_their_own_content) {
   const std::string text = line;
   const std::uint32_t content = received(text).samples()[0].content;
   const std::string other =
@@ -136,7 +136,7 @@ TEST(ReceivedSamples, have_a_hash_that_does_not_depend_on_their_versions) {
   EXPECT_NE(with(R"("version": 5, "a": [1, 2])"), with(R"("version": 5, "a": [1, 3])"));
 }
 
-TEST(RequestBody, is_unpacked_up_to_a_bound) {
+TEST(RequestBody, is_decompressed_up_to_a_limit) {
   const std::string text(100'000, 'a');
   EXPECT_EQ(spooled(gzipped(text)).unpacked(Packing::gzip, 100'000).size(), 100'000);
   EXPECT_THAT(
@@ -149,7 +149,7 @@ TEST(RequestBody, is_unpacked_up_to_a_bound) {
   EXPECT_EQ(unpacked.bytes(), text);
 }
 
-TEST(RequestBody, that_is_cut_off_is_refused_whole) {
+TEST(RequestBody, is_refused_as_a_whole_if_truncated) {
   const std::string packed = gzipped(std::string(line) + "\n");
   EXPECT_THAT(report_of<InputError>([&] {
                 return spooled(packed.substr(0, packed.size() - 4)).unpacked(Packing::gzip, 1000);
@@ -166,7 +166,7 @@ class JoinedSchema : public testing::Test {
   }
 };
 
-TEST_F(JoinedSchema, needs_the_same_fields_of_every_request) {
+TEST_F(JoinedSchema, requires_the_same_fields_in_every_request) {
   const ErrorReport report = report_of<InputError>(
       [&] { return joined_schema(schema(R"(, "reward": 1.0)"), schema(R"(, "score": 1.0)"), true); });
   EXPECT_EQ(report.where, "body:1");
@@ -176,7 +176,7 @@ TEST_F(JoinedSchema, needs_the_same_fields_of_every_request) {
       "line 1 of body");
 }
 
-TEST_F(JoinedSchema, may_become_more_general_until_a_step_has_it) {
+TEST_F(JoinedSchema, may_become_more_general_until_a_step_uses_it) {
   const JsonlSchema whole = schema(R"(, "reward": 1)");
   const JsonlSchema real = schema(R"(, "reward": 0.5)");
   EXPECT_EQ(joined_schema(whole, real, true).fields, real.fields);
@@ -185,7 +185,7 @@ TEST_F(JoinedSchema, may_become_more_general_until_a_step_has_it) {
               HasSubstr("field 'reward' is float32 (sample); in earlier steps it is int64 (sample)"));
 }
 
-TEST_F(JoinedSchema, has_no_integers_that_float32_would_round) {
+TEST_F(JoinedSchema, refuses_integers_that_float32_would_round) {
   const JsonlSchema wide = schema_of(text_of_schema(schema(R"(, "ts": 1763800000123)")));
   const ErrorReport report =
       report_of<InputError>([&] { return joined_schema(wide, schema(R"(, "ts": 0.5)"), true); });
@@ -193,7 +193,7 @@ TEST_F(JoinedSchema, has_no_integers_that_float32_would_round) {
   EXPECT_THAT(report.message, HasSubstr("field 'ts' has an integer that float32 would round"));
 }
 
-TEST_F(JoinedSchema, is_the_same_after_it_was_stored) {
+TEST_F(JoinedSchema, is_unchanged_after_being_stored) {
   for (const JsonlSchema& before :
        {JsonlSchema{}, schema(""), schema(R"(, "pairs": [[1, 2], [3, 4]], "done": true)")}) {
     const JsonlSchema after = schema_of(text_of_schema(before));

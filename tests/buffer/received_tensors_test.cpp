@@ -95,7 +95,7 @@ RaggedBatch handed_out(const ReceivedSamples& received, const std::vector<std::i
   return parse_samples(answer, order, received.schema(), stream_formats());
 }
 
-TEST(ReceivedTensors, are_told_by_their_keys_lengths_and_versions) {
+TEST(ReceivedTensors, have_keys_lengths_and_versions) {
   const ReceivedSamples received = three().sent();
   ASSERT_EQ(received.samples().size(), 3);
   EXPECT_EQ(received.samples()[0].accepted, (stream::SampleAccepted{{std::int64_t{7}, 0}, 2, 1, 4, 0}));
@@ -104,7 +104,7 @@ TEST(ReceivedTensors, are_told_by_their_keys_lengths_and_versions) {
   EXPECT_EQ(received.where(received.samples()[2]), "body, sample 2");
 }
 
-TEST(ReceivedTensors, have_uids_that_are_texts_and_are_as_old_as_their_oldest_token) {
+TEST(ReceivedTensors, have_text_uids_and_the_version_of_their_oldest_token) {
   const ReceivedSamples received = three()
                                        .without("version")
                                        .with("versions", {6}, std::vector<std::int32_t>{9, 4, 3, 8, 7, 9})
@@ -116,7 +116,7 @@ TEST(ReceivedTensors, have_uids_that_are_texts_and_are_as_old_as_their_oldest_to
   EXPECT_EQ(received.samples()[2].accepted.version, 7);
 }
 
-TEST(ReceivedTensors, have_a_hash_of_what_they_hold_whatever_comes_with_them) {
+TEST(ReceivedTensors, have_a_hash_that_depends_only_on_their_own_content) {
   const auto alone = [](std::int32_t token, std::int64_t version = 5) {
     return Tensors()
         .with("input_ids", {2}, std::vector<std::int32_t>{4, token})
@@ -133,7 +133,7 @@ TEST(ReceivedTensors, have_a_hash_of_what_they_hold_whatever_comes_with_them) {
   EXPECT_NE(alone(6).samples()[0].content, content);
 }
 
-TEST(ReceivedTensors, come_back_as_they_were) {
+TEST(ReceivedTensors, are_returned_unchanged) {
   const ReceivedSamples received =
       three()
           .with("experts", {9, 2},
@@ -172,7 +172,7 @@ TEST(ReceivedTensors, need_a_group_an_index_and_a_version) {
             "sample 1: field 'version' is 5; the oldest of versions is 4");
 }
 
-TEST(ReceivedTensors, are_refused_as_those_of_a_file_are) {
+TEST(ReceivedTensors, are_refused_with_the_same_errors_as_those_of_a_file) {
   const ErrorReport report = three().with("offsets", {0, 3, 5, 8}).refused();
   EXPECT_EQ(report.where, "body");
   EXPECT_THAT(report.message, HasSubstr("ends at 8 in element 3; 'input_ids' has 9 rows"));
@@ -184,12 +184,12 @@ TEST(ReceivedTensors, are_refused_as_those_of_a_file_are) {
       HasSubstr("the header has"));
 }
 
-TEST(ReceivedTensors, keep_all_that_was_sent_or_are_refused) {
+TEST(ReceivedTensors, are_stored_completely_or_refused) {
   EXPECT_THAT(three().with("stray", {1, 2}).refused().message,
               HasSubstr("has a tensor 'stray' that does not form a field"));
 }
 
-TEST(ReceivedTensors, do_not_mix_with_lines) {
+TEST(ReceivedTensors, cannot_be_mixed_with_lines) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   EXPECT_EQ(buffer.take(three().sent()).accepted, 3);
   EXPECT_EQ(buffer.take(three().sent()).duplicates, 3);
@@ -197,7 +197,7 @@ TEST(ReceivedTensors, do_not_mix_with_lines) {
             "has JSON Lines; earlier samples came as safetensors");
 }
 
-TEST(ReceivedTensors, have_the_same_fields_of_the_same_types_all_the_time) {
+TEST(ReceivedTensors, always_have_the_same_fields_with_the_same_types) {
   const JsonlSchema so_far = three().sent().schema();
   const auto refused = [&](const Tensors& tensors) {
     return report_of<InputError>([&] { return joined_tensor_schema(so_far, tensors.sent().schema()); })
@@ -211,7 +211,7 @@ TEST(ReceivedTensors, have_the_same_fields_of_the_same_types_all_the_time) {
       "field 'version' is int32 in rows of shape []; in earlier samples it is int64 in rows of shape []");
 }
 
-TEST(ReceivedTensors, decide_what_was_open) {
+TEST(ReceivedTensors, determine_undecided_properties_of_fields) {
   const auto one = [](std::int64_t prompt, std::vector<float> values) {
     const auto rows = std::ssize(values);
     return Tensors()
@@ -248,7 +248,7 @@ TEST(ReceivedTensors, decide_what_was_open) {
   EXPECT_THAT(batch.at("score").values<float>(), ElementsAre(0.5F, 1.5F, 2.5F, 3.5F));
 }
 
-TEST(SentSamples, of_lines_are_read_as_a_file_of_them) {
+TEST(SentSamples, are_read_like_a_file_of_lines) {
   const ReceivedSamples lines = received(rollout_line("a", 0) + rollout_line("b", 1, 7, 4));
   const RaggedBatch batch = handed_out(lines, {1, 0});
   EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{1}, group_of_uid("b"), 1, 4}));
@@ -257,7 +257,7 @@ TEST(SentSamples, of_lines_are_read_as_a_file_of_them) {
   EXPECT_EQ(handed_out(lines, {}).fields().size(), 3);
 }
 
-TEST(SentSamples, that_are_others_than_were_asked_for_are_refused) {
+TEST(SentSamples, are_refused_if_they_are_not_the_requested_ones) {
   const ReceivedSamples lines = received(rollout_line("a", 0));
   const std::string answer = std::string(lines.samples()[0].body) + "\n";
   const std::vector<std::int64_t> two{1, 2};

@@ -21,7 +21,7 @@ RedisAddress address_of(const std::string& url) {
   return redis_address_of(url, "--store");
 }
 
-TEST(RedisAddress, has_servers_a_login_and_a_database) {
+TEST(RedisAddress, consists_of_servers_a_login_and_a_database) {
   const RedisAddress plain = address_of("redis://red");
   EXPECT_THAT(plain.servers, ElementsAre(Server{"red", 6379}));
   EXPECT_EQ(plain.database, 0);
@@ -35,7 +35,7 @@ TEST(RedisAddress, has_servers_a_login_and_a_database) {
   EXPECT_THAT(address_of("redis+unix:///run/redis.sock").servers, ElementsAre(Server{"/run/redis.sock", 0}));
 }
 
-TEST(RedisAddress, that_is_wrong_is_refused_without_its_password) {
+TEST(RedisAddress, is_refused_without_showing_its_password_if_invalid) {
   for (const char* const url :
        {"redis:/red", "redis://", "redis://:secret@", "redis://red:secret", "redis://red:99999",
         "redis://red/x", "redis://:%zz@red", "redis+unix://red"}) {

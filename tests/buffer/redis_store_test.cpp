@@ -78,7 +78,7 @@ class RedisBuffer : public testing::Test {
   std::vector<std::string> said_;
 };
 
-TEST_F(RedisBuffer, has_everything_after_redis_was_killed) {
+TEST_F(RedisBuffer, keeps_all_commits_after_redis_is_killed) {
   use(redis_that_is_durable);
   const auto store = open();
   StoreChange change = with_body(1, "one");
@@ -99,7 +99,7 @@ TEST_F(RedisBuffer, has_everything_after_redis_was_killed) {
   EXPECT_TRUE(said_.empty());
 }
 
-TEST_F(RedisBuffer, is_written_by_who_has_the_lease_alone) {
+TEST_F(RedisBuffer, is_written_only_by_the_holder_of_the_lease) {
   use();
   const auto store = open();
   redis_->call({"SET", lease_key, "another http://there"});
@@ -110,7 +110,7 @@ TEST_F(RedisBuffer, is_written_by_who_has_the_lease_alone) {
   EXPECT_EQ(redis_->call({"EXISTS", bodies_key}).number(), 0) << "nothing was written";
 }
 
-TEST_F(RedisBuffer, refuses_a_commit_that_does_not_know_an_earlier_one) {
+TEST_F(RedisBuffer, refuses_a_commit_that_is_based_on_outdated_content) {
   use();
   const auto store = open();
   const auto late = open();
@@ -123,7 +123,7 @@ TEST_F(RedisBuffer, refuses_a_commit_that_does_not_know_an_earlier_one) {
   EXPECT_EQ(sample_in(*store, 2), "late");
 }
 
-TEST_F(RedisBuffer, keeps_buffers_of_other_names_apart) {
+TEST_F(RedisBuffer, separates_buffers_with_different_names) {
   use();
   const auto store = open();
   store->commit(with_body(1, "one"));
@@ -135,7 +135,7 @@ TEST_F(RedisBuffer, keeps_buffers_of_other_names_apart) {
   EXPECT_THROW(open(), ConfigError);
 }
 
-TEST_F(RedisBuffer, tells_what_is_damaged_and_never_gives_it) {
+TEST_F(RedisBuffer, reports_damaged_records_and_never_returns_them) {
   use();
   const auto store = open();
   store->commit(with_body(1, "one"));
@@ -155,7 +155,7 @@ TEST_F(RedisBuffer, tells_what_is_damaged_and_never_gives_it) {
   EXPECT_THROW(open(), InputError);
 }
 
-TEST_F(RedisBuffer, leaves_alone_what_it_does_not_know) {
+TEST_F(RedisBuffer, does_not_modify_unknown_keys) {
   use();
   redis_->call({"SET", bodies_key, "years of work"});
   EXPECT_THAT(refusal(), HasSubstr("do not belong to a buffer"));
@@ -164,12 +164,12 @@ TEST_F(RedisBuffer, leaves_alone_what_it_does_not_know) {
   EXPECT_THAT(refusal(), HasSubstr("'evenkeel-buffer 4'; this program reads and writes 'evenkeel-buffer 3'"));
 }
 
-TEST_F(RedisBuffer, is_refused_where_redis_would_throw_samples_away) {
+TEST_F(RedisBuffer, is_refused_if_redis_would_evict_samples) {
   use({"--maxmemory-policy", "allkeys-lru"});
   EXPECT_THAT(refusal(), HasSubstr("maxmemory-policy is allkeys-lru"));
 }
 
-TEST_F(RedisBuffer, says_what_may_be_lost) {
+TEST_F(RedisBuffer, warns_about_samples_that_may_be_lost) {
   use(redis_that_is_durable);
   EXPECT_EQ(open()->risk(), "");
   redis_->call({"CONFIG", "SET", "appendfsync", "everysec"});
@@ -178,7 +178,7 @@ TEST_F(RedisBuffer, says_what_may_be_lost) {
   EXPECT_THAT(open()->risk(), HasSubstr("keeps no append-only file"));
 }
 
-TEST_F(RedisBuffer, logs_in_and_says_where_it_may_not) {
+TEST_F(RedisBuffer, logs_in_and_reports_a_refused_login) {
   use();
   redis_->call({"CONFIG", "SET", "requirepass", "secret"});
   EXPECT_THAT(report_of<ConfigError>([&] { return open(); }).message, HasSubstr("refuses access"));
@@ -188,7 +188,7 @@ TEST_F(RedisBuffer, logs_in_and_says_where_it_may_not) {
   open()->commit(with_body(1, "one"));
 }
 
-TEST_F(RedisBuffer, without_memory_is_full_and_takes_what_makes_room) {
+TEST_F(RedisBuffer, accepts_removals_when_redis_is_out_of_memory) {
   use();
   const auto store = open();
   const std::string body(1 << 20, 'x');
@@ -213,7 +213,7 @@ TEST_F(RedisBuffer, without_memory_is_full_and_takes_what_makes_room) {
   EXPECT_EQ(sample_in(*store, number + 2), body);
 }
 
-TEST_F(RedisBuffer, counts_as_much_for_a_sample_as_it_asks_room_for) {
+TEST_F(RedisBuffer, counts_the_same_bytes_for_a_sample_as_it_reserves) {
   use();
   const auto store = open();
   std::int64_t number = 0;
@@ -227,7 +227,7 @@ TEST_F(RedisBuffer, counts_as_much_for_a_sample_as_it_asks_room_for) {
   }
 }
 
-TEST_F(RedisBuffer, counts_what_redis_uses) {
+TEST_F(RedisBuffer, counts_the_bytes_that_redis_uses) {
   use();
   const auto store = open();
   // Without what scripts and connections leave for later ones, which Redis 8 counts.
@@ -271,7 +271,7 @@ TEST_F(RedisBuffer, counts_what_redis_uses) {
   expect_near(used());
 }
 
-TEST_F(RedisBuffer, tells_that_redis_has_lost_commits) {
+TEST_F(RedisBuffer, reports_commits_that_redis_has_lost) {
   use();
   const auto store = open();
   store->commit(with_body(1, "one"));
@@ -281,7 +281,7 @@ TEST_F(RedisBuffer, tells_that_redis_has_lost_commits) {
   EXPECT_THAT(said_, ElementsAre(HasSubstr("has lost 1 commits that were acknowledged")));
 }
 
-TEST_F(RedisBuffer, goes_on_with_a_replica_that_has_every_commit) {
+TEST_F(RedisBuffer, continues_on_a_replica_that_has_every_commit) {
   const std::string port = std::to_string(testing_support::free_port());
   use({"--port", port, "--repl-diskless-sync-delay", "0"});
   const RedisServer replica({"--replicaof", "127.0.0.1 " + port});
@@ -299,7 +299,7 @@ TEST_F(RedisBuffer, goes_on_with_a_replica_that_has_every_commit) {
   after->commit(with_body(2, "two"));
 }
 
-TEST_F(RedisBuffer, has_its_lease_until_that_lapses_or_is_given_back) {
+TEST_F(RedisBuffer, holds_its_lease_until_it_expires_or_is_released) {
   use();
   auto first = std::make_unique<Lease>(redis_->address(), "lease", "http://first", short_times);
   Lease second(redis_->address(), "lease", "http://second", short_times);

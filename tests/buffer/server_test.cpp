@@ -82,7 +82,7 @@ class OpenServer {
   std::thread serving_;
 };
 
-TEST(BufferServer, may_be_stopped_before_it_serves) {
+TEST(BufferServer, can_be_stopped_before_it_serves) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(1));
   BufferServer stopped_before(buffer, ServerSettings{.port = 0});
   stopped_before.stop();
@@ -96,7 +96,7 @@ TEST(BufferServer, may_be_stopped_before_it_serves) {
   buffer.stop();
 }
 
-TEST(BufferServer, answers_samples_with_what_became_of_them) {
+TEST(BufferServer, answers_samples_with_their_outcome) {
   OpenServer server;
   const auto answer =
       server.post("/v1/samples", rollout_line("a", 0) + rollout_line("a", 1) + rollout_line("a", 0));
@@ -105,7 +105,7 @@ TEST(BufferServer, answers_samples_with_what_became_of_them) {
             json::parse(R"({"accepted": 2, "duplicates": 1, "stale": 0, "version": 0})"));
 }
 
-TEST(BufferServer, adds_fields_to_samples_and_shows_which_are_lacking) {
+TEST(BufferServer, adds_fields_to_samples_and_reports_missing_ones) {
   stream::StreamSettings rules = groups_of(1);
   rules.late_fields = {"values"};
   OpenServer server(rules);
@@ -124,7 +124,7 @@ TEST(BufferServer, adds_fields_to_samples_and_shows_which_are_lacking) {
   EXPECT_EQ(server.post("/v1/fields", line, {}, "application/vnd.safetensors")->status, 422);
 }
 
-TEST(BufferServer, says_nothing_of_late_fields_if_there_are_none) {
+TEST(BufferServer, does_not_mention_late_fields_if_there_are_none) {
   OpenServer server;
   EXPECT_FALSE(json::parse(server.get("/v1/status")->body).contains("lacking"));
   EXPECT_FALSE(json::parse(server.get("/v1/job/rules")->body)["settings"].contains("late_fields"));
@@ -132,7 +132,7 @@ TEST(BufferServer, says_nothing_of_late_fields_if_there_are_none) {
               HasSubstr("Start the buffer with --late-fields"));
 }
 
-TEST(BufferServer, answers_a_malformed_line_with_its_place_and_takes_nothing) {
+TEST(BufferServer, answers_a_malformed_line_with_its_location_and_stores_nothing) {
   OpenServer server;
   const auto answer = server.post("/v1/samples", rollout_line("a", 0) + "{\"uid\": 1}\n");
   EXPECT_EQ(answer->status, 422);
@@ -165,7 +165,7 @@ TEST(BufferServer, answers_each_refusal_with_its_status) {
   EXPECT_THAT(no_call->body, HasSubstr("POST /v1/nonsense: is not an endpoint of a buffer"));
 }
 
-TEST(BufferServer, takes_tensors_and_gives_them_to_the_job) {
+TEST(BufferServer, accepts_tensors_and_returns_them_to_the_job) {
   OpenServer server;
   const auto answer = server.post("/v1/samples", sample_tensors(), {}, "application/vnd.safetensors");
   ASSERT_EQ(answer->status, 200) << answer->body;
@@ -177,7 +177,7 @@ TEST(BufferServer, takes_tensors_and_gives_them_to_the_job) {
   EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), testing::ElementsAre(5, 6, 7));
 }
 
-TEST(BufferServer, reads_lines_as_the_buffer_was_told_and_refuses_tensors_then) {
+TEST(BufferServer, reads_lines_in_declared_formats_and_then_refuses_tensors) {
   OpenServer server({}, 1 << 20, 2, {{"note", LineFormat::text}});
   const auto tensors = server.post("/v1/samples", sample_tensors(), {}, "application/vnd.safetensors");
   EXPECT_EQ(tensors->status, 422);
@@ -204,7 +204,7 @@ TEST(BufferServer, keeps_the_connection_after_a_refusal) {
   EXPECT_EQ(client.Post("/v1/samples", rollout_line("a", 0), "application/json")->status, 200);
 }
 
-TEST(BufferServer, closes_aborts_and_ends) {
+TEST(BufferServer, closes_and_aborts_groups_and_ends_the_stream) {
   OpenServer server;
   ASSERT_EQ(server.post("/v1/samples", rollout_line("a/b", 0) + rollout_line("c", 0) + rollout_line("d", 0))
                 ->status,
@@ -222,7 +222,7 @@ TEST(BufferServer, closes_aborts_and_ends) {
   EXPECT_THAT(server.get("/metrics")->body, HasSubstr("evenkeel_buffer_received_samples_total 3\n"));
 }
 
-TEST(BufferServer, closes_and_aborts_groups_that_a_body_names_by_a_text_or_an_integer) {
+TEST(BufferServer, closes_and_aborts_groups_named_by_a_text_or_an_integer) {
   OpenServer server;
   const auto abort = [&](const std::string& body) { return server.post("/v1/groups/abort", body)->status; };
   EXPECT_EQ(abort(R"({"uid": 7, "index": 0, "reason": "the engine died"})"), 200);
@@ -260,7 +260,7 @@ TEST(BufferServer, distinguishes_duplicates_from_conflicts_in_any_encoding) {
               HasSubstr("body:1: sample 1 of group 'a' was already accepted with different content"));
 }
 
-TEST(BufferServer, grants_tickets_to_a_holder_once_a_request) {
+TEST(BufferServer, grants_tickets_to_a_holder_once_per_request) {
   stream::StreamSettings settings = groups_of(1);
   settings.max_staleness = 0;
   OpenServer server(settings);
@@ -283,7 +283,7 @@ TEST(BufferServer, grants_tickets_to_a_holder_once_a_request) {
   EXPECT_EQ(json::parse(server.get("/v1/status")->body)["tickets"], 3);
 }
 
-TEST(BufferServer, lets_in_only_who_knows_the_token) {
+TEST(BufferServer, accepts_only_clients_with_the_token) {
   OpenServer server({.token = "secret"});
   EXPECT_EQ(server.post("/v1/samples", rollout_line("a", 0))->status, 401);
   EXPECT_EQ(server.post("/v1/samples", rollout_line("a", 0), {{"Authorization", "Bearer secreT"}})->status,
@@ -296,7 +296,7 @@ TEST(BufferServer, lets_in_only_who_knows_the_token) {
   EXPECT_EQ(server.get("/metrics")->status, 401);
 }
 
-TEST(BufferServer, others_can_reach_only_with_a_token) {
+TEST(BufferServer, requires_a_token_to_listen_on_the_network) {
   Buffer buffer(make_memory_store(1 << 20), {});
   const auto listen = [&](const ServerSettings& settings) { const BufferServer server(buffer, settings); };
   EXPECT_THAT(report_of<ConfigError>([&] { listen({.address = "0.0.0.0", .port = 0}); }).message,
@@ -365,7 +365,7 @@ class RawClient {
   int socket_;
 };
 
-TEST(BufferServer, is_not_kept_from_others_by_half_a_body) {
+TEST(BufferServer, serves_others_while_a_client_sends_half_a_body) {
   OpenServer server;
   std::deque<RawClient> clients;
   for (int i = 0; i < 300; ++i) {
@@ -378,7 +378,7 @@ TEST(BufferServer, is_not_kept_from_others_by_half_a_body) {
   EXPECT_EQ(server.buffer().status().stream.received.samples, 1) << "nothing of half a body is taken";
 }
 
-TEST(BufferServer, is_not_kept_from_others_by_clients_without_the_token) {
+TEST(BufferServer, serves_others_despite_many_clients_without_the_token) {
   // The server closes connections without the token if they exceed a quarter of the descriptors: 256.
   struct rlimit before {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -392,7 +392,7 @@ TEST(BufferServer, is_not_kept_from_others_by_clients_without_the_token) {
   EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST(BufferServer, reads_no_body_of_a_client_without_the_token) {
+TEST(BufferServer, does_not_read_the_body_of_a_client_without_the_token) {
   OpenServer server({.token = "secret"});
   RawClient client(server.port());
   ASSERT_TRUE(client.send("POST /v1/samples HTTP/1.1\r\nContent-Length: 60000000\r\n\r\nabc"));
@@ -403,7 +403,7 @@ TEST(BufferServer, reads_no_body_of_a_client_without_the_token) {
   EXPECT_THAT(cautious.read_to("\r\n\r\n"), HasSubstr("401"));
 }
 
-TEST(BufferServer, stops_though_clients_send_heads_and_bodies_byte_by_byte) {
+TEST(BufferServer, stops_while_clients_send_heads_and_bodies_byte_by_byte) {
   std::vector<std::thread> clients;
   {
     OpenServer server;
@@ -432,7 +432,7 @@ TEST(BufferServer, answers_pipelined_requests_in_order) {
               testing::ContainsRegex("\"accepted\":1(.|\n)*404(.|\n)*\"duplicates\":1(.|\n)*\"received\":1"));
 }
 
-TEST(BufferServer, takes_chunked_bodies_with_extensions_and_trailers) {
+TEST(BufferServer, accepts_chunked_bodies_with_extensions_and_trailers) {
   OpenServer server;
   const std::string head = "POST /v1/samples HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n";
   const auto chunk = [](const std::string& text) {
@@ -490,7 +490,7 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   EXPECT_TRUE(job.wait_for(1, 10, 30s).has_ended);
 }
 
-TEST(BufferServer, refuses_a_job_whose_calls_are_of_another_version) {
+TEST(BufferServer, refuses_a_job_with_another_version_of_calls) {
   OpenServer server;
   const auto begin = [&](const std::string& more) {
     return server.post("/v1/job/begin", R"({"samples_per_step": 2)" + more + "}");
@@ -503,7 +503,7 @@ TEST(BufferServer, refuses_a_job_whose_calls_are_of_another_version) {
   EXPECT_EQ(begin(R"(, "calls": 1)")->status, 200);
 }
 
-TEST(JobClient, says_that_nobody_is_there) {
+TEST(JobClient, reports_an_unreachable_buffer) {
   EXPECT_THROW(JobClient("http://127.0.0.1:1").begin(1), IoError);
   EXPECT_THROW(JobClient("nonsense"), ConfigError);
 }

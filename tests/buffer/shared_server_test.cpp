@@ -76,7 +76,7 @@ class SharedServers : public testing::Test {
   std::unique_ptr<RedisServer> redis_;
 };
 
-TEST_F(SharedServers, answer_alike_whichever_is_asked) {
+TEST_F(SharedServers, all_give_the_same_answers) {
   const auto active = open();
   const auto standby = open();
   EXPECT_EQ(standby->server().buffer(), nullptr);
@@ -96,7 +96,7 @@ TEST_F(SharedServers, answer_alike_whichever_is_asked) {
   EXPECT_EQ(active->status()["role"], "active");
 }
 
-TEST_F(SharedServers, pass_large_answers_and_packed_bodies_on_unchanged) {
+TEST_F(SharedServers, forward_large_answers_and_compressed_bodies_unchanged) {
   const auto active = open();
   const auto standby = open();
   const std::string line = rollout_line("long", 0, 0, 500'000);
@@ -116,7 +116,7 @@ TEST_F(SharedServers, pass_large_answers_and_packed_bodies_on_unchanged) {
   EXPECT_TRUE(sent->body == line) << sent->body.size() << " bytes of " << line.size();
 }
 
-TEST_F(SharedServers, take_over_from_one_that_stops) {
+TEST_F(SharedServers, take_over_from_a_server_that_stops) {
   auto active = open();
   const auto standby = open();
   ASSERT_EQ(active->post("/v1/samples", rollout_line("a", 0))->status, 200);
@@ -138,7 +138,7 @@ TEST_F(SharedServers, know_which_job_trains_when_they_take_over) {
   EXPECT_THAT(report_of<InputError>([&] { zombie.show_alive(); }).message, HasSubstr("is fenced: job 2"));
 }
 
-TEST_F(SharedServers, that_have_lost_the_lease_acknowledge_nothing_and_take_it_again) {
+TEST_F(SharedServers, acknowledge_nothing_after_losing_the_lease_until_they_hold_it_again) {
   const auto server = open();
   ASSERT_EQ(server->post("/v1/samples", rollout_line("a", 0))->status, 200);
   redis_->call({"SET", "evenkeel:{shared}:lease", "x http://127.0.0.1:1", "PX", "300"});
@@ -152,7 +152,7 @@ TEST_F(SharedServers, that_have_lost_the_lease_acknowledge_nothing_and_take_it_a
             json::parse(R"({"accepted": 1, "duplicates": 1, "stale": 0, "version": 0})"));
 }
 
-TEST_F(SharedServers, never_pass_a_request_on_twice) {
+TEST_F(SharedServers, never_forward_a_request_twice) {
   const auto active = open();
   const auto standby = open();
   const auto twice = standby->post("/v1/samples", rollout_line("a", 0), {{"X-Evenkeel-Passed-On", "1"}});
@@ -160,7 +160,7 @@ TEST_F(SharedServers, never_pass_a_request_on_twice) {
   EXPECT_EQ(active->status()["samples"]["received"], 0);
 }
 
-TEST_F(SharedServers, let_in_only_who_knows_the_token) {
+TEST_F(SharedServers, accept_only_clients_with_the_token) {
   const ServerSettings with_token{.token = "secret"};
   const auto active = open(with_token);
   const auto standby = open(with_token);
@@ -169,12 +169,12 @@ TEST_F(SharedServers, let_in_only_who_knows_the_token) {
             200);
 }
 
-TEST_F(SharedServers, need_an_address_that_others_know) {
+TEST_F(SharedServers, require_an_address_that_others_can_reach) {
   EXPECT_EQ(report_of<ConfigError>([&] { return open({.address = "0.0.0.0", .token = "secret"}); }).where,
             "advertise");
 }
 
-TEST_F(SharedServers, answer_503_while_redis_is_gone_and_go_on_afterwards) {
+TEST_F(SharedServers, answer_503_while_redis_is_down_and_continue_afterwards) {
   redis_ = std::make_unique<RedisServer>(testing_support::redis_that_is_durable);
   const auto server = open();
   ASSERT_EQ(server->post("/v1/samples", rollout_line("a", 0))->status, 200);

@@ -98,7 +98,7 @@ class SpoolFolder : public testing::Test {
   std::filesystem::path folder_ = scratch_ / "spool";
 };
 
-TEST_F(SpoolFolder, files_are_taken_in_the_order_of_their_names_then_the_end_and_others_left_alone) {
+TEST_F(SpoolFolder, files_are_read_in_the_order_of_their_names_and_other_files_are_ignored) {
   put("end", "");
   put("y.jsonl", rollout_line("y", 0) + rollout_line("y", 1));
   put("x.jsonl", rollout_line("x", 0) + rollout_line("x", 1));
@@ -115,7 +115,7 @@ TEST_F(SpoolFolder, files_are_taken_in_the_order_of_their_names_then_the_end_and
   EXPECT_TRUE(has("unfinished.jsonl.part") && has(".hidden.jsonl"));
 }
 
-TEST_F(SpoolFolder, a_file_that_cannot_be_taken_is_set_aside_with_the_reason_and_holds_nothing_up) {
+TEST_F(SpoolFolder, a_rejected_file_is_renamed_with_the_reason_and_does_not_delay_others) {
   put("a.jsonl", "{\"uid\": \"a\"}\n");
   put("b.jsonl", rollout_line("b", 0));
   Taking taking(make_memory_store(1 << 20), folder_);
@@ -126,7 +126,7 @@ TEST_F(SpoolFolder, a_file_that_cannot_be_taken_is_set_aside_with_the_reason_and
   EXPECT_THAT(taking.said(), HasSubstr("a.jsonl.refused"));
 }
 
-TEST_F(SpoolFolder, files_that_cannot_be_read_are_set_aside_and_hold_neither_others_nor_the_end_up) {
+TEST_F(SpoolFolder, unreadable_files_are_renamed_and_delay_neither_others_nor_the_end) {
   std::filesystem::create_symlink("nowhere", folder_ / "a.jsonl");
   std::filesystem::create_directory(folder_ / "b.jsonl");
   put("b.jsonl.refused", "from before");
@@ -141,7 +141,7 @@ TEST_F(SpoolFolder, files_that_cannot_be_read_are_set_aside_and_hold_neither_oth
   EXPECT_THAT(taking.said(), AllOf(HasSubstr("a.jsonl is rejected"), HasSubstr("d.json is ignored")));
 }
 
-TEST_F(SpoolFolder, files_of_tensors_are_taken_and_then_none_of_lines) {
+TEST_F(SpoolFolder, json_lines_are_rejected_after_files_of_tensors) {
   put("a.safetensors", sample_tensors());
   put("b.jsonl", rollout_line("b", 0));
   Taking taking(make_memory_store(1 << 20), folder_);
@@ -164,7 +164,7 @@ TEST_F(SpoolFolder, files_wait_while_the_buffer_is_full) {
   EXPECT_TRUE(is_taken("b.jsonl"));
 }
 
-TEST_F(SpoolFolder, a_folder_has_one_process_that_takes_its_files) {
+TEST_F(SpoolFolder, files_are_read_by_one_process_only) {
   const Taking taking(make_memory_store(1 << 20), folder_);
   EXPECT_THAT(message_of([&] { Taking(make_memory_store(1 << 20), folder_); }),
               HasSubstr("another process takes files"));
@@ -172,7 +172,7 @@ TEST_F(SpoolFolder, a_folder_has_one_process_that_takes_its_files) {
               HasSubstr("is not a folder"));
 }
 
-TEST_F(SpoolFolder, each_file_is_taken_once_however_often_its_process_is_killed) {
+TEST_F(SpoolFolder, each_file_is_read_once_however_often_its_process_is_killed) {
   constexpr int files = 120;
   for (int f = 0; f < files; ++f)
     put(std::to_string(1000 + f) + ".jsonl",

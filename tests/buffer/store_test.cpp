@@ -81,7 +81,7 @@ class AnyStore : public testing::TestWithParam<Kind> {
   std::unique_ptr<Lease> lease_;
 };
 
-TEST_P(AnyStore, gives_back_what_was_committed) {
+TEST_P(AnyStore, returns_committed_content) {
   const auto store = open();
   StoreChange change;
   change.bodies = {{3, "three"}, {7, "seven"}};
@@ -112,7 +112,7 @@ TEST_P(AnyStore, erases_an_event_with_its_body) {
   EXPECT_THAT(report_of<InputError>([&] { return body_of(*store, 1); }).message, HasSubstr("no sample 1"));
 }
 
-TEST_P(AnyStore, refuses_what_has_no_room_and_goes_on_once_there_is_some) {
+TEST_P(AnyStore, refuses_commits_above_its_capacity_and_continues_once_there_is_space) {
   const auto store = open();
   const std::string body(1'000'000, 'x');
   std::int64_t number = 0;
@@ -132,7 +132,7 @@ TEST_P(AnyStore, refuses_what_has_no_room_and_goes_on_once_there_is_some) {
   }
 }
 
-TEST_P(AnyStore, counts_events_and_what_samples_leave_when_they_are_over) {
+TEST_P(AnyStore, counts_events_and_the_records_of_finished_samples) {
   const auto store = open();
   constexpr std::int64_t samples = 1000;
   const std::string event(500, 'e');
@@ -195,7 +195,7 @@ Fate fate_of(const std::function<bool()>& is_as_it_was) {
   return WEXITSTATUS(status) == 0 ? Fate::as_it_was : WEXITSTATUS(status) == 1 ? Fate::told : Fate::wrong;
 }
 
-TEST_F(LmdbFolder, has_everything_after_it_was_opened_again) {
+TEST_F(LmdbFolder, has_all_content_after_being_reopened) {
   {
     const auto store = open();
     StoreChange change;
@@ -212,14 +212,14 @@ TEST_F(LmdbFolder, has_everything_after_it_was_opened_again) {
   EXPECT_EQ(store->note("totals"), "{}");
 }
 
-TEST_F(LmdbFolder, is_for_one_buffer_at_a_time) {
+TEST_F(LmdbFolder, can_be_used_by_one_buffer_at_a_time) {
   const auto store = open();
   const ErrorReport report = report_of<IoError>([&] { return open(); });
   EXPECT_EQ(report.where, path().string());
   EXPECT_THAT(report.message, HasSubstr("in use by another buffer"));
 }
 
-TEST_F(LmdbFolder, is_for_one_buffer_at_a_time_when_a_program_has_tidied_up) {
+TEST_F(LmdbFolder, can_be_used_by_one_buffer_at_a_time_after_its_files_were_removed) {
   const auto store = open();
   std::filesystem::remove(path() / "lock.mdb");
   EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("in use by another buffer"));
@@ -227,7 +227,7 @@ TEST_F(LmdbFolder, is_for_one_buffer_at_a_time_when_a_program_has_tidied_up) {
               HasSubstr("in use by another buffer"));
 }
 
-TEST_F(LmdbFolder, keeps_nothing_once_it_was_removed_and_says_so) {
+TEST_F(LmdbFolder, reports_that_it_stores_nothing_once_it_was_removed) {
   const auto store = open();
   put_body(*store, 1, "one");
   std::filesystem::remove_all(path());
@@ -237,7 +237,7 @@ TEST_F(LmdbFolder, keeps_nothing_once_it_was_removed_and_says_so) {
   put_body(*open(), 1, "another");
 }
 
-TEST_F(LmdbFolder, can_be_looked_at_where_nothing_can_be_written) {
+TEST_F(LmdbFolder, can_be_inspected_on_a_read_only_file_system) {
   EXPECT_THROW(static_cast<void>(open_lmdb_store_to_read(path())), IoError);
   const std::string body(10'000, 'b');
   put_body(*open(), 1, body);
@@ -257,7 +257,7 @@ TEST_F(LmdbFolder, can_be_looked_at_where_nothing_can_be_written) {
   put_body(*open(), 2, "two");
 }
 
-TEST_F(LmdbFolder, takes_a_large_sample_wherever_pages_are_free) {
+TEST_F(LmdbFolder, stores_a_large_sample_wherever_pages_are_free) {
   const auto store = open();
   const std::string small(5000, 's');
   std::int64_t number = 0;
@@ -272,14 +272,14 @@ TEST_F(LmdbFolder, takes_a_large_sample_wherever_pages_are_free) {
   EXPECT_EQ(body_of(*store, 3), small);
 }
 
-TEST_F(LmdbFolder, with_something_else_in_it_is_left_alone) {
+TEST_F(LmdbFolder, is_not_modified_if_it_contains_other_files) {
   std::filesystem::create_directory(path());
   write_text(path() / "thesis.txt", "years of work");
   EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("not a buffer's folder"));
   EXPECT_FALSE(std::filesystem::exists(data()));
 }
 
-TEST_F(LmdbFolder, of_a_later_version_is_refused) {
+TEST_F(LmdbFolder, is_refused_if_it_has_a_later_version) {
   static_cast<void>(open());
   std::string text = read_text(path() / "buffer.json");
   text.replace(text.find("\"version\":2"), 11, "\"version\":3");
@@ -287,19 +287,19 @@ TEST_F(LmdbFolder, of_a_later_version_is_refused) {
   EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("has version 3"));
 }
 
-TEST_F(LmdbFolder, that_cannot_be_made_is_an_error) {
+TEST_F(LmdbFolder, is_an_error_if_it_cannot_be_created) {
   write_text(path(), "a file");
   EXPECT_EQ(report_of<IoError>([&] { return open(); }).where, path().string());
 }
 
-TEST_F(LmdbFolder, tells_that_its_file_was_cut_off) {
+TEST_F(LmdbFolder, reports_that_its_file_was_truncated) {
   static_cast<void>(open());
   std::filesystem::resize_file(data(), 8192);
   EXPECT_THAT(report_of<IoError>([&] { return open(); }).message,
               HasSubstr("was truncated: it has 8192 bytes"));
 }
 
-TEST_F(LmdbFolder, tells_flipped_bytes_of_a_sample_and_never_gives_them) {
+TEST_F(LmdbFolder, reports_flipped_bytes_of_a_sample_and_never_returns_them) {
   const std::string body(100'000, 'q');
   put_body(*open(), 1, body);
   const std::string content = read_text(data());
@@ -379,7 +379,7 @@ TEST_F(LmdbFolder, detects_every_relevant_bit_flip_without_crashing) {
   EXPECT_EQ(fate_of(is_as_it_was), Fate::as_it_was);
 }
 
-TEST_F(LmdbFolder, that_can_only_be_read_is_an_error) {
+TEST_F(LmdbFolder, is_an_error_if_it_is_read_only) {
   static_cast<void>(open());
   if (::geteuid() == 0) {
     // Root may write anywhere, so another user tries.
@@ -398,7 +398,7 @@ TEST_F(LmdbFolder, that_can_only_be_read_is_an_error) {
   std::filesystem::permissions(path(), std::filesystem::perms(0755));
 }
 
-TEST_F(LmdbFolder, without_descriptors_is_an_error_and_can_be_opened_later) {
+TEST_F(LmdbFolder, is_an_error_without_file_descriptors_and_can_be_opened_later) {
   const Fate fate = fate_of([&] {
     const struct rlimit none { 3, 3 };
     ::setrlimit(RLIMIT_NOFILE, &none);
@@ -408,7 +408,7 @@ TEST_F(LmdbFolder, without_descriptors_is_an_error_and_can_be_opened_later) {
   put_body(*open(), 1, "one");
 }
 
-TEST_F(LmdbFolder, whose_first_start_was_killed_halfway_begins_anew) {
+TEST_F(LmdbFolder, starts_over_if_its_first_start_was_killed_halfway) {
   static_cast<void>(open());
   std::string text = read_text(path() / "buffer.json");
   const std::size_t at = text.find("\"file_bytes\":") + 13;
@@ -418,7 +418,7 @@ TEST_F(LmdbFolder, whose_first_start_was_killed_halfway_begins_anew) {
   put_body(*open(), 1, "one");
 }
 
-TEST_F(LmdbFolder, keeps_what_it_has_when_the_disk_is_full_and_goes_on_afterwards) {
+TEST_F(LmdbFolder, keeps_its_content_when_the_disk_is_full_and_continues_afterwards) {
   const auto store = open();
   put_body(*store, 1, "one");
   struct rlimit before {};
@@ -436,7 +436,7 @@ TEST_F(LmdbFolder, keeps_what_it_has_when_the_disk_is_full_and_goes_on_afterward
   EXPECT_EQ(body_of(*store, 2), body);
 }
 
-TEST_F(LmdbFolder, takes_no_more_of_the_disk_than_its_capacity_and_a_twentieth) {
+TEST_F(LmdbFolder, uses_at_most_5_percent_more_disk_than_its_capacity) {
   const auto store = open();
   const std::string body(3000, 'x');
   std::int64_t number = 0;
@@ -457,7 +457,7 @@ TEST_F(LmdbFolder, takes_no_more_of_the_disk_than_its_capacity_and_a_twentieth) 
   EXPECT_LE(std::filesystem::file_size(data()), capacity / 20 * 21);
 }
 
-TEST(Record, in_the_place_of_another_is_damaged) {
+TEST(Record, is_damaged_if_it_is_stored_under_another_number) {
   const std::string record = record_header(RecordKind::event, 7, "text") + "text";
   EXPECT_EQ(record_content(RecordKind::event, 7, record, "store"), "text");
   EXPECT_THROW(static_cast<void>(record_content(RecordKind::event, 8, record, "store")), InputError);
@@ -465,7 +465,7 @@ TEST(Record, in_the_place_of_another_is_damaged) {
   EXPECT_THROW(static_cast<void>(record_content(RecordKind::event, 7, "abc", "store")), InputError);
 }
 
-TEST(StoredNumbers, are_refused_where_they_are_no_64_bit_integers) {
+TEST(StoredNumbers, are_refused_if_they_are_not_64_bit_integers) {
   nlohmann::json totals = nlohmann::json::parse(text_of_totals(stream::Totals{}));
   EXPECT_EQ(totals_of(totals.dump()), stream::Totals{});
   const stream::WaitingGroup group{std::int64_t{5}, 1, 0, {{7, 0, 3, 4, 0, 90}}};

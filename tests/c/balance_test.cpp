@@ -160,7 +160,7 @@ TEST(CDropIn, samples_of_a_key_stay_together) {
       EVENKEEL_ERROR_INPUT);
 }
 
-TEST(CDropIn, a_batch_is_balanced_and_its_order_undone) {
+TEST(CDropIn, a_batch_is_balanced_and_its_order_can_be_restored) {
   const Groups ranks = filled(size_of(example), 2, [](auto* items, auto* offsets, auto*) {
     return evenkeel_roll_batch_balance(example.data(), size_of(example), 2, unlimited, items, offsets);
   });
@@ -174,7 +174,7 @@ TEST(CDropIn, a_batch_is_balanced_and_its_order_undone) {
   EXPECT_EQ(evenkeel_inverse_order(twice.data(), 2, inverse.data()), EVENKEEL_ERROR_INPUT);
 }
 
-TEST(CDropIn, micro_batches_keep_their_cap_in_every_system) {
+TEST(CDropIn, micro_batches_keep_the_cap_of_every_system) {
   const Numbers lengths{5, 4, 3, 2, 6, 1};
   for (const std::int32_t system : {EVENKEEL_MINDSPEED_RL, EVENKEEL_VERL, EVENKEEL_ROLL}) {
     const evenkeel_batching batching{system, 1, 8, unlimited, 1, 1, 1};
@@ -198,7 +198,7 @@ TEST(CDropIn, micro_batches_keep_their_cap_in_every_system) {
   EXPECT_EQ(evenkeel_batching_agreed(&unknown, 1, &count), EVENKEEL_ERROR_ARGUMENT);
 }
 
-TEST(CDropIn, padded_batches_are_the_example_of_their_header) {
+TEST(CDropIn, padded_batches_match_the_example_in_the_header) {
   const Numbers lengths{7, 6, 8, 5, 1, 3, 8, 6};
   evenkeel_arrays* batches = nullptr;
   ASSERT_EQ(evenkeel_padded_batches(lengths.data(), 8, 2, 12, 2, 1, &batches), EVENKEEL_OK);

@@ -60,7 +60,7 @@ Held<evenkeel_results> results_for(const Held<evenkeel_step>& step) {
   return results;
 }
 
-TEST(CErrors, of_making_a_service_reach_all_ranks) {
+TEST(CErrors, reach_all_ranks_if_creating_a_service_fails) {
   const Held<evenkeel_config> good = c_config(job);
   const Held<evenkeel_config> other = c_config("micro_batch: {max_tokens: 101}");
   const auto status_of = [](const evenkeel_config* config, bool has_place = true) {
@@ -86,7 +86,7 @@ TEST(CErrors, of_making_a_service_reach_all_ranks) {
   expect_everywhere(status_of(good.get()), EVENKEEL_OK);
 }
 
-TEST(CErrors, of_going_on_from_a_state_reach_all_ranks) {
+TEST(CErrors, reach_all_ranks_if_resuming_from_a_state_fails) {
   const Held<evenkeel_config> config = c_config(job);
   const Held<evenkeel_service> service = c_service(job);
   std::int64_t bytes = 0;
@@ -109,7 +109,7 @@ TEST(CErrors, of_going_on_from_a_state_reach_all_ranks) {
   expect_everywhere(status_of(state.get(), bytes), EVENKEEL_OK);
 }
 
-TEST(CErrors, of_communicators_without_ranks_or_of_two_groups_are_told) {
+TEST(CErrors, name_invalid_communicators) {
   evenkeel_ranks* ranks = nullptr;
   EXPECT_EQ(evenkeel_ranks_of_mpi(MPI_COMM_NULL, &ranks), EVENKEEL_ERROR_MESH);
   EXPECT_EQ(evenkeel_ranks_of_mpi(MPI_COMM_WORLD, nullptr), EVENKEEL_ERROR_ARGUMENT);
@@ -125,7 +125,7 @@ TEST(CErrors, of_communicators_without_ranks_or_of_two_groups_are_told) {
   EXPECT_EQ(ranks, nullptr);
 }
 
-TEST(CErrors, of_a_rank_that_cannot_make_its_service_reach_all_ranks) {
+TEST(CErrors, reach_all_ranks_if_one_cannot_create_its_service) {
   const Held<evenkeel_config> config = c_config(job);
   for (const int bad : bad_ranks()) {
     const Held<evenkeel_ranks> ranks = c_ranks();
@@ -146,7 +146,7 @@ TEST(CErrors, of_a_rank_that_cannot_make_its_service_reach_all_ranks) {
   expect_everywhere(evenkeel_ranks_fail(c_ranks().get(), EVENKEEL_OK), EVENKEEL_ERROR_INPUT);
 }
 
-TEST(CErrors, of_samples_and_results_that_could_not_be_made_reach_all_ranks) {
+TEST(CErrors, reach_all_ranks_if_samples_or_results_cannot_be_created) {
   const Held<evenkeel_service> service = c_service(job);
   for (const int bad : bad_ranks()) {
     const Held<evenkeel_samples> samples = own_samples();
@@ -171,7 +171,7 @@ TEST(CErrors, of_samples_and_results_that_could_not_be_made_reach_all_ranks) {
   EXPECT_EQ(evenkeel_results_fail(nullptr, EVENKEEL_ERROR_IO), EVENKEEL_ERROR_ARGUMENT);
 }
 
-TEST(CErrors, of_a_step_reach_all_ranks_and_the_service_goes_on) {
+TEST(CErrors, reach_all_ranks_if_a_step_fails_and_the_service_continues) {
   const Held<evenkeel_service> service = c_service(job);
   const Held<evenkeel_samples> good = own_samples();
   for (const int bad : bad_ranks()) {
@@ -198,7 +198,7 @@ TEST(CErrors, of_a_step_reach_all_ranks_and_the_service_goes_on) {
   }
 }
 
-TEST(CErrors, of_a_later_pass_reach_all_ranks_and_use_the_step_up) {
+TEST(CErrors, reach_all_ranks_if_a_later_pass_fails_and_the_step_is_consumed) {
   const Held<evenkeel_service> service = c_service(job);
   for (const int bad : bad_ranks()) {
     const Held<evenkeel_step> step = good_step(service);
@@ -233,7 +233,7 @@ evenkeel_field field_of(const std::int64_t* value) {
   return field;
 }
 
-TEST(CErrors, of_fields_that_could_not_be_added_reach_all_ranks) {
+TEST(CErrors, reach_all_ranks_if_fields_cannot_be_added) {
   const Held<evenkeel_service> service = c_service(job);
   const std::int64_t value = 1;
   const evenkeel_field odd = field_of(&value);
@@ -251,7 +251,7 @@ TEST(CErrors, of_fields_that_could_not_be_added_reach_all_ranks) {
   }
 }
 
-TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
+TEST(CErrors, reach_all_ranks_if_results_are_invalid_and_the_step_can_still_be_collected) {
   const Held<evenkeel_service> service = c_service(job);
   const Held<evenkeel_step> step = good_step(service);
   const auto status_of = [&](const evenkeel_results* results, bool has_place = true) {
@@ -304,7 +304,7 @@ TEST(CErrors, of_results_reach_all_ranks_and_the_step_can_be_collected_still) {
   }
 }
 
-TEST(CErrors, of_times_are_told_to_who_reports_them) {
+TEST(CErrors, are_returned_to_the_rank_that_reports_invalid_times) {
   const Held<evenkeel_service> service = c_service(job);
   const Held<evenkeel_step> step = good_step(service);
   const auto status_of = [&](std::int64_t micro_batch, double seconds) {

@@ -61,7 +61,7 @@ TEST(CLocal, every_exception_becomes_a_status) {
   EXPECT_EQ(guarded([] { throw 7; }), EVENKEEL_ERROR_INTERNAL);
 }
 
-TEST(CLocal, errors_have_place_and_advice_and_stay_with_their_thread) {
+TEST(CLocal, errors_have_a_place_and_a_hint_and_are_local_to_their_thread) {
   evenkeel_config* config = nullptr;
   EXPECT_EQ(evenkeel_config_parse("micro_batch: {max_token: 5}", "job.yaml", nullptr, 0, &config),
             EVENKEEL_ERROR_CONFIG);
@@ -114,7 +114,7 @@ TEST(CLocal, samples_hold_copies_of_fields_of_every_kind) {
   EXPECT_EQ(evenkeel_samples_count(none.get()), 0);
 }
 
-TEST(CLocal, samples_without_groups_are_groups_of_their_own) {
+TEST(CLocal, samples_without_groups_form_their_own_groups) {
   const std::array<std::int64_t, 2> ids{5, 9};
   const std::array<std::int64_t, 2> lengths{1, 2};
   const auto samples = made<evenkeel_samples>([&](auto** s) {
@@ -125,7 +125,7 @@ TEST(CLocal, samples_without_groups_are_groups_of_their_own) {
   EXPECT_EQ(found[1].group, (std::uint64_t{1} << 63) + 9) << "above all groups that a program may say";
 }
 
-TEST(CLocal, groups_of_uids_are_those_of_files) {
+TEST(CLocal, groups_of_uids_equal_those_of_files) {
   EXPECT_EQ(evenkeel_group_of_uid("a prompt", 0), group_of_uid("a prompt"));
   EXPECT_EQ(evenkeel_group_of_uid(nullptr, 7), 7U);
   EXPECT_EQ(evenkeel_group_of_uid(nullptr, -7), group_of_uid(std::int64_t{-7}));
@@ -182,7 +182,7 @@ TEST(CLocal, fields_are_in_memory_that_the_caller_supplies) {
   EXPECT_EQ(memory.blocks, 0) << "blocks go back to the function that belongs to theirs";
 }
 
-TEST(CLocal, samples_that_cannot_be_are_errors) {
+TEST(CLocal, invalid_samples_are_errors) {
   const std::int64_t one = 1;
   const std::int64_t below = -1;
   evenkeel_samples* samples = nullptr;
@@ -197,7 +197,7 @@ TEST(CLocal, samples_that_cannot_be_are_errors) {
   EXPECT_EQ(samples, nullptr);
 }
 
-TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
+TEST(CLocal, invalid_fields_are_errors_and_leave_the_samples_unchanged) {
   const std::int64_t one = 1;
   const auto held = made<evenkeel_samples>(
       [&](auto** s) { return evenkeel_samples_create(1, &one, nullptr, &one, &one, s); });
@@ -241,7 +241,7 @@ TEST(CLocal, fields_that_cannot_be_are_errors_and_leave_the_samples) {
   EXPECT_EQ(evenkeel_samples_find_field(samples, nullptr, &field), EVENKEEL_ERROR_ARGUMENT);
 }
 
-TEST(CLocal, rows_that_are_none_of_the_samples_are_errors) {
+TEST(CLocal, rows_that_do_not_belong_to_samples_are_errors) {
   const std::array<std::int64_t, 2> ids{0, 1};
   const auto held = made<evenkeel_samples>(
       [&](auto** s) { return evenkeel_samples_create(2, ids.data(), nullptr, ids.data(), ids.data(), s); });

@@ -58,7 +58,7 @@ struct Arrays {
   }
 };
 
-TEST(CPack, a_layout_is_the_example_of_its_header) {
+TEST(CPack, a_layout_matches_the_example_in_the_header) {
   const Layout layout({2, 4, 6, 1});
   EXPECT_EQ(layout.cu_seqlens, (Sums{0, 2, 6, 12, 13}));
   EXPECT_EQ(layout.padded, (Sums{0, 4, 8, 16, 20}));
@@ -78,7 +78,7 @@ TEST(CPack, a_layout_is_the_example_of_its_header) {
   EXPECT_EQ(evenkeel_sequence_alignment(2, 2, 7, 1, &alignment), EVENKEEL_ERROR_ARGUMENT);
 }
 
-TEST(CPack, runs_and_indices_are_those_of_a_rank) {
+TEST(CPack, runs_and_indices_belong_to_a_rank) {
   const Layout layout({2, 4});
   const Arrays runs([&](auto** a) { return evenkeel_layout_runs(&layout.value, 0, a); });
   EXPECT_EQ(runs.values("runs"), (Numbers{0, 0, 1, 0, 1, 0, 1, 2, 1, 3, 4, 3}));
@@ -215,7 +215,7 @@ TEST(CPack, padding_is_removed_and_restored) {
   EXPECT_EQ(last, (Numbers{1, 0}));
 }
 
-TEST(CPack, mindspeed_columns_are_each_rank_once) {
+TEST(CPack, mindspeed_columns_are_held_by_exactly_one_rank) {
   const evenkeel_mindspeed_cp ring{2, EVENKEEL_CP_RING, 1, 0};
   std::int32_t degree = 0;
   ASSERT_EQ(evenkeel_mindspeed_ring_degree(&ring, &degree), EVENKEEL_OK);
@@ -242,7 +242,7 @@ struct TwoGroups {
   evenkeel_prefix_groups value{2, offsets.data(), lengths.data(), EVENKEEL_PAD_RIGHT, nullptr};
 };
 
-TEST(CPrefixGroups, places_and_positions_are_the_example_of_their_header) {
+TEST(CPrefixGroups, places_and_positions_match_the_example_in_the_header) {
   TwoGroups groups;
   const Arrays split([&](auto** a) { return evenkeel_prefix_split(&groups.value, 0, 0, a); });
   EXPECT_EQ(split.values("shapes"), (Numbers{2, 6, 2, 3, 3, 4}));
@@ -256,7 +256,7 @@ TEST(CPrefixGroups, places_and_positions_are_the_example_of_their_header) {
   EXPECT_EQ(ids, (Numbers{0, 1, 2, 3, 4, 3, 0, 1, 2, 3, 4, 5}));
 }
 
-TEST(CPrefixGroups, a_prefix_is_handed_to_its_suffixes_and_may_be_too_short) {
+TEST(CPrefixGroups, a_prefix_is_copied_to_its_suffixes_and_may_be_too_short) {
   TwoGroups groups;
   const Arrays split([&](auto** a) { return evenkeel_prefix_split(&groups.value, 3, 1, a); });
   EXPECT_EQ(split.values("shapes"), (Numbers{2, 6, 2, 0, 3, 7}));
@@ -294,7 +294,7 @@ TEST(CPrefixGroups, tokens_move_between_the_places_of_masks) {
   EXPECT_EQ(evenkeel_move_tokens(&from, &other, 0, 0, 4, &source, &target), EVENKEEL_ERROR_INPUT);
 }
 
-TEST(CTree, a_tree_of_tokens_is_the_example_of_its_header) {
+TEST(CTree, a_tree_of_tokens_matches_the_example_in_the_header) {
   const Numbers tokens{1, 2, 3, 4, 1, 2, 3, 5, 6, 1, 2, 7};
   const Numbers offsets{0, 4, 9, 12};
   const Tree tree;

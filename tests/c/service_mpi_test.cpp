@@ -249,7 +249,7 @@ Held<evenkeel_step> c_step(const Held<evenkeel_service>& service, const Held<eve
       [&](auto** step) { return evenkeel_service_step(service.get(), samples.get(), profile, step); });
 }
 
-TEST(CService, hands_out_the_bytes_of_the_cpp_service_and_brings_results_home) {
+TEST(CService, delivers_the_same_bytes_as_the_cpp_service_and_collects_results) {
   const boost::mpi::communicator world;
   for (const std::string& yaml : jobs(world.size())) {
     SCOPED_TRACE(yaml);
@@ -278,7 +278,7 @@ TEST(CService, hands_out_the_bytes_of_the_cpp_service_and_brings_results_home) {
   }
 }
 
-TEST(CService, passes_over_a_step_again_with_fields_that_were_collected) {
+TEST(CService, runs_a_step_again_with_collected_fields) {
   const boost::mpi::communicator world;
   for (const std::string& yaml : jobs(world.size())) {
     if (yaml.find("prefix") != std::string::npos) continue;
@@ -301,7 +301,7 @@ TEST(CService, passes_over_a_step_again_with_fields_that_were_collected) {
   }
 }
 
-TEST(CService, says_where_the_rank_stands_and_how_long_phases_took) {
+TEST(CService, reports_the_ranks_coordinates_and_the_duration_of_phases) {
   const boost::mpi::communicator world;
   const std::string yaml = world.size() % 2 == 0 ? "mesh: {tp: 2}" : "mesh: {tp: 1}";
   const Held<evenkeel_service> service = c_service(yaml);
@@ -323,7 +323,7 @@ TEST(CService, says_where_the_rank_stands_and_how_long_phases_took) {
                                     seconds.exchange + seconds.pack);
 }
 
-TEST(CService, says_who_runs_a_micro_batch_together) {
+TEST(CService, reports_which_ranks_run_a_micro_batch_together) {
   const boost::mpi::communicator world;
   const Held<evenkeel_service> service =
       c_service("mesh: {cp: flexible}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
@@ -361,7 +361,7 @@ TEST(CService, lists_all_groups_that_may_run_a_micro_batch) {
             std::ssize(context_groups(world.size(), world.size())));
 }
 
-TEST(CService, has_details_of_shared_prefixes) {
+TEST(CService, reports_details_of_shared_prefixes) {
   const boost::mpi::communicator world;
   const Held<evenkeel_service> service = c_service(
       "micro_batch: {max_tokens: 1000}\nprefix: {share: true, schedule: dfs}\nbalance: {meet: step}");
@@ -378,7 +378,7 @@ TEST(CService, has_details_of_shared_prefixes) {
   }
 }
 
-TEST(CService, lends_fields_that_outlive_their_step) {
+TEST(CService, lends_fields_that_may_outlive_their_step) {
   const boost::mpi::communicator world;
   const Held<evenkeel_service> service = c_service("micro_batch: {max_tokens: 1000}");
   Held<evenkeel_step> step = c_step(service, c_samples(share_of(world)), nullptr);
@@ -467,7 +467,7 @@ TEST(CService, works_over_ranks_that_the_caller_connects) {
   EXPECT_EQ(group.groups, 0) << "every group is released";
 }
 
-TEST(CService, tells_what_a_call_of_the_caller_says) {
+TEST(CService, reports_the_error_of_a_callback) {
   AloneGroup group;
   const evenkeel_group_calls calls = calls_of_one_process(true);
   const auto ranks = made<evenkeel_ranks>(
@@ -482,7 +482,7 @@ TEST(CService, tells_what_a_call_of_the_caller_says) {
   EXPECT_EQ(none, nullptr);
 }
 
-TEST(CService, follows_times_that_are_reported) {
+TEST(CService, adapts_its_costs_to_reported_times) {
   const boost::mpi::communicator world;
   const std::string yaml = "balance: {cost: measured}\nmicro_batch: {max_tokens: 200}";
   DataService expected(world, parse_config(yaml, "job"));
@@ -502,7 +502,7 @@ TEST(CService, follows_times_that_are_reported) {
   }
 }
 
-TEST(CService, goes_on_where_it_was_saved) {
+TEST(CService, resumes_from_its_saved_state) {
   const boost::mpi::communicator world;
   const std::string yaml = "micro_batch: {max_tokens: 1000}";
   Held<evenkeel_service> service = c_service(yaml);
@@ -528,7 +528,7 @@ TEST(CService, goes_on_where_it_was_saved) {
   EXPECT_EQ(info.index, 1);
 }
 
-TEST(CService, works_over_a_part_of_the_ranks_and_leaves_steps_behind_it) {
+TEST(CService, works_on_some_of_the_ranks_and_its_steps_outlive_it) {
   const boost::mpi::communicator world;
   const boost::mpi::communicator half = world.split(world.rank() % 2);
   Held<evenkeel_service> service = c_service("micro_batch: {max_tokens: 1000}", half);

@@ -61,7 +61,7 @@ evenkeel_status resume(const std::string& yaml, const std::string& state, bool a
                                  accept ? 1 : 0, service);
 }
 
-TEST(CStream, that_waits_for_samples_ends_with_its_trainer) {
+TEST(CStream, ends_with_its_trainer_while_waiting_for_samples) {
   const Held<evenkeel_service> service = c_service(
       "source: {kind: stream}\n"
       "stream: {listen: '127.0.0.1:0', store: memory}\n"
@@ -74,7 +74,7 @@ TEST(CStream, that_waits_for_samples_ends_with_its_trainer) {
   EXPECT_THAT(evenkeel_last_error_message(), testing::HasSubstr("stream.version: is step"));
 }
 
-TEST(CStream, hands_out_all_steps_and_goes_on_after_any) {
+TEST(CStream, delivers_all_steps_and_resumes_after_any_of_them) {
   for (const int prefetch : {0, 2}) {
     const std::string yaml = made_up_job(prefetch);
     std::vector<std::vector<std::int64_t>> steps;
@@ -99,7 +99,7 @@ TEST(CStream, hands_out_all_steps_and_goes_on_after_any) {
   }
 }
 
-TEST(CStream, tells_sources_that_changed_since_the_state_unless_that_is_accepted) {
+TEST(CStream, reports_changed_sources_unless_changes_are_accepted) {
   const Held<evenkeel_service> service = c_service(made_up_job(1));
   const Held<evenkeel_stream> stream = stream_of(service);
   next_of(stream);
@@ -115,7 +115,7 @@ TEST(CStream, tells_sources_that_changed_since_the_state_unless_that_is_accepted
   }
 }
 
-TEST(CStream, hands_its_steps_on_to_later_passes_of_the_service) {
+TEST(CStream, provides_steps_for_later_passes_of_the_service) {
   const Held<evenkeel_service> service = c_service(made_up_job(2));
   const char* const passes[] = {"", "update"};
   const auto stream = made<evenkeel_stream>(
@@ -165,7 +165,7 @@ TEST(CStream, keeps_the_measured_costs_of_all_passes_in_its_state) {
   EXPECT_NE(state.find("\"update\": {\n   \"overhead\""), std::string::npos) << state;
 }
 
-TEST(CStream, that_was_stopped_goes_on_after_the_step_it_returned_last) {
+TEST(CStream, continues_after_its_last_returned_step_when_it_was_stopped) {
   for (const int prefetch : {0, 2}) {
     const Held<evenkeel_service> service = c_service(made_up_job(prefetch));
     const Held<evenkeel_stream> stream = stream_of(service);
@@ -178,7 +178,7 @@ TEST(CStream, that_was_stopped_goes_on_after_the_step_it_returned_last) {
   }
 }
 
-TEST(CStream, ends_at_any_step_and_leaves_steps_behind_it) {
+TEST(CStream, can_end_at_any_step_and_its_steps_outlive_it) {
   const Held<evenkeel_service> service = c_service(made_up_job(2));
   for (int taken = 0; taken < 3; ++taken) {
     Held<evenkeel_stream> stream = stream_of(service);
@@ -189,7 +189,7 @@ TEST(CStream, ends_at_any_step_and_leaves_steps_behind_it) {
   }
 }
 
-TEST(CStream, tells_a_step_that_cannot_be_made_on_all_ranks_and_makes_the_others) {
+TEST(CStream, reports_a_failed_step_on_all_ranks_and_makes_the_others) {
   // Samples of up to thousands of tokens under a cap that only some of them satisfy.
   const std::string yaml =
       "source: {kind: synthetic, samples: 200}\n"
@@ -210,7 +210,7 @@ TEST(CStream, tells_a_step_that_cannot_be_made_on_all_ranks_and_makes_the_others
   EXPECT_GT(well, 0);
 }
 
-TEST(CStream, tells_what_is_wrong_with_sources_on_all_ranks) {
+TEST(CStream, reports_errors_of_sources_on_all_ranks) {
   const auto status_of = [](const std::string& yaml, const char* const* profiles, std::int64_t count) {
     const Held<evenkeel_service> service = c_service(yaml);
     evenkeel_stream* stream = nullptr;

@@ -50,7 +50,7 @@ Held<evenkeel_watchdog> watchdog_of(double seconds, Calls& calls) {
   });
 }
 
-TEST(CWatchdog, calls_the_program_on_all_ranks_when_one_stays_away_from_a_step) {
+TEST(CWatchdog, calls_the_program_on_all_ranks_when_one_misses_a_step) {
   const boost::mpi::communicator world;
   if (world.size() == 1) GTEST_SKIP() << "one rank waits for nobody";
   const Held<evenkeel_config> config = c_config("");
@@ -71,7 +71,7 @@ TEST(CWatchdog, calls_the_program_on_all_ranks_when_one_stays_away_from_a_step) 
   EXPECT_EQ(boost::mpi::all_reduce(world, calls.told.size(), std::plus<>()), 1U) << "one rank tells";
 }
 
-TEST(CWatchdog, leaves_a_rank_alone_that_says_that_it_gets_on) {
+TEST(CWatchdog, does_not_blame_a_rank_that_reports_progress) {
   const boost::mpi::communicator world;
   Calls calls;
   const Held<evenkeel_watchdog> watchdog = watchdog_of(60, calls);
@@ -81,7 +81,7 @@ TEST(CWatchdog, leaves_a_rank_alone_that_says_that_it_gets_on) {
   EXPECT_TRUE(calls.ended.empty());
 }
 
-TEST(CWatchdog, wrong_arguments_of_one_rank_come_back_on_all) {
+TEST(CWatchdog, returns_the_wrong_arguments_of_one_rank_on_all_ranks) {
   const boost::mpi::communicator world;
   const bool is_bad = world.rank() == world.size() - 1;
   evenkeel_watchdog* watchdog = nullptr;
