@@ -188,7 +188,7 @@ def test_a_tokenizer_turns_chats_into_tokens_and_masks(lines_of):
         lines_of([{"messages": TURNS}])
     silent = Tokenizer()
     silent.marks = False
-    with pytest.raises(evenkeel.InputError, match="no token of any row.*generation"):
+    with pytest.raises(evenkeel.InputError, match="does not mark a token in any row.*generation"):
         lines_of([{"messages": TURNS}], tokenizer=silent)
 
 
@@ -224,7 +224,7 @@ def test_a_flag_of_a_message_that_cannot_be_honored_is_refused(lines_of, flags, 
 def test_a_message_without_loss_needs_a_template_that_keeps_the_beginning_of_a_chat(lines_of):
     tokenizer = Tokenizer()
     tokenizer.forgets = True
-    with pytest.raises(evenkeel.InputError, match="does not keep the beginning"):
+    with pytest.raises(evenkeel.InputError, match="changes earlier messages"):
         lines_of([{"messages": flagged({}, {"weight": 0}, {}, {})}], tokenizer=tokenizer)
 
 
@@ -304,7 +304,7 @@ def test_columns_are_rows_and_parts_of_a_dataset_are_not(lines_of):
     assert [line["response_ids"] for line in lines_of(columns)[0]] == [[2], [5]]
     with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 rows; others have 2"):
         lines_of({**columns, "assistant_masks": [[0, 1]]})
-    with pytest.raises(evenkeel.InputError, match="has parts: train, test"):
+    with pytest.raises(evenkeel.InputError, match="has several splits: train, test"):
         lines_of({"train": [chat([1, 2], [0, 1])], "test": []})
 
 
@@ -363,7 +363,7 @@ def test_bfloat16_becomes_float32(tmp_path):
 @pytest.mark.parametrize("name, content, why", [
     ("a.npz", b"nothing", "is damaged"), ("a.npz", b"PK\3\4", "is damaged"), ("a.npy", b"", "is damaged"),
     ("a.safetensors", b"\xff" * 8, "its header has"), ("a.safetensors", b"abc", "is damaged"),
-    ("a.safetensors", b"\x3c" + bytes(7) + b'{"x": {"dtype": "I64", "shape": [2], "data_offsets": [0,8]}}' + bytes(8), "as its shape says"),
+    ("a.safetensors", b"\x3c" + bytes(7) + b'{"x": {"dtype": "I64", "shape": [2], "data_offsets": [0,8]}}' + bytes(8), "that its shape requires"),
 ])
 def test_damaged_files_of_tensors_are_refused_by_name_and_nothing_is_written(tmp_path, capsys, name, content, why):
     (tmp_path / name).write_bytes(content)
@@ -380,7 +380,7 @@ def test_tensors_that_no_file_holds_and_options_of_rows_are_refused(tmp_path, ca
     for name, why in (("c.npz", "'x' of complex128"), ("o.npz", "is damaged: Object arrays cannot be loaded")):
         assert main([str(tmp_path / name), out]) == 1 and why in capsys.readouterr().err
     np.save(tmp_path / "x.npy", np.array([1]))
-    assert main([str(tmp_path / "x.npy"), str(tmp_path / "x.npy"), out]) == 1 and "as another of the files" in capsys.readouterr().err
+    assert main([str(tmp_path / "x.npy"), str(tmp_path / "x.npy"), out]) == 1 and "which another file also has" in capsys.readouterr().err
     assert main([str(tmp_path / "x.npy"), out, "--mask", "all"]) == 2 and "--mask: is for rows" in capsys.readouterr().err
     assert main([str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]) == 2 and "Write .npz" in capsys.readouterr().err
     assert main([str(tmp_path / "x.npy"), out]) == 0

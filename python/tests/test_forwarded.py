@@ -100,7 +100,7 @@ def test_a_mask_may_follow_every_convention(at, mask):
         (lambda: rollouts.from_slime(slime_sample(index="first"), group_size=2), "index: is 'first'; an integer is needed"),
         (lambda: rollouts.from_slime(slime_sample(reward={"math": 1.0}), group_size=2), "reward: is a dictionary of math"),
         (lambda: rollouts.from_slime(slime_sample(response_length=9), group_size=2), "response_length: is 9"),
-        (lambda: rollouts.from_prime_rl(prime_rl_sample(prompt_mask=[0, 1]), uid="q", index=0, version=0), "prompt_mask: names"),
+        (lambda: rollouts.from_prime_rl(prime_rl_sample(prompt_mask=[0, 1]), uid="q", index=0, version=0), "prompt_mask: marks"),
         (lambda: rollouts.from_prime_rl(later_prime_rl_sample(mask=[True]), uid="q", index=0, version=0), "mask: has 1 entries"),
         (lambda: rollouts.from_prime_rl(later_prime_rl_sample(logprobs=[0.5]), uid="q", index=0, version=0), "logprobs: has 1 val"),
         (lambda: rollouts.from_prime_rl(prime_rl_sample(completion_logprobs=[-1.0] * 5), uid="q", index=0, version=0), "has 5 values"),
@@ -110,7 +110,7 @@ def test_a_mask_may_follow_every_convention(at, mask):
          "loss_mask: is set at row 4, the last"),
         (lambda: rollouts.from_slime(slime_sample(loss_mask=[0, 1, 0, 1, 1]), group_size=2, at={"loss_mask": "token"}),
          "loss_mask: is set at token 1, which belongs to the prompt"),
-        (lambda: rollouts.from_slime(slime_sample(), group_size=2, at={"log_probs": "token"}), "'log_probs'.*not there"),
+        (lambda: rollouts.from_slime(slime_sample(), group_size=2, at={"log_probs": "token"}), "'log_probs'.*does not exist"),
     ],
 )
 def test_what_would_lose_its_meaning_is_refused(forward, why):

@@ -110,7 +110,7 @@ def test_other_columns_stay_what_they_are():
     ({"odd": OWN}, {"odd": "response"}, "'odd': .*does not match at: response for"),
     ({"odd": OWN}, {"odd": "tokens"}, "Use one of token, next, response, sample"),
     ({"odd": OWN}, {"even": "token"}, "'even': is named by at but does not exist"),
-    ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 columns, and nothing says.*at={'labels': 'token'}"),
+    ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 columns, but it is not specified.*at={'labels': 'token'}"),
     ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': trains tokens of the prompt"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {"labels": "next"}, "'labels': is set at the last token"),
     ({"loss_mask": OF_RESPONSES}, {}, "'loss_mask': is present as well as response_mask"),

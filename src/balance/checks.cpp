@@ -38,7 +38,7 @@ std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
   const auto require_fit = [&](Item item, std::int64_t count) {
     if (count <= limits.max_items) return;
     throw LimitError("max_items", "item " + std::to_string(item) + " does not fit in any bin: its count is " +
-                                      std::to_string(count) + ", and a bin holds at most " +
+                                      std::to_string(count) + ", but a bin holds at most " +
                                       std::to_string(limits.max_items) + " items");
   };
   if (items.counts.empty()) {

@@ -271,7 +271,7 @@ SampleRows SampleRows::in_common(std::vector<RowRange> ranges, std::int64_t rows
   for (const RowRange& range : ranges) {
     if (0 <= range.begin && range.begin <= range.end && range.end <= rows) continue;
     throw InputError("rows in common",
-                     "are " + std::to_string(rows) + ", and a sample has those from " +
+                     "are " + std::to_string(rows) + ", but a sample has those from " +
                          std::to_string(range.begin) + " to " + std::to_string(range.end),
                      "Give each sample a range within them");
   }

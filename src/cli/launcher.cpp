@@ -51,7 +51,7 @@ constexpr std::array launchers{
                       "MV2_COMM_WORLD_RANK", own_mpirun},
     // PyTorch operators also set WORLD_SIZE in a pod before torchrun is called.
     LauncherVariables{"torchrun", "LOCAL_RANK", "WORLD_SIZE", "RANK",
-                      "torchrun starts no MPI job: mpirun -n "},
+                      "torchrun does not start MPI jobs: mpirun -n "},
     LauncherVariables{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
                       "Let Slurm connect the ranks (srun --mpi=list says how it can), or call mpirun in the "
                       "allocation: srun --mpi=pmix -n "}};

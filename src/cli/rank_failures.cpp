@@ -41,7 +41,7 @@ int report_and_abort() {
 // has exited.
 void wait_until_reported(const boost::mpi::communicator& world) {
   try {
-    const Phase phase("tell an error");
+    const Phase phase("report an error");
     const Waiting waiting("MPI_Barrier");
     world.barrier();
   } catch (const boost::mpi::exception&) {

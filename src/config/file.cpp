@@ -240,8 +240,8 @@ void require_path(const SourceSettings& source, const std::string& where) {
   }
   const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors;
   if (!source.more_paths.empty() && !reads_several) {
-    throw ConfigError(where + ".path", "is a list, and only jsonl and safetensors read several files",
-                      "Name one, or make each a source of its own (sources)");
+    throw ConfigError(where + ".path", "is a list, but only jsonl and safetensors read several files",
+                      "Name one, or make each file its own source (sources)");
   }
 }
 

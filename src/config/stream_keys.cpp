@@ -111,21 +111,21 @@ void require_valid_buffer(const Config& config) {
     return;
   }
   if (!stream.ca_file.empty())
-    throw ConfigError("stream.ca_file", "is for a buffer at https, and source.path does not name one",
+    throw ConfigError("stream.ca_file", "is for a buffer at https, but source.path does not name one",
                       "Leave it out");
   if (!config.source.path.empty() && stream.store == "memory") {
     throw ConfigError("stream.store",
-                      "is memory, which loses samples with the job, and those of the folder source.path are "
-                      "removed from there once the buffer has them",
+                      "is memory, which loses samples when the job ends, but files in the folder source.path "
+                      "are removed once the buffer has read them",
                       "Set it to lmdb, with stream.dir");
   }
   if (stream.store != "lmdb" && !stream.dir.empty())
-    throw ConfigError("stream.dir", "is a folder, and stream.store: " + stream.store + " needs none",
+    throw ConfigError("stream.dir", "is set, but stream.store: " + stream.store + " does not use a folder",
                       "Leave it out, or set stream.store: lmdb");
   require_redis_for_its_keys(stream);
   if (stream.store == "lmdb" && stream.dir.empty()) {
     throw ConfigError(
-        "stream.dir", "is not set, and the job's own buffer keeps samples there",
+        "stream.dir", "is not set, but the job's own buffer stores its samples there",
         "Set it to a folder, set source.path to the address of another buffer, or set stream.store: "
         "memory");
   }

@@ -77,7 +77,7 @@ void require_parts_are_dumped(const JobSettings& options, const Config& config,
   for (const std::string& pass : passes) {
     if (config.profile(pass).pack.deliver == Delivery::packed) continue;
     throw ConfigError("--dump",
-                      "writes one part of each sample per context-parallel rank, and pack.deliver: samples "
+                      "writes one part of each sample per context-parallel rank, but pack.deliver: samples "
                       "gives every rank the whole samples",
                       "Set pack.deliver: packed, or leave --dump out");
   }

@@ -36,14 +36,14 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
   if (!config.filter.max_length && config.mesh.flexible_cp) {
     throw ConfigError(
         "batch.max_length",
-        "is auto, and with mesh.cp: flexible the longest sample that fits depends on the ranks there "
+        "is auto, but with mesh.cp: flexible the longest sample that fits depends on the ranks there "
         "are",
         "Set it to a number of tokens");
   }
   if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {
     throw ConfigError("batch.max_length",
-                      "is auto, and with micro_batch.max_tokens_per_rank the longest sample that fits "
-                      "depends on mesh.cp, but which samples a job reads must not depend on the mesh",
+                      "is auto, but with micro_batch.max_tokens_per_rank the longest sample that fits "
+                      "depends on mesh.cp, and which samples a job reads must not depend on the mesh",
                       "Set it to a number of tokens");
   }
   const std::int64_t length = longest_for_filter(config, passes);
@@ -73,7 +73,7 @@ void require_samples_for_updates(const Config& config) {
   const std::int64_t updates = config.mini_batches.count;
   if (updates <= config.batch.global_batch) return;
   throw ConfigError("batch.mini_batches",
-                    "is " + std::to_string(updates) + ", and a step has " +
+                    "is " + std::to_string(updates) + ", but a step has " +
                         number_of(config.batch.global_batch, "sample") +
                         " (batch.global_batch): some updates would have no samples",
                     "Lower it, or raise batch.global_batch");

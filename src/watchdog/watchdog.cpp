@@ -342,7 +342,7 @@ Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
   fail_together(comm, try_locally([&] {
                   if (settings.seconds >= 0) return;
                   throw InputError("seconds of a Watchdog", std::to_string(settings.seconds) + " are below 0",
-                                   "Use 0 to watch nothing");
+                                   "Use 0 to disable the watchdog");
                 }));
   if (comm.size() == 1 || settings.seconds == 0) return;
   runner_ = together(comm, [&] {

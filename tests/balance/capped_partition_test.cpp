@@ -276,7 +276,7 @@ TEST(CountGroups, an_item_whose_count_exceeds_the_limit_is_an_error_that_names_i
   EXPECT_THAT(testing_support::message_of([&] {
                 (void)count_groups(sizes, {sizes, counts}, {.max_items = 4});
               }),
-              HasSubstr("item 1 does not fit in any bin: its count is 5, and a bin holds at most 4"));
+              HasSubstr("item 1 does not fit in any bin: its count is 5, but a bin holds at most 4"));
   const Sizes none = {1, 0};
   EXPECT_THROW((void)count_groups(sizes, {sizes, none}, {.max_items = 4}), InputError);
   const Sizes one = {1};

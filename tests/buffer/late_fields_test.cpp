@@ -175,7 +175,7 @@ TEST(LateFieldsOfBuffer, are_refused_if_the_job_does_not_accept_their_values) {
       [&] { add_lines(buffer, R"({"uid": "a", "index": 0, "loss_mask": [1, 1, 1, 1]})"); });
   EXPECT_EQ(report.where, "body:1");
   EXPECT_THAT(report.message,
-              HasSubstr("field 'loss_mask' has one value per token, and it is not configured"));
+              HasSubstr("field 'loss_mask' has one value per token, but it is not configured"));
   EXPECT_EQ(add_lines(buffer, R"({"uid": "a", "index": 0, "loss_mask": [0, 1, 1]})").added, 1);
 }
 

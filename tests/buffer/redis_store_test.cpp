@@ -175,7 +175,7 @@ TEST_F(RedisBuffer, warns_about_samples_that_may_be_lost) {
   redis_->call({"CONFIG", "SET", "appendfsync", "everysec"});
   EXPECT_THAT(open()->risk(), HasSubstr("up to two seconds"));
   redis_->call({"CONFIG", "SET", "appendonly", "no"});
-  EXPECT_THAT(open()->risk(), HasSubstr("keeps no append-only file"));
+  EXPECT_THAT(open()->risk(), HasSubstr("does not keep an append-only file"));
 }
 
 TEST_F(RedisBuffer, logs_in_and_reports_a_refused_login) {

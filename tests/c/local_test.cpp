@@ -259,7 +259,7 @@ TEST(CLocal, rows_that_do_not_belong_to_samples_are_errors) {
   EXPECT_EQ(with([](auto& f) { f.num_samples = 1; }),
             EVENKEEL_ERROR_INPUT);  // its last row does not belong to any sample
   EXPECT_EQ(with([](auto& f) { f.rows = 2; }), EVENKEEL_ERROR_INPUT);
-  EXPECT_TRUE(last_error_has("has 2 rows, and its offsets end at 3"));
+  EXPECT_TRUE(last_error_has("has 2 rows, but its offsets end at 3"));
   const std::array<std::int64_t, 2> of_one_sample{0, 3};
   EXPECT_EQ(with([&](auto& f) {
               f.num_samples = 1;

@@ -132,7 +132,7 @@ TEST_F(JobWithABuffer, reads_a_spool_folder_and_may_use_redis) {
   EXPECT_THAT(told.out, HasSubstr("4: 4 trained, 0 in steps, 0 waiting, 0"));
   EXPECT_FALSE(std::filesystem::exists(spool / "a.jsonl") || std::filesystem::exists(spool / "end"));
   EXPECT_THAT(run(1, "--set stream.store=redis://:secret@h").err,
-              AllOf(HasSubstr("stream.store: has a password"), HasSubstr("stream.redis_password_file")));
+              AllOf(HasSubstr("stream.store: contains a password"), HasSubstr("stream.redis_password_file")));
 }
 
 TEST_F(JobWithABuffer, is_refused_if_impossible) {

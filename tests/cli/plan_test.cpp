@@ -312,7 +312,7 @@ TEST(PlanCounts, may_differ_between_ranks_that_meet_once_a_step) {
   EXPECT_THAT(planned(free + "--set balance.meet=step").out, HasSubstr(": 3 to 7 micro-batches each"));
   EXPECT_THAT(planned("--set balance.meet=step").out, HasSubstr(": 7 micro-batches each"));
   EXPECT_THAT(planned(free).err,
-              HasSubstr("balance.meet: is not set, and micro_batch.equal_counts: auto needs it"));
+              HasSubstr("balance.meet: is not set, but micro_batch.equal_counts: auto needs it"));
   EXPECT_EQ(planned(free + "--set balance.meet=micro-batch").out.find(" to "), std::string::npos);
 }
 

@@ -85,7 +85,7 @@ TEST_F(Resume, in_a_window_of_delayed_outliers_continues_with_the_remaining_step
     expect_success("$run --dump dump --state state --resume --steps " + std::to_string(upto) + delay);
   expect_equal_folders("whole", "dump");
   expect_refusal("$run --dump dump --state state --resume" + delay + " --set balance.overhead=1",
-                 {"balance.overhead was auto and is 1: steps would have other samples"});
+                 {"balance.overhead was auto and is now 1: steps would have different samples"});
 }
 
 TEST_F(Resume, without_a_state_starts_a_new_job) {
@@ -190,7 +190,7 @@ TEST_F(Resume, of_a_changed_job_is_refused_with_the_changes_unless_allowed) {
   expect_success("sed -i s/6/7/ a.jsonl");
   expect_refusal(run + "--resume", {"a.jsonl has different content", "some twice, others never"});
   expect_refusal(run + "--resume --set batch.seed=4",
-                 {"batch.seed was 1 and is 4", "a.jsonl has different content"});
+                 {"batch.seed was 1 and is now 4", "a.jsonl has different content"});
   EXPECT_EQ(marker_of("dump")["state"], "complete");  // nothing was touched
   const ProgramResult accepted = expect_success(run + "--resume --allow-changed");
   EXPECT_THAT(accepted.err, HasSubstr("accepted: a.jsonl has different content"));
@@ -209,7 +209,7 @@ TEST_F(Resume, accepts_a_copy_of_the_source_elsewhere) {
 TEST_F(Resume, does_not_replace_a_state_by_mistake) {
   expect_success("$run --state state --steps 3");
   expect_refusal("$run --state state",
-                 {"evenkeel-state.json: is the state of a job before step 3", "--resume"});
+                 {"evenkeel-state.json: has the state of a job before step 3", "--resume"});
   expect_success("$run --state state --overwrite --steps 2");
   expect_success("$run --state state --resume");
 }
@@ -347,7 +347,7 @@ TEST_F(Resume, options_that_need_others_say_so) {
   expect_refusal("$run --resume", {"--resume", "--state"});
   expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});
   expect_refusal("$run --state state --state-every 0", {"--state-every"});
-  expect_refusal("$run --state out --dump ./out/", {"--state: names the folder of --dump"});
+  expect_refusal("$run --state out --dump ./out/", {"--state: names the same folder as --dump"});
   expect_success("$run --state out/state --dump out");
 }
 

@@ -40,11 +40,11 @@ TEST(ConfigDelay, requires_every_setting_that_determines_the_samples_of_a_step) 
   const std::string source = "source: {kind: synthetic}\nbatch: {delay_outliers: 4";
   EXPECT_EQ(
       refusal(source + "}"),
-      "job.yaml: batch.outlier_length: is not set, and batch.delay_outliers needs it, since nothing else "
+      "job.yaml: batch.outlier_length: is not set, but batch.delay_outliers needs it, since nothing else "
       "says which samples are outliers. Set it to the length above which a sample is an outlier");
   EXPECT_EQ(
       refusal(source + ", outlier_length: 512}"),
-      "job.yaml: batch.outlier_companions: is not set, and batch.delay_outliers needs it, since nothing "
+      "job.yaml: batch.outlier_companions: is not set, but batch.delay_outliers needs it, since nothing "
       "else says how many outliers share a step. Set it to the number of DP ranks");
   EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
 }
@@ -128,7 +128,7 @@ TEST(ConfigWrongType, says_what_was_expected_and_found) {
   EXPECT_THAT(refusal("source: {kind: jsonl, path: [a, {}]}"),
               testing::HasSubstr("expected a list of files"));
   EXPECT_THAT(refusal("source: {kind: megatron, path: [a, b]}"),
-              testing::HasSubstr("is a list, and only jsonl and safetensors read several files"));
+              testing::HasSubstr("is a list, but only jsonl and safetensors read several files"));
   EXPECT_EQ(refusal("source: {kind: [jsonl]}"), "job.yaml:1: source.kind: expected a word, found a list");
   EXPECT_EQ(refusal("mesh: {order: [tp, cp]}"), "job.yaml:1: mesh.order: expected a word, found a list");
   EXPECT_EQ(refusal("profiles: [a]"), "job.yaml:1: profiles: expected a map, found a list");
@@ -203,7 +203,7 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
               testing::HasSubstr("a list of layers for each stage"));
   EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
   EXPECT_EQ(refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
-            "job.yaml: fields.x.layers: lists layers for 1 stages, and mesh has pp 2 x vpp 1. Give one list "
+            "job.yaml: fields.x.layers: lists layers for 1 stages, but mesh has pp 2 x vpp 1. Give one list "
             "for each virtual stage");
   EXPECT_EQ(refusal("fields: {x: {hand_out: narrow}}\n"),
             "job.yaml: fields.x.hand_out: narrow needs integers that are sent narrow, since the narrow type "

@@ -147,7 +147,7 @@ TEST(Requirements, name_the_key_and_the_required_value) {
             "micro-batches of all DP ranks at once, in its own way. Set balance.equal_count: false, or "
             "balance.strategy: hierarchical");
   EXPECT_EQ(test::refusal("mesh: {cp: flexible}"),
-            "job.yaml: micro_batch.max_tokens_per_rank: is not set, and mesh.cp: flexible needs it, since "
+            "job.yaml: micro_batch.max_tokens_per_rank: is not set, but mesh.cp: flexible needs it, since "
             "the cap of a group is this times its ranks. Set it instead of "
             "micro_batch.max_tokens");
   EXPECT_EQ(test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),

@@ -198,7 +198,7 @@ class Plan:
     def at_the_end_of(self, job: Job) -> None:
         """An error more, while one is told that all ranks have, and while MPI ends then."""
         for rank in (0, job.ranks // 2, job.ranks - 1):
-            for call, phase in (("MPI_Barrier", "tell an error"), ("MPI_Finalize", "")):
+            for call, phase in (("MPI_Barrier", "report an error"), ("MPI_Finalize", "")):
                 self.add("an error of MPI after another one", job, Expected.REFUSED, what="error", rank=rank, call=call,
                          phase=phase)
 

@@ -199,7 +199,8 @@ TEST(SafetensorsFile, a_tensor_entry_that_is_malformed_is_refused) {
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,8]})"),
               HasSubstr("too many elements"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[8]})"), HasSubstr("data_offsets is not a list"));
-  EXPECT_THAT(message(R"({"dtype":"U8","shape":[8],"data_offsets":[0]})"), HasSubstr("a begin and an end"));
+  EXPECT_THAT(message(R"({"dtype":"U8","shape":[8],"data_offsets":[0]})"),
+              HasSubstr("the begin and the end"));
   EXPECT_THAT(message(R"({"dtype":"I32","shape":[8],"data_offsets":[0,8]})"),
               HasSubstr("8 bytes; its shape and dtype need 32"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[0],"data_offsets":[8,0]})"), HasSubstr("need 0"));

@@ -148,7 +148,7 @@ TEST(Resume, with_another_configuration_is_refused_unless_accepted) {
     const DataService service(world, other, state);
     FAIL() << "it went on";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("micro_batch.max_tokens was 16384 and is 8192"));
+    EXPECT_THAT(error.what(), HasSubstr("micro_batch.max_tokens was 16384 and is now 8192"));
   }
   EXPECT_NO_THROW(DataService(world, other, state, ChangedJob::accepted));
 }

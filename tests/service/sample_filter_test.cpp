@@ -81,11 +81,11 @@ std::string refusal(const FilterSettings& filter, RaggedBatch batch) {
 
 TEST(SampleFilter, names_the_first_sample_that_is_an_error) {
   EXPECT_EQ(refusal({.without_loss = WithoutLoss::error}, three_samples()),
-            "sample 6 has no token that carries loss, and batch.without_loss is error");
+            "sample 6 has no token that carries loss, but batch.without_loss is error");
   RaggedBatch batch = three_samples();
   mask(batch, {0, 0, 0, 1});
   EXPECT_EQ(refusal({.without_loss = WithoutLoss::error}, std::move(batch)),
-            "sample 5 has no token that carries loss, and batch.without_loss is error");
+            "sample 5 has no token that carries loss, but batch.without_loss is error");
 }
 
 TEST(SampleFilter, refuses_samples_above_the_maximum_length) {

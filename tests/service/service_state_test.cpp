@@ -192,12 +192,13 @@ TEST(Differences, ignore_the_delivery_which_does_not_affect_the_plan) {
 TEST(Differences, name_the_key_both_values_and_the_effect_on_steps) {
   EXPECT_THAT(
       differences(made_up_state(), with_settings("batch: {seed: 9}")),
-      ElementsAre("batch.seed was 1 and is 9: steps would have different samples: some twice, others never"));
-  EXPECT_THAT(
-      differences(made_up_state(), with_settings("micro_batch: {max_tokens: 100}")),
-      ElementsAre(AllOf(HasSubstr("max_tokens was 8192 and is 100"), HasSubstr("other micro-batches"))));
+      ElementsAre(
+          "batch.seed was 1 and is now 9: steps would have different samples: some twice, others never"));
+  EXPECT_THAT(differences(made_up_state(), with_settings("micro_batch: {max_tokens: 100}")),
+              ElementsAre(AllOf(HasSubstr("max_tokens was 8192 and is now 100"),
+                                HasSubstr("different micro-batches"))));
   EXPECT_THAT(differences(made_up_state(), with_settings("loss: {aggregation: token-sum}")),
-              ElementsAre(HasSubstr("other weights in the loss")));
+              ElementsAre(HasSubstr("different weights in the loss")));
 }
 
 TEST(Differences, report_added_and_changed_profiles) {
@@ -205,7 +206,7 @@ TEST(Differences, report_added_and_changed_profiles) {
   const ServiceState after = with_settings("profiles: {update: {loss: {aggregation: token-mean}}}");
   EXPECT_THAT(differences(before, after),
               ElementsAre(AllOf(HasSubstr("profiles.update.loss.aggregation"), HasSubstr("weights"))));
-  EXPECT_THAT(differences(made_up_state(), after), testing::Contains(HasSubstr("was not there and is")));
+  EXPECT_THAT(differences(made_up_state(), after), testing::Contains(HasSubstr("was not set and is now")));
 }
 
 TEST(Differences, report_how_a_source_changed) {
@@ -216,11 +217,12 @@ TEST(Differences, report_how_a_source_changed) {
     return found.size() == 1 ? found[0] : std::to_string(found.size()) + " differences";
   };
   EXPECT_THAT(told([](ServiceState& s) { s.sources[0].samples = 5000; }),
-              HasSubstr("rollouts.jsonl had 4096 samples and has 5000"));
-  EXPECT_THAT(told([](ServiceState& s) { s.sources[0].bytes = 7; }), HasSubstr("1048576 bytes and has 7"));
+              HasSubstr("rollouts.jsonl had 4096 samples and now has 5000"));
+  EXPECT_THAT(told([](ServiceState& s) { s.sources[0].bytes = 7; }),
+              HasSubstr("1048576 bytes and now has 7"));
   EXPECT_THAT(told([](ServiceState& s) { ++s.sources[0].digest; }), HasSubstr("has different content"));
-  EXPECT_THAT(told([](ServiceState& s) { s.sources.clear(); }), HasSubstr("had 1 sources and has 0"));
-  EXPECT_THAT(told([](ServiceState& s) { ++s.order; }), HasSubstr("other samples of the sources"));
+  EXPECT_THAT(told([](ServiceState& s) { s.sources.clear(); }), HasSubstr("had 1 sources and now has 0"));
+  EXPECT_THAT(told([](ServiceState& s) { ++s.order; }), HasSubstr("different samples of the sources"));
 }
 
 }  // namespace

@@ -308,7 +308,7 @@ TEST(FewShapes, are_chosen_anew_if_a_changed_limit_or_cap_is_accepted) {
   ASSERT_GT(state.shapes.size(), 1U);
   const Config fewer = with_shapes(config, 1);
   EXPECT_THAT(testing_support::message_of([&] { const DataService other(world, fewer, state); }),
-              HasSubstr("micro_batch.shapes was 4 and is 1"));
+              HasSubstr("micro_batch.shapes was 4 and is now 1"));
   Config wider = config;
   wider.micro_batch.max_tokens += 8;
   for (const Config& other : {fewer, wider}) {

@@ -178,7 +178,7 @@ TEST_F(SampleStreams, a_cap_per_rank_does_not_limit_length_since_samples_do_not_
       "batch: {global_batch: 8, too_long: ";
   for (const char* what : {"drop", "truncate", "split"}) {
     EXPECT_THAT(message_of([&] { (void)stream_of(filtered + what + "}"); }),
-                AllOf(HasSubstr("batch.max_length: is auto, and with micro_batch.max_tokens_per_rank"),
+                AllOf(HasSubstr("batch.max_length: is auto, but with micro_batch.max_tokens_per_rank"),
                       HasSubstr("Set it to a number of tokens")));
     EXPECT_GE(stream_of(filtered + what + ", max_length: 4}").num_samples(), 2);
     const std::vector<std::string> unnamed{""};  // as evenkeel run names its only pass
@@ -406,12 +406,14 @@ TEST_F(SampleStreams, a_state_records_the_delay_of_outliers) {
   SampleStream(world_, config).describe(with);
   SampleStream(world_, undelayed).describe(without);
   EXPECT_NE(with.order, without.order);
-  EXPECT_THAT(differences(with, without),
-              testing::Contains(HasSubstr("batch.delay_outliers was 3 and is 0: steps would have other")));
+  EXPECT_THAT(
+      differences(with, without),
+      testing::Contains(HasSubstr("batch.delay_outliers was 3 and is now 0: steps would have different")));
   Config dearer = config;
   dearer.balance.overhead = 7;
-  EXPECT_THAT(differences(with, state_of_new_job(dearer)),
-              testing::Contains(HasSubstr("balance.overhead was auto and is 7: steps would have other")));
+  EXPECT_THAT(
+      differences(with, state_of_new_job(dearer)),
+      testing::Contains(HasSubstr("balance.overhead was auto and is now 7: steps would have different")));
 }
 
 TEST_F(SampleStreams, a_state_distinguishes_other_selections_of_the_same_sources) {

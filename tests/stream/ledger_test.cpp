@@ -227,7 +227,8 @@ TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
   EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("group 'b', which does not wait for a step"),
             std::string::npos);
   EXPECT_NE(why({0, 0, {{a, 2}, {a, 2}}, {}, {}}).find("does not wait"), std::string::npos);
-  EXPECT_NE(why({0, 1, {{a, 2}}, {}, {}}).find("at version 1, and the version is 0"), std::string::npos);
+  EXPECT_NE(why({0, 1, {{a, 2}}, {}, {}}).find("at version 1, but the current version is 0"),
+            std::string::npos);
   keeper.tell(GroupAborted{a, 0, ""});
   EXPECT_NE(why({0, 0, {{a, 2}}, {}, {}}).find("with 2 samples, but it has 1"), std::string::npos);
   keeper.tell(StepFormed{0, 0, {{a, 1}}, {}, {}});
@@ -278,7 +279,7 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
   EXPECT_EQ(ledger.refusal_of_version(99), "") << "no version was published yet";
   EXPECT_EQ(
       ledger.refusal(sample(a, 4)),
-      "has index 4, and stream.group_size allows 0 to 3. Set stream.group_size to the responses of a prompt");
+      "has index 4, but stream.group_size allows 0 to 3. Set stream.group_size to the responses of a prompt");
   EXPECT_EQ(ledger.refusal(sample(std::monostate{}, 0)), "has no uid. Name its group");
   EXPECT_EQ(ledger.refusal(sample(Uid(""), 0)), "has an empty uid. Name its group");
   EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1024, 'u')), 0)), "");

@@ -33,7 +33,7 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
         if return_outputs or not self.model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if self.is_deepspeed_enabled:
-            refuse("deepspeed", "counts a fixed number of micro-batches per step", "Use FSDP or DDP")
+            refuse("deepspeed", "needs a fixed number of micro-batches per step, but Evenkeel varies it", "Use FSDP or DDP")
         self._require_sums()
         parts = [_rows_of(inputs, rows) for rows in self._lists(inputs)]
         before: Any = 0

@@ -92,7 +92,7 @@ class Partition:
         missing = (self._items < 0) | (self._items >= len(values))
         if missing.any():
             item = int(self._items[missing.argmax()])
-            _c.raise_error("input", "costs", f"there are {len(values)}, and none of item {item}")
+            _c.raise_error("input", "costs", f"there are {len(values)}, but item {item} was requested")
         before = np.concatenate(([0], np.cumsum(values[self._items])))
         return before[self._offsets[1:]] - before[self._offsets[:-1]]
 

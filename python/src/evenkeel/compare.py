@@ -107,7 +107,7 @@ def ways_of(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Figures,
     for meet in ("step", "micro-batch"):
         yield f"evenkeel, meet: {meet}", *_judged(step, _evenkeel(step.cost, meet))
     if len(step.lengths) % step.dp:
-        _c.refuse("LENGTHS", f"{len(step.lengths)} samples are not a multiple of {step.dp} DP ranks, and frameworks give each rank "
+        _c.refuse("LENGTHS", f"{len(step.lengths)} samples are not a multiple of {step.dp} DP ranks, but frameworks give each rank "
                   "equally many", "Leave out some, or choose another --dp")
     for name, peer in peers:
         for word, way in peer.ways.items():

@@ -185,26 +185,26 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
         args = self.args
         if args.gradient_accumulation_steps != 1:
             refuse(
-                "gradient_accumulation_steps", f"is {args.gradient_accumulation_steps}, and Evenkeel makes the micro-batches of a step",
+                "gradient_accumulation_steps", f"is {args.gradient_accumulation_steps}, but Evenkeel makes the micro-batches of a step",
                 f"Set it to 1 and per_device_train_batch_size to {args.per_device_train_batch_size * args.gradient_accumulation_steps}",
             )
         if args.train_sampling_strategy not in ("random", "sequential"):
             refuse(
-                "train_sampling_strategy", f"is {args.train_sampling_strategy!r}, and Evenkeel balances the steps",
+                "train_sampling_strategy", f"is {args.train_sampling_strategy!r}, but Evenkeel balances the steps",
                 'Set it to "random" or "sequential"',
             )
         if args.world_size > 1 and not args.average_tokens_across_devices:
             refuse(
-                "average_tokens_across_devices", "is False, and ranks train different numbers of tokens",
+                "average_tokens_across_devices", "is False, but ranks train different numbers of tokens",
                 "Set it to True, so that the loss is the mean over the tokens of all ranks",
             )
         if args.n_gpu > 1:
             refuse("n_gpu", f"is {args.n_gpu}: torch.nn.DataParallel splits batches by rows", "Start one process per GPU with torchrun")
         if self.is_deepspeed_enabled:
-            refuse("deepspeed", "counts a fixed number of micro-batches per step", "Use FSDP or DDP")
+            refuse("deepspeed", "needs a fixed number of micro-batches per step, but Evenkeel varies it", "Use FSDP or DDP")
         for name, size in (("tensor", self.get_tp_size()), ("context", self.get_cp_size()), ("sequence", self.get_sp_size())):
             if size != 1:
-                refuse(f"{name} parallelism", f"has {size} ranks, and Evenkeel plans for data parallelism here", "Set it to 1")
+                refuse(f"{name} parallelism", f"has {size} ranks, but only data parallelism is supported here", "Set it to 1")
 
 
 def _batches_of(step: Any) -> list[Any]:

@@ -97,7 +97,7 @@ class DataIterator:
     def __init__(self, service: DataService, device: Any) -> None:
         share = service.config.settings()["prefix.share"]
         if share:
-            _c.raise_error("config", "prefix.share", f"is {str(share).lower()}, and PackedSeqParams cannot say which segments see each other",
+            _c.raise_error("config", "prefix.share", f"is {str(share).lower()}, but PackedSeqParams cannot express which segments see each other",
                               "Set prefix.share: false, or iterate the service and take micro_batch.tree (docs/prefix-sharing.md)")
         self._service, self._device = service, device
         self._params = _fields_of_packed_seq_params()
@@ -186,7 +186,7 @@ class DynamicCPScheduler:
     ) -> None:
         self.ranks = cp_size * dp_size
         if self.ranks & (self.ranks - 1):
-            _c.refuse("cp_size * dp_size", f"is {self.ranks}, and groups are powers of two", "Use a power of two ranks")
+            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but group sizes are powers of two", "Use a power of two ranks")
         self.settings: dict[str, Any] = {
             **settings,
             "mesh": {"dp": self.ranks, "cp": "flexible"},

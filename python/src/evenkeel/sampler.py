@@ -230,7 +230,7 @@ class BalancedBatchSampler:
     def _require_lengths(self) -> None:
         if (self.lengths < 1).any():
             at = int(np.argmax(self.lengths < 1))
-            refuse(f"lengths[{at}]", f"is {self.lengths[at]}, and a sample has at least 1 token", "Leave the sample out of the data set")
+            refuse(f"lengths[{at}]", f"is {self.lengths[at]}, but a sample has at least 1 token", "Leave the sample out of the data set")
         if (self.lengths > self.max_tokens).any():
             at = int(np.argmax(self.lengths > self.max_tokens))
             raise_error(
@@ -242,7 +242,7 @@ class BalancedBatchSampler:
         if self.num_steps == 0:
             refuse(
                 "samples",
-                f"is {self.samples}, and the data set has {len(self.lengths)}: an epoch has no step",
+                f"is {self.samples}, but the data set has {len(self.lengths)}: an epoch has no step",
                 "Lower samples, or pass drop_last=False",
             )
         # Reports incompatible settings, and a cap below the aligned length, before the first step.
@@ -296,10 +296,10 @@ def _settings(
     ranks: int, max_tokens: int, padded: bool, pad_to_multiple_of: int, config: ConfigLike, sections: Mapping[str, Any]
 ) -> Config:
     if pad_to_multiple_of != 1 and not padded:
-        refuse("pad_to_multiple_of", f"is {pad_to_multiple_of}, and sequences are packed, not padded", "Pass padded=True")
+        refuse("pad_to_multiple_of", f"is {pad_to_multiple_of}, but sequences are packed, not padded", "Pass padded=True")
     given, defaults = Config.of(config, **sections).settings(), Config().settings()
     if given["mesh.cp"] == "flexible":
-        refuse("mesh.cp", "is flexible, and a sampler gives whole samples to fixed ranks", "Leave it out, or pass a number")
+        refuse("mesh.cp", "is flexible, but a sampler gives whole samples to fixed ranks", "Leave it out, or pass a number")
     # The sampler's requirements in addition to the arguments: equally many micro-batches on every rank, and one update
     # per step.
     needed: dict[str, dict[str, Any]] = {
@@ -316,7 +316,7 @@ def _settings(
         for name, value in keys.items():
             key = f"{section}.{name}"
             if given[key] != value and (name in sections.get(section, {}) or given[key] != defaults[key]):
-                refuse(key, f"is {given[key]}, and this sampler needs {value}", "Leave it out, or change the argument of the sampler")
+                refuse(key, f"is {given[key]}, but this sampler needs {value}", "Leave it out, or change the argument of the sampler")
     merged = {section: {**sections.get(section, {}), **keys} for section, keys in needed.items()}
     return Config.of(config, **{**sections, **merged})
 
@@ -350,6 +350,6 @@ def _require_equal(state: Mapping[str, Any], expected: State) -> None:
         if state.get(name) != value:
             refuse(
                 f"state_dict[{name!r}]",
-                f"is {state.get(name)!r}, and this sampler has {value!r}",
+                f"is {state.get(name)!r}, but this sampler has {value!r}",
                 "Load the state into a sampler of the same data and settings, or start over",
             )

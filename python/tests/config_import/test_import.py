@@ -67,7 +67,7 @@ def test_a_slip_of_the_pen_is_recognised(slip):
 
 
 def test_a_file_of_nobody_is_refused():
-    assert "is not a configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
+    assert "is not a known configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
     assert "several systems" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
     with pytest.raises(ConfigError, match="none of its 0 keys says how verl makes batches"):
         import_config("{}", "job.yaml", "verl")

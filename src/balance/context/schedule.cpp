@@ -165,7 +165,7 @@ void require_fits(const Problem& problem) {
     if (problem.count_of(item) > problem.limits.max_items) {
       throw LimitError("max_items",
                        "item " + std::to_string(item) + " does not fit in any group: its count is " +
-                           std::to_string(problem.count_of(item)) + ", and a micro-batch may hold " +
+                           std::to_string(problem.count_of(item)) + ", but a micro-batch holds at most " +
                            std::to_string(problem.limits.max_items) + " items");
     }
     const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {

@@ -131,7 +131,7 @@ RedisAddress redis_address_of(const std::string& url, const std::string& where) 
   }
   const bool is_tcp = text.starts_with(tcp_scheme);
   UrlParts parts(is_tcp ? text.substr(tcp_scheme.size()) : std::string_view(), where);
-  if (!is_tcp) parts.refuse("is not the address of a Redis server server");
+  if (!is_tcp) parts.refuse("is not the address of a Redis server");
   parts.take_login(address);
   parts.take_database(address);
   parts.take_servers(address);

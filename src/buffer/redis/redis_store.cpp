@@ -188,8 +188,8 @@ class RedisStore : public Store {
 
   static std::string risk_of(RedisConnection& connection, bool has_log) {
     if (!has_log) {
-      return "Redis keeps no append-only file (appendonly no): what it has taken since its last snapshot is "
-             "lost when it ends";
+      return "Redis does not keep an append-only file (appendonly no): samples stored since its last "
+             "snapshot are lost if it stops";
     }
     std::string sync;
     try {

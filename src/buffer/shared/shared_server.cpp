@@ -26,7 +26,7 @@ std::string advertised_url(const SharedServerSettings& settings, const HttpListe
   if (!settings.advertised.empty()) return settings.advertised;
   if (settings.server.address == "0.0.0.0" || settings.server.address == "::") {
     throw ConfigError("advertise",
-                      "is missing, and " + settings.server.address + " means all addresses of this machine",
+                      "is missing, but " + settings.server.address + " means all addresses of this machine",
                       "Set the address at which other servers reach this one, such as http://10.0.0.5:8710");
   }
   return listener.url();
@@ -124,7 +124,7 @@ class SharedServer::Impl {
       state = lease_.changed_from(state);
       if (const auto term = current(); term != nullptr && term->lease != state.value) {
         end_term();
-        settings_.store.say("Standing by: " + (state.holder.empty() ? "nobody" : state.holder) +
+        settings_.store.say("Standing by: " + (state.holder.empty() ? "no server" : state.holder) +
                             " is active");
       }
     }

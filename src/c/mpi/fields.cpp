@@ -61,7 +61,7 @@ SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
           ? SampleRows()
           : SampleRows::of_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
   if (samples.rows() == field.rows) return samples;
-  throw InputError(where, "has " + std::to_string(field.rows) + " rows, and its offsets end at " +
+  throw InputError(where, "has " + std::to_string(field.rows) + " rows, but its offsets end at " +
                               std::to_string(samples.rows()));
 }
 

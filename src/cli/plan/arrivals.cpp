@@ -38,7 +38,7 @@ class Replay {
     const std::int64_t group_size = ledger_.settings().group_size;
     if (sample.key.index >= group_size)
       throw InputError("group " + to_text(sample.key.uid),
-                       "has a sample with index " + std::to_string(sample.key.index) + ", and groups of " +
+                       "has a sample with index " + std::to_string(sample.key.index) + ", but groups of " +
                            std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
                        "Set --group-size to the size of the largest group");
     if (ledger_.is_known(sample.key)) return tell(DuplicatesReported{1});

@@ -65,7 +65,7 @@ std::string place_of_other(const element& value) {
 [[noreturn]] void refuse_others(const JsonLine& line, const std::string& field, const element& value) {
   const std::string place = place_of_other(value);
   line.fail(
-      field + " has text, null or objects" + (place.empty() ? "" : " beside numbers, first at " + place),
+      field + " has text, null or objects" + (place.empty() ? "" : " mixed with numbers, first at " + place),
       "Give each row a number, or leave the field out");
 }
 

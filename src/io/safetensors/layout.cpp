@@ -94,7 +94,7 @@ class HeaderReader {
     const std::int64_t bits = read_dtype(what, parts, entry.dtype);
     entry.shape = read_integers(what + " shape", parts["shape"]);
     const std::vector<std::int64_t> offsets = read_integers(what + " data_offsets", parts["data_offsets"]);
-    if (offsets.size() != 2) fail(what + " data_offsets are not a begin and an end");
+    if (offsets.size() != 2) fail(what + " data_offsets must be two integers, the begin and the end");
     entry.begin = offsets[0];
     entry.end = offsets[1];
     const std::optional<std::int64_t> bytes = safetensors::bytes_of(bits, entry.shape);

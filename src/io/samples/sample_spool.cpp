@@ -58,7 +58,7 @@ void SpooledBytes::read(std::span<std::byte> out, std::int64_t offset) {
     const ssize_t got = ::pread(descriptor_, out.data(), out.size(), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0)
-      throw system_error(beside_.string(), "cannot be written: what was kept for it is gone",
+      throw system_error(beside_.string(), "cannot be written: an earlier write of it failed",
                          got < 0 ? errno : EIO);
     out = out.subspan(static_cast<std::size_t>(got));
     offset += got;

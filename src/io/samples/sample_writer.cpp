@@ -105,18 +105,18 @@ class DocumentWriter : public SampleWriter {
     for (const Column& column : batch.fields()) {
       const std::string& name = column.spec().name;
       if (name == input_ids_field || is_dropped(dropped_, name)) continue;
-      refuse(path_, "can hold only tokens, and samples have a field '" + name + "'", name);
+      refuse(path_, "can hold only tokens, but samples have a field '" + name + "'", name);
     }
     const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const SampleShape& shape = batch.samples()[static_cast<std::size_t>(i)];
       const std::string sample = "sample " + std::to_string(shape.id.value());
       if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
-        refuse(path_, "cannot store where prompts end, and " + sample + " has one", prompt_word);
+        refuse(path_, "cannot store where prompts end, but " + sample + " has one", prompt_word);
       // Documents cannot share a group.
       const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
       if (!is_own && !is_dropped(dropped_, group_word))
-        refuse(path_, "cannot store which samples form a group, and " + sample + " has a uid", group_word);
+        refuse(path_, "cannot store which samples form a group, but " + sample + " has a uid", group_word);
       const RowRange rows = batch.rows_of(FieldKind::token, i);
       const auto mine =
           tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
@@ -172,7 +172,7 @@ class TableWriter : public SampleWriter {
     for (const Column& column : batch.fields()) {
       const std::string& name = column.spec().name;
       if (!is_dropped(dropped_, name))
-        refuse(path_, "can hold only lengths, and samples have '" + name + "'", name);
+        refuse(path_, "can hold only lengths, but samples have '" + name + "'", name);
     }
     std::string text;
     for (std::size_t i = 0; i < uids.size(); ++i) {

@@ -59,7 +59,7 @@ class KeptUids {
     if (std::holds_alternative<std::uint64_t>(uid))
       return std::to_string(std::get<std::uint64_t>(uid)) + " is not an int64";
     if (!kind_ || *kind_ == uid.index()) return {};
-    return "it is " + word_for(uid.index()) + ", and that of the first sample is " + word_for(*kind_);
+    return "it is " + word_for(uid.index()) + ", but that of the first sample is " + word_for(*kind_);
   }
 
   void keep(const Uid& uid) {

@@ -205,7 +205,7 @@ void RunFolder::require_same_passes() const {
   for (const RunOutput output : {RunOutput::dump, RunOutput::results}) {
     if (!marker_.files.contains(output) || !earlier_->files.contains(output)) continue;
     refuse(
-        fmt::format("has steps before {} of this job with {}, and this run would add steps with {}",
+        fmt::format("has steps before {} of this job with {}, but this run would add steps with {}",
                     marker_.first_step, passes_in_words(earlier_->passes), passes_in_words(marker_.passes)),
         "Use the --profiles that the job began with, or give " + option_ + " another folder");
   }

@@ -25,11 +25,13 @@ std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
 /// that is below the alignment or combined with cp > 1.
 std::int64_t max_kept_rows(const PackedLayout& segments, std::optional<std::int64_t> max_kept) {
   if (!max_kept) return segments.local_rows();
-  const std::string cap = "at most " + std::to_string(*max_kept) + " rows kept";
+  const std::string cap = "cap on kept rows";
   if (segments.cp().size != 1)
-    throw InputError(cap, "need segments on one context-parallel rank", "Leave the cap out, or use cp 1");
+    throw InputError(cap, "requires segments on one context-parallel rank", "Leave the cap out, or use cp 1");
   if (*max_kept < segments.alignment())
-    throw InputError(cap, "are fewer than the alignment, " + std::to_string(segments.alignment()),
+    throw InputError(cap,
+                     "is " + std::to_string(*max_kept) + ", below the alignment of " +
+                         std::to_string(segments.alignment()),
                      "Raise the cap");
   return *max_kept / segments.alignment() * segments.alignment();
 }

@@ -264,7 +264,7 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
   for (const PlanSettings& pass : passes) {
     if (pass.micro_batch.shapes != passes.front().micro_batch.shapes) {
       throw ConfigError("micro_batch.shapes",
-                        "differs between profiles, and the passes of a step share their shapes",
+                        "differs between profiles, but the passes of a step share their shapes",
                         "Set it once, in the job's micro_batch");
     }
     if (!pass.micro_batch.shapes) continue;

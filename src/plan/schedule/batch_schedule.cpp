@@ -96,7 +96,7 @@ BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const Schedul
   if (steps_per_epoch() == 0) {
     throw InputError("source",
                      "has " + number_of(draws_, "sample") + ", fewer than batch.global_batch " +
-                         std::to_string(settings.global_batch) + ", and batch.drop_last leaves nothing",
+                         std::to_string(settings.global_batch) + ", so batch.drop_last leaves no step",
                      "Lower batch.global_batch or set batch.drop_last: false");
   }
   if (settings.epochs > std::numeric_limits<std::int64_t>::max() / steps_per_epoch()) {

@@ -44,7 +44,7 @@ void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) 
     if (!is_of_labels(spec.name) || !spec.rule().is_per_token()) return;
     throw InputError(
         where,
-        "has one value per token, and it is not configured whether a token's value is at the "
+        "has one value per token, but it is not configured whether a token's value is at the "
         "token or at the row that predicts it",
         "Set fields." + spec.name +
             ".at: token (as in Hugging Face) or next (shifted, as in Megatron-LM); or provide one "

@@ -255,7 +255,7 @@ std::string written(std::string_view text, const Choices& choices) {
   const std::string since = ", since " + std::string(why);
   if (need.value.empty()) {
     throw ConfigError(written(need.key, choices),
-                      "is not set, and " + setting(feature.key, feature.value) + " needs it" + since,
+                      "is not set, but " + setting(feature.key, feature.value) + " needs it" + since,
                       std::string(need.words));
   }
   throw ConfigError(
@@ -359,7 +359,7 @@ Strategy strategy_of_groups(Choices choices) {
   if (!waves || choices.balance.meet) return Strategy::hierarchical;
   throw ConfigError(
       "balance.meet",
-      "is not set, and mesh.cp: flexible needs it, since ranks that meet at every micro-batch "
+      "is not set, but mesh.cp: flexible needs it, since ranks that meet at every micro-batch "
       "must all have the same number of them",
       "Set balance.meet: step for plain data parallelism, or balance.meet: micro-batch for FSDP and "
       "experts; or name a balance.strategy");

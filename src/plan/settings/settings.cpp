@@ -36,9 +36,11 @@ void require_one_a_rank(std::span<const std::int64_t> speeds, int dp) {
 /// Checks conditions that Config::plan_settings() ensures, since programs may build settings themselves.
 void require_as_configured(const PlanSettings& settings) {
   if (settings.balance.encoder && settings.balance.measured)
-    throw ConfigError("balance.cost", "with an encoder needs a fixed model cost", "Leave one of them out");
+    throw ConfigError("balance.cost", "must be a fixed model cost if there is an encoder",
+                      "Leave one of them out");
   if (settings.balance.cost_field && settings.balance.measured)
-    throw ConfigError("balance.cost", "of a field needs no measured cost", "Leave one of them out");
+    throw ConfigError("balance.cost", "cannot be both the cost of a field and a measured cost",
+                      "Leave one of them out");
   if (settings.micro_batch.shapes && !settings.micro_batch.max_samples)
     throw ConfigError("micro_batch.shapes", "needs a limit on samples", "Set micro_batch.max_samples");
 }

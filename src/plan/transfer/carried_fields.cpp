@@ -26,7 +26,7 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   if (map.stages.empty()) return;
   if (std::ssize(map.stages) != std::int64_t{pp} * vpp) {
     throw ConfigError(where,
-                      "lists layers for " + std::to_string(map.stages.size()) + " stages, and mesh has pp " +
+                      "lists layers for " + std::to_string(map.stages.size()) + " stages, but mesh has pp " +
                           std::to_string(pp) + " x vpp " + std::to_string(vpp),
                       "Give one list for each virtual stage");
   }
@@ -65,7 +65,7 @@ bool is_about_samples_alone(const FieldSettings& field, std::string_view name) {
 void require_all_named(const LayerMap& map, std::int64_t layers, const std::string& where) {
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
-  const std::string has = "has " + std::to_string(layers) + " layers, and the layers of its stages ";
+  const std::string has = "has " + std::to_string(layers) + " layers, but the layers of its stages ";
   if (!named.empty() && *named.rbegin() >= layers)
     throw InputError(where, has + "name layer " + std::to_string(*named.rbegin()),
                      "Layers are numbered from 0");
@@ -117,10 +117,10 @@ void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
 /// Throws InputError if the field is not counted: only values of counted fields are compared.
 void require_counted(const FieldSpec& spec) {
   if (is_counted(spec.kind)) return;
-  throw InputError(
-      "field '" + spec.name + "'",
-      "has one row per " + std::string(name_of(spec.kind)) + ", and share: equal is for rows, text and bytes",
-      "Set fields." + spec.name + ".share: none");
+  throw InputError("field '" + spec.name + "'",
+                   "has one row per " + std::string(name_of(spec.kind)) +
+                       ", but share: equal is only for rows, text and bytes",
+                   "Set fields." + spec.name + ".share: none");
 }
 
 /// Throws InputError unless the field can be routes, that is, numbers of `experts` experts: one row per

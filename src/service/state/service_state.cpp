@@ -83,7 +83,7 @@ Values values_of(const std::vector<ConfigSetting>& settings) {
 }
 
 std::string display_text(std::optional<std::string_view> value) {
-  if (!value) return "not there";
+  if (!value) return "not set";
   return value->empty() ? "empty" : std::string(*value);
 }
 

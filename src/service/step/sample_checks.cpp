@@ -284,7 +284,7 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
   if (left_out == 0) return 0;
   if (filter.without_loss == WithoutLoss::error) {
     throw InputError(
-        first_other(batch, positions).id, "has no token that carries loss, and batch.without_loss is error",
+        first_other(batch, positions).id, "has no token that carries loss, but batch.without_loss is error",
         "Check its loss mask and batch.max_length, or set batch.without_loss: drop to leave such "
         "samples out");
   }

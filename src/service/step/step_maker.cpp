@@ -40,7 +40,8 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
   if (micro_batch >= plans.size())
     throw InputError(where, "there are " + std::to_string(plans.size()) + " in " + name_of(step));
   if (!std::isfinite(seconds) || seconds <= 0)
-    throw InputError(where, std::to_string(seconds) + " seconds are not a time", "Report seconds above 0");
+    throw InputError(where, std::to_string(seconds) + " seconds is not a valid time",
+                     "Report seconds above 0");
   const MicroBatchPlan& plan = plans[micro_batch];
   if (plan.empty() || !context_.times->wanted(step.profile)) return;
   // Does not call StepContext::plan_settings(), since another thread may be fitting costs.

@@ -142,7 +142,7 @@ void DumpedMicroBatch::require_all_layers(const DumpedField& field, const Source
   for (const Source::Stage& stage : source.stages) found.insert(stage.layers.begin(), stage.layers.end());
   if (std::cmp_equal(found.size(), field.spec.trailing.front())) return;
   fail(last(0), "has " + std::to_string(field.spec.trailing.front()) + " layers of '" + field.spec.name +
-                    "', and the files of its pipeline stages have " + std::to_string(found.size()));
+                    "', but the files of its pipeline stages have " + std::to_string(found.size()));
 }
 
 void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) const {

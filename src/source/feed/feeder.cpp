@@ -52,7 +52,7 @@ Feeder::Feeder(const FeedSettings& settings)
 void Feeder::send(RaggedBatch samples) {
   if (!samples.contexts().empty() &&
       std::ranges::any_of(samples.contexts(), [](auto hash) { return hash != 0; })) {
-    throw InputError("batch.too_long", "is split, and pieces of trees cannot be sent to a buffer",
+    throw InputError("batch.too_long", "is split, but pieces of trees cannot be sent to a buffer",
                      "Drop or truncate long samples instead");
   }
   const std::vector<std::string> uids = name_samples(samples);
@@ -97,7 +97,7 @@ std::int64_t Feeder::count_in_group(const SampleShape& sample) {
       "the groups of the buffer at " + settings_.url + " have " + std::to_string(group_size_);
   if (is_own_group(sample.group))
     throw InputError(
-        name_of_sample(next_), "has no uid, and " + limit + " samples",
+        name_of_sample(next_), "has no uid, but " + limit + " samples",
         "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");
   const std::int64_t index = in_group_[sample.group]++;
   if (index < group_size_) return index;
@@ -130,7 +130,7 @@ void require_conventions_of_dumps(const Config& job) {
     if (field.at != RowConvention::token) continue;
     throw ConfigError(
         "fields." + name + ".at",
-        "is token, and a dump has values at the rows that predict their tokens: the job would shift "
+        "is token, but a dump has values at the rows that predict their tokens: the job would shift "
         "them a second time",
         "Set it to next, for the feeder and the job");
   }

@@ -31,9 +31,8 @@ TEST(ContextFits, an_item_above_the_largest_group_is_an_error_that_names_it) {
   } catch (const LimitError& error) {
     EXPECT_THAT(
         error.what(),
-        HasSubstr(
-            "item 1 does not fit in any group: on 4 ranks it has 408 aligned tokens, and a micro-batch may "
-            "hold 400"));
+        HasSubstr("item 1 does not fit in any group: on 4 ranks it has 408 aligned tokens, but a micro-batch "
+                  "holds at most 400"));
   }
 }
 

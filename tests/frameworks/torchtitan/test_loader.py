@@ -101,12 +101,12 @@ def test_another_number_of_ranks_continues_after_a_step():
 def test_another_number_of_ranks_cannot_continue_inside_a_step():
     before = loader(global_batch_size=2)
     next(iter(before))
-    with pytest.raises(evenkeel.InputError, match=r"state_dict\['ranks'\]: is 1, and this loader has 2. Load"):
+    with pytest.raises(evenkeel.InputError, match=r"state_dict\['ranks'\]: is 1, but this loader has 2. Load"):
         loader(ranks=2).load_state_dict(before.state_dict())
 
 
 def test_a_state_of_other_samples_is_refused():
-    with pytest.raises(evenkeel.InputError, match=r"state_dict\['samples'\]: is 60, and this loader has 1"):
+    with pytest.raises(evenkeel.InputError, match=r"state_dict\['samples'\]: is 60, but this loader has 1"):
         loader([([1], [2])]).load_state_dict(loader().state_dict())
 
 

@@ -65,8 +65,7 @@ TEST(DepthFirst, refuses_a_cap_below_every_piece) {
     return "";
   };
   const PrefixTree tree = tree_of(branching_samples());
-  EXPECT_THAT(refusal(laid_out(tree, 4), 3),
-              HasSubstr("at most 3 rows kept: are fewer than the alignment, 4"));
+  EXPECT_THAT(refusal(laid_out(tree, 4), 3), HasSubstr("cap on kept rows: is 3, below the alignment of 4"));
   EXPECT_THAT(refusal(laid_out(tree, 4, {2, CpLayout::zigzag}), 8), HasSubstr("one context-parallel rank"));
 }
 

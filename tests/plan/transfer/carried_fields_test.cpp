@@ -122,9 +122,9 @@ TEST(CarriedFields, are_refused_by_name_if_they_contradict_their_settings) {
   wrong.trailing = {3};
   EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("has 3 layers"));
   wrong.dtype = DType::float32;
-  EXPECT_THAT(refusal(narrow()), HasSubstr("float32, and only integers can be narrowed"));
+  EXPECT_THAT(refusal(narrow()), HasSubstr("float32, but only integers can be narrowed"));
   wrong.dtype = DType::boolean;
-  EXPECT_THAT(refusal(narrow()), HasSubstr("bool, and only integers can be narrowed"));
+  EXPECT_THAT(refusal(narrow()), HasSubstr("bool, but only integers can be narrowed"));
   wrong = {"experts", DType::int64, FieldKind::rows, {3}};
   EXPECT_THAT(refusal(narrow()), HasSubstr("cannot be split by layers or narrowed"));
   EXPECT_THAT(refusal({LayerMap{}}), HasSubstr("is of kind rows, so each sample has its own number of rows"));

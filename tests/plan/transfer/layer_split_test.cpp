@@ -72,7 +72,7 @@ TEST(FieldSettings, refuse_inconsistent_settings) {
   axes.read_as = LineFormat::rows;
   EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("is a built-in field"));
   EXPECT_THAT(refusal({LayerMap{{{0}}}}).message,
-              HasSubstr("lists layers for 1 stages, and mesh has pp 2 x vpp 1"));
+              HasSubstr("lists layers for 1 stages, but mesh has pp 2 x vpp 1"));
   EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message, HasSubstr("names a layer of stage 1 twice"));
   require_valid({LayerMap{}}, "x", 2, 1);
   require_valid({}, "input_ids", 2, 1);

@@ -161,7 +161,7 @@ TEST(WrongSteps, steps_of_two_services_are_distinguished_and_either_may_collect_
     if (world.size() > 1) {
       const Step& meant = world.rank() == 0 ? of_one : of_other;
       expect_input_error([&] { (void)one.collect(meant, positions_of(meant)); },
-                         {"rank 1 collects step 0, another one with the same name"});
+                         {"rank 1 collects step 0, a different call with the same name"});
     }
     expect_collected(one, of_other, mine);
     expect_collected(other, of_one, mine);

@@ -276,7 +276,7 @@ TEST(CutRows, are_refused_on_every_rank_if_one_rank_lacks_their_token_ranges) {
     const std::vector<std::int64_t> none(static_cast<std::size_t>(batch.size()));
     *batch.find("spans") = Column({"spans", DType::int64, FieldKind::rows, {2}}, SampleRows::of_counts(none));
   };
-  EXPECT_THAT(refusal(shorter), HasSubstr("rows, and 'spans', which cuts it, 0"));
+  EXPECT_THAT(refusal(shorter), HasSubstr("rows, but 'spans', which cuts it, has 0"));
 }
 
 TEST(CutRows, stay_together_with_their_token_ranges) {

@@ -403,7 +403,7 @@ TEST(LayeredFields, cannot_be_results_of_the_last_stage) {
     results.put(m, column.spec(), column.bytes());
   }
   EXPECT_THAT(refusal([&] { (void)service.collect(step, results); }),
-              HasSubstr("result 'experts': is a field of layers"));
+              HasSubstr("result 'experts': has layers that are split over pipeline stages"));
 }
 
 }  // namespace

@@ -97,9 +97,9 @@ def _recognise(document: Document, name: str) -> str:
         for system, module in SYSTEMS.items()
     }
     most = max(count.values())
-    hint = "Say whose it is: --from mindspeed-rl, roll or verl"
+    hint = "Name its system: --from mindspeed-rl, roll or verl"
     if most == 0:
-        refuse(name, "is not a configuration of MindSpeed-RL, ROLL or verl that is known here", hint)
+        refuse(name, "is not a known configuration of MindSpeed-RL, ROLL or verl", hint)
     best = [system for system, signs in count.items() if signs == most]
     if len(best) > 1:
         refuse(name, "could be the configuration of several systems", hint)

@@ -54,11 +54,11 @@ def _convert_tensors(names: Sequence[str], target: str, given: Mapping[str, Any]
         raise ConfigError(f"{target}: holds one array. Write .npz, which holds several")
     for name in names:
         if not name.endswith(ENDINGS):
-            raise ConfigError(f"{name}: does not end in {', '.join(ENDINGS)}, and {target} holds tensors. Write .jsonl, which "
+            raise ConfigError(f"{name}: does not end in {', '.join(ENDINGS)}, but {target} holds tensors. Write .jsonl, which "
                               "evenkeel convert turns into .safetensors")
     for option in ("mask", "tokenizer", "drop", "as_is", "at"):
         if given[option]:
-            raise ConfigError(f"--{option.replace('_', '-')}: is for rows of datasets, and {target} holds tensors")
+            raise ConfigError(f"--{option.replace('_', '-')}: is for rows of datasets, but {target} holds tensors")
     count = convert_tensors(names, pathlib.Path(target), overwrite=given["overwrite"])
     print(f"{target}: {count:,} tensors")
     return 0

@@ -75,7 +75,7 @@ class Rows:
             self._refuse(name, f"does not exist; the columns are {', '.join(sorted(self._names))}")
         if self.told.mask not in (None, "all") and self.told.without_response == self.told.samples:
             self._refuse(str(self.told.mask), "does not mark a token in any row, so nothing could be learned",
-                         "Does the chat template have {% generation %} around what the assistant says?")
+                         "Does the chat template have {% generation %} around the assistant's messages?")
 
     def _require_columns(self, names: set[str]) -> None:
         if self.told.samples == 0:
@@ -211,7 +211,8 @@ class Rows:
         for size in (number, number + 1):
             part = self._templated(chat[:size], arguments)[0] if size else []
             if part != tokens[: len(part)]:
-                self._refuse(self._messages, f"specifies whether message {number} carries loss, but the chat template changes earlier messages when later ones follow", "Write input_ids and a mask instead")
+                self._refuse(self._messages, f"specifies whether message {number} carries loss, but the chat template changes earlier "
+                             "messages when later ones follow", "Write input_ids and a mask instead")
             ends.append(len(part))
         return ends[0], ends[1]
 

@@ -60,7 +60,8 @@ def _rows_of_file(name: str) -> Iterator[Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(f"{name}: reading this file needs pyarrow, which is not installed ({error}). Install it: pip install pyarrow (Debian has no package of it)") from error
+        raise ImportError(f"{name}: reading this file needs pyarrow, which is not installed ({error}). Install it: pip install "
+                          "pyarrow (Debian has no package of it)") from error
     try:
         if kind == ".parquet":
             batches = pyarrow.parquet.ParquetFile(name).iter_batches(batch_size=1024)

@@ -75,7 +75,7 @@ def _read_safetensors(path: str, tensors: Tensors) -> None:
     with open(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         if length > size - 8:
-            raise ValueError(f"its header has {length} bytes, and the file {size}")
+            raise ValueError(f"its header has {length} bytes, but the file has only {size}")
         header = json.loads(file.read(length))
     tensors.metadata.update(header.pop("__metadata__", {}))
     for name, entry in header.items():
@@ -85,7 +85,7 @@ def _read_safetensors(path: str, tensors: Tensors) -> None:
             _refuse(path, f"has a tensor {name!r} of {stored}, which NumPy does not have")
         dtype = np.dtype(_TYPES.get(stored, "<u2"))
         if end - begin != math.prod(shape) * dtype.itemsize or 8 + length + end > size:
-            raise ValueError(f"tensor {name!r} does not lie in the file as its shape says")
+            raise ValueError(f"tensor {name!r} does not have the offsets that its shape requires")
 
         def read(at: int = 8 + length + begin, dtype: np.dtype[Any] = dtype, shape: tuple[int, ...] = shape,
                  stored: str = stored) -> NDArray[Any]:

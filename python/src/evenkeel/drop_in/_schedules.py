@@ -33,7 +33,7 @@ def plan_without_empty(
     ranks = planned(lengths, dp, micro_batch, sections)
     parts = [part for rank in ranks for part in rank]
     if len(lengths) < len(parts):
-        refuse(where, f"has {len(lengths)} samples for {len(parts)} micro-batches on {dp} ranks, and no micro-batch can be empty",
+        refuse(where, f"has {len(lengths)} samples for {len(parts)} micro-batches on {dp} ranks, but no micro-batch can be empty",
                "Give a step more samples, or use fewer data-parallel ranks")
     for empty in (part for part in parts if not part):
         _, sample, source = min((lengths[sample], sample, part) for part in parts if len(part) > 1 for sample in part)

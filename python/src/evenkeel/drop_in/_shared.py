@@ -204,7 +204,7 @@ def _largest(compute: Callable[[], int], group: Any) -> int:
     if failure is not None:
         raise failure
     if largest == FAILED:
-        refuse("dp_group", "another rank could not plan its samples; what it raised says why")
+        refuse("dp_group", "another rank could not plan its samples; see its error for the reason")
     return largest
 
 

@@ -41,7 +41,7 @@ class Packer:
         **sections: Any,
     ):
         if collect_metrics:
-            refuse("collect_metrics", "is True, and this packer has no metrics", "Use plan.balance of evenkeel.plan instead")
+            refuse("collect_metrics", "is True, but this packer does not collect metrics", "Use plan.balance of evenkeel.plan instead")
         self._ranks = bin_count_multiple or 1
         self._sections = sections
         self._micro_batch = {

@@ -85,10 +85,10 @@ def _cap_of(args: Any, cp: int) -> int:
 
 def _refuse_what_is_not_planned(args: Any, sample_is_multimodal: Sequence[bool] | None) -> None:
     if getattr(args, "global_batch_tokens", None) is not None:
-        refuse("args.global_batch_tokens", "is set, and steps are made of a number of rollouts only", "Use slime's own function")
+        refuse("args.global_batch_tokens", "is set, but only steps with a fixed number of rollouts are supported", "Use slime's own function")
     if getattr(args, "multimodal_aware_packing", "off") != "off" and any(sample_is_multimodal or ()):
         refuse("args.multimodal_aware_packing",
-               f"is {args.multimodal_aware_packing!r}, and samples with and without images would share micro-batches",
+               f"is {args.multimodal_aware_packing!r}, but samples with and without images would share micro-batches",
                "Use slime's own function")
 
 
@@ -104,7 +104,7 @@ def _rollouts_of(rollout_indices: Sequence[int], num_samples: int) -> list[list[
 
 def _sizes_of_steps(args: Any, rollouts: list[list[int]], global_batch_size: int, dp: int) -> list[int]:
     if not 1 <= global_batch_size <= len(rollouts):
-        refuse("global_batch_size", f"is {global_batch_size}, and there are {len(rollouts)} rollouts for at least one whole step")
+        refuse("global_batch_size", f"is {global_batch_size}, but there are only {len(rollouts)} rollouts, too few for a step")
     whole, rest = divmod(len(rollouts), global_batch_size)
     is_step = getattr(args, "allow_partial_train_step", False) and rest > 0 and sum(map(len, rollouts[-rest:])) >= dp
     return [global_batch_size] * whole + [rest] * is_step

@@ -114,7 +114,7 @@ class BalancedDataLoader(BaseDataLoader):
         for name, value in self.state_dict().items():
             if state_dict.get(name) != value:
                 refuse(
-                    f"state_dict[{name!r}]", f"is {state_dict.get(name)!r}, and this loader has {value!r}",
+                    f"state_dict[{name!r}]", f"is {state_dict.get(name)!r}, but this loader has {value!r}",
                     "Load the state into a loader of the same data and settings, or start over",
                 )
 
