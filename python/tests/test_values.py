@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import socketserver
 import subprocess
 import sys
 import threading
@@ -269,6 +270,17 @@ def test_a_request_is_repeated_while_the_store_is_full_and_after_a_lost_connecti
     Unreliable.responses = [(200, b'{"stored": 1, "bytes": 8}', 7), (200, b'{"stored": 1, "bytes": 8}', 99)]
     assert client.put([0], {"a": np.zeros(1)}) == 8
     assert len(Unreliable.bodies) == 6 and Unreliable.bodies[-1] == Unreliable.bodies[-2]
+
+
+def test_a_socket_takes_the_place_of_a_host_and_a_port(tmp_path):
+    whole = frame({"indexes": [0], "fields": {"a": {"dtype": "U8", "shape": [3]}}}, b"abc")
+    Unreliable.responses = [(200, whole, len(whole))]
+    with socketserver.ThreadingUnixStreamServer(str(tmp_path / "socket"), Unreliable) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert ValueClient(f"unix:{tmp_path / 'socket'}").get([0], ["a"])["a"][0].tobytes() == b"abc"
+        server.shutdown()
+    with pytest.raises(evenkeel.ConfigError):
+        ValueClient("unix:")
 
 
 @pytest.mark.parametrize("head, data", [

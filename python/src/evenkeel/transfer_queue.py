@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import dataclasses
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +140,8 @@ class EvenkeelStorageManager(StorageManager):
             found = self.client.get(metadata.global_indexes, metadata.field_names, slices=slices)
         except MissingFieldError as error:
             raise StorageKeyNotFoundError(str(error)) from error
-        return TensorDict({name: _batch(column) for name, column in found.items()}, batch_size=len(metadata))
+        layouts: dict[tuple[int, ...], torch.Tensor] = {}
+        return TensorDict({name: _batch(column, layouts) for name, column in found.items()}, batch_size=len(metadata))
 
     async def clear_data(self, metadata: BatchMeta) -> None:
         """Removes all fields of the metadata's samples."""
@@ -192,15 +194,15 @@ def _serialized(value: Any) -> memoryview:
     return memoryview(buffer)
 
 
-def _batch(column: Values) -> Any:
+def _batch(column: Values, layouts: dict[tuple[int, ...], torch.Tensor]) -> Any:
     """A field for a TensorDict: numbers in a dense tensor, other tensors of one dtype in a jagged one if their shapes
-    permit that, otherwise in a strided one; a NonTensorStack of everything else."""
+    permit that, otherwise in a strided one; a NonTensorStack of everything else. ``layouts`` has the offsets of jagged
+    tensors by their lengths, which fields of one batch share."""
     if column.dtype and column.dtype != values.BYTES:
-        first = column.shapes[0]
         if not any(column.shapes):
             return column.flat_tensor()
-        if all(len(shape) == len(first) and shape[1:] == first[1:] for shape in column.shapes):
-            return _jagged(column)
+        if len({shape[1:] for shape in column.shapes}) == 1 and all(column.shapes):
+            return _jagged(column, layouts)
     rows = [_deserialized(column, i) if dtype == values.BYTES else column.tensor(i) for i, dtype in enumerate(column.dtypes)]
     return _nested(rows) if all(isinstance(row, torch.Tensor) for row in rows) else NonTensorStack(*rows)
 
@@ -209,13 +211,13 @@ def _deserialized(column: Values, at: int) -> Any:
     return serial_utils.decode(serial_utils.unpack_from(column.raw(at).data))
 
 
-def _jagged(column: Values) -> torch.Tensor:
+def _jagged(column: Values, layouts: dict[tuple[int, ...], torch.Tensor]) -> torch.Tensor:
     """Values that differ in their first axes only, over the same memory."""
-    lengths = [shape[0] for shape in column.shapes]
-    rows = column.flat_tensor().reshape(sum(lengths), *column.shapes[0][1:])
-    offsets = torch.zeros(len(lengths) + 1, dtype=torch.int64)
-    torch.cumsum(torch.tensor(lengths), 0, out=offsets[1:])
-    return torch.nested.nested_tensor_from_jagged(rows, offsets, min_seqlen=min(lengths), max_seqlen=max(lengths))
+    lengths = tuple(shape[0] for shape in column.shapes)
+    if lengths not in layouts:
+        layouts[lengths] = torch.tensor([0, *itertools.accumulate(lengths)])
+    rows = column.flat_tensor().reshape(int(layouts[lengths][-1]), *column.shapes[0][1:])
+    return torch.nested.nested_tensor_from_jagged(rows, layouts[lengths], min_seqlen=min(lengths), max_seqlen=max(lengths))
 
 
 def _nested(rows: list[torch.Tensor]) -> Any:

@@ -1,13 +1,13 @@
 """Times put and get of TransferQueue with its own SimpleStorage and with Evenkeel's store, one after the other in each round.
 
-    python3 python/benchmarks/transfer_queue.py build/release/bin/evenkeel --rounds 3
+    python3 python/benchmarks/transfer_queue_store.py build/release/bin/evenkeel --rounds 3
 
 Prints a table of medians in milliseconds, and how many times as fast the store is. Both include what they have in common:
 TransferQueue's client and its requests to the controller. Needs torch and TransferQueue 0.1.11."""
 
 import argparse
 import os
-import pathlib
+import re
 import statistics
 import subprocess
 import tempfile
@@ -56,17 +56,20 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--store", default="lmdb", help="lmdb or memory")
+    parser.add_argument("--socket", action="store_true", help="over a socket in the file system instead of TCP")
     options = parser.parse_args()
     ray.init(num_cpus=4, log_to_driver=False, include_dashboard=False)
     times = {"SimpleStorage": {}, "Evenkeel": {}}
     with tempfile.TemporaryDirectory() as folder:
-        socket = pathlib.Path(folder) / "socket"
-        store = subprocess.Popen([options.program, "store", "--listen", "127.0.0.1:0", "--socket", socket, "--store", options.store,
+        store = subprocess.Popen([options.program, "store", "--listen", "127.0.0.1:0", "--store", options.store,
+                                  *(["--socket", f"{folder}/socket"] if options.socket else []),
                                   *(["--dir", f"{folder}/values"] if options.store == "lmdb" else [])], stdout=subprocess.PIPE, text=True)
-        while "Listening on" not in store.stdout.readline():
-            pass
+        address = None
+        while address is None:
+            address = re.search(r"Listening on (http://\S+)", store.stdout.readline())
+        url = f"unix:{folder}/socket" if options.socket else address[1]
         sections = {"SimpleStorage": {"storage_backend": "SimpleStorage"},
-                    "Evenkeel": {"storage_backend": "Evenkeel", "Evenkeel": {"url": f"unix:{socket}", "existing": "clear"}}}
+                    "Evenkeel": {"storage_backend": "Evenkeel", "Evenkeel": {"url": url, "existing": "clear"}}}
         for _ in range(options.rounds):
             for name, section in sections.items():
                 for case, seconds in measured(section, options.repetitions).items():
