@@ -4,11 +4,6 @@
 
 // How a buffer uses its queue of requests.
 namespace evenkeel {
-namespace {
-
-constexpr std::chrono::seconds between_loads{1};  // interval of attempts while the store cannot be read
-
-}  // namespace
 
 void Buffer::stop() {
   queue_.stop();
@@ -34,7 +29,7 @@ void Buffer::wait_until_settled() {
 
 std::optional<Buffer::Clock::time_point> Buffer::next_commit() const {
   const std::lock_guard lock(state_mutex_);
-  return must_load_ ? Clock::now() + between_loads : next_deadline();
+  return must_load_ ? Clock::now() + Queue::between_loads : next_deadline();
 }
 
 void Buffer::note_settled() {

@@ -15,6 +15,8 @@ struct ServerSettings {
   std::string token{};                  ///< empty if clients need no token
   std::filesystem::path certificate{};  ///< PEM file; empty for no TLS
   std::filesystem::path key{};          ///< PEM file of the certificate's private key
+  /// Path of a UNIX socket at which processes of the same user also find the server, without TLS; or empty.
+  std::filesystem::path socket{};
 };
 
 class HttpListener;

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,6 +17,8 @@
 
 #include "buffer/value_frames.hpp"
 #include "buffer/values/value_store.hpp"
+#include "evenkeel/base/error.hpp"
+#include "support/report_of.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel {
@@ -21,15 +28,16 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::HasSubstr;
 using testing_support::frame_of;
+using testing_support::report_of;
 using testing_support::ScratchFolder;
 
 /// A store in memory with a running server.
 class OpenStore {
  public:
   explicit OpenStore(std::int64_t capacity = 64 << 20, const std::string& token = "",
-                     const std::filesystem::path& checkpoints = {})
+                     const std::filesystem::path& checkpoints = {}, const std::filesystem::path& socket = {})
       : store_(make_memory_store(capacity)),
-        server_(store_, {.port = 0, .token = token}, checkpoints),
+        server_(store_, {.port = 0, .token = token, .socket = socket}, checkpoints),
         serving_([this] { server_.serve(); }),
         client_("127.0.0.1", server_.port()) {
     client_.set_keep_alive(true);
@@ -122,6 +130,46 @@ TEST(ValueServer, saves_and_loads_only_where_it_is_allowed) {
     EXPECT_THAT(refused->body, HasSubstr("--checkpoints")) << outside;
   }
   EXPECT_EQ(call("save", "file")->status, 422);
+}
+
+/// Sends a GET over a UNIX socket, and returns the answer.
+std::string answer_at(const std::filesystem::path& socket) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(socket.string(), address.sun_path);
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return "no server";
+  const std::string request = "GET /v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  EXPECT_EQ(::send(descriptor, request.data(), request.size(), 0), std::ssize(request));
+  std::string answer;
+  std::array<char, 4096> bytes{};
+  for (ssize_t received = 0; (received = ::recv(descriptor, bytes.data(), bytes.size(), 0)) > 0;)
+    answer.append(bytes.data(), static_cast<std::size_t>(received));
+  ::close(descriptor);
+  return answer;
+}
+
+TEST(ValueServer, is_also_found_at_a_socket_which_a_server_that_was_killed_may_have_left) {
+  const ScratchFolder scratch;
+  const std::filesystem::path socket = scratch.path() / "socket";
+  {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::ranges::copy(socket.string(), address.sun_path);
+    const int left_behind = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    ASSERT_EQ(::bind(left_behind, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ::close(left_behind);
+  }
+  {
+    const OpenStore store(1 << 20, "", {}, socket);
+    EXPECT_THAT(answer_at(socket), HasSubstr("\"indexes\":0"));
+    ValueStore other(make_memory_store(1 << 20));
+    EXPECT_EQ(report_of<IoError>([&] { ValueServer(other, {.port = 0, .socket = socket}); }).where,
+              socket.string());
+    EXPECT_THAT(answer_at(socket), HasSubstr("\"indexes\":0")) << "the first server keeps it";
+  }
+  EXPECT_FALSE(std::filesystem::exists(socket));
 }
 
 TEST(ValueServer, lets_in_only_who_knows_the_token) {

@@ -109,6 +109,22 @@ TEST(ReceivedValues, are_refused_unless_the_frame_is_as_it_says) {
   EXPECT_THAT(message("[1"), HasSubstr("JSON that is not an object"));
 }
 
+TEST(ReceivedValues, are_refused_if_their_descriptions_would_take_too_much_memory) {
+  ordered_json head{{"indexes", std::vector<int>(2000)}, {"fields", ordered_json::object()}};
+  for (int i = 0; i < 2000; ++i) {
+    head["indexes"][static_cast<std::size_t>(i)] = i;
+    head["fields"][std::to_string(i)] = {{"dtype", "U8"}, {"shape", {0}}};
+  }
+  EXPECT_THAT(report_of<LimitError>([&] { static_cast<void>(received_frame(head.dump(), "")); }).message,
+              HasSubstr("2000 indexes and 2000 fields"));
+  ValueStore store(memory());
+  put_texts(store, {0}, "a", {"x"});
+  ordered_json query{{"indexes", std::vector<int>(3000)}, {"fields", {"a"}}};
+  query["slices"]["a"] = {{"axis", 0}, {"ranges", std::vector<std::vector<int>>(2000, {0, 0})}};
+  EXPECT_THAT(report_of<LimitError>([&] { static_cast<void>(get(store, query.dump())); }).message,
+              HasSubstr("ranges of values"));
+}
+
 TEST(ValueStore, returns_values_in_the_order_that_is_asked_for_with_their_forms) {
   ValueStore store(memory());
   store.put(*received_frame(

@@ -1,8 +1,15 @@
 #include "buffer/http/http_listener.hpp"
 
 #include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -10,6 +17,7 @@
 #include "buffer/http/connection.hpp"
 #include "buffer/http/connections.hpp"
 #include "evenkeel/base/error.hpp"
+#include "io/files/system_error.hpp"
 
 namespace evenkeel {
 
@@ -54,7 +62,36 @@ class HttpListener::Server : public httplib::Server {
   explicit Server(TlsContext tls) : tls_(std::move(tls)) {
     new_task_queue = [this] { return new ConnectionThreads(open_); };
   }
+  ~Server() override {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
   void listen_to(int connections) { ::listen(svr_sock_, connections); }
+
+  /// Binds to a UNIX socket, which only this user may use. A socket that nobody listens to is replaced.
+  /// Throws IoError.
+  void bind_to_path(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) {
+      throw IoError(path, "is too long for a socket: " + std::to_string(path.size()) +
+                              " bytes; the maximum is " + std::to_string(sizeof address.sun_path - 1));
+    }
+    std::ranges::copy(path, address.sun_path);
+    const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+    svr_sock_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (::connect(svr_sock_, generic, sizeof address) == 0) {
+      ::close(svr_sock_.exchange(INVALID_SOCKET));
+      throw IoError(path, "is the socket of another server", "Stop that one first, or use another path");
+    }
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());
+    if (::bind(svr_sock_, generic, sizeof address) != 0 || ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0) {
+      const int error = errno;
+      ::close(svr_sock_.exchange(INVALID_SOCKET));
+      throw system_error(path, "cannot be listened on", error);
+    }
+    path_ = path;
+  }
 
  private:
   bool process_and_close_socket(socket_t socket) override {
@@ -89,6 +126,7 @@ class HttpListener::Server : public httplib::Server {
 
   const TlsContext tls_;
   OpenConnections open_;
+  std::string path_;  // of the UNIX socket
 };
 
 HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
@@ -99,22 +137,33 @@ HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
   }
   if (settings.certificate.empty() != settings.key.empty())
     throw ConfigError("cert", "and key must be given together", "Give both or neither");
-  server_ = std::make_unique<Server>(tls_of(settings));
-  server_->set_tcp_nodelay(true);
+  server_ = make_server(settings);
+  bind();
+  if (settings.socket.empty()) return;
+  ServerSettings without_tls = settings;
+  without_tls.certificate.clear();
+  local_ = make_server(without_tls);
+  local_->bind_to_path(settings.socket.string());
+  local_->listen_to(backlog);
+}
+
+std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSettings& settings) {
+  auto server = std::make_unique<Server>(tls_of(settings));
+  server->set_tcp_nodelay(true);
   // httplib's default option (SO_REUSEPORT) would let another buffer share the port.
-  server_->set_socket_options([](socket_t socket) {
+  server->set_socket_options([](socket_t socket) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  server_->set_expect_100_continue_handler(
+  server->set_expect_100_continue_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
         return is_authorized(request, response, settings_.token) ? 100 : response.status;
       });
-  server_->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+  server->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     answer_to(request, response);
     return httplib::Server::HandlerResponse::Handled;
   });
-  bind();
+  return server;
 }
 
 HttpListener::~HttpListener() = default;
@@ -160,7 +209,15 @@ void HttpListener::serve() {
     if (is_stopped_) return;
     is_serving_ = true;
   }
-  server_->listen_after_bind();
+  if (local_ == nullptr) {
+    server_->listen_after_bind();
+  } else {
+    std::thread serving_local([this] { local_->listen_after_bind(); });
+    while (!local_->is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    server_->listen_after_bind();
+    local_->stop();
+    serving_local.join();
+  }
   const std::lock_guard lock(mutex_);
   is_serving_ = false;
 }

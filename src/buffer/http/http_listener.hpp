@@ -30,12 +30,14 @@ class HttpListener {
 
  private:
   class Server;
+  [[nodiscard]] std::unique_ptr<Server> make_server(const ServerSettings& settings);
   void bind();
   void answer_to(const httplib::Request& request, httplib::Response& response) const;
 
   const ServerSettings settings_;
   const HttpAnswer answer_;
   std::unique_ptr<Server> server_;
+  std::unique_ptr<Server> local_;  // of the UNIX socket, or null
   int port_ = -1;
   std::mutex mutex_;  // guards is_serving_ and writes to is_stopped_
   bool is_serving_ = false;

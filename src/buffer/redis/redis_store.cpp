@@ -20,6 +20,7 @@ namespace {
 constexpr const char* store_format = "evenkeel-buffer 3";
 constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
 constexpr int least_version = 6;
+constexpr std::int64_t max_text = std::int64_t{512} << 20;  // of Redis, in bytes
 constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
 
 std::optional<std::int64_t> integer_of(std::string_view text) {
@@ -152,6 +153,9 @@ class RedisStore : public Store {
   }
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
     return cost_of(bytes) + redis_scripts::slots_of_event * redis_scripts::slot_cost;
+  }
+  [[nodiscard]] std::int64_t max_body_bytes() const noexcept override {
+    return max_text - static_cast<std::int64_t>(record_overhead);
   }
   [[nodiscard]] std::string risk() const override {
     const std::lock_guard lock(mutex_);

@@ -33,6 +33,9 @@ class CommitQueue {
   };
   using Requests = std::vector<Request*>;
 
+  /// Interval of attempts to read a store whose content is unknown.
+  static constexpr std::chrono::seconds between_loads{1};
+
   /// What the queue's thread calls.
   struct Hooks {
     /// Acts on a change, and commits it to the store. Sets the requests' errors. Returns whether the store

@@ -222,6 +222,7 @@ class LmdbStore : public Store {
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
     return cost_of(bytes) + times_in_tree * seen_key;
   }
+  [[nodiscard]] std::int64_t max_body_bytes() const noexcept override { return max_parts * part_bytes() - 1; }
   [[nodiscard]] std::string risk() const override {
     return folder_.is_removed() ? "its folder was removed: all is lost when this process ends" : "";
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -104,6 +105,10 @@ class Store {
   [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
   /// Returns the maximum capacity, in bytes, used by a sample's event of this size and its seen keys.
   [[nodiscard]] virtual std::int64_t cost_of_event(std::int64_t bytes) const noexcept = 0;
+  /// Returns the maximum size of a body in bytes.
+  [[nodiscard]] virtual std::int64_t max_body_bytes() const noexcept {
+    return std::numeric_limits<std::int64_t>::max();
+  }
   /// Returns which committed data may be lost, and when; empty if no data can be lost, no matter how this
   /// process ends.
   [[nodiscard]] virtual std::string risk() const = 0;

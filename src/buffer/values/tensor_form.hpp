@@ -1,20 +1,49 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
-#include <span>
 #include <string_view>
-#include <vector>
 
 namespace evenkeel {
 
 /// Element type of a value: a number that is part of the store's format, and never changes its meaning.
 using ValueType = std::uint8_t;
 
+/// Shape of a value. Its sizes are in place, since a store may have millions of values.
+class TensorShape {
+ public:
+  static constexpr std::size_t max_axes = 8;
+  using value_type = std::int64_t;
+  using const_iterator = const std::int64_t*;
+
+  TensorShape() = default;
+  /// Precondition: there are at most max_axes sizes.
+  TensorShape(std::initializer_list<std::int64_t> sizes) {
+    for (const std::int64_t size : sizes) push_back(size);
+  }
+
+  /// Precondition: size() < max_axes.
+  void push_back(std::int64_t size) noexcept { sizes_[axes_++] = size; }
+  [[nodiscard]] std::size_t size() const noexcept { return axes_; }
+  [[nodiscard]] const std::int64_t* begin() const noexcept { return sizes_.data(); }
+  [[nodiscard]] const std::int64_t* end() const noexcept { return sizes_.data() + axes_; }
+  [[nodiscard]] std::int64_t operator[](std::size_t axis) const noexcept { return sizes_[axis]; }
+  [[nodiscard]] std::int64_t& operator[](std::size_t axis) noexcept { return sizes_[axis]; }
+
+  friend bool operator==(const TensorShape&, const TensorShape&) = default;
+
+ private:
+  std::array<std::int64_t, max_axes> sizes_{};
+  std::uint8_t axes_ = 0;
+};
+
 /// Element type and shape of a value. The value's bytes are its elements in C order.
 struct TensorForm {
   ValueType type = 0;
-  std::vector<std::int64_t> shape;
+  TensorShape shape{};
 
   friend bool operator==(const TensorForm&, const TensorForm&) = default;
 };
@@ -28,7 +57,5 @@ struct TensorForm {
 [[nodiscard]] std::int64_t bytes_of_element(ValueType type) noexcept;
 /// Returns the number of bytes of a value; nullopt if a dimension is negative, or the number exceeds 2^48.
 [[nodiscard]] std::optional<std::int64_t> bytes_of(const TensorForm& form) noexcept;
-/// Maximum number of dimensions of a value.
-inline constexpr std::size_t max_value_axes = 32;
 
 }  // namespace evenkeel

@@ -1,7 +1,6 @@
 #include "buffer/values/value_change.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace evenkeel {
@@ -17,21 +16,18 @@ void ValueChange::add_event(std::int64_t index, StoredRecord& record, const Stor
   stored_.events.emplace_back(record.event, index_.event_of(index, record.number, sample));
 }
 
-void ValueChange::put(const NewRecord& record) {
+void ValueChange::put(const NewRecord& record, std::span<const std::uint32_t> fields) {
   const std::int64_t number = next_++;
-  std::vector<StoredValue> values;
-  values.reserve(record.event.values.size());
-  for (const RecordEvent::Value& value : record.event.values) {
-    values.push_back({index_.find_field(value.field).value(), value.form, number, value.offset, value.bytes});
-  }
   const std::int64_t index = record.event.index;
-  remove(index, [&](const StoredValue& value) {
-    return std::ranges::find(values, value.field, &StoredValue::field) != values.end();
-  });
+  remove(index,
+         [&](const StoredValue& value) { return std::ranges::find(fields, value.field) != fields.end(); });
   stored_.bodies.push_back(
       {number, {record.body.get(), static_cast<std::size_t>(record.bytes)}, record.body});
   StoredSample& sample = sample_at(index);
-  std::ranges::move(values, std::back_inserter(sample.values));
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const RecordEvent::Value& value = record.event.values[i];
+    sample.values.push_back({fields[i], value.form, number, value.offset, value.bytes});
+  }
   sample.records.push_back({number, 0});
   add_event(index, sample.records.back(), sample);
 }

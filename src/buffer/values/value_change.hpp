@@ -19,13 +19,13 @@ class ValueChange {
   /// Numbers of new records and events begin at `next`.
   ValueChange(const ValueIndex& index, std::int64_t next) : index_(index), next_(next) {}
 
-  /// Adds the values of a record, which replace those of the same index and fields. Precondition: the index
-  /// has numbers for the names of its fields, and there is at least one.
-  void put(const NewRecord& record);
+  /// Adds the values of a record, which replace those of the same index and fields. `fields` are the numbers
+  /// of their fields. Precondition: there is at least one value.
+  void put(const NewRecord& record, std::span<const std::uint32_t> fields);
   /// Removes the values of one sample that `is_chosen` chooses. Returns their number.
   std::int64_t remove(std::int64_t index, const std::function<bool(const StoredValue&)>& is_chosen);
 
-  [[nodiscard]] bool is_empty() const noexcept { return touched_.empty(); }
+  [[nodiscard]] bool is_empty() const noexcept { return stored_.bodies.empty() && stored_.erased.empty(); }
   [[nodiscard]] std::int64_t next_number() const noexcept { return next_; }
   /// Returns the change for the store. Call this once, last.
   [[nodiscard]] const StoreChange& finish();

@@ -1,8 +1,9 @@
 #include "buffer/values/value_frame.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -36,11 +37,20 @@ void require_members(const ordered_json& in, std::initializer_list<std::string_v
   }
 }
 
-std::int64_t number_in(const ordered_json& value, const std::string& what) {
+/// Throws LimitError if a request has too many values, whose descriptions would take too much memory.
+void require_count(std::size_t indexes, std::size_t fields) {
+  if (fields == 0 || indexes <= max_values_of_frame / fields) return;
+  throw LimitError("body",
+                   "has " + std::to_string(indexes) + " indexes and " + std::to_string(fields) +
+                       " fields; a request may have " + std::to_string(max_values_of_frame) + " values",
+                   "Send fewer samples in a request");
+}
+
+std::int64_t number_in(const ordered_json& value, const char* what, const std::string& whose = {}) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::int64_t>();
   refuse("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
-         what + "; an integer from 0 on is needed");
+         what + (whose.empty() ? "" : " of " + whose) + "; an integer from 0 on is needed");
 }
 
 const ordered_json& list_in(const ordered_json& in, const char* name, const std::string& whose) {
@@ -49,7 +59,7 @@ const ordered_json& list_in(const ordered_json& in, const char* name, const std:
   return *found;
 }
 
-std::vector<std::int64_t> numbers_in(const ordered_json& list, const std::string& what) {
+std::vector<std::int64_t> numbers_in(const ordered_json& list, const char* what) {
   std::vector<std::int64_t> numbers;
   numbers.reserve(list.size());
   for (const ordered_json& number : list) numbers.push_back(number_in(number, what));
@@ -77,11 +87,14 @@ ValueType type_in(const ordered_json& name, const std::string& whose) {
   return *type;
 }
 
-std::vector<std::int64_t> shape_in(const ordered_json& given, const std::string& whose) {
-  if (!given.is_array() || given.size() > max_value_axes)
-    refuse("has a shape in " + whose + " that is not a list of at most " + std::to_string(max_value_axes) +
-           " sizes");
-  return numbers_in(given, "a size in " + whose);
+TensorShape shape_in(const ordered_json& given, const std::string& whose) {
+  if (!given.is_array() || given.size() > TensorShape::max_axes) {
+    refuse("has a shape in " + whose + " that is not a list of at most " +
+           std::to_string(TensorShape::max_axes) + " sizes");
+  }
+  TensorShape shape;
+  for (const ordered_json& size : given) shape.push_back(number_in(size, "a size", whose));
+  return shape;
 }
 
 /// Calls set(i, item) for each of `count` indexes, with the one item that all share, or with each one's own.
@@ -126,7 +139,7 @@ std::vector<AxisRange> ranges_in(const ordered_json& list, const std::string& wh
   for (const ordered_json& range : list) {
     if (!range.is_array() || range.size() != 2)
       refuse("has a range of " + whose + " that is not [BEGIN, END]");
-    ranges.push_back({number_in(range[0], "a begin of " + whose), number_in(range[1], "an end of " + whose)});
+    ranges.push_back({number_in(range[0], "a begin", whose), number_in(range[1], "an end", whose)});
     const AxisRange& last = ranges.back();
     if (last.begin > last.end || (ranges.size() > 1 && last.begin < ranges[ranges.size() - 2].end)) {
       refuse("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
@@ -140,7 +153,7 @@ std::vector<AxisRange> ranges_in(const ordered_json& list, const std::string& wh
 AxisSlice slice_in(const ordered_json& in, std::size_t indexes, const std::string& whose) {
   if (!in.is_object() || !in.contains("axis")) refuse("has slices of " + whose + " without an 'axis'");
   require_members(in, {"axis", "ranges", "ranges_of"}, "slices of " + whose);
-  AxisSlice slice{number_in(in["axis"], "an axis of " + whose), {}};
+  AxisSlice slice{number_in(in["axis"], "an axis", whose), {}};
   if (in.contains("ranges") && !in.contains("ranges_of")) {
     slice.ranges.push_back(ranges_in(in["ranges"], whose));
     return slice;
@@ -178,7 +191,7 @@ std::vector<std::string> names_in(const ordered_json& list) {
   return names;
 }
 
-void append_shape(std::string& out, const std::vector<std::int64_t>& shape) {
+void append_shape(std::string& out, std::span<const std::int64_t> shape) {
   out += '[';
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     if (axis > 0) out += ',';
@@ -230,6 +243,7 @@ FrameHead frame_head_of(std::string_view text) {
     if (!known.insert(index).second) refuse("has index " + std::to_string(index) + " twice");
   const auto fields = in.find("fields");
   if (fields == in.end() || !fields->is_object()) refuse("has no object 'fields' in its JSON");
+  require_count(head.indexes.size(), fields->size());
   for (const auto& [name, field] : fields->items())
     head.fields.push_back(field_in(name, field, head.indexes.size()));
   return head;
@@ -264,6 +278,7 @@ ValueQuery query_of(std::string_view text) {
   ValueQuery query{numbers_in(list_in(in, "indexes", "its JSON"), "an index"), {}};
   for (std::string& name : names_in(list_in(in, "fields", "its JSON")))
     query.fields.push_back({std::move(name)});
+  require_count(query.indexes.size(), query.fields.size());
   const ordered_json slices = in.value("slices", ordered_json::object());
   if (!slices.is_object()) refuse("has 'slices' that are not an object");
   for (const auto& [name, slice] : slices.items()) {

@@ -24,11 +24,13 @@ struct FrameHead {
 
 inline constexpr std::size_t frame_prefix = 8;  ///< size of the number that begins a frame
 inline constexpr std::int64_t max_bytes_of_frame = std::int64_t{512} << 20;
+inline constexpr std::size_t max_values_of_frame = std::size_t{1} << 20;
 /// Maximum size of a frame's JSON, and of other requests.
 inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
 
 /// Parses the JSON of a frame that is put. Throws InputError about "body" for anything but a legal
-/// description: unique indexes from 0 on, and fields with names, known types and legal shapes.
+/// description: unique indexes from 0 on, and fields with names, known types and legal shapes. Throws
+/// LimitError above max_values_of_frame.
 [[nodiscard]] FrameHead frame_head_of(std::string_view text);
 /// Returns the start of a frame: everything before the values, which then begin at a multiple of 64 bytes.
 [[nodiscard]] std::string start_of_frame(const FrameHead& head);
@@ -47,6 +49,11 @@ struct AxisRange {
 struct AxisSlice {
   std::int64_t axis = 0;
   std::vector<std::vector<AxisRange>> ranges;  ///< one list for all indexes, or one per index
+
+  /// Returns the ranges for the index at this place in the list of indexes.
+  [[nodiscard]] const std::vector<AxisRange>& of(std::size_t place) const {
+    return ranges.size() == 1 ? ranges[0] : ranges[place];
+  }
 };
 
 /// Values that a client wants.
@@ -58,7 +65,8 @@ struct ValueQuery {
   std::vector<std::int64_t> indexes;  ///< may repeat
   std::vector<Field> fields;
 };
-/// Parses the JSON {"indexes": [...], "fields": [...], "slices": {...}}. Throws InputError about "body".
+/// Parses the JSON {"indexes": [...], "fields": [...], "slices": {...}}. Throws InputError about "body", and
+/// LimitError above max_values_of_frame.
 [[nodiscard]] ValueQuery query_of(std::string_view text);
 
 /// Values to remove.

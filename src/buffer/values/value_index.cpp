@@ -47,7 +47,7 @@ std::string_view take_text(std::string_view& in) {
 TensorForm take_form(std::string_view& in) {
   const std::int64_t type = take_number(in);
   const std::int64_t axes = take_number(in);
-  if (!is_type(type) || axes > static_cast<std::int64_t>(max_value_axes)) refuse_event();
+  if (!is_type(type) || axes > static_cast<std::int64_t>(TensorShape::max_axes)) refuse_event();
   TensorForm form{static_cast<ValueType>(type), {}};
   for (std::int64_t axis = 0; axis < axes; ++axis) form.shape.push_back(take_number(in));
   return form;

@@ -9,6 +9,8 @@
 namespace evenkeel {
 namespace {
 
+constexpr std::int64_t max_ranges = std::int64_t{1} << 22;  // of one answer
+
 std::string words_of_value(std::int64_t index, const std::string& field) {
   return "index " + std::to_string(index) + ", field '" + field + "'";
 }
@@ -61,10 +63,18 @@ struct ValueStore::Found {
 ValueStore::ValueStore(std::unique_ptr<Store> store)
     : store_(std::move(store)),
       queue_("store", *store_,
-             {.commit = [this](const Queue::Requests& requests) { return commit(requests); }}) {
+             {.commit = [this](const Queue::Requests& requests) { return commit(requests); },
+              .deadline = [this] { return next_load(); }}) {
   begin_content(*store_, StoreContent::values);
   load_index();
   queue_.begin();
+}
+
+/// Returns when to try to read the store again, if its content is unknown.
+std::optional<ValueStore::Queue::Clock::time_point> ValueStore::next_load() const {
+  const std::shared_lock lock(index_mutex_);
+  if (!must_load_) return std::nullopt;
+  return Queue::Clock::now() + Queue::between_loads;
 }
 
 ValueStore::~ValueStore() {
@@ -154,12 +164,19 @@ std::int64_t ValueStore::cost_of(const NewRecord& record) const {
   return store_->cost_of(record.bytes) + store_->cost_of_event(event);
 }
 
-void ValueStore::number_fields(const NewRecord& record) {
+/// Returns the numbers of the fields of a record. The writer calls it.
+std::vector<std::uint32_t> ValueStore::number_fields(const NewRecord& record) {
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(record.event.values.size());
   for (const RecordEvent::Value& value : record.event.values) {
-    if (index_.find_field(value.field)) continue;
-    const std::unique_lock lock(index_mutex_);
-    index_.number_field(value.field);
+    std::optional<std::uint32_t> number = index_.find_field(value.field);
+    if (!number) {
+      const std::unique_lock lock(index_mutex_);
+      number = index_.number_field(value.field);
+    }
+    numbers.push_back(*number);
   }
+  return numbers;
 }
 
 /// Adds records, in place of all that there are, or of those with the same index and field.
@@ -167,6 +184,13 @@ void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
   std::int64_t cost = 0;
   std::int64_t bytes = 0;
   for (const NewRecord& record : records) {
+    if (record.bytes > store_->max_body_bytes()) {
+      throw LimitError("index " + std::to_string(record.event.index),
+                       "has " + std::to_string(record.bytes) +
+                           " bytes of values; a request to this store may have " +
+                           std::to_string(store_->max_body_bytes()) + " of one index",
+                       "Send its fields in several requests");
+    }
     cost += cost_of(record);
     bytes += record.bytes;
   }
@@ -179,10 +203,7 @@ void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
       for (const std::int64_t index : index_.indexes())
         change.values.remove(index, [](const StoredValue&) { return true; });
     }
-    for (const NewRecord& record : records) {
-      number_fields(record);
-      change.values.put(record);
-    }
+    for (const NewRecord& record : records) change.values.put(record, number_fields(record));
     change.is_partial = false;
   });
 }
@@ -231,7 +252,9 @@ ValueStore::Found ValueStore::find(const ValueQuery& query) const {
   std::vector<const StoredSample*> samples;
   for (const std::int64_t index : query.indexes) samples.push_back(index_.find(index));
   std::int64_t missing = 0;
+  std::int64_t ranges = 0;
   std::string first_missing;
+  found.places.reserve(query.indexes.size() * query.fields.size());
   for (const ValueQuery::Field& field : query.fields) {
     found.head.fields.push_back({field.name, {}});
     std::vector<TensorForm>& forms = found.head.fields.back().forms;
@@ -248,6 +271,11 @@ ValueStore::Found ValueStore::find(const ValueQuery& query) const {
       }
       FoundPlace place{*value};
       if (!field.slices.empty()) {
+        for (const AxisSlice& slice : field.slices) ranges += std::ssize(slice.of(i));
+        if (ranges > max_ranges) {
+          throw LimitError("body", "asks for more than " + std::to_string(max_ranges) + " ranges of values",
+                           "Ask for fewer values in a request");
+        }
         place.cut = std::ssize(found.cuts);
         found.cuts.emplace_back(value->form, field.slices, i, words_of_value(query.indexes[i], field.name));
       }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -113,6 +114,7 @@ class ValueStore {
   struct Found;
 
   void load_index();
+  [[nodiscard]] std::optional<Queue::Clock::time_point> next_load() const;
   void require_loaded() const;
   [[nodiscard]] bool commit(const Queue::Requests& requests);
   [[nodiscard]] Found find(const ValueQuery& query) const;
@@ -120,7 +122,7 @@ class ValueStore {
   void read_record(std::int64_t record, const std::vector<FoundPlace>& places,
                    std::span<const std::size_t> of_record, FoundValues& values) const;
   [[nodiscard]] std::int64_t cost_of(const NewRecord& record) const;
-  void number_fields(const NewRecord& record);
+  [[nodiscard]] std::vector<std::uint32_t> number_fields(const NewRecord& record);
   void add(const std::vector<NewRecord>& records, bool replaces_all);
   [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
   [[nodiscard]] FullError full_error() const;
