@@ -73,7 +73,7 @@ def play(scene):
     buffer = scene.start_buffer(2)
     first = scene.start_job()
     scene.wait_for_job(1)
-    require_error(scene.start_job(), ['job 1: trains from the buffer', 'stream.take_over'])
+    require_error(scene.start_job(), ['job 1: already trains from the buffer', 'stream.take_over'])
     second = scene.start_job('--set', 'stream.take_over=true')
     scene.wait_for_job(2)
     scene.send(['a', 'b'])

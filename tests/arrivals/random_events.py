@@ -370,7 +370,7 @@ class Play:
             environment = dict(self._environment, TMPDIR=str(self._folder / 't2'))
             done = subprocess.run(self._command(1, self._config()), env=environment, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, timeout=LIMIT, check=False)
-            right = done.returncode == 1 and f'job {self._jobs}: trains from the buffer' in done.stderr
+            right = done.returncode == 1 and f'job {self._jobs}: already trains from the buffer' in done.stderr
             require(right, 'a second job ends with', done.returncode, done.stderr)
         else:
             code, answer = self._post('job/begin', {'samples_per_step': samples})

@@ -83,7 +83,7 @@ TEST(Acceptance, samples_above_the_jobs_cap_are_refused_and_do_not_form_a_step) 
   buffer.take(received(rollout_line("before", 0, 0, 9)));  // 10 tokens
   static_cast<void>(buffer.begin_job(1, {.acceptance = {.max_tokens = 8}}));
   EXPECT_THAT(message_of([&] { buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0, 0, 8))); }),
-              AllOf(HasSubstr("body:2: has 9 tokens; the job accepts 8 at most"),
+              AllOf(HasSubstr("body:2: has 9 tokens; the job accepts at most 8"),
                     HasSubstr("micro_batch.max_tokens")));
   EXPECT_EQ(buffer.take(received(rollout_line("b", 0, 0, 7))).accepted, 1);
   EXPECT_THAT(message_of([&] {

@@ -116,7 +116,7 @@ TEST(JobsOfBuffer, do_not_begin_while_another_job_is_alive) {
     while (!is_over) first.show_alive();
   });
   EXPECT_THAT(message_of([&] { static_cast<void>(JobClient(buffer.url()).begin(1)); }),
-              AllOf(HasSubstr("job 1: trains from the buffer"), HasSubstr("stream.take_over")));
+              AllOf(HasSubstr("job 1: already trains from the buffer"), HasSubstr("stream.take_over")));
   is_over = true;
   alive.join();
   first.leave();

@@ -237,7 +237,7 @@ TEST(CLocal, invalid_fields_are_errors_and_leave_the_samples_unchanged) {
   EXPECT_EQ(evenkeel_samples_field(samples, 1, &field), EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(evenkeel_samples_field(samples, -1, &field), EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(evenkeel_samples_find_field(samples, "y", &field), EVENKEEL_ERROR_INPUT);
-  EXPECT_TRUE(last_error_has("There are: x"));
+  EXPECT_TRUE(last_error_has("fields are: x"));
   EXPECT_EQ(evenkeel_samples_find_field(samples, nullptr, &field), EVENKEEL_ERROR_ARGUMENT);
 }
 

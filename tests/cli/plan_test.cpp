@@ -132,7 +132,7 @@ TEST(PlanArrivals, reports_missing_columns_of_a_trace) {
               HasSubstr("trace.csv:2: version is 'x'; it must be an integer from 0 to 2^62"));
   EXPECT_THAT(why("uid,length\na,5\n", " --group-size 3"), HasSubstr("a step has whole groups"));
   EXPECT_THAT(why("uid,length\na,5\na,5\n", " --group-size 1"),
-              HasSubstr("group 'a': has a sample with index 1, and groups of 1 end at index 0"));
+              HasSubstr("group 'a': has a sample with index 1, but groups of 1 end at index 0"));
   EXPECT_THAT(why("uid,length\na,5\n", " --compare"), HasSubstr("--json writes the steps"));
 }
 

@@ -65,14 +65,14 @@ TEST(ConfigStream, requires_a_place_for_samples_of_the_jobs_own_buffer) {
   EXPECT_THAT(refusal("source: {kind: stream}"),
               AllOf(HasSubstr("stream.dir: is not set"), HasSubstr("memory")));
   EXPECT_EQ(refusal("source: {kind: stream}\nstream: {store: memory}"), "accepted");
-  EXPECT_THAT(refusal(own, {"stream.store=memory"}), HasSubstr("stream.dir: is a folder"));
+  EXPECT_THAT(refusal(own, {"stream.store=memory"}), HasSubstr("stream.dir: is set, but stream.store"));
 }
 
 TEST(ConfigStream, may_keep_samples_in_a_redis) {
   const std::string redis = "source: {kind: stream}\nstream: {store: 'redis://h:1', name: math}\n";
   EXPECT_EQ(parse(redis).stream.store, "redis://h:1");
   EXPECT_EQ(parse(to_yaml(parse(redis))), parse(redis));
-  EXPECT_THAT(refusal(redis, {"stream.dir=kept"}), HasSubstr("stream.dir: is a folder"));
+  EXPECT_THAT(refusal(redis, {"stream.dir=kept"}), HasSubstr("stream.dir: is set, but stream.store"));
   EXPECT_THAT(refusal(redis, {"stream.name=a/b"}), HasSubstr("stream.name=a/b: expected up to 100 letters"));
   EXPECT_THAT(refusal(redis, {"stream.store=redis"}), HasSubstr("stream.store=redis: expected lmdb, memory"));
   EXPECT_THAT(refusal(own, {"stream.name=math"}),

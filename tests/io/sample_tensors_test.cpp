@@ -251,7 +251,7 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
   EXPECT_THAT(of_offsets({0, INT64_MIN, 5}), HasSubstr("falls from 0"));
   EXPECT_THAT(of_offsets({}), HasSubstr("is empty"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five); }),
-              HasSubstr("nothing says where samples begin"));
+              HasSubstr("does not specify where samples begin"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("x", {5}, five); }), HasSubstr("neither input_ids nor tokens"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five).ids("input_ids", {5}, five); }),
               HasSubstr("mean the same"));

@@ -402,7 +402,7 @@ TEST_F(Arriving, a_job_tells_the_buffer_which_samples_it_accepts) {
   SampleStream stream(world_, config_of({"micro_batch.max_tokens=4"}));
   on_buffer([](Buffer& buffer) {
     EXPECT_THAT(message_of([&] { buffer.take(received(rollout_line("a", 0, 0, 4))); }),
-                HasSubstr("has 5 tokens; the job accepts 4 at most"));
+                HasSubstr("has 5 tokens; the job accepts at most 4"));
     EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 0, 3))).accepted, 1);
   });
 }

@@ -482,7 +482,7 @@ TEST(DumpSource, inconsistent_layers_are_an_error_on_every_rank) {
   config.fields["values"].layers = LayerMap{{{0, 1}}};
   const Dumped dumped(config);
   dumped.damage("step-000001/dp-000/cp-001", R"(\"layers\":[0,1])", R"(\"layers\":[1,0])");
-  EXPECT_THAT(refusal_of(dumped), testing::AllOf(HasSubstr("cp-001"), HasSubstr("other layers")));
+  EXPECT_THAT(refusal_of(dumped), testing::AllOf(HasSubstr("cp-001"), HasSubstr("different layers")));
 }
 
 TEST(DumpSource, a_damaged_file_is_everybodys_error) {

@@ -305,7 +305,7 @@ TEST(CutRows, cannot_be_results_of_the_first_rank) {
       results.put(m, {name, DType::int64, FieldKind::rows, {}}, counts, {});
     }
     EXPECT_THAT(message_of([&] { (void)service.collect(step, results); }),
-                HasSubstr("result '" + std::string(name) + "': has rows that are cut"));
+                HasSubstr("result '" + std::string(name) + "': has rows that are split over"));
   }
 }
 
