@@ -253,9 +253,7 @@ class _Column:
         return sum(part.nbytes for part in self.parts)
 
     def description(self) -> dict[str, Any]:
-        dtypes, shapes = list(self.dtypes), list(self.shapes)
-        return {**({"dtype": dtypes[0]} if dtypes and dtypes.count(dtypes[0]) == len(dtypes) else {"dtypes": dtypes}),
-                **({"shape": shapes[0]} if shapes and shapes.count(shapes[0]) == len(shapes) else {"shapes": shapes})}
+        return {**_one_or_all("dtype", self.dtypes), **_one_or_all("shape", self.shapes)}
 
     def part(self, begin: int, end: int) -> _Column:
         dtypes, shapes = self.dtypes[begin:end], self.shapes[begin:end]
@@ -340,6 +338,12 @@ def _slices_of(slices: Slices, begin: int, end: int) -> Slices:
             for name, of_field in lists.items()}
 
 
+def _one_or_all(name: str, items: Sequence[Any]) -> dict[str, Any]:
+    """{"dtype": item} if all items are equal, otherwise {"dtypes": [item, ...]}."""
+    first = items[0] if items else None
+    return {name: first} if items and all(item == first for item in items) else {name + "s": list(items)}
+
+
 def _joined(parts: Iterable[memoryview]) -> list[memoryview]:
     """The same bytes in fewer pieces: neighbors that are small are copied into one."""
     pieces: list[list[memoryview]] = []
@@ -363,7 +367,7 @@ def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: in
     end = 0
     for name, field in json.loads(text.tobytes())["fields"].items():
         dtypes = field["dtypes"] if "dtypes" in field else [field["dtype"]] * count
-        shapes = list(map(tuple, field["shapes"])) if "shapes" in field else [tuple(field["shape"])] * count
+        shapes: list[Shape] = [tuple(shape) for shape in field["shapes"]] if "shapes" in field else [tuple(field["shape"])] * count
         begin = end + -end % _ALIGNMENT
         end = begin + _limited(response, _total(dtypes, shapes))
         columns[name] = dtypes, shapes, begin, end
