@@ -282,7 +282,7 @@ class Play:
 
     def abort_in_step(self, group):
         code, answer = self._of_group(group, 'abort', False, {'in_step': True})
-        require(code == 423 and 'is alive' in answer['error'], code, answer, 'while a job may have the step')
+        require(code == 423 and 'is still running' in answer['error'], code, answer, 'while a job may have the step')
 
     # Events of the job and of the buffer.
 
@@ -332,7 +332,7 @@ class Play:
         require(code == 200, answer)
         zombie = urllib.parse.quote(answer['job'])
         self._jobs += 1
-        self._require_end(1, f'job {self._jobs - 1}: is fenced: job {self._jobs} is')
+        self._require_end(1, f'job {self._jobs - 1}: is fenced: job {self._jobs} now trains')
         self.start_job(ranks)
         step = {'step': 0, 'version': 0, 'groups': [], 'masked': [], 'passed': []}
         posts = {'alive': {}, 'leave': {}, 'steps': step, 'gives_up': {'step': 0}, 'filtered': {'arrivals': [1]},
