@@ -39,7 +39,7 @@ class BodyReader {
 /// body was not read to the end, the connection is closed after the answer.
 using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
-/// Limit of the bytes of all requests in memory, for small requests.
+/// Default limit on the total number of bytes of all requests that are in memory at the same time.
 inline constexpr std::int64_t least_in_flight = std::int64_t{192} << 20;
 
 /// Adds the bytes of one request's body to the total over all requests in memory, until this object is

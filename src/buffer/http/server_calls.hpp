@@ -46,7 +46,7 @@ class ServerCalls {
     }
   }
 
-  /// Adds a call whose body is small: `most` bytes at most.
+  /// Adds a call whose body has at most `most` bytes.
   void add_call(const char* path, Call call, std::int64_t most = std::int64_t{16} << 20) {
     add_post(path, [this, most, call = std::move(call)](const Request& request, Response& response,
                                                         BodyReader& reader) {

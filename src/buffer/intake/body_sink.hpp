@@ -14,7 +14,7 @@ class BodySink {
   BodySink& operator=(const BodySink&) = delete;
   virtual ~BodySink() = default;
 
-  /// Tells the size of the body before its first byte, if it is known.
+  /// Called with the size of the body before its first byte arrives, if the size is known.
   virtual void expect(std::int64_t bytes) = 0;
   /// Returns memory to read the next bytes into, at least one. Call keep() with the number of bytes read.
   [[nodiscard]] virtual std::span<char> room() = 0;

@@ -19,7 +19,7 @@
 namespace evenkeel {
 
 /// Queue of requests that change a store, and the thread that commits them, several in one transaction.
-/// `Change` is what the requests of one transaction act on together.
+/// `Change` collects the changes of all requests in one transaction.
 template <typename Change>
 class CommitQueue {
  public:
@@ -33,13 +33,13 @@ class CommitQueue {
   };
   using Requests = std::vector<Request*>;
 
-  /// Interval of attempts to read a store whose content is unknown.
+  /// Time between attempts to read the store again after a failed commit has left its content unknown.
   static constexpr std::chrono::seconds between_loads{1};
 
-  /// What the queue's thread calls.
+  /// Callbacks, which the queue's thread calls.
   struct Hooks {
-    /// Acts on a change, and commits it to the store. Sets the requests' errors. Returns whether the store
-    /// has changed.
+    /// Runs the requests on a new Change, and commits it to the store. Sets the error of each request that
+    /// failed. Returns whether the store has changed.
     std::function<bool(const Requests&)> commit;
     /// Returns when to commit at the latest, even without requests.
     std::function<std::optional<Clock::time_point>()> deadline = [] { return std::nullopt; };
@@ -67,14 +67,14 @@ class CommitQueue {
     }
     queued_.notify_all();
   }
-  /// Stops, and waits until the requests before have been answered.
+  /// Stops the queue, and waits until all earlier requests have been answered.
   void end() {
     stop();
     if (writer_.joinable()) writer_.join();
   }
 
-  /// Returns when what `act` did is durable. Throws what it throws, and the errors of the commit. `bytes` is
-  /// about what it adds to the store.
+  /// Runs `act` in the queue's thread, and returns when its changes are durable. Throws what `act` throws,
+  /// and the errors of the commit. `bytes` estimates how much `act` adds to the store.
   void submit(std::int64_t bytes, std::function<void(Change&)> act) {
     Request request{std::move(act), bytes};
     std::unique_lock lock(mutex_);
