@@ -7,9 +7,12 @@ script="$(realpath "${BASH_SOURCE[0]}")"
 root="$(realpath "$(dirname "$script")/../..")"
 launchers=(srun mpirun)
 
+# fail WHAT [LOG]: ends the case, with the end of the log, and with what Slurm did on each node and which of its processes run.
 fail() {
   echo "slurm.sh: $1" >&2
   [[ -z "${2:-}" ]] || tail -n 40 "$2" >&2
+  tail -n 5 /run/evenkeel/slurm/slurmd-n*.log >&2 || true
+  pgrep -a 'slurmstepd|srun|evenkeel' >&2 || true
   exit 1
 }
 
