@@ -100,16 +100,19 @@ def error_of(act):
 
 
 def refused():
-    texts = [error_of(lambda: of_evenkeel(cap=40)), error_of(lambda: of_evenkeel(top_entropy_quantile=0.5))]
+    means = [{"top_entropy_quantile": 0.5}, {"entropy_coef": 0.01}]
+    texts = [error_of(lambda: of_evenkeel(cap=40)), *(error_of(lambda: of_evenkeel(**mean)) for mean in means)]
     return type("Refused", (), {"save": lambda self, folder, way: np.savez(pathlib.Path(folder) / way, texts=texts)})()
 
 
-LOSSES = ["dapo", "grpo", "bnpo", "dr_grpo"]
+SETTINGS = {
+    **{loss: {"loss_type": loss} for loss in ["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "vespo"]},
+    "luspo": {"loss_type": "luspo", "importance_sampling_level": "sequence"},
+    "truncated": {"mask_truncated_completions": True},
+}
 WAYS = {
-    **{f"plain.{loss}": lambda loss=loss: trained(GRPOTrainer, loss_type=loss) for loss in LOSSES},
-    **{f"evenkeel.{loss}": lambda loss=loss: of_evenkeel(loss_type=loss) for loss in LOSSES},
-    "plain.truncated": lambda: trained(GRPOTrainer, mask_truncated_completions=True),
-    "evenkeel.truncated": lambda: of_evenkeel(mask_truncated_completions=True),
+    **{f"plain.{kind}": lambda changes=changes: trained(GRPOTrainer, **changes) for kind, changes in SETTINGS.items()},
+    **{f"evenkeel.{kind}": lambda changes=changes: of_evenkeel(**changes) for kind, changes in SETTINGS.items()},
     "wrong.unweighted": lambda: trained(Unweighted, loss_type="grpo"),
     "wrong.late": lambda: of_evenkeel(Late, loss_type="grpo"),
     "refused": refused,

@@ -11,7 +11,7 @@ import evenkeel
 from evenkeel.huggingface import balanced
 
 HERE = pathlib.Path(__file__).parent
-KINDS = ["dapo", "grpo", "bnpo", "dr_grpo", "truncated"]
+KINDS = ["dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "vespo", "luspo", "truncated"]
 WRONG = ["wrong.unweighted", "wrong.late"]
 RELATIVE = 1e-6
 
@@ -54,9 +54,11 @@ def test_the_comparison_finds_what_is_wrong(found, way):
 
 def test_what_micro_batches_cannot_compute_is_refused_on_all_ranks(found):
     texts = [rank["texts"].tolist() for rank in found["refused"]]
-    assert any("above the cap of 40" in cap for cap, _ in texts)
-    assert all("tokens" in cap or "another rank cannot cut" in cap for cap, _ in texts)
-    assert all(mean.startswith("top_entropy_quantile: adds a statistic of the whole batch") for _, mean in texts)
+    assert any("above the cap of 40" in cap for cap, *_ in texts)
+    assert all("tokens" in cap or "another rank cannot cut" in cap for cap, *_ in texts)
+    for _, quantile, coefficient in texts:
+        assert quantile.startswith("top_entropy_quantile: adds a statistic of the whole batch")
+        assert coefficient.startswith("entropy_coef: adds a statistic of the whole batch")
 
 
 def test_settings_that_the_trainer_decides_are_refused():
@@ -65,3 +67,23 @@ def test_settings_that_the_trainer_decides_are_refused():
     for name, value in {"padded": False, "pad_to_multiple_of": 8, "balance": {"cost": "tokens"}}.items():
         with pytest.raises(evenkeel.InputError, match=f"{name}: is not a setting of a GRPOTrainer"):
             balanced(GRPOTrainer, max_tokens=96, **{name: value})
+
+
+def test_batches_with_images_are_refused():
+    import torch
+    from evenkeel._grpo import _rows_of
+
+    ones = torch.ones(2, 3)
+    batch = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": ones, "completion_mask": ones, "pixel_values": ones}
+    with pytest.raises(evenkeel.InputError, match="input 'pixel_values': is not known to Evenkeel, which cuts batches of text"):
+        _rows_of(batch, [0])
+
+
+def test_deepspeed_is_refused():
+    from types import SimpleNamespace
+
+    from evenkeel._grpo import BalancedGRPOTrainer
+
+    trainer = SimpleNamespace(model=SimpleNamespace(training=True), is_deepspeed_enabled=True)
+    with pytest.raises(evenkeel.InputError, match="deepspeed: needs a fixed number of micro-batches per step"):
+        BalancedGRPOTrainer.compute_loss(trainer, None, {})
