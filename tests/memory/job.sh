@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# job.sh FOLDER NAME CHECK... PROGRAM OPTIONS...: has CHECK look at a job of two steps that reads rollouts and writes all that
-# a job can write.
+# job.sh FOLDER NAME CHECK... PROGRAM OPTIONS...: runs a job of two steps under CHECK. The job reads rollouts and writes every
+# kind of output.
 set -euo pipefail
 
 work="$1/$2"
@@ -18,7 +18,7 @@ source: {kind: jsonl, path: $work/rollouts.jsonl}
 batch: {global_batch: 12, shuffle: true}
 micro_batch: {max_tokens: 600}
 END
-# What the program is told comes behind its name.
+# The program's arguments follow its name.
 arguments=()
 for argument in "$@"; do
   arguments+=("$argument")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ask.sh MPI_BUILT TORCH_BUILT: asks for the installed package in many ways, most of them wrong.
+# ask.sh MPI_BUILT TORCH_BUILT: calls find_package for the installed package in many ways, most of which are wrong.
 set -euo pipefail
 # shellcheck source=tests/package/environment.sh
 source "$(dirname "$0")/environment.sh"
@@ -11,7 +11,7 @@ find "$partial" -name 'EvenkeelTargets-*' | grep -E 'EvenkeelTargets-(service|jo
 "$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/asking" -B "$WORK/asking" -DCMAKE_PREFIX_PATH="$PREFIX" \
   -DPARTIAL="$partial" -DMPI_BUILT="$1" -DTORCH_BUILT="$2"
 
-# What CMake makes of it where nobody asks for the reason.
+# CMake's error for an unknown component must contain Evenkeel's reason.
 if said="$("$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/consumer" -B "$WORK/refused" \
   -DCMAKE_PREFIX_PATH="$PREFIX" -DCOMPONENT=nonsense 2>&1)"; then
   echo "A component that nobody knows was found" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# debs.sh TORCH_BUILT: makes packages of Debian from the build, and looks at what they need and hold.
+# debs.sh TORCH_BUILT: makes Debian packages from the build, and checks their dependencies and contents.
 set -euo pipefail
 # shellcheck source=tests/package/environment.sh
 source "$(dirname "$0")/environment.sh"
@@ -18,7 +18,7 @@ fail() {
   echo "$1" >&2
   exit 1
 }
-# What PACKAGE says of itself under FIELD must match each PATTERN, or must not after !.
+# The field FIELD of PACKAGE must match each PATTERN; a PATTERN after ! must not match.
 expect_field() { # PACKAGE FIELD PATTERN...
   local value pattern
   value="$(dpkg-deb -f packages/"$1"_*.deb "$2")"

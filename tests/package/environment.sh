@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by the scripts of this folder, which CTest calls with what they need in the environment: CMAKE, GENERATOR, CC
 # and CXX; SOURCE, Evenkeel's tree; BUILD, where it was built; WORK, a folder for these tests; BUILD_TYPE; SANITIZE; MPIRUN.
-# Evenkeel stands installed in PREFIX, which is not where it was installed to.
+# Evenkeel is installed in PREFIX, to which it was moved from another folder.
 : "${CMAKE:?}" "${GENERATOR:?}" "${CC:?}" "${CXX:?}" "${SOURCE:?}" "${BUILD:?}" "${WORK:?}" "${BUILD_TYPE?}" "${SANITIZE?}"
 PREFIX="$WORK/elsewhere/prefix"
 flags=()
@@ -10,7 +10,7 @@ case "$SANITIZE" in
   thread) flags=(-fsanitize=thread) ;;
 esac
 
-# Runs what was built from consumer/COMPONENT.cpp or c_consumer/COMPONENT.c.
+# Runs the program that was built from consumer/COMPONENT.cpp or c_consumer/COMPONENT.c.
 run_consumer() { # COMPONENT PROGRAM
   if [[ $1 == service || $1 == c_mpi ]]; then
     IFS=';' read -r -a mpirun <<<"$MPIRUN"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# find_package.sh COMPONENT: builds the consumer by find_package and runs it. The planner's is built as where nothing is
-# that it does not need.
+# find_package.sh COMPONENT: builds the consumer with find_package and runs it. The planner's consumer is built as on a
+# machine that has only the planner's dependencies.
 set -euo pipefail
 # shellcheck source=tests/package/environment.sh
 source "$(dirname "$0")/environment.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the build, moves what was installed elsewhere, and looks whether any of it still knows where it was.
+# Installs the build, moves the installation, and checks that no file contains the old path.
 set -euo pipefail
 # shellcheck source=tests/package/environment.sh
 source "$(dirname "$0")/environment.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pkg_config.sh COMPONENT MODULE: builds the consumer with what pkg-config says of MODULE, and nothing else, and runs it.
+# pkg_config.sh COMPONENT MODULE: builds the consumer with the flags that pkg-config prints for MODULE, and runs it.
 set -euo pipefail
 # shellcheck source=tests/package/environment.sh
 source "$(dirname "$0")/environment.sh"

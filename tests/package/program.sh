@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The installed program works where nothing of the source tree is beside it.
+# Tests that the installed program works without the source tree.
 set -euo pipefail
 # shellcheck source=tests/package/environment.sh
 source "$(dirname "$0")/environment.sh"

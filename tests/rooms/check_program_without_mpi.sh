@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_program_without_mpi.sh PROGRAM WORK_DIR: fails when PROGRAM, an evenkeel built without MPI, loads an MPI library,
-# cannot plan and show a configuration, or does anything but say why when asked for what needs MPI.
+# cannot plan or show a configuration, or does not refuse commands that need MPI with the reason.
 set -euo pipefail
 program=$1
 work=$2

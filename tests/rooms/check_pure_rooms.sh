@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check_pure_rooms.sh SOURCE_DIR PROGRAM ROOM...: fails when one of these pure rooms includes MPI, when anything but the
-# program, examples and tests names MPI_COMM_WORLD, or when PROGRAM, which links all of them, loads an MPI library.
+# check_pure_rooms.sh SOURCE_DIR PROGRAM ROOM...: fails if one of these pure modules includes MPI, if a file other than
+# those of the program, examples and tests names MPI_COMM_WORLD, or if PROGRAM, which links all of them, loads an MPI library.
 set -euo pipefail
 source_dir=$1
 program=$2
@@ -8,7 +8,7 @@ rooms=("${@:3}")
 
 cd "$source_dir"
 failed=0
-# Not every room has public headers; a folder that is not there would hide what grep finds in the others.
+# Not every module has public headers, and grep would fail because of a missing folder.
 folders=()
 for folder in "${rooms[@]/#/include/evenkeel/}" "${rooms[@]/#/src/}"; do
   [[ -d $folder ]] && folders+=("$folder")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# faulty_job.sh FAULT VICTIM WORK_DIR EVENKEEL LAUNCHER...: runs a job whose rank VICTIM suffers FAULT after a few steps,
-# and looks at how it ends. LAUNCHER starts a program on all ranks. FAULT is
+# faulty_job.sh FAULT VICTIM WORK_DIR EVENKEEL LAUNCHER...: runs a job whose rank VICTIM has FAULT after a few steps,
+# and checks how it ends. LAUNCHER starts a program on all ranks. FAULT is
 #
 #   stop  the rank is stopped for good: the job ends in time with one message that names it, and leaves nothing behind
 #   cut   the rank's node loses its link: the same, and the ranks of that node end as well
@@ -11,7 +11,7 @@ fault=$1 victim=$2 work=$3 evenkeel=$4
 launcher=("${@:5}")
 here="$(dirname "$(realpath "$0")")"
 seconds=4 # the limit
-slack=5   # for what a crowded machine and a launcher take beside it
+slack=5   # time for the launcher, on a loaded machine
 
 fail() {
   echo "$1" >&2
@@ -28,7 +28,7 @@ job=(run "$work/job.yaml" --set source.kind=synthetic --set source.samples=64 --
      --report "$work/report" --progress off)
 status=0
 patience=60
-if [[ "$fault" == cut ]]; then patience=20; fi # Open MPI's mpirun waits for its daemon behind the cut link for good
+if [[ "$fault" == cut ]]; then patience=20; fi # Open MPI's mpirun waits forever for its daemon behind the cut link
 timeout --kill-after=5 "$patience" "${launcher[@]}" "$here/rank.sh" "$fault" "$victim" "$work" "$evenkeel" "${job[@]}" \
   >"$work/out" 2>"$work/err" || status=$?
 ((status != 77)) || { cat "$work/err" >&2; exit 77; }
@@ -43,13 +43,13 @@ fi
 grep -q "^evenkeel: error: .*$victim.* (hosts\? .*seconds.*of step [0-9]" "$work/err" || fail "no message names rank $victim"
 (($(grep -c "^evenkeel: error:" "$work/err") == 1)) || fail "there is more than one message"
 grep -q "waits for" "$work/err" || fail "nothing says what ranks wait for"
-sleep 0.5 # for those who see ranks end
+sleep 0.5 # lets the observers of the ranks write
 for ended in "$work"/ended.*; do
   took=$(($(<"$ended") - $(<"$work/suffered")))
   ((took <= seconds + slack)) || fail "a rank ended $took seconds after the fault (${ended##*/})"
 done
 [[ -z "$(find "$work" -name '*.tmp-*')" ]] || fail "temporary files are left"
 for name in $(comm -13 <(echo "$before") <(ls -A /dev/shm)); do
-  # What somebody maps is of another job, which began meanwhile.
+  # A segment that a process maps belongs to another job, which began in the meantime.
   grep -qs "/dev/shm/$name" /proc/[0-9]*/maps || [[ ! -e "/dev/shm/$name" ]] || fail "shared memory is left: $name"
 done

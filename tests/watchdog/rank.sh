@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# rank.sh FAULT VICTIM WORK_DIR PROGRAM...: becomes PROGRAM, a rank of a job that writes WORK_DIR/report. The victim's
-# fault waits beside it until the job is under way; beside every rank somebody waits who sees it end.
+# rank.sh FAULT VICTIM WORK_DIR PROGRAM...: executes PROGRAM, a rank of a job that writes WORK_DIR/report. A background
+# process causes the victim's fault once steps are running, and another one per rank records that the rank has ended.
 fault=$1 victim=$2 work=$3
 shift 3
 rank=$OMPI_COMM_WORLD_RANK
@@ -16,7 +16,7 @@ suffer() {
       kill -TERM $$ && touch "$work/was-slow" ;;
   esac
 }
-# In a session of its own, since a launcher ends all that a rank has started.
+# Runs in its own session, since a launcher ends all processes that a rank has started.
 see_end="while kill -0 $$; do sleep 0.1; done; date +%s >'$work/ended.$rank'"
 {
   if ((rank == victim)); then suffer & fi
