@@ -248,7 +248,7 @@ SampleRows SampleRows::of_counts(std::span<const std::int64_t> counts) {
     if (count < 0 || count > std::numeric_limits<std::int64_t>::max() - before) {
       throw InputError(
           "sample " + std::to_string(made.size()) + " of the batch",
-          "has " + std::to_string(count) + " rows, with " + std::to_string(before) + " of samples before it",
+          "has " + std::to_string(count) + " rows, and the samples before it have " + std::to_string(before),
           "Numbers of rows must be from 0 to 2^63 - 1");
     }
     made.offsets_.push_back(before + count);

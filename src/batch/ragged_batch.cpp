@@ -23,9 +23,9 @@ void require_room(const SampleShape& sample, std::int64_t tokens_before) {
   const std::int64_t room = std::numeric_limits<std::int64_t>::max() - tokens_before;
   if (sample.prompt <= room && sample.response <= room - sample.prompt) return;
   throw InputError(sample.id, "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
-                                  std::to_string(sample.response) + "; with " +
+                                  std::to_string(sample.response) + "; together with the " +
                                   std::to_string(tokens_before) +
-                                  " tokens of samples before it the batch has 2^63 tokens or more");
+                                  " tokens of the samples before it, the batch has 2^63 tokens or more");
 }
 
 /// Returns the first row of sample `index`; for `index` = size(), the number of rows.

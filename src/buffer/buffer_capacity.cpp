@@ -43,7 +43,7 @@ FullError Buffer::full_error() {
   const bool can_form = status.formed_groups > 0 || status.ready_groups >= groups_per_step_.value_or(1);
   std::string message = fmt::format("is full: {} bytes of {} are in use", store_->used(), store_->capacity());
   if (!can_form) {
-    message += fmt::format("; a step needs {}, of which {} {} complete and {} {} not",
+    message += fmt::format("; a step needs {}; {} {} complete and {} {} not",
                            counted(groups_per_step_.value_or(1), "group"), status.ready_groups,
                            status.ready_groups == 1 ? "is" : "are", status.open_groups,
                            status.open_groups == 1 ? "is" : "are");

@@ -52,7 +52,7 @@ std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
 void require_job_calls(std::int64_t version) {
   if (version == job_calls_version) return;
   throw InputError("",
-                   "the job uses version " + std::to_string(version) + " of the calls" +
+                   "the job uses version " + std::to_string(version) + " of the protocol" +
                        "; this buffer supports version " + std::to_string(job_calls_version),
                    "Run the job and the buffer with the same version of Evenkeel");
 }
@@ -260,7 +260,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     const json in_step = given.value("in_step", json(false));
     if (!in_step.is_boolean() || (in_step && index)) {
       throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",
-                       "A whole group is removed from a formed step");
+                       "Leave index out: only a whole group can be removed from a formed step");
     }
     std::optional<std::int64_t> step;
     if (in_step)

@@ -265,7 +265,7 @@ std::string metrics_of(const BufferStatus& status) {
     value(name, number);
   };
   gauge("policy_version", "Version of the policy that the trainer published last", of.version);
-  gauge("capacity_bytes", "Bytes that may be in use", status.capacity);
+  gauge("capacity_bytes", "Maximum number of bytes in use", status.capacity);
   gauge("used_bytes", "Bytes in use", status.used);
   family("groups", "gauge", "Groups of samples by state");
   value("groups", of.open_groups, "state=\"open\"");
@@ -284,7 +284,7 @@ std::string metrics_of(const BufferStatus& status) {
     value(name, number);
   };
   counter("received_samples_total", "Samples that were accepted", of.received.samples);
-  counter("duplicate_samples_total", "Samples that had come before", of.duplicates);
+  counter("duplicate_samples_total", "Samples that had been received before", of.duplicates);
   counter("trained_samples_total", "Samples that were trained", of.trained.samples);
   counter("received_response_tokens_total", "Response tokens of samples that were accepted",
           of.received.response);
@@ -304,7 +304,7 @@ std::string metrics_of(const BufferStatus& status) {
   gauge("tickets", "Tickets that were granted and neither used nor expired", of.tickets);
   counter("expired_tickets_total", "Tickets that were granted and expired", of.expired_tickets);
   if (status.since_last_sample)
-    gauge("seconds_since_last_sample", "Seconds since the last sample came", *status.since_last_sample);
+    gauge("seconds_since_last_sample", "Seconds since the last sample arrived", *status.since_last_sample);
   return out;
 }
 

@@ -55,7 +55,7 @@ ErrorReport report_of_current_exception() {
   } catch (const std::exception& error) {
     return {ErrorKind::none, "evenkeel", error.what(), "This is a bug in Evenkeel: please report it", -1};
   } catch (...) {
-    return {ErrorKind::none, "evenkeel", "an exception without a text",
+    return {ErrorKind::none, "evenkeel", "an exception without a message",
             "This is a bug in Evenkeel: please report it", -1};
   }
 }

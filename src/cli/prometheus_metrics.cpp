@@ -160,8 +160,7 @@ void PrometheusMetrics::passed(const StepFigures& f) {
                                    {"passed_on", f.passed_on_bytes}})
     families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("way", way),
                      static_cast<double>(bytes));
-  count("evenkeel_sent_between_nodes_bytes_total", "Of the bytes between ranks, those that left a node.",
-        f.node_bytes);
+  count("evenkeel_sent_between_nodes_bytes_total", "Bytes between ranks that left a node.", f.node_bytes);
   count("evenkeel_messages_between_nodes_total", "Messages that left a node.", f.node_messages);
   for (const auto& [of, ratio] : {std::pair{"dp_ranks_in_source_order", f.max_over_mean_before},
                                   {"dp_ranks", f.balance.dp_max_over_mean},

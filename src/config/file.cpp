@@ -97,8 +97,7 @@ class Loader {
   void apply_override(const std::string& text) {
     const Place place = Place::on_command_line(text);
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos)
-      throw ConfigError(place.name(), "there is no '=' in it", "Write section.key=value");
+    if (equals == std::string::npos) throw ConfigError(place.name(), "has no '='", "Write section.key=value");
     const YAML::Node node = parse_document(text.substr(equals + 1), place);
     const std::string path = text.substr(0, equals);
     if (holds_entries(path) && (node.IsNull() || (node.IsMap() && node.size() == 0)))
@@ -330,7 +329,7 @@ bool is_open_file(const std::filesystem::path& file) {
 }
 
 constexpr const char* hint_for_open_file =
-    "A launcher such as mpirun does not hand the shell's <(...) on to its ranks. Write the configuration to "
+    "A launcher such as mpirun does not pass the shell's <(...) on to its ranks. Write the configuration to "
     "a "
     "file, or send it to standard input: mpirun ... run /dev/stdin < FILE";
 

@@ -88,15 +88,15 @@ void require_column(const Column* column, const FieldSpec& spec, std::int64_t ro
                                 std::to_string(rows));
   }
   if (!is_counted(spec.kind) && column->rows() != rows && spec.row_bytes() != 0) {
-    throw InputError(where, "has " + std::to_string(column->rows()) + " rows; its kind, " +
-                                std::string(name_of(spec.kind)) + ", needs " + std::to_string(rows));
+    throw InputError(where, "has " + std::to_string(column->rows()) + " rows; a field of kind " +
+                                std::string(name_of(spec.kind)) + " needs " + std::to_string(rows));
   }
 }
 
 void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results,
                      DataPlace place) {
   if (results.size() != step.micro_batches.size()) {
-    throw InputError("results", "of " + std::to_string(results.size()) + " micro-batches for a step of " +
+    throw InputError("results", "are of " + std::to_string(results.size()) + " micro-batches; the step has " +
                                     std::to_string(step.micro_batches.size()));
   }
   for (std::size_t m = 0; m < results.size(); ++m) {

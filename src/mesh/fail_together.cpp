@@ -23,7 +23,7 @@ constexpr int every_rank = -2;
 
 std::string what_was_thrown() {
   const std::type_info* type = abi::__cxa_current_exception_type();
-  return "an exception without a text" +
+  return "an exception without a message" +
          (type == nullptr ? std::string() : ", of type " + boost::core::demangle(type->name()));
 }
 

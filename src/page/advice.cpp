@@ -62,7 +62,7 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
     advice.why = "balance.equal_count requires the same number of samples on every DP rank.";
     advice.then = "Without it, work can be more even.";
   } else if (a_rank < 8) {
-    advice.why = "A DP rank has " + counted(a_rank, "sample") + " a step, few to balance with.";
+    advice.why = "A DP rank has " + counted(a_rank, "sample") + " per step, too few to balance well.";
     advice.then = "Try a larger batch.global_batch, or fewer DP ranks.";
   } else {
     advice.why = planning.shares_prefixes ? "Samples that share prefixes go to one DP rank together."
@@ -114,8 +114,8 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
     advice.why = "The first, second, third ... micro-batches of DP ranks differ in work.";
     advice.then =
         planning.may_be_a_grid
-            ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once; auto takes "
-              "it where a step then ends earlier, if you set balance.meet: micro-batch."
+            ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once; auto uses "
+              "it if a step then ends earlier and you set balance.meet: micro-batch."
             : "A larger batch.global_batch gives more to choose from.";
   }
 }
@@ -132,8 +132,8 @@ void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advic
                    counted(sums.micro_batches, "micro-batch", "micro-batches"),
                    run.points().size() == 1 ? "" : " over all steps", grouped(sums.lower_bound), empty),
        run.planning().asks_for_more
-           ? "micro_batch.count, min_count or multiple_of (of itself pp, "
-             "where mesh.vpp is above 1) may ask for more."
+           ? "micro_batch.count, min_count or multiple_of (pp by default, "
+             "if mesh.vpp is above 1) may require more."
            : "All DP ranks have as many as the one that needs most, and samples do not always fill the cap.",
        run.planning().asks_for_more ? "If nothing needs them, leave these keys out."
                                     : "A slightly larger micro_batch.max_tokens may save one per step."});

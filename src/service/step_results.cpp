@@ -13,8 +13,8 @@ std::int64_t rows_in(std::span<const std::byte> values, std::size_t row_bytes, c
   const std::size_t stray = row_bytes == 0 ? values.size() : values.size() % row_bytes;
   if (stray == 0) return row_bytes == 0 ? 0 : static_cast<std::int64_t>(values.size() / row_bytes);
   throw InputError(where, "has " + std::to_string(values.size()) +
-                              " bytes, which is not a multiple of rows of " + std::to_string(row_bytes) +
-                              " bytes");
+                              " bytes, which is not a multiple of the row size of " +
+                              std::to_string(row_bytes) + " bytes");
 }
 
 std::string name_of_result(std::size_t m, const FieldSpec& spec) {

@@ -36,8 +36,8 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
   if (!config.filter.max_length && config.mesh.flexible_cp) {
     throw ConfigError(
         "batch.max_length",
-        "is auto, but with mesh.cp: flexible the longest sample that fits depends on the ranks there "
-        "are",
+        "is auto, but with mesh.cp: flexible the longest sample that fits depends on the number "
+        "of ranks",
         "Set it to a number of tokens");
   }
   if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {

@@ -498,7 +498,7 @@ TEST(BufferServer, refuses_a_job_with_another_version_of_calls) {
   const auto refused = begin(R"(, "calls": 2)");
   EXPECT_EQ(refused->status, 422);
   EXPECT_THAT(refused->body,
-              AllOf(HasSubstr("job uses version 2 of the calls"), HasSubstr("supports version 1")));
+              AllOf(HasSubstr("job uses version 2 of the protocol"), HasSubstr("supports version 1")));
   EXPECT_EQ(begin(R"(, "calls": "1")")->status, 422);
   EXPECT_EQ(begin(R"(, "calls": 1)")->status, 200);
 }

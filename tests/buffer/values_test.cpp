@@ -100,7 +100,7 @@ TEST(ReceivedValues, are_refused_unless_the_frame_is_as_it_says) {
   EXPECT_THAT(message(field(R"({"dtype":"U7","shape":[1]})")), HasSubstr(R"("U7" in field 'a')"));
   EXPECT_THAT(message(field(R"({"dtype":"BYTES","shape":[]})")), HasSubstr("BYTES of 0 axes"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shapes":[[1]]})")), HasSubstr("a list of 2, one per index"));
-  EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[1],"shapes":[[1],[1]]})")), HasSubstr("and not both"));
+  EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[1],"shapes":[[1],[1]]})")), HasSubstr("but not both"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[1],"color":1})")), HasSubstr("'color'"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[4294967296,4294967296]})")), HasSubstr("more bytes"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[-1]})")), HasSubstr("-1 as a size"));

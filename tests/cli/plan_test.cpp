@@ -130,7 +130,7 @@ TEST(PlanArrivals, reports_missing_columns_of_a_trace) {
   EXPECT_THAT(why("uid,length\na,5\n", " --max-staleness 1"), HasSubstr("has no column version"));
   EXPECT_THAT(why("uid,length,version\na,5,x\n", ""),
               HasSubstr("trace.csv:2: version is 'x'; it must be an integer from 0 to 2^62"));
-  EXPECT_THAT(why("uid,length\na,5\n", " --group-size 3"), HasSubstr("a step has whole groups"));
+  EXPECT_THAT(why("uid,length\na,5\n", " --group-size 3"), HasSubstr("a step consists of whole groups"));
   EXPECT_THAT(why("uid,length\na,5\na,5\n", " --group-size 1"),
               HasSubstr("group 'a': has a sample with index 1, but groups of 1 end at index 0"));
   EXPECT_THAT(why("uid,length\na,5\n", " --compare"), HasSubstr("--json writes the steps"));
@@ -280,9 +280,10 @@ TEST(FitCommand, names_an_invalid_line_and_insufficient_times) {
     EXPECT_EQ(result.status, 1) << table;
     return result.err;
   };
-  EXPECT_THAT(error("length,time\n5,1\n"), HasSubstr("times.csv:1: names no column 'seconds'"));
+  EXPECT_THAT(error("length,time\n5,1\n"), HasSubstr("times.csv:1: has no column 'seconds'"));
   EXPECT_THAT(error("length,seconds\n5,1\n5 x,1\n"), HasSubstr("times.csv:3: 'x' is not a length"));
-  EXPECT_THAT(error("length,seconds\n5,-1\n"), HasSubstr("times.csv:2: '-1' is not a time above 0 seconds"));
+  EXPECT_THAT(error("length,seconds\n5,-1\n"),
+              HasSubstr("times.csv:2: '-1' is not a number of seconds above 0"));
   EXPECT_THAT(error("length,seconds\n"), HasSubstr("times.csv: has no times"));
   EXPECT_THAT(error(table_of_times(15)), HasSubstr("its 15 times cannot separate"));
 }

@@ -161,7 +161,7 @@ TEST_F(PlanWithSharedPrefixes, plans_the_tree_declared_by_rollouts) {
   const std::string wrong = file("wrong.jsonl", "\n" + lines("[0, 0, 0]", "[0, 0, 0, 1]"));
   const ProgramResult refused = plan(wrong, "--set prefix.share=tree");
   EXPECT_EQ(refused.status, 1);
-  EXPECT_THAT(refused.err, HasSubstr(wrong + ":3: its tokens 0 to 3 are not those of line 2"));
+  EXPECT_THAT(refused.err, HasSubstr(wrong + ":3: its tokens 0 to 3 differ from those of line 2"));
   const std::string some = file("some.jsonl", rollout_lines + lines("[0, 0, 1]", "[0, 0, 2, 2]"));
   EXPECT_THAT(plan(some, "--set prefix.share=tree").err, AllOf(HasSubstr(some), HasSubstr("segment_ids")));
   const std::string ahead = "--set prefix.share=tree --set pack.predict_ahead=1";

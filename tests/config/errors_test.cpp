@@ -375,7 +375,7 @@ TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
             "--set micro_batch.max_tokens=0: 0 is out of range; allowed: 1 to 2147483647, or auto");
   EXPECT_THAT(refusal("", {"micro_batch.max_token=1"}),
               StartsWith("--set micro_batch.max_token=1: unknown key. Keys there: "));
-  EXPECT_EQ(refusal("", {"mesh.tp"}), "--set mesh.tp: there is no '=' in it. Write section.key=value");
+  EXPECT_EQ(refusal("", {"mesh.tp"}), "--set mesh.tp: has no '='. Write section.key=value");
   EXPECT_EQ(refusal("", {"mesh.tp="}), "--set mesh.tp=: expected an integer, found null");
   EXPECT_EQ(refusal("", {"mesh=2"}), "--set mesh=2: expected a map of keys, found 2");
   EXPECT_EQ(refusal("", {"=2"}).substr(0, 29), "--set =2: unknown key. Sectio");

@@ -181,7 +181,7 @@ TEST(IndexedDataset, an_index_whose_header_is_wrong_is_refused) {
   EXPECT_EQ(indexed_error(small_index_with(26, "\4")),
             "has 4 starts of documents (at byte 26), which is more than its 94 bytes can hold after 3 "
             "sequences");
-  EXPECT_THAT(indexed_error(small_index_with(26, "\0"s)), HasSubstr("has no start of a document"));
+  EXPECT_THAT(indexed_error(small_index_with(26, "\0"s)), HasSubstr("has no list of document starts"));
 }
 
 TEST(IndexedDataset, a_field_of_the_header_with_an_extreme_value_is_refused) {

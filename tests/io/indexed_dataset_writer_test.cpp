@@ -109,7 +109,7 @@ TEST(IndexedDatasetWriter, without_commit_older_files_stay_and_nothing_is_left_b
     writer.add_sequence(std::vector<std::int64_t>(1'000'000, 5));
     const ErrorReport report = report_of<InputError>([&] { writer.commit(); });
     EXPECT_EQ(report.where, files.index_path().string());
-    EXPECT_EQ(report.message, "1 sequences follow the last document that was ended");
+    EXPECT_EQ(report.message, "the last document, which has 1 sequence, was not ended");
   }
   EXPECT_EQ(read_text(files.index_path()), "old index");
   EXPECT_EQ(read_text(files.data_path()), "old data");

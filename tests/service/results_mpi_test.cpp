@@ -236,14 +236,14 @@ TEST(CollectResults, an_invalid_result_on_one_rank_is_everybodys_error) {
                              bytes.push_back(std::byte{0});
                              results.put(0, {"values", DType::float32, FieldKind::token, {}}, bytes);
                            }),
-                HasSubstr("not a multiple of rows of 4 bytes"));
+                HasSubstr("not a multiple of the row size of 4 bytes"));
     const std::vector<std::byte> eight(8);
     const auto putting = [&](std::size_t m, const FieldSpec& spec) {
       return refusal_of(world, bad,
                         [&, m](StepResults& results, const Step&) { results.put(m, spec, eight); });
     };
     EXPECT_THAT(putting(0, {"none", DType::float32, FieldKind::token, {0}}),
-                HasSubstr("not a multiple of rows of 0"));
+                HasSubstr("not a multiple of the row size of 0"));
     EXPECT_THAT(putting(0, {"log_probs", DType::float32, FieldKind::token, {}}), HasSubstr("put twice"));
     EXPECT_THAT(putting(7777, {"late", DType::float32, FieldKind::token, {}}), HasSubstr("micro-batch 7777"));
     EXPECT_THAT(putting(0, {"wide", DType::float32, FieldKind::token, {std::int64_t{1} << 62}}),

@@ -176,8 +176,8 @@ TEST(JsonlSource, a_copy_of_equal_size_with_other_content_is_refused_wherever_it
       const CopyOfEachRank copy(text);
       const ErrorReport report = opening_fails<IoError>(copy.path());
       EXPECT_EQ(report.message, "has different content on rank " + std::to_string(std::max(stale, 1)) +
-                                    " than on rank 0, in as many bytes (" + std::to_string(text.size()) +
-                                    ")");
+                                    " than on rank 0, although both copies have " +
+                                    std::to_string(text.size()) + " bytes");
     }
   }
 }

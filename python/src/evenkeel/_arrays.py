@@ -65,8 +65,8 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
     if found.size == 0:
         return np.empty(0, np.int64)
     if found.dtype.kind not in "iu":
-        _c.raise_error("input", name, f"has the dtype {found.dtype.name!r}, where whole numbers are needed",
-                       f"Convert it where that is right: {name}.astype('int64')")
+        _c.raise_error("input", name, f"has the dtype {found.dtype.name!r}; whole numbers are needed",
+                       f"Convert it if that is right: {name}.astype('int64')")
     copy = np.array(found, dtype=np.int64, order="C")
     if found.dtype.kind == "u" and found.dtype.itemsize == 8 and copy.min() < 0:
         _c.raise_error("input", f"{name}[{int((copy < 0).argmax())}]", "is a number above 2^63 - 1, which does not fit")

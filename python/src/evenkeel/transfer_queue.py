@@ -316,7 +316,7 @@ class BalancedSampler(BaseSampler):
         if not 0 <= rank < self._dp_size:
             raise ConfigError(f"sampling_config.dp_rank: is {rank}; there are {self._dp_size} ranks")
         if batch_size % self._group_size:
-            raise ConfigError(f"batch_size: is {batch_size}, no multiple of the {self._group_size} samples of a group")
+            raise ConfigError(f"batch_size: is {batch_size}, not a multiple of the {self._group_size} samples of a group")
         states = self._states.setdefault(partition.partition_id, {}).setdefault(config["task_name"], {})
         if batch not in states.get(rank, {}):
             reserved = {index for batches in states.values() for samples, _ in batches.values() for index in samples}

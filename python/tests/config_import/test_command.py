@@ -101,7 +101,7 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
         ("other.yaml --preset --allow", 2, "unrecognized arguments: --allow. See: evenkeel-import --help"),
         ("", 2, "the following arguments are required: FILE"),
         ("good.yaml --allow-missing --output .", 1, ".: is a folder; a file is needed"),
-        ("good.yaml --allow-missing --output /dev/null", 1, "/dev/null: is there and is not a regular file"),
+        ("good.yaml --allow-missing --output /dev/null", 1, "/dev/null: exists and is not a regular file"),
         ("good.yaml --allow-missing --output absent/job.yaml", 1, "absent/job.yaml: cannot be created: No such file"),
     ],
 )
@@ -119,7 +119,7 @@ def test_an_option_without_a_value_is_refused(command):
     write("good.yaml", "rollout_batch_size: 8\n")
     for option in ("--from", "--output"):
         assert command("good.yaml", option, "")[0] == 2
-    assert "needs a value; it is empty, as a variable that is not set" in command("good.yaml", "--output", "")[2]
+    assert "needs a value; it is empty, like a variable that is not set" in command("good.yaml", "--output", "")[2]
 
 
 def test_help_has_all_options(command):

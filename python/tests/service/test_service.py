@@ -122,7 +122,7 @@ def test_samples_steps_and_micro_batches_are_what_python_expects():
         assert "mixes booleans and numbers" in told["mixed"][1] and "mixes booleans and numbers" in told["mixed in samples"][1]
         assert "are not numbers" in told["text"][1] and "beyond float32" in told["too large"][1] and "64 bits" in told["whole"][1]
         assert all("which float32 would round" in error[1] for error in told["rounded"]) and told["exact"] == [16777216, 0.5]
-        assert "has 0 rows; its kind, sample, has 2" in told["none"][1] and "different shapes" in told["shapes"][1]
+        assert "has 0 rows; a field of kind sample has 2" in told["none"][1] and "different shapes" in told["shapes"][1]
         assert told["step"][:2] == [True, True] and told["step"][2].startswith("Step(0: 1 micro-batches here, 4 samples")
         assert told["part"][:2] == [True, False] and {"input_ids", "labels", "cu_seqlens", "max_seqlen"} <= set(told["part"][2])
         assert told["part"][3].startswith("MicroBatch(2 samples, 6 tokens: ")

@@ -39,7 +39,7 @@ void require_shape(const Problem& problem) {
 
 void require_length(std::size_t has, std::size_t wanted, const std::string& what) {
   if (has == wanted) return;
-  throw InputError(what, std::to_string(has) + " entries where there must be " + std::to_string(wanted));
+  throw InputError(what, std::to_string(has) + " entries; there must be " + std::to_string(wanted));
 }
 
 void require_speeds(const Problem& problem) {
@@ -65,7 +65,7 @@ void require_lists(const Problem& problem) {
     const bool ends_agree = problem.offsets.front() >= 0 &&
                             problem.offsets.back() <= static_cast<std::int64_t>(problem.lengths.size());
     if (!ends_agree || !std::ranges::is_sorted(problem.offsets))
-      throw InputError("offsets", "they decrease, or are outside the lengths");
+      throw InputError("offsets", "must not decrease, and must be within the lengths");
   }
   if (n == 0) return;
   if (problem.alignments.size() <= static_cast<std::size_t>(problem.max_size))
@@ -130,8 +130,8 @@ void require_numbers(const Problem& problem) {
   if (limited_product(all.sum(), balance_checks::ceil_div(fastest, slowest)) < sum_limit) return;
   throw InputError("speeds",
                    "the slowest rank has 1 / " + std::to_string(fastest / slowest) +
-                       " of the fastest one's, so that times reach 2^62",
-                   "use a coarser unit of cost, or leave such a rank out");
+                       " of the fastest rank's speed, so times reach 2^62",
+                   "use a coarser unit of cost, or leave that rank out");
 }
 
 [[noreturn]] void throw_too_large(const Problem& problem, Item item) {

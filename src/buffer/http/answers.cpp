@@ -89,7 +89,7 @@ bool is_authorized(const httplib::Request& request, httplib::Response& response,
   const bool has_none = !request.has_header("Authorization");
   answer(response, 401,
          {ErrorKind::config, "Authorization", has_none ? "is missing" : "does not have the right token",
-          "Send Authorization: Bearer TOKEN, with the token in the buffer's token file", -1});
+          "Send Authorization: Bearer TOKEN, with the token in the server's token file", -1});
   return false;
 }
 
@@ -111,7 +111,7 @@ bool receive(const httplib::Request& request, httplib::Response& response, BodyR
   if (announced > most || body.size() > most) {
     answer(response, 413,
            {ErrorKind::limit, "body", "has more than " + std::to_string(most) + " bytes",
-            "Send fewer samples in a request", -1});
+            "Split it into several requests", -1});
     return false;
   }
   if (bytes < 0) {

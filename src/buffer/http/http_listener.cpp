@@ -81,14 +81,14 @@ class HttpListener::Server : public httplib::Server {
     svr_sock_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (::connect(svr_sock_, generic, sizeof address) == 0) {
       ::close(svr_sock_.exchange(INVALID_SOCKET));
-      throw IoError(path, "is the socket of another server", "Stop that one first, or use another path");
+      throw IoError(path, "is the socket of another server", "Stop it first, or use another path");
     }
     struct stat status {};
     if (::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) ::unlink(path.c_str());
     if (::bind(svr_sock_, generic, sizeof address) != 0 || ::chmod(path.c_str(), S_IRUSR | S_IWUSR) != 0) {
       const int error = errno;
       ::close(svr_sock_.exchange(INVALID_SOCKET));
-      throw system_error(path, "cannot be listened on", error);
+      throw system_error(path, "cannot be opened for listening", error);
     }
     path_ = path;
   }

@@ -55,7 +55,7 @@ RequestBody RequestBody::unpacked(Packing packing, std::int64_t max_bytes) {
   unpack(file(), packing, [&](std::span<const char> bytes) {
     if (out.size() + std::ssize(bytes) > max_bytes) {
       throw LimitError(body_name, "has more than " + std::to_string(max_bytes) + " bytes when decompressed",
-                       "Send fewer samples in a request");
+                       "Split it into several requests");
     }
     out.write(bytes);
   });

@@ -224,7 +224,7 @@ class LmdbStore : public Store {
   }
   [[nodiscard]] std::int64_t max_body_bytes() const noexcept override { return max_parts * part_bytes() - 1; }
   [[nodiscard]] std::string risk() const override {
-    return folder_.is_removed() ? "its folder was removed: all is lost when this process ends" : "";
+    return folder_.is_removed() ? "its folder was removed: all data is lost when this process ends" : "";
   }
   [[nodiscard]] std::string name() const override { return "LMDB in " + name_; }
 

@@ -75,7 +75,7 @@ class MemoryStore : public Store {
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
     return cost_of(bytes) + of_keys;
   }
-  [[nodiscard]] std::string risk() const override { return "all is lost when this process ends"; }
+  [[nodiscard]] std::string risk() const override { return "all data is lost when this process ends"; }
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:

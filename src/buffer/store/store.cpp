@@ -35,14 +35,14 @@ void begin_content(Store& store, StoreContent content) {
   const std::optional<std::string> noted = store.note(content_note);
   if (content == StoreContent::stream) {
     if (!noted) return;
-    throw InputError(store.name(), "holds values (" + *noted + "), and no samples of a stream",
+    throw InputError(store.name(), "holds values (" + *noted + "), not samples of a stream",
                      "Open it with evenkeel store, or use another folder or name");
   }
   if (noted == of_values) return;
   if (noted || store.note(stream_note)) {
     throw InputError(
         store.name(),
-        noted ? "holds content of another version: " + *noted : "holds samples of a stream, and no values",
+        noted ? "holds content of another version: " + *noted : "holds samples of a stream, not values",
         noted ? "Use the program that wrote it"
               : "Open it with evenkeel buffer, or use another folder or name");
   }

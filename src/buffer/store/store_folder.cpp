@@ -68,8 +68,8 @@ void StoreFolder::lock_data() {
   if (::flock(data_, (access_ == Access::write ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return;
   if (errno != EWOULDBLOCK) throw system_error(name, "cannot be locked", errno);
   throw IoError(path_.string(), "is in use by another buffer",
-                access_ == Access::write ? "Stop that one first, or use another folder"
-                                         : "Ask that one, by its address, or stop it first");
+                access_ == Access::write ? "Stop it first, or use another folder"
+                                         : "Query it at its address, or stop it first");
 }
 
 // The data file may have been replaced by another file before it was locked.

@@ -18,7 +18,7 @@ ValueCut::ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, st
     : form_(form) {
   for (const AxisSlice& slice : slices) {
     if (slice.axis >= std::ssize(form.shape)) {
-      throw InputError(where, "has " + std::to_string(form.shape.size()) + " axes, and a slice is on axis " +
+      throw InputError(where, "has " + std::to_string(form.shape.size()) + " axes, but a slice is on axis " +
                                   std::to_string(slice.axis));
     }
     const std::vector<AxisRange>& ranges = slice.of(place);
@@ -26,7 +26,7 @@ ValueCut::ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, st
     const std::int64_t size = form.shape[axis];
     if (!ranges.empty() && ranges.back().end > size) {
       throw InputError(where, "has " + std::to_string(size) + " positions along axis " +
-                                  std::to_string(slice.axis) + ", and a range ends at " +
+                                  std::to_string(slice.axis) + ", but a range ends at " +
                                   std::to_string(ranges.back().end));
     }
     while (axes_.size() < axis) axes_.push_back({0, {{0, form.shape[axes_.size()]}}});

@@ -60,7 +60,8 @@ class ValueFileReader {
     if (!in.is_object() || in.value("format", nlohmann::json()) != value_file_format)
       throw InputError(file_.path(), "is not a file of values", "Name a file that a store has saved");
     if (in.value("version", nlohmann::json()) != value_file_version) {
-      throw InputError(file_.path(), "is of another version than " + std::to_string(value_file_version),
+      throw InputError(file_.path(),
+                       "does not have version " + std::to_string(value_file_version) + " of the format",
                        "Use the program that wrote it");
     }
     const nlohmann::json records = in.value("records", nlohmann::json());
@@ -78,8 +79,8 @@ class ValueFileReader {
     return bytes;
   }
   [[noreturn]] void refuse() const {
-    throw InputError(file_.path(), "is damaged: it does not have the size that it tells",
-                     "Put back a copy of the file");
+    throw InputError(file_.path(), "is damaged: its size differs from the size in its header",
+                     "Restore the file from a backup");
   }
 
   InputFile file_;
@@ -134,8 +135,8 @@ std::vector<NewRecord> read_value_file(const std::filesystem::path& path) {
       is_damaged = is_damaged || value.offset + value.bytes > bytes;
     if (is_damaged)
       throw InputError(file.path(),
-                       "is damaged: record " + std::to_string(place) + " is not as it was written",
-                       "Put back a copy of the file");
+                       "is damaged: record " + std::to_string(place) + " has a wrong checksum or size",
+                       "Restore the file from a backup");
     read.push_back(std::move(record));
   }
   file.require_end();

@@ -42,15 +42,16 @@ void require_count(std::size_t indexes, std::size_t fields) {
   if (fields == 0 || indexes <= max_values_of_frame / fields) return;
   throw LimitError("body",
                    "has " + std::to_string(indexes) + " indexes and " + std::to_string(fields) +
-                       " fields; a request may have " + std::to_string(max_values_of_frame) + " values",
-                   "Send fewer samples in a request");
+                       " fields; a request may have at most " + std::to_string(max_values_of_frame) +
+                       " values",
+                   "Send fewer values in a request");
 }
 
 std::int64_t number_in(const ordered_json& value, const char* what, const std::string& whose = {}) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::int64_t>();
   refuse("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
-         what + (whose.empty() ? "" : " of " + whose) + "; an integer from 0 on is needed");
+         what + (whose.empty() ? "" : " of " + whose) + "; an integer of at least 0 is needed");
 }
 
 const ordered_json& list_in(const ordered_json& in, const char* name, const std::string& whose) {
@@ -104,7 +105,7 @@ void for_each_index(const ordered_json& in, const char* shared, const char* own,
   const auto one = in.find(shared);
   const auto list = in.find(own);
   if ((one == in.end()) == (list == in.end()))
-    refuse("needs '" + std::string(shared) + "' or '" + own + "' in " + whose + ", and not both");
+    refuse("needs either '" + std::string(shared) + "' or '" + own + "' in " + whose + ", but not both");
   if (list != in.end() && (!list->is_array() || list->size() != count))
     refuse("has '" + std::string(own) + "' in " + whose + " that is not a list of " + std::to_string(count) +
            ", one per index");

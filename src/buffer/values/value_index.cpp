@@ -22,7 +22,7 @@ void append_number(std::string& out, std::int64_t number) {
 }
 
 [[noreturn]] void refuse_event() {
-  throw InputError("event", "of values is not readable", "Put back a copy of the store");
+  throw InputError("event", "of values cannot be read", "Restore the store from a backup");
 }
 
 std::int64_t take_number(std::string_view& in) {

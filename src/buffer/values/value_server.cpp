@@ -40,7 +40,7 @@ std::string metrics_of(const ValueStatus& status) {
   gauge("values", "Values that are stored", status.values);
   gauge("value_bytes", "Bytes of the values that are stored", status.bytes);
   gauge("used_bytes", "Bytes in use", status.used);
-  gauge("capacity_bytes", "Bytes that may be in use", status.capacity);
+  gauge("capacity_bytes", "Maximum number of bytes in use", status.capacity);
   return out;
 }
 
@@ -73,7 +73,7 @@ class ValueAnswers final : public ServerCalls {
   void answer_to(const Request& request, Response& response, BodyReader* body) const {
     if (answer_call(request, response, body)) return;
     answer(response, 404,
-           {ErrorKind::input, request.method + " " + request.path, "is not a call of a store of values",
+           {ErrorKind::input, request.method + " " + request.path, "is not an endpoint of a value store",
             "Send values with POST /v1/values; GET /v1/status reports the store's contents", -1});
   }
 
@@ -125,7 +125,7 @@ class ValueAnswers final : public ServerCalls {
     add_call(path, [this, act = std::move(act)](const Request&, Response& response, const std::string& body) {
       if (checkpoints_.empty()) {
         return answer(response, 403,
-                      {ErrorKind::config, "path", "cannot be used: this store saves and loads no files",
+                      {ErrorKind::config, "path", "cannot be used: this store does not save or load files",
                        "Start it with --checkpoints FOLDER", -1});
       }
       const ValueStatus status = act(file_in(object_of(body)));

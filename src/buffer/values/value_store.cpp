@@ -187,7 +187,7 @@ void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
     if (record.bytes > store_->max_body_bytes()) {
       throw LimitError("index " + std::to_string(record.event.index),
                        "has " + std::to_string(record.bytes) +
-                           " bytes of values; a request to this store may have " +
+                           " bytes of values; a request to this store may have at most " +
                            std::to_string(store_->max_body_bytes()) + " of one index",
                        "Send its fields in several requests");
     }
@@ -323,7 +323,7 @@ void ValueStore::read_record(std::int64_t record, const std::vector<FoundPlace>&
     const StoredValue& value = places[at].value;
     if (value.offset + value.bytes > std::ssize(body))
       throw InputError(store_->name(), "has a record that is too short for its values",
-                       "Put back a copy of it");
+                       "Restore the store from a backup");
     return body.substr(static_cast<std::size_t>(value.offset), static_cast<std::size_t>(value.bytes));
   };
   if (const std::optional<SharedBody> shared = store_->share_body(record)) {

@@ -25,8 +25,8 @@ Column copy_field(GivenField field, std::int64_t rows, const RaggedBatch& batch)
   const FieldKind kind = field.spec.kind;
   if (!field.samples && rows != batch.rows_of(kind)) {
     throw InputError("field '" + field.spec.name + "'",
-                     "has " + std::to_string(rows) + " rows; its kind, " + std::string(name_of(kind)) +
-                         ", has " + std::to_string(batch.rows_of(kind)) + " over all samples");
+                     "has " + std::to_string(rows) + " rows; a field of kind " + std::string(name_of(kind)) +
+                         " has " + std::to_string(batch.rows_of(kind)) + " over all samples");
   }
   Column column = field.samples ? Column::unwritten(std::move(field.spec), *std::move(field.samples))
                                 : Column::unwritten(std::move(field.spec), rows);

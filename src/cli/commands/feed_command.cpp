@@ -146,20 +146,21 @@ void add_buffer_options(CLI::App& command, const std::shared_ptr<FeedOptions>& o
       ->required();
   command
       .add_option("--name", options->to.name,
-                  "What the uids of groups begin with; by default the path, or the names of the sources")
+                  "Prefix of the uids of groups; by default the path, or the names of the sources")
       ->type_name("TEXT");
   command
       .add_option("--version-of-samples", options->to.version,
                   "The version of samples that do not have one; by default the buffer's latest")
       ->type_name("NUMBER")
       ->check(whole_number(0));
-  command.add_flag("--end", options->ends, "Say at the end that no more samples will come from anybody");
+  command.add_flag("--end", options->ends,
+                   "Tell the buffer at the end that no more samples will come from any producer");
   command.add_option("--token-file", options->token_file, "A file with the buffer's token")
       ->type_name("FILE");
   command.add_option("--ca", options->to.ca, "Certificates (PEM) to trust for https")->type_name("FILE");
   command
       .add_option("--patience", options->to.patience,
-                  "Seconds to retry while the buffer is full or not there; by default forever")
+                  "Seconds to retry while the buffer is full or unreachable; by default forever")
       ->type_name("SECONDS")
       ->check(positive_number());
 }

@@ -209,7 +209,7 @@ void inspect_tensors(std::unique_ptr<const TensorFile> file) {
   const bool has_tokens = file->find(input_ids_field) || file->find(tensor_names::tokens);
   if (is_of_a_dump || !has_tokens) return;
   if (file->tensors().size() == 1) {
-    std::cout << "no samples: it is not specified where they begin and end\n";
+    std::cout << "no samples: the file does not specify where they begin and end\n";
     return;
   }
   inspect_samples(SampleTensors(std::move(file)));
@@ -389,7 +389,7 @@ void add_inspect_command(CLI::App& app, Action& chosen) {
   add_read_as_option(*command, options->declared);
   command
       ->add_option("--token-file", options->token_file,
-                   "A file with the token that a buffer's server asks for")
+                   "A file with the token that the buffer's server requires")
       ->type_name("FILE");
   command->footer(
       "Examples:\n"

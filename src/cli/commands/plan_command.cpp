@@ -311,7 +311,7 @@ std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
   if (samples % group_size == 0) return samples / group_size;
   throw ConfigError("--group-size",
                     "is " + std::to_string(group_size) + ", and batch.global_batch is " +
-                        std::to_string(samples) + ": a step has whole groups",
+                        std::to_string(samples) + ", but a step consists of whole groups",
                     "Set batch.global_batch to a multiple of it");
 }
 
@@ -431,7 +431,7 @@ void add_plan_command(CLI::App& app, Action& chosen) {
           "Instead of --lengths: a length table with the columns uid and, if need be, index, version and "
           "arrival; its samples are formed into steps as they arrive")
       ->type_name("FILE");
-  command->add_option("--group-size", options->group_size, "With --arrivals: samples of a group")
+  command->add_option("--group-size", options->group_size, "With --arrivals: number of samples per group")
       ->type_name("COUNT")
       ->check(whole_number(1, stream::max_in_group))
       ->capture_default_str();

@@ -141,7 +141,7 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
                   "from rank to rank")
       ->type_name("FOLDER");
   command.add_flag("--overwrite", options->overwrite,
-                   "If these folders have an earlier run's files, remove those, and nothing else");
+                   "Remove an earlier run's files from these folders, and nothing else");
 }
 
 void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {

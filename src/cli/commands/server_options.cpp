@@ -120,7 +120,7 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerW
       ->capture_default_str();
   command
       .add_option("--token-file", options.token_file,
-                  "A file with the token that " + words.senders + " must know")
+                  "A file with the token that " + words.senders + " must send")
       ->type_name("FILE");
   command.add_option("--cert", options.certificate, "A certificate (PEM), for TLS; needs --key")
       ->type_name("FILE");

@@ -79,8 +79,9 @@ void require_equal_tokens(const std::string& file, const RaggedBatch& samples, c
       if (std::ranges::equal(of_segment(segment.first_sample), of_segment(sample))) continue;
       throw InputError(file + ":" + line_of(sample),
                        "its tokens " + std::to_string(segment.source().begin) + " to " +
-                           std::to_string(segment.source().end - 1) + " are not those of line " +
-                           line_of(segment.first_sample) + ", which names the same segments there in '" +
+                           std::to_string(segment.source().end - 1) + " differ from those of line " +
+                           line_of(segment.first_sample) +
+                           ", although both have the same numbers there in '" +
                            std::string(segment_ids_field) + "'",
                        "Number segments of other tokens differently, or leave that field out");
     }

@@ -48,7 +48,7 @@ struct Columns {
       const auto found = std::ranges::find_if(
           names, [&](const std::string& name) { return trimmed(name) == one || trimmed(name) == other; });
       if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-      throw InputError(where, "names no column '" + std::string(one) + "'",
+      throw InputError(where, "has no column '" + std::string(one) + "'",
                        "Name the columns in the first line, such as lengths,seconds");
     };
     lengths = place("lengths", "length");
@@ -71,7 +71,7 @@ TimedMicroBatch read_row(const std::string& line, const Columns& columns, const 
   const std::optional<double> seconds = number<double>(trimmed(values[columns.seconds]));
   if (row.lengths.empty()) throw InputError(where, "has no length");
   if (!seconds || !(*seconds > 0) || *seconds > 1e9)
-    throw InputError(where, "'" + trimmed(values[columns.seconds]) + "' is not a time above 0 seconds");
+    throw InputError(where, "'" + trimmed(values[columns.seconds]) + "' is not a number of seconds above 0");
   row.seconds = *seconds;
   return row;
 }

@@ -109,7 +109,7 @@ class SharedRows {
     report.where = "field '" + field.name() + "'";
     report.samples = {table_[one].shape.id, table_[other].shape.id};
     if (field.name() == input_ids_field) {
-      report.message = what + "name the same segments there in '" + std::string(segment_ids_field) + "'";
+      report.message = what + "have the same numbers there in '" + std::string(segment_ids_field) + "'";
       report.hint = "Number segments of other tokens differently, or leave that field out";
     } else {
       report.message = what + "have equal tokens there; with shared prefixes both have one row";

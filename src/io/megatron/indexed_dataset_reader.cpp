@@ -165,8 +165,8 @@ void IndexedDataset::read_counts() {
   }
   left -= sequences * (length_bytes + offset_bytes);
   if (ends == 0) {
-    fail("has no start of a document" + at_byte(indexed_dataset::documents_at) +
-         "; even without documents there is one number");
+    fail("has no list of document starts" + at_byte(indexed_dataset::documents_at) +
+         "; even an index without documents has one entry");
   }
   if (ends > left / offset_bytes) {
     fail("has " + std::to_string(ends) + " starts of documents" + at_byte(indexed_dataset::documents_at) +

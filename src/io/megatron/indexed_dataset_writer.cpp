@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 
@@ -98,9 +99,9 @@ void IndexedDatasetWriter::commit() {
   const auto sequences = static_cast<std::int64_t>(lengths_.size());
   if (document_starts_.back() != sequences) {
     throw InputError(index_path_,
-                     std::to_string(sequences - document_starts_.back()) +
-                         " sequences follow the last document that was ended",
-                     "End the document they belong to");
+                     "the last document, which has " +
+                         counted(sequences - document_starts_.back(), "sequence") + ", was not ended",
+                     "End the document before committing the file");
   }
   data_.write(buffer_);
   write_index();

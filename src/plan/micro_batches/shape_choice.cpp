@@ -278,8 +278,8 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
       std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
           number_of(std::ssize(shapes), "shape") +
           " that profiles with different caps, alignments or max_samples, and context-parallel groups of "
-          "different sizes need: a largest one each",
-      "Raise it, or give all profiles the same cap, alignment and max_samples, or groups fewer sizes");
+          "different sizes need: one largest shape each",
+      "Raise it, give all profiles the same cap, alignment and max_samples, or lower mesh.max_cp");
 }
 
 PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,

@@ -20,7 +20,7 @@ namespace {
 void require_as_many(std::string_view what, std::size_t given, std::int64_t wanted) {
   if (static_cast<std::int64_t>(given) == wanted) return;
   throw InputError(std::string(what),
-                   std::to_string(given) + " entries where " + std::to_string(wanted) + " are needed");
+                   std::to_string(given) + " entries; there must be " + std::to_string(wanted));
 }
 
 void require_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {

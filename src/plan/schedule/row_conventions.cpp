@@ -172,7 +172,7 @@ std::string_view name_of(RowConvention at) noexcept {
 RowConvention row_convention_of(std::string_view word) {
   const auto* const found = std::ranges::find(convention_words, word);
   if (found != convention_words.end()) return static_cast<RowConvention>(found - convention_words.begin());
-  throw InputError("at", "is '" + std::string(word) + "'", "It is token, next or response");
+  throw InputError("at", "is '" + std::string(word) + "'", "Set it to token, next or response");
 }
 
 Column* find_loss_mask(RaggedBatch& batch) {

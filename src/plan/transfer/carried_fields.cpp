@@ -147,9 +147,9 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
       "Provide [first token, after the last] of each row as a field with that name, or set fields." +
       cut.name() + ".cut_by: null";
   if (!cut.spec.rule().is_cut_by_ranges) {
-    throw InputError(where,
-                     "has one value per " + std::string(name_of(cut.spec.kind)) + ", and cut_by is for rows",
-                     "Set fields." + cut.name() + ".cut_by: null");
+    throw InputError(
+        where, "has one value per " + std::string(name_of(cut.spec.kind)) + ", but cut_by is only for rows",
+        "Set fields." + cut.name() + ".cut_by: null");
   }
   const auto found = std::ranges::find(carried, name, &CarriedField::name);
   if (found == carried.end()) {

@@ -88,7 +88,7 @@ void require_rows(const Column& column, const PackedMicroBatch& micro_batch,
   const std::int64_t rows = micro_batch.rows_of(spec.kind);
   if (column.rows() == rows) return;
   throw InputError(name_of(spec) + of_micro_batch, "has " + std::to_string(column.rows()) +
-                                                       " rows; its kind, " + kind + ", needs " +
+                                                       " rows; a field of kind " + kind + " needs " +
                                                        std::to_string(rows));
 }
 

@@ -65,7 +65,7 @@ std::string name_of(const Step& step) {
 void require_made(const Step& step) {
   if (step.record) return;
   throw InputError("step", "was moved from, or never made",
-                   "A step that is passed to another pass is gone: use the one that is returned");
+                   "A pass consumes the step that it is given: use the step that it returns");
 }
 
 StepContext::StepContext(const Communicator& ranks, const Config& config_of_job, const ServiceState& from)

@@ -141,7 +141,7 @@ void require_conventions_of_dumps(const Config& job) {
 Config config_of_feeder(const Config& job) {
   if (job.sources.empty() && job.source.kind == SourceKind::stream)
     throw ConfigError("source.kind",
-                      "is stream, but a feeder sends samples to a stream and reads them elsewhere",
+                      "is stream, but a feeder sends samples to a stream and cannot read from one",
                       "Name the files to read, or a configuration with other sources");
   if (job.delay.is_on())
     throw ConfigError("batch.delay_outliers", "depends on the job's mesh, which a feeder does not know",

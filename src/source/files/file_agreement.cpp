@@ -52,8 +52,8 @@ void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights
 }
 
 [[noreturn]] void refuse_content(const InputFile& file, std::size_t rank) {
-  refuse(file, "has different content" + on_rank(rank) + " than" + on_rank(0) + ", in as many bytes (" +
-                   std::to_string(file.size()) + ")");
+  refuse(file, "has different content" + on_rank(rank) + " than" + on_rank(0) +
+                   ", although both copies have " + std::to_string(file.size()) + " bytes");
 }
 
 /// Returns the digest of part `part` of `parts` of a file's blocks. The digests of all parts add up to that

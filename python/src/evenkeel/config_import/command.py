@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _word(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("needs a value; it is empty, as a variable that is not set")
+        raise argparse.ArgumentTypeError("needs a value; it is empty, like a variable that is not set")
     return text
 
 
@@ -95,7 +95,7 @@ def _write(path: str, text: str) -> None:
     if os.path.isdir(path):
         raise IoError(f"{path}: is a folder; a file is needed", path)
     if os.path.exists(path) and not os.path.isfile(path):
-        raise IoError(f"{path}: is there and is not a regular file", path)
+        raise IoError(f"{path}: exists and is not a regular file", path)
     try:
         descriptor, made = tempfile.mkstemp(prefix=os.path.basename(path) + ".tmp-", dir=os.path.dirname(path) or ".")
     except OSError as error:
