@@ -96,7 +96,7 @@ void require_column(const Column* column, const FieldSpec& spec, std::int64_t ro
 void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results,
                      DataPlace place) {
   if (results.size() != step.micro_batches.size()) {
-    throw InputError("results", "are of " + std::to_string(results.size()) + " micro-batches; the step has " +
+    throw InputError("results", "cover " + std::to_string(results.size()) + " micro-batches; the step has " +
                                     std::to_string(step.micro_batches.size()));
   }
   for (std::size_t m = 0; m < results.size(); ++m) {

@@ -132,8 +132,8 @@ void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advic
                    counted(sums.micro_batches, "micro-batch", "micro-batches"),
                    run.points().size() == 1 ? "" : " over all steps", grouped(sums.lower_bound), empty),
        run.planning().asks_for_more
-           ? "micro_batch.count, min_count or multiple_of (pp by default, "
-             "if mesh.vpp is above 1) may require more."
+           ? "micro_batch.count, min_count or multiple_of (its "
+             "default is pp if mesh.vpp is above 1) may require more."
            : "All DP ranks have as many as the one that needs most, and samples do not always fill the cap.",
        run.planning().asks_for_more ? "If nothing needs them, leave these keys out."
                                     : "A slightly larger micro_batch.max_tokens may save one per step."});

@@ -559,7 +559,7 @@ TEST_F(ConfigFrom, an_unreadable_file_is_refused_with_the_reason) {
   EXPECT_EQ(refusal(scratch_ / "none").report().message,
             "cannot open the configuration: No such file or directory");
   EXPECT_EQ(refusal("/dev/fd/987").report().hint.substr(0, 46),
-            "A launcher such as mpirun does not hand the sh");
+            "A launcher such as mpirun does not pass the sh");
   EXPECT_EQ(refusal("/dev/zero").report().message, "is larger than a configuration can be, 1048576 bytes");
 }
 

@@ -79,7 +79,7 @@ class ValueFileReader {
     return bytes;
   }
   [[noreturn]] void refuse() const {
-    throw InputError(file_.path(), "is damaged: its size differs from the size in its header",
+    throw InputError(file_.path(), "is damaged: its header does not match its contents",
                      "Restore the file from a backup");
   }
 

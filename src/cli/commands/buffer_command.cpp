@@ -159,7 +159,7 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->allow_extra_args(false);
   add_read_as_option(*command, options->formats);
   command->footer(
-      "SIGTERM ends it. Whatever it has acknowledged is still there after a restart, even after a crash.\n"
+      "SIGTERM ends it. What it has acknowledged survives a restart or a crash, except with --store memory.\n"
       "\n"
       "Examples:\n"
       "  evenkeel buffer --listen 127.0.0.1:8710 --dir buffer --capacity 8GiB --group-size 8\n"

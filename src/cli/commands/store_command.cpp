@@ -104,7 +104,7 @@ void add_store_command(CLI::App& app, Action& chosen) {
                    "The folder in which clients may save and load all values; default: nowhere")
       ->type_name("DIR");
   command->footer(
-      "SIGTERM ends it. Whatever it has acknowledged is still there after a restart, even after a crash.\n"
+      "SIGTERM ends it. What it has acknowledged survives a restart or a crash, except with --store memory.\n"
       "\n"
       "Examples:\n"
       "  evenkeel store --listen 127.0.0.1:8711 --dir values --capacity 64GiB\n"
