@@ -1,8 +1,9 @@
-"""Times put and get of TransferQueue with its own SimpleStorage and with Evenkeel's store, one after the other in each round.
+"""Times put and get of TransferQueue with its own SimpleStorage and with Evenkeel's store, over loopback TCP and over its UNIX
+socket, one after the other in each round.
 
     python3 python/benchmarks/transfer_queue_store.py build/release/bin/evenkeel --rounds 3
 
-Prints a table of medians in milliseconds, and how many times as fast the store is. Both include what they have in common:
+Prints a table of medians in milliseconds, and how many times as fast the store is over each connection. All include what they have in common:
 TransferQueue's client and its requests to the controller. Needs torch and TransferQueue 0.1.11."""
 
 import argparse
@@ -56,30 +57,30 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--store", default="lmdb", help="lmdb or memory")
-    parser.add_argument("--socket", action="store_true", help="over a socket in the file system instead of TCP")
     options = parser.parse_args()
     ray.init(num_cpus=4, log_to_driver=False, include_dashboard=False)
-    times = {"SimpleStorage": {}, "Evenkeel": {}}
     with tempfile.TemporaryDirectory() as folder:
         store = subprocess.Popen([options.program, "store", "--listen", "127.0.0.1:0", "--store", options.store,
-                                  *(["--socket", f"{folder}/socket"] if options.socket else []),
+                                  "--socket", f"{folder}/socket",
                                   *(["--dir", f"{folder}/values"] if options.store == "lmdb" else [])], stdout=subprocess.PIPE, text=True)
         address = None
         while address is None:
             address = re.search(r"Listening on (http://\S+)", store.stdout.readline())
-        url = f"unix:{folder}/socket" if options.socket else address[1]
-        sections = {"SimpleStorage": {"storage_backend": "SimpleStorage"},
-                    "Evenkeel": {"storage_backend": "Evenkeel", "Evenkeel": {"url": url, "existing": "clear"}}}
+        sections = {"SimpleStorage": {"storage_backend": "SimpleStorage"}}
+        for name, url in (("TCP", address[1]), ("socket", f"unix:{folder}/socket")):
+            sections[name] = {"storage_backend": "Evenkeel", "Evenkeel": {"url": url, "existing": "clear"}}
+        times = {name: {} for name in sections}
         for _ in range(options.rounds):
             for name, section in sections.items():
                 for case, seconds in measured(section, options.repetitions).items():
                     times[name].setdefault(case, []).extend(seconds)
         store.terminate()
         store.wait()
-    print("| bytes of a sample | fields | call | SimpleStorage, ms | Evenkeel, ms | times as fast |\n|---:|---:|---|---:|---:|---:|")
-    for case in times["Evenkeel"]:
-        theirs, ours = (1000 * statistics.median(times[name][case]) for name in ("SimpleStorage", "Evenkeel"))
-        print(f"| {case[0]} | {case[1]} | {case[2]} | {theirs:.1f} | {ours:.1f} | {theirs / ours:.1f} |")
+    print("| bytes of a sample | fields | call | SimpleStorage, ms | TCP, ms | times as fast | socket, ms | times as fast |\n"
+          "|---:|---:|---|---:|---:|---:|---:|---:|")
+    for case in times["TCP"]:
+        theirs, tcp, unix = (1000 * statistics.median(of_case[case]) for of_case in times.values())
+        print(f"| {case[0]} | {case[1]} | {case[2]} | {theirs:.1f} | {tcp:.1f} | {theirs / tcp:.1f} | {unix:.1f} | {theirs / unix:.1f} |")
 
 
 if __name__ == "__main__":

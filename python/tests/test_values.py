@@ -272,6 +272,23 @@ def test_a_request_is_repeated_while_the_store_is_full_and_after_a_lost_connecti
     assert len(Unreliable.bodies) == 6 and Unreliable.bodies[-1] == Unreliable.bodies[-2]
 
 
+def test_an_outage_is_logged_once_and_a_full_store_is_not(unreliable, caplog):
+    answer = (200, b'{"stored": 1, "bytes": 8}', 99)
+    Unreliable.responses = [(503, b'{"error": "it is being stopped"}', 99)] * 2 + [answer, (429, b'{"error": "full"}', 99), answer]
+    client = ValueClient(unreliable)
+    client.put([0], {"a": np.zeros(1)})
+    client.put([0], {"a": np.zeros(1)})
+    assert [record.name for record in caplog.records] == ["evenkeel"] * 2
+    assert caplog.messages[0] == f"{unreliable}: does not answer: it is being stopped. Trying again for up to 600 seconds"
+    assert caplog.messages[1].startswith(f"{unreliable}: answers again, after 0.")
+
+
+def test_a_store_that_stays_away_is_an_error_with_the_limit_and_what_to_do(caplog):
+    with pytest.raises(evenkeel.IoError, match=r"gave up after 0.1 seconds: .*refused.*\. Start the server again, or raise patience"):
+        ValueClient("http://127.0.0.1:1", patience=0.1).put([0], {"a": np.zeros(1)})
+    assert len(caplog.records) == 1
+
+
 def test_a_socket_takes_the_place_of_a_host_and_a_port(tmp_path):
     whole = frame({"indexes": [0], "fields": {"a": {"dtype": "U8", "shape": [3]}}}, b"abc")
     Unreliable.responses = [(200, whole, len(whole))]

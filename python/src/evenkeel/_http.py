@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import random
 import socket
@@ -17,7 +18,9 @@ from evenkeel.errors import ConfigError, Error, InputError, IoError, LimitError
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
-_TRY_AGAIN = (429, 502, 503, 504)
+_FULL = 429
+_TRY_AGAIN = (_FULL, 502, 503, 504)
+_log = logging.getLogger("evenkeel")
 
 Body = bytes | Sequence[memoryview]
 Reader = Callable[[http.client.HTTPResponse], Any]
@@ -72,6 +75,7 @@ class Server:
         self._patience = patience
         self._idle: list[http.client.HTTPConnection] = []
         self._process = os.getpid()
+        self._is_away = False  # the server did not answer the last request
 
     def request(self, method: str, path: str, body: Body = b"", *, headers: Mapping[str, str] | None = None,
                 read: Reader = json_of, refusals: Mapping[int, type[Error]] | None = None) -> Any:
@@ -88,20 +92,35 @@ class Server:
             try:
                 status, answer, wait = self._exchange(connection, method, path, body, headers or {}, read)
                 if status == 200:
+                    self._report_answer(begun)
                     return answer
                 if status not in _TRY_AGAIN:
                     raise _refusal(status, answer, refusals or {})
-                why = _error_of(answer) or f"status {status}"
+                why, is_full = _error_of(answer) or f"status {status}", status == _FULL
             except ssl.SSLCertVerificationError as error:
                 raise ConfigError(f"{self._url}: has a certificate that is not trusted: {error.verify_message}") from error
             except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
                 if reused:  # the server closes idle connections
                     continue
-                why, wait = str(error) or type(error).__name__, None
+                why, is_full, wait = str(error) or type(error).__name__, False, None
             if self._patience is not None and time.monotonic() - begun + pause > self._patience:
-                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}")
+                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}. Start the server again, or raise patience")
+            if not is_full:
+                self._report_silence(why)
             time.sleep(wait if wait is not None else pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _report_silence(self, why: str) -> None:
+        """Logs the first unanswered request of an outage."""
+        if not self._is_away:
+            self._is_away = True
+            limit = "until it answers" if self._patience is None else f"for up to {self._patience:g} seconds"
+            _log.warning("%s: does not answer: %s. Trying again %s", self._url, why, limit)
+
+    def _report_answer(self, begun: float) -> None:
+        if self._is_away:
+            self._is_away = False
+            _log.warning("%s: answers again, after %.1f seconds", self._url, time.monotonic() - begun)
 
     def close(self) -> None:
         """Closes connections that are not in use."""

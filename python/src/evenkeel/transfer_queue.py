@@ -13,8 +13,10 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import itertools
+import math
 import os
 import pathlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +42,7 @@ _NAME = "Evenkeel"
 _CHECKPOINT = "evenkeel.values"
 _AXES = 8  # of a value in the store
 _THREADS = 8  # requests in flight of one process
+_TAG_SECONDS = 60.0  # within which a sample's tags must follow its values
 
 
 class _Registration:
@@ -57,12 +60,14 @@ class _Settings:
     ``token_file``  a file with the store's token, which every process can read
     ``ca``          a file of certificates (PEM) to trust for https, instead of the system's
     ``existing``    what happens to the values that the store has when TransferQueue is initialized: refuse, clear or keep
+    ``patience``    seconds for which a request is repeated while the store is full or cannot be reached
     """
 
     url: str
     token_file: str | None = None
     ca: str | None = None
     existing: str = "refuse"
+    patience: float = 600.0
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> _Settings:
@@ -76,10 +81,12 @@ class _Settings:
         settings = cls(**given)
         if settings.existing not in ("refuse", "clear", "keep"):
             raise ConfigError(f"backend.{_NAME}.existing: is {settings.existing!r}; it can be refuse, clear or keep")
+        if not isinstance(settings.patience, (int, float)) or isinstance(settings.patience, bool) or not settings.patience >= 0:
+            raise ConfigError(f"backend.{_NAME}.patience: is {settings.patience!r}; it must be a number of seconds, 0 or more")
         return settings
 
     def client(self) -> ValueClient:
-        return ValueClient(self.url, token=self._token(), ca=self.ca)
+        return ValueClient(self.url, token=self._token(), ca=self.ca, patience=self.patience)
 
     def _token(self) -> str | None:
         if self.token_file is None:
@@ -293,7 +300,10 @@ class BalancedSampler(BaseSampler):
     ``cost``        the work of a sample, by default that of its tokens
 
     All ranks get the same number of groups. Tags are what TransferQueue calls custom_meta. The sampling_config of a
-    request needs task_name, dp_rank and batch_index, as StreamingDataset sends them."""
+    request needs task_name, dp_rank and batch_index, as StreamingDataset sends them.
+
+    TransferQueue's controller learns of a sample's values before it learns of its tags. A sample that has no tags is therefore
+    not ready. It is an error if it still has none after 60 seconds."""
 
     def __init__(self, dp_size: int, *, group_size: int = 1, group_tag: str | None = None, length_tag: str = "total_lengths",
                  max_tokens: int | None = None, cost: CostModel | None = None) -> None:
@@ -304,6 +314,7 @@ class BalancedSampler(BaseSampler):
             raise ConfigError(f"group_tag: is missing, and groups have {group_size} samples. Name the tag that samples of a group share")
         self._dp_size, self._group_size, self._group_tag = dp_size, group_size, group_tag
         self._length_tag, self._max_tokens, self._cost = length_tag, max_tokens, cost or CostModel.tokens()
+        self._untagged_since: dict[tuple[str, str], dict[int, float]] = {}  # by partition and task
 
     def sample(self, ready_indexes: list[int], batch_size: int, *arguments: Any, partition: Any = None,
                **config: Any) -> tuple[list[int], list[int]]:
@@ -319,15 +330,26 @@ class BalancedSampler(BaseSampler):
             raise ConfigError(f"batch_size: is {batch_size}, not a multiple of the {self._group_size} samples of a group")
         states = self._states.setdefault(partition.partition_id, {}).setdefault(config["task_name"], {})
         if batch not in states.get(rank, {}):
-            reserved = {index for batches in states.values() for samples, _ in batches.values() for index in samples}
-            groups = self._ready_groups([index for index in ready_indexes if index not in reserved], partition)
+            # The controller knows which samples were fetched, and reuses their indexes once they are cleared.
+            reserved = {index for batches in states.values() for samples, fetched in batches.values() if not fetched for index in samples}
+            tagged = self._tagged([index for index in ready_indexes if index not in reserved], config["task_name"], partition)
+            groups = self._ready_groups(tagged, partition)
             needed = batch_size // self._group_size * self._dp_size
             if len(groups) < needed:
                 return [], []
             for of_rank, samples in enumerate(self._dealt(groups[:needed], partition)):
-                states.setdefault(of_rank, {})[batch] = (samples, samples)
-        samples, consumed = states[rank][batch]
-        return list(samples), list(consumed)
+                states.setdefault(of_rank, {})[batch] = (samples, False)
+        samples, _ = states[rank][batch]
+        states[rank][batch] = (samples, True)
+        return list(samples), list(samples)
+
+    def _tagged(self, ready: list[int], task: str, partition: Any) -> list[int]:
+        """Removes samples whose tags have not arrived yet. After _TAG_SECONDS they are kept, and refused when a tag is needed."""
+        tags, now = partition.get_custom_meta(ready), time.monotonic()
+        before = self._untagged_since.get((partition.partition_id, task), {})
+        untagged = {index: before.get(index, now) for index in ready if not tags.get(index)}
+        self._untagged_since[partition.partition_id, task] = untagged
+        return [index for index in ready if now - untagged.get(index, -math.inf) >= _TAG_SECONDS]
 
     def _ready_groups(self, ready: list[int], partition: Any) -> list[list[int]]:
         """Complete groups, in the order of their first samples."""

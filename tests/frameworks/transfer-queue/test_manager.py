@@ -155,10 +155,11 @@ def test_a_checkpoint_brings_values_back(store):
 
 @pytest.mark.parametrize("section, why", [
     ({}, r"backend.Evenkeel.url: is missing"),
-    ({"url": "http://127.0.0.1:1", "capacity": 5}, r"backend.Evenkeel.capacity: is not known; there are url, token_file, ca, existing"),
+    ({"url": "http://127.0.0.1:1", "capacity": 5}, r"backend.Evenkeel.capacity: is not known; there are url, token_file, ca, existing, patience"),
     ({"url": "http://127.0.0.1:1", "existing": "drop"}, r"backend.Evenkeel.existing: is 'drop'; it can be refuse, clear or keep"),
+    ({"url": "http://127.0.0.1:1", "patience": "long"}, r"backend.Evenkeel.patience: is 'long'; it must be a number of seconds, 0 or more"),
     ({"url": "http://127.0.0.1:1", "token_file": "/nowhere"}, r"backend.Evenkeel.token_file: .*nowhere"),
-], ids=["missing", "unknown", "word", "token"])
+], ids=["missing", "unknown", "word", "patience", "token"])
 def test_a_wrong_configuration_is_refused_by_the_name_of_its_key(section, why):
     with pytest.raises(evenkeel.ConfigError, match=why):
         evenkeel.transfer_queue._prepare(config(**section))
@@ -290,8 +291,31 @@ def test_ranks_that_are_ahead_get_no_sample_that_others_have_not_fetched_yet():
     assert len({*first, *ahead, *behind}) == 6
 
 
+def test_a_sample_whose_tags_have_not_arrived_is_not_ready(monkeypatch):
+    partition = Partition({0: {"total_lengths": 1}})
+    sampler = BalancedSampler(1)
+    request = dict(partition=partition, task_name="train", dp_rank=0)
+    assert sampler([0, 1], 2, batch_index=0, **request) == ([], [])
+    partition.tags[1] = {"total_lengths": 1}
+    assert sampler([0, 1], 2, batch_index=0, **request) == ([0, 1], [0, 1])
+    assert sampler([2], 1, batch_index=1, **request) == ([], [])
+    monkeypatch.setattr(evenkeel.transfer_queue, "_TAG_SECONDS", 0)
+    with pytest.raises(evenkeel.InputError, match="sample 2: has no tag 'total_lengths'; it has none"):
+        sampler([2], 1, batch_index=1, **request)
+
+
+def test_an_index_that_was_cleared_and_used_again_is_dealt_out_again():
+    partition = Partition({i: {"total_lengths": 1} for i in range(2)})
+    sampler = BalancedSampler(2)
+    request = dict(partition=partition, task_name="train")
+    for batch in range(3):  # the controller reuses the indexes of samples that were trained and cleared
+        dealt = [sampler([0, 1], 1, dp_rank=0, batch_index=batch, **request)[0]]
+        dealt.append(sampler(sorted({0, 1} - set(dealt[0])), 1, dp_rank=1, batch_index=batch, **request)[0])
+        assert sorted(dealt) == [[0], [1]]
+
+
 @pytest.mark.parametrize("tags, request_, error, why", [
-    ({0: {}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has no tag 'total_lengths'; it has none"),
+    ({0: {"uid": 1}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has no tag 'total_lengths'; it has uid"),
     ({0: {"total_lengths": 5}, 1: {"total_lengths": 99}}, {}, evenkeel.LimitError, "sample 1: has 99 tokens; max_tokens is 64"),
     ({}, {"task_name": None}, evenkeel.ConfigError, "sampling_config.task_name: is missing"),
     ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2; there are 2 ranks"),
