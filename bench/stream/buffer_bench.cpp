@@ -121,7 +121,7 @@ class MeasuredBuffer {
     for (const stream::WaitingGroup& group : waiting.groups)
       step.groups.push_back({group.uid, std::ssize(group.samples)});
     buffer_.form(step);
-    buffer_.trained(step_++);
+    buffer_.mark_trained(step_++);
   }
 
   std::atomic<std::int64_t> commits_ = 0;

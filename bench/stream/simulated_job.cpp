@@ -113,7 +113,7 @@ class AsynchronousJob {
         {ready, coming, step_, ledger_.version(), groups_of_step_, false, ledger_.settings(), devices_.plan});
     if (!formed) return;
     tell(*formed);
-    const std::vector<WaitingGroup> groups = ledger_.formed(step_).front().groups;
+    const std::vector<WaitingGroup> groups = ledger_.untrained_steps(step_).front().groups;
     for (const WaitingGroup& group : groups) staleness_ += ledger_.version() - group.version();
     trained_at_ = now_ + training_time(groups, devices_, devices_.trainers);
   }

@@ -20,7 +20,7 @@ std::string named(std::int64_t number, std::string_view thing, std::string_view 
 
 }  // namespace
 
-std::string in_alarm(const std::string& text, bool is_colored) {
+std::string bold_red(const std::string& text, bool is_colored) {
   return is_colored ? "\033[1;31m" + text + "\033[0m" : text;
 }
 

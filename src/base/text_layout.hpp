@@ -11,7 +11,7 @@
 namespace evenkeel {
 
 /// Returns `text` in bold red if `is_colored`, for messages that must not be overlooked.
-[[nodiscard]] std::string in_alarm(const std::string& text, bool is_colored);
+[[nodiscard]] std::string bold_red(const std::string& text, bool is_colored);
 
 /// Formats 1234567 as "1,234,567".
 [[nodiscard]] std::string grouped(std::int64_t number);

@@ -66,7 +66,7 @@ std::int64_t count_set(const Column& mask, RowRange rows) noexcept {
   return count;
 }
 
-void write_where_set(const Column& mask, RowRange rows, float value, std::span<float> out) noexcept {
+void write_mask(const Column& mask, RowRange rows, float value, std::span<float> out) noexcept {
   EVENKEEL_PRECONDITION(cheap, are_rows_of(mask, rows), rows.begin, rows.end, mask.rows());
   EVENKEEL_PRECONDITION(cheap, std::ssize(out) == rows.size(), std::ssize(out), rows.size());
   visit_rows(mask, rows,

@@ -16,6 +16,6 @@ namespace evenkeel {
 
 /// Writes `value` for each row that is set, and 0 for the others. Preconditions: `rows` is within the column;
 /// `out` has one element per row. O(rows).
-void write_where_set(const Column& mask, RowRange rows, float value, std::span<float> out) noexcept;
+void write_mask(const Column& mask, RowRange rows, float value, std::span<float> out) noexcept;
 
 }  // namespace evenkeel

@@ -32,11 +32,11 @@ struct RowView {
 
   /// Returns whether rows are transferred whole and unchanged, so the view can be ignored.
   [[nodiscard]] bool is_plain() const noexcept { return pieces.empty() && in_memory == on_the_way; }
-  /// Bytes transferred per row: taken_bytes() in memory, wire_bytes() in the transfer format.
+  /// Bytes transferred per row: bytes_in_memory() in memory, wire_bytes() in the transfer format.
   /// Precondition: the view is not plain.
-  [[nodiscard]] std::size_t taken_bytes() const noexcept;
+  [[nodiscard]] std::size_t bytes_in_memory() const noexcept;
   [[nodiscard]] std::size_t wire_bytes() const noexcept {
-    return taken_bytes() / size_of(in_memory) * size_of(on_the_way);
+    return bytes_in_memory() / size_of(in_memory) * size_of(on_the_way);
   }
 
   friend bool operator==(const RowView&, const RowView&) = default;

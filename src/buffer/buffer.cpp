@@ -788,7 +788,7 @@ void Buffer::publish(std::int64_t version, const std::string& pass) {
   });
 }
 
-void Buffer::trained(std::int64_t step, const std::string& pass) {
+void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
   submit(0, [&](Change& change) {
     require_pass_now(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
@@ -816,7 +816,7 @@ void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
   }
   submit(0, [&](Change& change) {
     require_pass_now(pass);
-    for (const stream::FormedStep& formed : ledger_->formed(step.step)) {
+    for (const stream::FormedStep& formed : ledger_->untrained_steps(step.step)) {
       if (formed.step != step.step) continue;
       std::vector<stream::FormedGroup> groups;
       for (const stream::WaitingGroup& group : formed.groups)
@@ -863,7 +863,7 @@ PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds t
   PendingStep come;
   const auto look = [&] {
     if (must_load_) return is_stopping_;
-    for (stream::FormedStep& formed : ledger_->formed(step)) {
+    for (stream::FormedStep& formed : ledger_->untrained_steps(step)) {
       if (formed.step == step) come.step = std::move(formed);
     }
     come.stream = ledger_->status();
@@ -899,12 +899,12 @@ void Buffer::drop_filtered(std::vector<std::int64_t> arrivals, const std::string
   });
 }
 
-std::vector<stream::FormedStep> Buffer::formed(std::int64_t from_step) {
+std::vector<stream::FormedStep> Buffer::untrained_steps(std::int64_t from_step) {
   std::vector<stream::FormedStep> steps;
   {
     const std::lock_guard lock(state_mutex_);
     require_loaded();
-    steps = ledger_->formed(from_step);
+    steps = ledger_->untrained_steps(from_step);
   }
   if (!steps.empty()) wait_until_settled();
   return steps;

@@ -208,12 +208,12 @@ class Buffer {
   void publish(std::int64_t version, const std::string& pass = {});
   /// Records that the steps up to this one are trained, so the job will not request them again, and frees
   /// their samples. Throws InputError if the step is later than any formed one.
-  void trained(std::int64_t step, const std::string& pass = {});
-  /// Acts like trained(), but the steps need not have been formed here. Used with a store restored from a
-  /// backup that is older than the job's state.
+  void mark_trained(std::int64_t step, const std::string& pass = {});
+  /// Acts like mark_trained(), but the steps need not have been formed here. Used with a store restored from
+  /// a backup that is older than the job's state.
   void skip(std::int64_t step);
   /// Makes formed steps durable, and returns those from `from_step` on that are not trained.
-  [[nodiscard]] std::vector<stream::FormedStep> formed(std::int64_t from_step);
+  [[nodiscard]] std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Passes the stored body of a sample, given by its arrival number, to `take`, with the fields that were
   /// added to it. Throws InputError if it is missing or damaged.
   void read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const;

@@ -266,7 +266,7 @@ bool JobClient::form(const stream::StepFormed& step) {
   }
 }
 
-std::vector<stream::FormedStep> JobClient::formed(std::int64_t from_step) {
+std::vector<stream::FormedStep> JobClient::untrained_steps(std::int64_t from_step) {
   const std::string text = connection_->get("/v1/job/steps?from=" + std::to_string(from_step));
   return connection_->of_json(text, [](const json& in) {
     std::vector<stream::FormedStep> steps;
@@ -318,7 +318,7 @@ void JobClient::publish(std::int64_t version) {
   connection_->post("/v1/job/version", {{"version", version}});
 }
 
-void JobClient::trained(std::int64_t step) {
+void JobClient::report_trained(std::int64_t step) {
   connection_->post("/v1/job/trained", {{"step", step}});
 }
 

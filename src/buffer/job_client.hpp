@@ -132,7 +132,7 @@ class JobClient {
   /// changes nothing, and returns true. Throws InputError if the job does not accept one of its samples.
   [[nodiscard]] bool form(const stream::StepFormed& step);
   /// Returns the formed and untrained steps from `from_step` on.
-  std::vector<stream::FormedStep> formed(std::int64_t from_step);
+  std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(): lines as
   /// they were sent, or tensors. Throws InputError if one is damaged or was freed.
   std::string lines(std::span<const std::int64_t> arrivals);
@@ -152,7 +152,7 @@ class JobClient {
   void publish(std::int64_t version);
   /// Reports that the job's state after this step is saved, so samples of this step and earlier ones can be
   /// freed.
-  void trained(std::int64_t step);
+  void report_trained(std::int64_t step);
 
  private:
   class Connection;

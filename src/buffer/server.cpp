@@ -315,7 +315,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     add_get("/v1/job/steps", [this](const Request& request, Response& response) {
       answer(response, for_job(request, [&] {
                ordered_json steps = ordered_json::array();
-               for (const stream::FormedStep& step : buffer_.formed(parameter(request, "from", 0)))
+               for (const stream::FormedStep& step : buffer_.untrained_steps(parameter(request, "from", 0)))
                  steps.push_back(json_of(step));
                return ordered_json{{"steps", std::move(steps)}};
              }));
@@ -364,7 +364,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     });
     add_change("/v1/job/trained", [this](Response& response, const json& given, const std::string& pass) {
       const std::int64_t step = number_at(given, "step", 0);
-      buffer_.trained(step, pass);
+      buffer_.mark_trained(step, pass);
       answer(response, {{"step", step}});
     });
   }

@@ -64,7 +64,7 @@ void put_tickets(ordered_json& out, const stream::Status& status) {
 }
 
 /// Adds the number of samples that wait for each late field, if the buffer has late fields.
-void put_lacking(ordered_json& out, const stream::Status& status) {
+void add_missing_fields(ordered_json& out, const stream::Status& status) {
   if (!status.lacking.empty()) out["lacking"] = status.lacking;
 }
 
@@ -136,7 +136,7 @@ ordered_json json_of(const BufferStatus& status) {
       {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
       {"staleness", staleness_of(of)},
       {"seconds_waited", status.waited}};
-  put_lacking(out, of);
+  add_missing_fields(out, of);
   put_tickets(out, of);
   out["tickets_expired"] = of.expired_tickets;
   if (!status.risk.empty()) out["risk"] = status.risk;
@@ -222,7 +222,7 @@ ordered_json json_of(const WaitingGroups& waiting) {
   put(out, "seconds_since_last_sample", waiting.since_last_sample);
   out["full"] = waiting.full;
   put_tickets(out, waiting.stream);
-  put_lacking(out, waiting.stream);
+  add_missing_fields(out, waiting.stream);
   out["coming"] = waiting.coming;
   out["groups"] = ordered_json::array();
   for (const stream::WaitingGroup& group : waiting.groups) out["groups"].push_back(json_of(group));

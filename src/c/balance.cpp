@@ -43,7 +43,7 @@ Bins bins_of(const std::int64_t* sizes, const std::int64_t* counts, std::int64_t
   return {{array_of(sizes, count, "sizes"), of_items}, {max_size, max_items}};
 }
 
-Partition packed(std::int32_t algorithm, const Bins& bins) {
+Partition pack_with_algorithm(std::int32_t algorithm, const Bins& bins) {
   switch (algorithm) {
     case EVENKEEL_FIRST_FIT_DECREASING:
       return pack_bins(bins.items, bins.limits, BinPacking::first_fit_decreasing);
@@ -130,7 +130,7 @@ evenkeel_status evenkeel_pack_bins(int32_t algorithm, const int64_t* sizes, cons
     require_list(items, count, "items");
     require(offsets, "offsets");
     require(num_bins, "num_bins");
-    const Partition bins = packed(algorithm, bins_of(sizes, counts, count, max_size, max_items));
+    const Partition bins = pack_with_algorithm(algorithm, bins_of(sizes, counts, count, max_size, max_items));
     hand_out(bins, items, offsets);
     *num_bins = bins.size();
   });

@@ -37,14 +37,14 @@ bool is_whole(const std::string& text) {
                                              [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-std::string no_number(const std::string& text, const std::string& allowed) {
+std::string not_an_integer(const std::string& text, const std::string& allowed) {
   return fmt::format("'{}' is not an integer; allowed: {}", printable(text), allowed);
 }
 
 template <typename Number>
 CLI::Validator whole_number_in(Number least, Number most, const std::string& allowed) {
   return {[=](const std::string& text) -> std::string {
-            if (!is_whole(text)) return no_number(text, allowed);
+            if (!is_whole(text)) return not_an_integer(text, allowed);
             Number number{};
             if (reads_as(text, number) && number >= least && number <= most) return {};
             return out_of_range(text, allowed);

@@ -110,12 +110,12 @@ int PrometheusMetrics::port() const {
   return families_->port();
 }
 
-void PrometheusMetrics::begins(std::int64_t steps) {
+void PrometheusMetrics::start(std::int64_t steps) {
   families_->set("evenkeel_planned_steps", "Steps that the run will make.", {}, static_cast<double>(steps));
   write_file();
 }
 
-void PrometheusMetrics::passed(const StepFigures& f) {
+void PrometheusMetrics::count_pass(const StepFigures& f) {
   const Labels profile{{"profile", f.profile}};
   const auto with = [&](const char* label, const char* value) {
     return Labels{{"profile", f.profile}, {label, value}};
@@ -182,7 +182,7 @@ void PrometheusMetrics::passed(const StepFigures& f) {
   write_file();
 }
 
-void PrometheusMetrics::arrived(const ArrivalFigures& arrivals) {
+void PrometheusMetrics::publish_arrivals(const ArrivalFigures& arrivals) {
   tell(arrivals);
   write_file();
 }

@@ -32,12 +32,12 @@ class PrometheusMetrics {
 
   /// Returns the port on which it listens, or 0 if it does not.
   [[nodiscard]] int port() const;
-  void begins(std::int64_t steps);
+  void start(std::int64_t steps);
   /// Counts a pass over a step, and replaces the file. Throws IoError.
-  void passed(const StepFigures& figures);
-  /// Publishes the final outcomes of samples that arrived, after the last pass; passed() publishes those of
-  /// each pass. Throws IoError.
-  void arrived(const ArrivalFigures& arrivals);
+  void count_pass(const StepFigures& figures);
+  /// Publishes the final outcomes of samples that arrived, after the last pass; count_pass() publishes those
+  /// of each pass. Throws IoError.
+  void publish_arrivals(const ArrivalFigures& arrivals);
 
  private:
   class Families;

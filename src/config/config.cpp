@@ -77,7 +77,7 @@ std::int64_t cap_of(const MicroBatchKeys& keys, const MeshSettings& mesh, const 
   return mesh.flexible_cp ? *per_rank : *per_rank * settings.cp.size;
 }
 
-std::int64_t furthest_ahead(const Config& config) {
+std::int64_t max_predict_ahead(const Config& config) {
   std::int64_t most = config.pack.predict_ahead;
   for (const auto& [name, profile] : config.profiles) most = std::max(most, profile.pack.predict_ahead);
   return most;
@@ -100,7 +100,7 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
   settings.balance = pass.balance;
   settings.micro_batch = pass.micro_batch;
   settings.sharing = config.prefix;
-  if (config.prefix != PrefixSharing::none) settings.predict_ahead = furthest_ahead(config);
+  if (config.prefix != PrefixSharing::none) settings.predict_ahead = max_predict_ahead(config);
   settings.max_path_tokens = config.max_path_tokens;
   settings.schedule = config.segment_schedule;
   settings.max_kept_tokens = config.max_kept_tokens;

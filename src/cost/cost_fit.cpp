@@ -76,7 +76,7 @@ struct ScaledTimes {
     return fitted / largest_term * largest.seconds;
   }
   // Scales the current hop of a link; the inverse of coefficient().
-  [[nodiscard]] AssumedHop scaled(const AssumedHop& hop, std::size_t link) const {
+  [[nodiscard]] AssumedHop scale_hop(const AssumedHop& hop, std::size_t link) const {
     const double hops = largest_hops[link];
     return {hop.seconds * hops / largest.seconds, hop.tokens * hops / largest.tokens,
             hop.squares * hops / largest.squares};
@@ -109,9 +109,10 @@ std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observa
   constexpr std::size_t fewest = 16;
   if (scaled.times.size() < fewest || scaled.largest.tokens <= 0 || scaled.largest.squares <= 0)
     return std::nullopt;
-  const auto fit = TimeFit(scaled.times, groups.overlap,
-                           {scaled.scaled(groups.inside_node, 0), scaled.scaled(groups.between_nodes, 1)})
-                       .best();
+  const auto fit =
+      TimeFit(scaled.times, groups.overlap,
+              {scaled.scale_hop(groups.inside_node, 0), scaled.scale_hop(groups.between_nodes, 1)})
+          .best();
   if (!fit) return std::nullopt;
   TimeModel times{scaled.coefficient(fit->coefficients[0], 1),
                   scaled.coefficient(fit->coefficients[1], scaled.largest.tokens),

@@ -68,8 +68,8 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
 
 // Returns the number of rows that a result of this kind must have in a micro-batch. If the kind is counted,
 // returns the number of samples instead.
-std::int64_t rows_wanted(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
-                         DataPlace place) {
+std::int64_t required_rows(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
+                           DataPlace place) {
   if (!rule_of(kind).is_cut()) return num_samples(plan, step.settings);
   if (rule_of(kind).is_per_response_token() && step.assignment.shared())
     return num_predictions(plan, frame_of(step), plan.context.rank_of(place));
@@ -108,7 +108,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {
       const FieldSpec& spec = column.spec();
-      require_column(find(results[m], spec.name), spec, rows_wanted(spec.kind, plan, step, place), m);
+      require_column(find(results[m], spec.name), spec, required_rows(spec.kind, plan, step, place), m);
     }
   }
 }

@@ -52,7 +52,7 @@ bool awaits_samples(const Config& config) {
 }
 
 // Rejects versions published by a trainer, since this program only has a demonstration consumer.
-void require_versions_of_steps(const Config& config) {
+void reject_trainer_versions(const Config& config) {
   if (!awaits_samples(config) || !config.stream.versions_by_trainer) return;
   throw ConfigError("stream.version", "is trainer, but evenkeel run has no trainer that publishes versions",
                     "Set stream.version: step");
@@ -104,7 +104,7 @@ std::vector<std::string> passes_of(const JobSettings& options, const Config& con
   std::vector<std::string> passes = named_passes(options, config);
   require_fields_are_sent(config, passes);
   require_parts_are_dumped(options, config, passes);
-  require_versions_of_steps(config);
+  reject_trainer_versions(config);
   return passes;
 }
 
@@ -125,7 +125,7 @@ std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& worl
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  if (world.rank() == 0 && !path.empty() && !awaits_samples(config)) observer.begins_to_read(path);
+  if (world.rank() == 0 && !path.empty() && !awaits_samples(config)) observer.on_reading(path);
   const Phase phase("open sources");
   return std::make_unique<SampleStream>(world, config, profiles);
 }
@@ -152,7 +152,7 @@ void Watch::finished(const Step& step, const std::optional<StepFigures>& figures
   });
 }
 
-void Watch::ends() {
+void Watch::close_files() {
   if (!logs_ && !clock_) return;
   together(mesh_.world(), [&] {
     if (metrics_) metrics_->close();
@@ -264,22 +264,22 @@ void Job::run() {
       report_.arrivals = stream_->arrived();
     const std::int64_t tokens = run_passes(std::move(*step));
     if (state_.write(world(), reached, now)) free_samples_before(reached);
-    if (first()) observer_.finished_step(tokens);
+    if (first()) observer_.on_step_end(tokens);
   }
   if (state_.write(world(), reached, now, true)) free_samples_before(reached);
-  if (first()) observer_.finished_steps();
+  if (first()) observer_.on_last_step_end();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   {
     const Waiting waiting("MPI_Reduce");
     boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
   }
-  watch_->ends();
+  watch_->close_files();
   if (config_.delay.is_on()) report_.delay = stream_->delayed();
   if (awaits_samples(config_)) report_.arrivals = stream_->arrived();
   write_report();
   folders_->complete(reached);
   together(world(), [&] {
-    if (first()) observer_.ends_with(report_);
+    if (first()) observer_.on_end(report_);
   });
 }
 
@@ -287,8 +287,8 @@ void Job::notify_begin() const {
   const std::int64_t begin = state_.begin().next_step;
   const bool is_open = steps_ == SampleStream::all_steps;
   const std::optional<std::int64_t> steps = is_open ? std::nullopt : std::optional(std::max(begin, steps_));
-  observer_.begins(awaits_samples(config_) ? std::nullopt : std::optional(stream_->num_samples()), begin,
-                   steps);
+  observer_.on_begin(awaits_samples(config_) ? std::nullopt : std::optional(stream_->num_samples()), begin,
+                     steps);
 }
 
 void Job::free_samples_before(std::int64_t step) {
@@ -311,13 +311,14 @@ void Job::require_fields_of_settings(const Step& step) const {
 void Job::warn_about_input() const {
   for (const StreamSource& source : stream_->sources()) {
     const std::string name = printable(source_name(source));
-    if (!source.left_out.empty()) observer_.warns(name + ": left out: " + printable(source.left_out));
+    if (!source.left_out.empty()) observer_.on_warning(name + ": left out: " + printable(source.left_out));
     if (!source.undecided.empty())
-      observer_.warns(name + ": one row per token, as all prompts are empty: " + printable(source.undecided));
+      observer_.on_warning(name +
+                           ": one row per token, as all prompts are empty: " + printable(source.undecided));
     if (const std::string filtered = filter_in_words(source.counts); !filtered.empty())
-      observer_.warns(name + ": " + filtered);
+      observer_.on_warning(name + ": " + filtered);
   }
-  for (const std::string& change : changes_) observer_.warns("accepted: " + printable(change));
+  for (const std::string& change : changes_) observer_.on_warning("accepted: " + printable(change));
 }
 
 void Job::start_watching() {
@@ -342,7 +343,7 @@ void Job::start_making_steps() {
   const auto read = [this](std::int64_t step) { return stream_->read(step); };
   ahead_.emplace(service_.steps(read, steps_, profiles_[0]));
   if (first() && config_.exchange.prefetch > 0 && !ahead_->in_background())
-    observer_.warns("MPI does not support MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
+    observer_.on_warning("MPI does not support MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }
 
 std::int64_t Job::run_passes(Step step) {
@@ -376,7 +377,7 @@ void Job::finish_pass(const Step& step) {
   watch_->finished(step, figures);
   if (options_.reports_passes) {
     together(world(), [&] {
-      if (figures) observer_.passed(*figures);
+      if (figures) observer_.on_pass(*figures);
     });
   }
   if (figures) warn_of_loss(*figures);
@@ -392,9 +393,9 @@ void Job::warn_of_loss(const StepFigures& figures) {
   has_warned = true;
   const std::string step = "step " + std::to_string(figures.step) + ": ";
   const std::string advice = "; the report counts all. See batch.without_loss";
-  observer_.warns(trains_nothing ? step + "no token carries loss, so it trains nothing" + advice
-                                 : step + counted(without, "sample has", "samples have") +
-                                       " no token that carries loss" + advice);
+  observer_.on_warning(trains_nothing ? step + "no token carries loss, so it trains nothing" + advice
+                                      : step + counted(without, "sample has", "samples have") +
+                                            " no token that carries loss" + advice);
 }
 
 void Job::collect_results(const Step& step) {

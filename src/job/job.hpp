@@ -43,7 +43,7 @@ class Watch {
   /// Records that the trainer has used the step. Only rank 0 has `figures`. Collective; throws on every rank.
   void finished(const Step& step, const std::optional<StepFigures>& figures);
   /// Closes the files. Collective; throws on every rank.
-  void ends();
+  void close_files();
 
  private:
   const Mesh& mesh_;
@@ -84,19 +84,19 @@ class JobObserver {
   JobObserver& operator=(const JobObserver&) = delete;
   virtual ~JobObserver() = default;
 
-  virtual void begins_to_read(const std::filesystem::path& /*source*/) {}
+  virtual void on_reading(const std::filesystem::path& /*source*/) {}
   /// Called before steps `from` to `steps` - 1 are made from this number of samples. If samples arrive in a
   /// stream, `samples` is nullopt, and so is `steps` unless the number of steps is limited.
-  virtual void begins(std::optional<std::int64_t> /*samples*/, std::int64_t /*from*/,
-                      std::optional<std::int64_t> /*steps*/) {}
-  virtual void warns(const std::string& /*text*/) {}
+  virtual void on_begin(std::optional<std::int64_t> /*samples*/, std::int64_t /*from*/,
+                        std::optional<std::int64_t> /*steps*/) {}
+  virtual void on_warning(const std::string& /*text*/) {}
   /// Called after each pass over a step, if JobSettings::reports_passes is set. May throw, which ends the job
   /// on every rank.
-  virtual void passed(const StepFigures& /*figures*/) {}
-  virtual void finished_step(std::int64_t /*tokens*/) {}
-  virtual void finished_steps() {}
+  virtual void on_pass(const StepFigures& /*figures*/) {}
+  virtual void on_step_end(std::int64_t /*tokens*/) {}
+  virtual void on_last_step_end() {}
   /// May throw, which ends the job on every rank.
-  virtual void ends_with(const RunReport& /*report*/) {}
+  virtual void on_end(const RunReport& /*report*/) {}
 };
 
 /// One run of a job: reads samples, makes balanced, packed micro-batches on every rank, passes them to a

@@ -21,7 +21,7 @@ namespace {
 // Rank number of a report that every rank throws.
 constexpr int every_rank = -2;
 
-std::string what_was_thrown() {
+std::string describe_unknown_exception() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   return "an exception without a message" +
          (type == nullptr ? std::string() : ", of type " + boost::core::demangle(type->name()));
@@ -39,7 +39,7 @@ ErrorReport describe_current_exception() {
   } catch (const std::exception& error) {
     return {ErrorKind::input, "", error.what(), "", -1};
   } catch (...) {
-    return {ErrorKind::input, "", what_was_thrown(), "", -1};
+    return {ErrorKind::input, "", describe_unknown_exception(), "", -1};
   }
 }
 

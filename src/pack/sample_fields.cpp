@@ -23,7 +23,7 @@ std::string list_of(std::span<const std::string_view> names) {
 }
 
 /// Returns whether the field has one value per token or per response token.
-bool is_beside_labels(const FieldSpec& spec) {
+bool has_one_value_per_token(const FieldSpec& spec) {
   return spec.rule().is_cut() && spec.trailing.empty();
 }
 
@@ -35,11 +35,11 @@ std::optional<std::string_view> missing_form(const FieldSpec& spec) {
   if (spec.name == input_ids_field)
     return unless(spec == FieldSpec{spec.name, DType::int64, FieldKind::token, {}}, "one int64 per token");
   if (spec.name == labels_field) {
-    return unless(spec.dtype == DType::int64 && is_beside_labels(spec),
+    return unless(spec.dtype == DType::int64 && has_one_value_per_token(spec),
                   "one int64 per token or response token");
   }
   if (spec.name == loss_mask_field) {
-    return unless(is_beside_labels(spec), "one value per token or response token");
+    return unless(has_one_value_per_token(spec), "one value per token or response token");
   }
   if (spec.name == position_ids_field) {
     const bool is_position = spec.dtype == DType::int32 || spec.dtype == DType::int64;

@@ -44,8 +44,8 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
   if (planning.in_source_order) {
     advice.why = "balance.algorithm: none gives DP ranks equal runs of samples in the order of the source.";
     advice.then = "Try balance.algorithm: auto.";
-  } else if (run.steps_with_a_giant() > 0) {
-    advice.why = costliest_sample_in(run.steps_with_a_giant(), run.points().size()) +
+  } else if (run.num_giant_steps() > 0) {
+    advice.why = costliest_sample_in(run.num_giant_steps(), run.points().size()) +
                  " alone is more than a DP rank's mean work: no assignment of whole samples makes that even.";
     advice.then =
         "A larger batch.global_batch gives the other ranks more to do; a larger mesh.cp with fewer DP ranks "
@@ -102,8 +102,8 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
   if (planning.has_fixed_micro_batches) {
     advice.why = "micro_batch.mode: fixed cuts micro-batches by the number of samples.";
     advice.then = "Try micro_batch.mode: packed, which balances them.";
-  } else if (run.steps_with_a_large_sample() > 0) {
-    advice.why = costliest_sample_in(run.steps_with_a_large_sample(), run.points().size()) +
+  } else if (run.num_large_sample_steps() > 0) {
+    advice.why = costliest_sample_in(run.num_large_sample_steps(), run.points().size()) +
                  " alone is more than a mean micro-batch.";
     advice.then =
         "If memory allows, try a larger micro_batch.max_tokens: fewer micro-batches, each with more work.";

@@ -11,13 +11,13 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t bytes_of_the_list() {
+constexpr std::size_t listed_bytes() {
   std::size_t bytes = 0;
   for_each_figure(
       [&](const auto& figure) { bytes += sizeof(std::invoke(figure.of, std::declval<PassFigures&>())); });
   return bytes;
 }
-static_assert(bytes_of_the_list() == sizeof(PassFigures), "a figure of a pass is not in the list");
+static_assert(listed_bytes() == sizeof(PassFigures), "a figure of a pass is not in the list");
 
 /// Calls `combine` with each pair of numbers of two figures.
 template <typename Value, typename Combine>

@@ -27,7 +27,7 @@ double time_of(const DpRankPicture& rank) {
 
 /// Returns the DP ranks of a step, in order. Only the `most` / 2 slowest and the `most` / 2 fastest keep
 /// their micro-batches.
-std::vector<DpRankPicture> without_the_middle(const StepPicture& step, std::size_t most) {
+std::vector<DpRankPicture> keep_fastest_and_slowest(const StepPicture& step, std::size_t most) {
   std::vector<std::size_t> order(step.dp_ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::greater(), [&](std::size_t r) { return time_of(step.dp_ranks[r]); });
@@ -104,7 +104,7 @@ void RunPicture::keep(const StepPicture& step) {
   const auto k = static_cast<std::size_t>(std::max<std::int64_t>(step.micro_batches, 1));
   const std::size_t max_ranks = std::max<std::size_t>(2, max_kept_micro_batches / k);
   KeptStep kept{step.step, step_waiting(step.balance).every_micro_batch,
-                step.dp_ranks.size() > max_ranks ? without_the_middle(step, max_ranks) : step.dp_ranks};
+                step.dp_ranks.size() > max_ranks ? keep_fastest_and_slowest(step, max_ranks) : step.dp_ranks};
   if (!first_) {
     first_ = std::move(kept);
     return;

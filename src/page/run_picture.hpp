@@ -107,8 +107,8 @@ class RunPicture {
   [[nodiscard]] double mean_time() const noexcept;
   /// Numbers of steps in which a single sample takes longer than a DP rank's mean work (giant), or longer
   /// than a mean micro-batch by more than 2 % (large).
-  [[nodiscard]] std::int64_t steps_with_a_giant() const noexcept { return giants_; }
-  [[nodiscard]] std::int64_t steps_with_a_large_sample() const noexcept { return large_; }
+  [[nodiscard]] std::int64_t num_giant_steps() const noexcept { return giants_; }
+  [[nodiscard]] std::int64_t num_large_sample_steps() const noexcept { return large_; }
 
  private:
   void add_times(const StepPicture& step);

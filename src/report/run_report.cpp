@@ -30,7 +30,7 @@ class Table {
     text_ += fmt::format("  {:<35} {}\n", label, value);
   }
   void item(std::string_view text) { text_ += fmt::format("     - {}\n", text); }
-  [[nodiscard]] std::string alarm(const std::string& text) const { return in_alarm(text, is_colored_); }
+  [[nodiscard]] std::string alarm(const std::string& text) const { return bold_red(text, is_colored_); }
   [[nodiscard]] std::string text() && { return std::move(text_); }
 
  private:

@@ -173,7 +173,8 @@ class Window {
       for (std::size_t a = 0; a < places.size(); ++a) {
         for (std::size_t b = a + 1; b < places.size(); ++b) {
           if (--work_ <= 0) return;
-          if (places[a].first == places[b].first || !wastes(cut, places[a].first, places[b].first)) continue;
+          if (places[a].first == places[b].first || !has_idle_time(cut, places[a].first, places[b].first))
+            continue;
           if (swap_if_better(cut, places[a], places[b])) is_better = true;
         }
       }
@@ -181,7 +182,7 @@ class Window {
   }
 
   /// Returns whether an exchange could help: two steps without idle time cannot become faster together.
-  [[nodiscard]] static bool wastes(const Cut& cut, std::size_t a, std::size_t b) {
+  [[nodiscard]] static bool has_idle_time(const Cut& cut, std::size_t a, std::size_t b) {
     return cut.times[a].idle > 0 || cut.times[b].idle > 0;
   }
 

@@ -37,7 +37,7 @@ GroupVerdict judge(const GroupState& group, const StreamSettings& settings, std:
   }
   const bool is_closed = group.closed || group.aborted || ended;
   const std::int64_t most = is_closed ? std::ssize(kept) : settings.group_size - gone;
-  const bool too_small = most < settings.fewest();
+  const bool too_small = most < settings.min_trained_samples();
   if (too_small)
     for (const std::int64_t arrival : kept) verdict.due.emplace_back(arrival, DropReason::too_small);
   const bool is_complete = is_closed || std::ssize(kept) + gone >= settings.group_size;

@@ -557,7 +557,7 @@ std::vector<WaitingGroup> Ledger::ready() const {
   return ready;
 }
 
-std::vector<FormedStep> Ledger::formed(std::int64_t from_step) const {
+std::vector<FormedStep> Ledger::untrained_steps(std::int64_t from_step) const {
   std::vector<FormedStep> formed;
   for (auto at = steps_.lower_bound(from_step); at != steps_.end(); ++at) {
     if (totals_.trained_step && at->first <= *totals_.trained_step) continue;

@@ -216,7 +216,7 @@ class Ledger {
   [[nodiscard]] std::vector<WaitingGroup> ready() const;
   /// Returns the steps that are formed and not trained, starting at `from_step`, in ascending order and
   /// without withdrawn groups.
-  [[nodiscard]] std::vector<FormedStep> formed(std::int64_t from_step = 0) const;
+  [[nodiscard]] std::vector<FormedStep> untrained_steps(std::int64_t from_step = 0) const;
   /// Returns the untrained step that contains the group, or nullopt.
   [[nodiscard]] std::optional<std::int64_t> step_of(const Uid& uid) const;
   /// Returns the groups that still wait for samples, in the order of their first events. Deadlines apply to

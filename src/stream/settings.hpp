@@ -45,7 +45,7 @@ struct StreamSettings {
   std::vector<std::string> late_fields = {};
 
   /// Returns the minimum number of samples with which a closed group is trained.
-  [[nodiscard]] std::int64_t fewest() const noexcept { return min_group.value_or(group_size); }
+  [[nodiscard]] std::int64_t min_trained_samples() const noexcept { return min_group.value_or(group_size); }
   /// Returns whether a sample of this version is too old for a step that is formed at version `now`.
   [[nodiscard]] bool is_stale(std::int64_t version, std::int64_t now) const noexcept {
     return max_staleness && now - version > *max_staleness;

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-std::string wait_location(WaitFor whom, const std::string& in) {
+std::string describe_wait(WaitFor whom, const std::string& in) {
   if (whom == WaitFor::ranks || whom == WaitFor::end) return "other ranks in " + in;
   if (whom == WaitFor::trainer) return "its trainer";
   if (whom == WaitFor::producers) return "producers of samples";
@@ -22,7 +22,7 @@ std::string wait_location(WaitFor whom, const std::string& in) {
 }
 
 template <typename Is>
-std::vector<int> ranks_that(std::span<const RankState> ranks, Is&& is) {
+std::vector<int> filter_ranks(std::span<const RankState> ranks, Is&& is) {
   std::vector<int> found;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (is(ranks[rank])) found.push_back(static_cast<int>(rank));
@@ -81,12 +81,12 @@ std::string end_of(double seconds) {
 
 /// Returns the verdict if no rank makes progress. If all waiting ranks are waiting for others to end, a rank
 /// that has left the watchdog may still be working, so it is not blamed.
-Verdict who_does_not_come(std::span<const RankState> ranks, bool all_end) {
+Verdict find_stalled_ranks(std::span<const RankState> ranks, bool all_end) {
   std::vector<int> away =
-      ranks_that(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
+      filter_ranks(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
   // Ranks that are ending will never make the calls for which the others wait.
-  if (!all_end) away = ranks_that(ranks, [](const RankState& rank) { return rank.is_ending; });
+  if (!all_end) away = filter_ranks(ranks, [](const RankState& rank) { return rank.is_ending; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
   const bool all_watched = std::ranges::none_of(ranks, &RankState::has_ended);
   return {all_watched ? Verdict::Kind::crossed : Verdict::Kind::healthy, {}};
@@ -111,7 +111,7 @@ std::string sign_of(std::uint64_t progress, const std::string& host,
   return sign;
 }
 
-void RankState::hear(const std::string& sign, double now) {
+void RankState::record_sign(const std::string& sign, double now) {
   std::istringstream in(sign);
   std::uint64_t count = 0;
   std::getline((in >> count).ignore(), host);
@@ -130,7 +130,7 @@ void RankState::hear(const std::string& sign, double now) {
     awaits_producers |= whom == WaitFor::producers;
     std::getline(in.ignore(), thread.phase);
     std::getline(in, thread.waits);
-    thread.waits = wait_location(whom, thread.waits);
+    thread.waits = describe_wait(whom, thread.waits);
   }
 }
 
@@ -141,7 +141,7 @@ void RankState::age(double now) noexcept {
 
 Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard_ones) {
   const auto silent_for = [&](double seconds) {
-    return ranks_that(ranks, [&](const RankState& rank) {
+    return filter_ranks(ranks, [&](const RankState& rank) {
       return rank.is_heard && !rank.has_ended && rank.silent > seconds;
     });
   };
@@ -157,13 +157,13 @@ Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard
     all_end = all_end && (!rank.waits || rank.is_ending);
   }
   if (!any_waits) return {};
-  if (std::vector<int> missing = unheard(ranks); !missing.empty())
+  if (std::vector<int> missing = silent_ranks(ranks); !missing.empty())
     return {Verdict::Kind::missing, std::move(missing)};
-  return who_does_not_come(ranks, all_end);
+  return find_stalled_ranks(ranks, all_end);
 }
 
-std::vector<int> unheard(std::span<const RankState> ranks) {
-  return ranks_that(ranks, [](const RankState& rank) { return !rank.is_heard && !rank.has_ended; });
+std::vector<int> silent_ranks(std::span<const RankState> ranks) {
+  return filter_ranks(ranks, [](const RankState& rank) { return !rank.is_heard && !rank.has_ended; });
 }
 
 std::string named(std::span<const int> ranks) {

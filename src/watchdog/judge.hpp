@@ -26,7 +26,7 @@ struct RankState : WatchedRank {
   double heard_at = 0;
   double moved_at = 0;
 
-  void hear(const std::string& sign, double now);
+  void record_sign(const std::string& sign, double now);
   /// Sets `silent` and `still`.
   void age(double now) noexcept;
 };
@@ -61,7 +61,7 @@ enum class Unheard : std::uint8_t {
                             Unheard unheard = Unheard::may_be_well);
 
 /// Returns the ranks that have never been heard and have not ended.
-[[nodiscard]] std::vector<int> unheard(std::span<const RankState> ranks);
+[[nodiscard]] std::vector<int> silent_ranks(std::span<const RankState> ranks);
 
 /// Formats the verdict in one line, with rank, host, phase and cause. Precondition: the verdict is not
 /// healthy.

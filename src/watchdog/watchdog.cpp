@@ -170,7 +170,7 @@ class Watchdog::Runner {
         const std::string datagram = socket_->receive(static_cast<int>(std::ceil(left * 1000)), from);
         lock.lock();
         pass_time();
-        if (!is_over_) hear(datagram, from);
+        if (!is_over_) record_sign(datagram, from);
       } catch (const std::bad_alloc&) {
         if (!lock.owns_lock()) lock.lock();
       }
@@ -190,7 +190,7 @@ class Watchdog::Runner {
   void tick() {
     next_tick_ = now_ + interval() / 4;
     progress_.sample(now_ - std::exchange(sampled_at_, now_));
-    own().hear(own_sign(), now_);
+    own().record_sign(own_sign(), now_);
     if (!is_judge() && now_ >= next_sign_) {
       send_to_partners(Kind::sign, own_sign());
       next_sign_ = now_ + interval();
@@ -198,7 +198,7 @@ class Watchdog::Runner {
     if (settings_.seconds > 0) decide();
   }
 
-  void hear(const std::string& datagram, const sockaddr_in& from) {
+  void record_sign(const std::string& datagram, const sockaddr_in& from) {
     std::istringstream in(datagram);
     std::uint64_t secret = 0;
     char kind = 0;
@@ -213,7 +213,7 @@ class Watchdog::Runner {
     } else if (kind == static_cast<char>(Kind::goodbye)) {
       ranks_[rank].has_ended = true;
     } else {
-      ranks_[rank].hear(text, now_);
+      ranks_[rank].record_sign(text, now_);
       places_[rank].assign(1, from);
       if (kind != static_cast<char>(Kind::sign)) return;
       send(rank, Kind::answer, own_sign());
@@ -223,7 +223,8 @@ class Watchdog::Runner {
 
   void decide() {
     for (RankState& rank : ranks_) rank.age(now_);
-    if (rank_ == 0 && has_met_ && now_ > patience() && !std::exchange(has_warned_, true)) warn_of_unheard();
+    if (rank_ == 0 && has_met_ && now_ > patience() && !std::exchange(has_warned_, true))
+      warn_about_silent_ranks();
     const bool hears_judge = !is_judge() && ranks_[judge_index()].is_heard;
     if (hears_judge && ranks_[judge_index()].silent <= patience()) forget_answers();
     const Verdict verdict =
@@ -250,8 +251,8 @@ class Watchdog::Runner {
     for (RankState& rank : ranks_) rank.is_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
   }
 
-  void warn_of_unheard() {
-    const std::vector<int> ranks = unheard(ranks_);
+  void warn_about_silent_ranks() {
+    const std::vector<int> ranks = silent_ranks(ranks_);
     if (ranks.empty() || !settings_.warns) return;
     settings_.warns(
         "the watchdog does not hear " + named(ranks) +

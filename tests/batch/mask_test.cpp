@@ -40,9 +40,9 @@ TEST_P(MasksOfEveryWidth, rows_with_any_byte_set_are_counted) {
 TEST_P(MasksOfEveryWidth, writes_values_in_set_rows_and_zeros_elsewhere) {
   const Column mask = every_third_row();
   std::vector<float> values(5, -1);
-  write_where_set(mask, {2, 6}, 0.5F, std::span(values).first(4));
+  write_mask(mask, {2, 6}, 0.5F, std::span(values).first(4));
   EXPECT_THAT(values, ElementsAre(0, 0.5F, 0, 0, -1));
-  write_where_set(mask, {3, 3}, 0.5F, {});
+  write_mask(mask, {3, 3}, 0.5F, {});
 }
 
 TEST(Masks, a_zero_of_either_sign_is_not_set) {
@@ -52,7 +52,7 @@ TEST(Masks, a_zero_of_either_sign_is_not_set) {
     *(mask.row(2) - 1) = std::byte{0xBF};  // another negative number
     EXPECT_EQ(count_set(mask, {0, 3}), 1) << name_of(dtype);
     std::vector<float> values(3, -1);
-    write_where_set(mask, {0, 3}, 0.5F, values);
+    write_mask(mask, {0, 3}, 0.5F, values);
     EXPECT_THAT(values, ElementsAre(0, 0.5F, 0)) << name_of(dtype);
   }
 }

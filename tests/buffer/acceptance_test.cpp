@@ -158,7 +158,7 @@ TEST(Acceptance, a_group_of_a_formed_step_that_cannot_be_built_can_leave_it) {
   const std::vector<stream::WaitingGroup> groups = buffer.wait_for_step(0, 0ms).step->groups;
   ASSERT_EQ(groups.size(), 1);
   EXPECT_EQ(groups[0].uid, Uid("b"));
-  buffer.trained(0);
+  buffer.mark_trained(0);
   EXPECT_EQ(buffer.take(received(rollout_line("long", 0, 0, 9))).duplicates, 1);
 }
 

@@ -95,7 +95,7 @@ TEST(Buffer, refuses_a_known_key_with_different_content_in_every_state) {
   buffer.reset();
   buffer = open();
   EXPECT_EQ(refusal(other).where, "body:1") << "after a restart";
-  buffer->trained(0);
+  buffer->mark_trained(0);
   buffer.reset();
   buffer = open();
   EXPECT_EQ(refusal(other).where, "body:1") << "trained";
@@ -157,7 +157,7 @@ TEST(Buffer, can_train_samples_when_it_is_full_of_tiny_ones) {
     steps[i % 3 == 0 ? 1 : 0].groups.push_back({waiting.groups[i].uid, 1});
   for (const stream::StepFormed& step : steps) {
     buffer.form(step);
-    buffer.trained(step.step);
+    buffer.mark_trained(step.step);
   }
   EXPECT_GT(buffer.take(received(more())).accepted, 0);
 }
@@ -185,14 +185,14 @@ TEST(Buffer, skips_unknown_steps_after_being_restored_from_an_older_copy) {
     Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
     buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0) + rollout_line("c", 0)));
     for (const std::int64_t step : {3, 4}) buffer.form(step_of(buffer, step, 1));
-    EXPECT_THROW(buffer.trained(7), InputError);
+    EXPECT_THROW(buffer.mark_trained(7), InputError);
     buffer.skip(7);
   }
   Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
   EXPECT_EQ(buffer.status().stream.trained.samples, 2);
   EXPECT_THROW(buffer.form(step_of(buffer, 7, 1)), InputError);
   buffer.form(step_of(buffer, 8, 1));
-  buffer.trained(8);
+  buffer.mark_trained(8);
   expect_balance(buffer);
 }
 
@@ -209,7 +209,7 @@ TEST(Buffer, accepts_samples_again_once_training_has_freed_space) {
   EXPECT_EQ(buffer.take(received(rollout_line("g0", 0, 0, 100))).duplicates, 1) << "needs no room";
   buffer.form(step_of(buffer, 0, 3));
   EXPECT_THROW(buffer.take(received(rollout_line("more", 0, 0, 100))), FullError);
-  buffer.trained(0);
+  buffer.mark_trained(0);
   EXPECT_EQ(buffer.take(received(rollout_line("more", 0, 0, 100))).accepted, 1);
   expect_balance(buffer);
 }
@@ -225,7 +225,7 @@ TEST(Buffer, in_memory_counts_the_records_of_samples_toward_its_capacity) {
   EXPECT_GT(taken, 100);
   EXPECT_LE(buffer.status().used, capacity);
   buffer.form(step_of(buffer, 0, static_cast<std::size_t>(taken)));
-  buffer.trained(0);
+  buffer.mark_trained(0);
   const std::int64_t keys = taken * 2 * 2 * std::int64_t{sizeof(stream::SeenSlot)};
   EXPECT_LT(buffer.status().used, keys + capacity / 10) << "only the step and keys are kept";
   EXPECT_GT(buffer.status().used, keys);
@@ -247,15 +247,15 @@ TEST(Buffer, returns_a_step_repeatedly_until_it_is_trained) {
   other.groups.pop_back();
   EXPECT_THROW(buffer.form(other), FieldsError);
   EXPECT_THAT(ready_in(buffer), ElementsAre(Uid("c")));
-  const std::vector<stream::FormedStep> formed = buffer.formed(0);
+  const std::vector<stream::FormedStep> formed = buffer.untrained_steps(0);
   ASSERT_EQ(formed.size(), 1);
   EXPECT_EQ(formed[0].step, 4);
   EXPECT_THAT(uids_of(formed[0].groups), ElementsAre(Uid("a"), Uid("b")));
   std::string line;
   buffer.read_body(formed[0].groups[1].samples[0].arrival, [&](std::string_view bytes) { line = bytes; });
   EXPECT_EQ(line + "\n", rollout_line("b", 0));
-  buffer.trained(4);
-  EXPECT_TRUE(buffer.formed(0).empty());
+  buffer.mark_trained(4);
+  EXPECT_TRUE(buffer.untrained_steps(0).empty());
   EXPECT_THROW(buffer.read_body(formed[0].groups[1].samples[0].arrival, [](std::string_view) {}), InputError);
   EXPECT_EQ(buffer.take(received(rollout_line("a", 0))).duplicates, 1);
   expect_balance(buffer);
@@ -275,17 +275,17 @@ TEST(Buffer, has_the_same_content_after_a_restart) {
   buffer->begin_job(5);
   buffer->form(step_of(*buffer, 7, 1));
   buffer->form(step_of(*buffer, 8, 1));
-  buffer->trained(7);
+  buffer->mark_trained(7);
   buffer->abort_group("d", std::nullopt, "its tool is broken");
   const BufferStatus before = buffer->status();
-  const std::vector<stream::FormedStep> formed = buffer->formed(0);
+  const std::vector<stream::FormedStep> formed = buffer->untrained_steps(0);
   const JsonlSchema schema = buffer->schema();
   expect_balance(*buffer);
   buffer.reset();
   buffer = open();
   EXPECT_EQ(buffer->status().stream, before.stream);
   EXPECT_EQ(buffer->status().groups_per_step, 5);
-  EXPECT_EQ(buffer->formed(0), formed);
+  EXPECT_EQ(buffer->untrained_steps(0), formed);
   EXPECT_EQ(buffer->schema().fields, schema.fields);
   EXPECT_EQ(buffer->take(received(rollout_line("a", 1, 2))).duplicates, 1);
   EXPECT_EQ(buffer->take(received(rollout_line("b", 1))).accepted, 1);
@@ -306,7 +306,7 @@ TEST(Buffer, keeps_the_group_size_until_all_received_samples_are_trained) {
   auto buffer = open(4);
   buffer->take(received(rollout_line("a", 2) + rollout_line("a", 3)));
   buffer->form(step_of(*buffer, 0, 1));
-  buffer->trained(0);
+  buffer->mark_trained(0);
   buffer.reset();
   EXPECT_EQ(open(2)->take(received(rollout_line("b", 0) + rollout_line("b", 1))).accepted, 2);
 }
@@ -394,7 +394,7 @@ TEST(Buffer, reports_no_unstored_data_while_the_store_is_unavailable) {
   expect_balance(buffer);
   EXPECT_THROW(ready_in(buffer), IoError);
   EXPECT_THROW(static_cast<void>(buffer.wait_for_step(0, 0ms)), IoError);
-  EXPECT_THROW(static_cast<void>(buffer.formed(0)), IoError);
+  EXPECT_THROW(static_cast<void>(buffer.untrained_steps(0)), IoError);
   EXPECT_THROW(static_cast<void>(buffer.schema()), IoError);
 }
 

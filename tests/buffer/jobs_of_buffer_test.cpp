@@ -73,13 +73,13 @@ std::vector<std::function<void()>> calls_of(JobClient& job) {
           [&] { job.wait_for_step(0, 0s); },
           [&] { job.lines(std::vector<std::int64_t>{1}); },
           [&] { job.schema(); },
-          [&] { job.formed(0); },
+          [&] { job.untrained_steps(0); },
           [&] {
             static_cast<void>(job.form({0, 0, {{"a", 1}}, {}, {}}));
           },
           [&] { job.drop_filtered(std::vector<std::int64_t>{1}); },
           [&] { job.publish(9); },
-          [&] { job.trained(0); },
+          [&] { job.report_trained(0); },
           [&] { job.give_up(0, "a zombie has failed"); },
           [&] { job.show_alive(); },
           [&] { job.leave(); }};

@@ -77,7 +77,7 @@ TEST(LateFieldsOfBuffer, a_job_gets_a_sample_once_all_its_fields_were_received) 
   EXPECT_EQ(add_lines(buffer, log_probs_line("a")).added, 1);
   ASSERT_EQ(ready_groups(buffer).size(), 1U);
   form_first(buffer, 0);
-  const std::int64_t arrival = buffer.formed(0).front().groups.front().samples.front().arrival;
+  const std::int64_t arrival = buffer.untrained_steps(0).front().groups.front().samples.front().arrival;
   const RaggedBatch batch = parse_samples(frame_body(body_of(buffer, arrival)), std::span(&arrival, 1),
                                           buffer.schema(), buffer.formats());
   EXPECT_EQ(batch.at("values").spec().kind, FieldKind::response_token);
@@ -121,7 +121,7 @@ TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_r
   expect_known("in a step");
   EXPECT_THAT(report_of<FieldsError>([&] { add_lines(*buffer, values_line("a", "[0, 0, 0]")); }).message,
               HasSubstr("the sample is in step 0"));
-  buffer->trained(0);
+  buffer->mark_trained(0);
   EXPECT_EQ(add_lines(*buffer, values_line("a", "[0, 0, 0]") + values_line("b")).gone, 1) << "trained";
   EXPECT_EQ(buffer->status().stream.lacking.at("values"), 0) << "of the other sample";
 }
@@ -137,11 +137,11 @@ TEST(LateFieldsOfBuffer, survive_a_restart_and_are_removed_with_their_sample) {
   form_first(*buffer, 0);
   buffer.reset();
   buffer = open_in(folder);
-  const stream::FormedStep step = buffer->formed(0).front();
+  const stream::FormedStep step = buffer->untrained_steps(0).front();
   EXPECT_THAT(body_of(*buffer, step.groups.front().samples.front().arrival),
               HasSubstr(R"(,"values":[1.5,2,3],"old_log_probs":[-1,-2,-3,-4.5]})"));
   const std::int64_t last = buffer->status().stream.formed_step.value();
-  buffer->trained(last);
+  buffer->mark_trained(last);
   for (std::int64_t number = 0; number < 10; ++number)
     EXPECT_THROW(body_of(*buffer, number), InputError) << number;
 }
@@ -214,7 +214,7 @@ TEST(LateFieldsOfBuffer, keep_an_ended_stream_open_until_they_are_received) {
   EXPECT_FALSE(buffer.wait_for(1, 1, 0ms).stream.is_exhausted());
   add_lines(buffer, values_line("a") + log_probs_line("a"));
   form_first(buffer, 0);
-  buffer.trained(0);
+  buffer.mark_trained(0);
   EXPECT_TRUE(buffer.wait_for_step(1, 0ms).is_over);
 }
 

@@ -303,18 +303,18 @@ TEST_F(RedisBuffer, holds_its_lease_until_it_expires_or_is_released) {
   use();
   auto first = std::make_unique<Lease>(redis_->address(), "lease", "http://first", short_times);
   Lease second(redis_->address(), "lease", "http://second", short_times);
-  EXPECT_TRUE(first->state().is_mine());
-  EXPECT_FALSE(second.state().is_mine());
+  EXPECT_TRUE(first->state().is_held());
+  EXPECT_FALSE(second.state().is_held());
   EXPECT_EQ(second.state().holder, "http://first");
   std::this_thread::sleep_for(2s);
-  EXPECT_TRUE(first->state().is_mine()) << "it is renewed";
+  EXPECT_TRUE(first->state().is_held()) << "it is renewed";
   Lease::State before = second.state();
   first->end();
-  EXPECT_TRUE(second.changed_from(before).is_mine());
+  EXPECT_TRUE(second.changed_from(before).is_held());
   redis_->call({"SET", "evenkeel:{lease}:lease", "x http://thief", "PX", "200"});
   before = second.changed_from(second.state());
   EXPECT_EQ(before.holder, "http://thief");
-  EXPECT_TRUE(second.changed_from(before).is_mine()) << "once the other's has lapsed";
+  EXPECT_TRUE(second.changed_from(before).is_held()) << "once the other's has lapsed";
 }
 
 }  // namespace

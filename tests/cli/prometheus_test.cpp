@@ -69,9 +69,9 @@ TEST(Prometheus, is_available_during_the_run) {
   StepFigures figures;
   figures.tokens = 100;
   figures.profile = "odd \"name\"\\";
-  metrics.begins(2);
-  metrics.passed(figures);
-  metrics.passed(figures);
+  metrics.start(2);
+  metrics.count_pass(figures);
+  metrics.count_pass(figures);
   const std::string answer = Socket(metrics.port()).get("/metrics");
   EXPECT_THAT(answer, HasSubstr("200 OK"));
   EXPECT_THAT(answer, HasSubstr("\nevenkeel_planned_steps 2\n"));

@@ -37,7 +37,7 @@ void go_on_with(std::string_view text) {
   Buffer buffer(std::move(store), settings);
   static_cast<void>(buffer.status());
   static_cast<void>(buffer.wait_for(0, 10, std::chrono::milliseconds{0}));
-  static_cast<void>(buffer.formed(0));
+  static_cast<void>(buffer.untrained_steps(0));
 }
 
 }  // namespace

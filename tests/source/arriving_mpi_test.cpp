@@ -163,7 +163,7 @@ TEST_F(Arriving, a_trainer_can_publish_versions) {
   static_cast<void>(lengths_of(stream, 0));
   on_buffer([](Buffer& buffer) {
     EXPECT_EQ(buffer.status().stream.version, 7);
-    EXPECT_EQ(buffer.formed(0).front().version, 7);
+    EXPECT_EQ(buffer.untrained_steps(0).front().version, 7);
   });
 }
 

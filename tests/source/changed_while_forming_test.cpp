@@ -101,7 +101,7 @@ TEST(StepsOfBuffer, do_not_block_a_trainer_if_the_buffer_hangs) {
   const std::atomic<bool> must_stop{false};
   StepsOfBuffer steps({buffer.url(), "", "", std::nullopt}, must_stop);
   const auto begun = std::chrono::steady_clock::now();
-  EXPECT_FALSE(steps.trained(3));
+  EXPECT_FALSE(steps.report_trained(3));
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
 }
 

@@ -109,13 +109,13 @@ class AnyStream {
     if (formed.groups.empty()) return;
     keeper.tell(formed);
     ++next_step_;
-    const FormedStep step = keeper.ledger.formed(formed.step).front();
+    const FormedStep step = keeper.ledger.untrained_steps(formed.step).front();
     for (const WaitingGroup& group : step.groups)
       for (const WaitingSample& sample : group.samples) in_steps.insert({group.uid, sample.index});
   }
   /// A group is withdrawn from its step.
   void withdraw() {
-    const std::vector<FormedStep> formed = keeper.ledger.formed();
+    const std::vector<FormedStep> formed = keeper.ledger.untrained_steps();
     if (formed.empty() || pick(3) != 0) return;
     for (const WaitingGroup& group : formed[static_cast<std::size_t>(pick(std::ssize(formed)))].groups) {
       keeper.tell(GroupAborted{group.uid, std::nullopt, "", true});
@@ -170,11 +170,11 @@ RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_current_events, ()) {
     const Ledger again = stream.keeper.restarted();
     RC_ASSERT(again.status() == ledger.status());
     RC_ASSERT(again.ready() == ledger.ready());
-    RC_ASSERT(again.formed() == ledger.formed());
+    RC_ASSERT(again.untrained_steps() == ledger.untrained_steps());
     RC_ASSERT(again.open_groups() == ledger.open_groups());
     RC_ASSERT(again.seen() == ledger.seen());
     RC_ASSERT(again.totals() == ledger.totals());
-    for (const FormedStep& step : again.formed()) {
+    for (const FormedStep& step : again.untrained_steps()) {
       for (const WaitingGroup& group : step.groups)
         for (const WaitingSample& sample : group.samples) RC_ASSERT(sample.missing == 0);
     }
@@ -214,7 +214,7 @@ RC_GTEST_PROP(Ledger, a_store_keeps_little_besides_waiting_and_formed_groups, ()
     samples += std::holds_alternative<SampleAccepted>(event.what) ? 1 : 0;
   RC_ASSERT(samples >= status.waiting.samples + status.formed.samples);
   RC_ASSERT(samples <= status.waiting.samples + status.formed.samples + stream.withdrawn);
-  const std::int64_t steps = std::ssize(stream.keeper.ledger.formed());
+  const std::int64_t steps = std::ssize(stream.keeper.ledger.untrained_steps());
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
   const StreamSettings& settings = stream.keeper.ledger.settings();
   const std::int64_t max_events_of_a_group = 2 + settings.group_size * (1 + std::ssize(settings.late_fields));

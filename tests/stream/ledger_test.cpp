@@ -195,13 +195,13 @@ TEST(Ledger, a_formed_step_is_available_until_it_is_trained) {
   for (const Uid& uid : {a, b, c}) keeper.tell(sample(uid, 0));
   keeper.form(7, 2);
   keeper.form(8, 1);
-  const std::vector<FormedStep> formed = keeper.ledger.formed();
+  const std::vector<FormedStep> formed = keeper.ledger.untrained_steps();
   ASSERT_EQ(formed.size(), 2);
   EXPECT_EQ(names(formed[0].groups), (Names{"'a'", "'b'"}));
-  EXPECT_EQ(keeper.ledger.formed(8), std::vector<FormedStep>{formed[1]});
-  EXPECT_EQ(keeper.restarted().formed(), formed);
+  EXPECT_EQ(keeper.ledger.untrained_steps(8), std::vector<FormedStep>{formed[1]});
+  EXPECT_EQ(keeper.restarted().untrained_steps(), formed);
   keeper.tell(StepTrained{7});
-  EXPECT_EQ(keeper.ledger.formed(), std::vector<FormedStep>{formed[1]});
+  EXPECT_EQ(keeper.ledger.untrained_steps(), std::vector<FormedStep>{formed[1]});
   EXPECT_EQ(keeper.ledger.status().bytes, 100 + keeper.ledger.status().seen_bytes);
 }
 
@@ -249,7 +249,7 @@ TEST(Ledger, a_group_leaves_a_formed_step_only_on_request) {
   keeper.tell(GroupAborted{a, std::nullopt, "it cannot be built", true});
   EXPECT_FALSE(keeper.ledger.step_of(a));
   for (const Ledger& ledger : {keeper.ledger, keeper.restarted()}) {
-    EXPECT_EQ(names(ledger.formed().at(0).groups), std::vector<std::string>{"'b'"});
+    EXPECT_EQ(names(ledger.untrained_steps().at(0).groups), std::vector<std::string>{"'b'"});
     EXPECT_EQ(dropped(ledger, DropReason::aborted), 2);
     EXPECT_EQ(ledger.status().received, sum_of(ledger.status()));
     EXPECT_TRUE(ledger.is_known({a, 1})) << "it is not taken again";

@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& given) { return given.param.name; });
 
 TEST(Verdict, ranks_that_were_never_heard_are_known) {
-  EXPECT_THAT(unheard(std::vector{never_heard, waiting(1), ended(), never_heard}), ElementsAre(0, 3));
+  EXPECT_THAT(silent_ranks(std::vector{never_heard, waiting(1), ended(), never_heard}), ElementsAre(0, 3));
 }
 
 TEST(Verdict, ranks_are_named_in_ranges) {
@@ -230,9 +230,9 @@ std::string sign(std::uint64_t progress, const char* phase, const char* wait, Wa
 
 TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_progress) {
   RankState state;
-  state.hear(sign(7, "plan", nullptr, WaitFor::nobody), 1);
-  state.hear(sign(8, "plan", nullptr, WaitFor::nobody), 2);
-  state.hear(sign(8, "plan", nullptr, WaitFor::nobody), 5);
+  state.record_sign(sign(7, "plan", nullptr, WaitFor::nobody), 1);
+  state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 2);
+  state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 5);
   state.age(9);
   EXPECT_TRUE(state.is_heard);
   EXPECT_EQ(state.silent, 4);
@@ -243,9 +243,9 @@ TEST(RankState, distinguishes_waiting_from_absent_ranks) {
   RankState waits;
   RankState works;
   RankState idles;
-  waits.hear(sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
-  works.hear(sign(1, "plan", nullptr, WaitFor::nobody), 0);
-  idles.hear(sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
+  waits.record_sign(sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
+  works.record_sign(sign(1, "plan", nullptr, WaitFor::nobody), 0);
+  idles.record_sign(sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
   EXPECT_TRUE(waits.waits && !waits.stays_away);
   EXPECT_TRUE(!works.waits && works.stays_away);
   EXPECT_TRUE(!idles.waits && !idles.stays_away);
@@ -257,7 +257,7 @@ TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
   threads[2] = {"plan", 4, "MPI_Bcast", WaitFor::ranks};
   threads[5] = {"take a step", no_step, "its thread that makes steps", WaitFor::thread};
   RankState state;
-  state.hear(sign_of(3, "n1", threads), 0);
+  state.record_sign(sign_of(3, "n1", threads), 0);
   EXPECT_EQ(state.host, "n1");
   EXPECT_THAT(state.threads, ElementsAre(WatchedThread{"its own code", -1, ""},
                                          WatchedThread{"plan", 4, "other ranks in MPI_Bcast"},

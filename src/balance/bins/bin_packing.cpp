@@ -137,13 +137,13 @@ class LargeItemBins {
     }
   }
 
-  void add_a_medium_each() {
+  void add_medium_item_to_each_bin() {
     for (Bin& bin : bins_) {
       bin.has_medium = put_largest(bin, medium_);
     }
   }
 
-  void add_two_small_each() {
+  void add_two_small_items_to_each_bin() {
     for (std::size_t at = bins_.size(); at-- > 0;) {
       Bin& bin = bins_[at];
       if (bin.has_medium || small_.size() < 2) continue;
@@ -273,8 +273,8 @@ Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t
 Partition modified_first_fit_decreasing(BinItems items, BinLimits limits) {
   balance_checks::checked_load_within(items, limits);
   LargeItemBins large(items, limits);
-  large.add_a_medium_each();
-  large.add_two_small_each();
+  large.add_medium_item_to_each_bin();
+  large.add_two_small_items_to_each_bin();
   large.fill();
   std::vector<std::vector<Item>> bins = large.take_bins();
   const std::vector<Item> left = large.left();

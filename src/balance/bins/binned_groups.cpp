@@ -87,11 +87,11 @@ class BinnedSearch {
   [[nodiscard]] Partition in_shared_bins(std::int64_t bins) const {
     if (bins == 1) return {};  // in_limits_of() covers this case
     const auto packed = try_partition_under_limits(costs_, items_, shape_.limits, shape_.groups * bins);
-    return packed ? shared_out(*packed) : Partition{};
+    return packed ? distribute_bins(*packed) : Partition{};
   }
 
   /// Returns groups of equal numbers of bins, or with one bin more.
-  [[nodiscard]] Partition shared_out(const Partition& bins) const {
+  [[nodiscard]] Partition distribute_bins(const Partition& bins) const {
     const Partition shares =
         balance_items(group_sums(bins, costs_), shape_.groups, GroupSize::equal).with_sorted_items();
     std::vector<std::vector<Item>> groups;
@@ -128,7 +128,7 @@ class BinnedSearch {
     if (!(even == best)) offer(exchanged(even, counting_bins(), goal));
     constexpr std::size_t most_items = 4096;  // with more, other starts gain too little for their time
     if (costs_.size() > most_items) return;
-    offer(exchanged(shared_out(best_fit_decreasing(items_, shape_.limits)), counting_bins(), goal));
+    offer(exchanged(distribute_bins(best_fit_decreasing(items_, shape_.limits)), counting_bins(), goal));
     constexpr std::int64_t max_tried = 8;
     const std::int64_t multiple = shape_.multiple_of;
     const std::int64_t fewest = std::max(shape_.groups * (shape_.bins_for(1) / multiple),

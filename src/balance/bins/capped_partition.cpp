@@ -98,7 +98,7 @@ class LimitedItems {
   }
 
   /// Returns the smallest packing by descending size, the first one on a tie.
-  [[nodiscard]] Partition packed() const {
+  [[nodiscard]] Partition smallest_packing() const {
     Partition smallest = first_fit_decreasing(items_, limits_);
     for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
       if (is_smallest(smallest)) break;
@@ -131,8 +131,8 @@ class LimitedItems {
   }
 
   /// Returns the smallest packing found, and a lower bound that equals its size if it is proven minimal.
-  [[nodiscard]] FewestGroups fewest() const {
-    FewestGroups fewest{sum_bound_, packed()};
+  [[nodiscard]] FewestGroups fewest_groups() const {
+    FewestGroups fewest{sum_bound_, smallest_packing()};
     if (fewest.packing.size() == fewest.lower_bound) return fewest;
     fewest.lower_bound = lower_bound();
     for (std::int64_t k = first_probe(fewest.packing.size()); k < fewest.packing.size(); ++k) {
@@ -144,10 +144,10 @@ class LimitedItems {
 
   /// Returns a packing into at most k groups within the limits, if one is found.
   [[nodiscard]] std::optional<Partition> packed_into_at_most(std::int64_t k) const {
-    Partition bins = packed();
+    Partition bins = smallest_packing();
     if (bins.size() <= k) return bins;
     if (std::optional<Partition> found = packed_into(k)) return found;
-    Partition smallest = fewest().packing;
+    Partition smallest = fewest_groups().packing;
     if (smallest.size() <= k) return smallest;
     return std::nullopt;
   }
@@ -158,18 +158,18 @@ class LimitedItems {
     MostEven best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {
       if (const std::optional<Partition> start = partition_by(partitioner, k))
-        best.offer(evened_out(*start, best.goal(), even));
+        best.offer(improve_balance(*start, best.goal(), even));
       if (best.is_even()) return best.take();
     }
     if (k < lower_bound()) return std::nullopt;
     if (even == EvenBins::by_sets) {
       const std::vector<EmptyGroup> groups(static_cast<std::size_t>(k), {.limits = limits_});
       if (const std::optional<Partition> start = deal_under_limits(costs_, items_, groups))
-        best.offer(evened_out(*start, best.goal(), even));
+        best.offer(improve_balance(*start, best.goal(), even));
       if (best.is_even()) return best.take();
     }
     if (const std::optional<Partition> start = packed_into_at_most(k))
-      best.offer(evened_out(split_groups(*start, costs_, k), best.goal(), even));
+      best.offer(improve_balance(split_groups(*start, costs_, k), best.goal(), even));
     return best.take();
   }
 
@@ -197,7 +197,7 @@ class LimitedItems {
     return partition;
   }
 
-  [[nodiscard]] Partition evened_out(const Partition& start, Cost goal, EvenBins even) const {
+  [[nodiscard]] Partition improve_balance(const Partition& start, Cost goal, EvenBins even) const {
     GroupExchanges groups(start, costs_, {.items = items_, .limits = limits_});
     const bool has_changed =
         even == EvenBins::by_sets ? groups.even_out_by_sets(goal) : groups.even_out(goal);
@@ -225,7 +225,7 @@ class LimitedItems {
 GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits limits) {
   const LimitedItems limited(costs, items, limits);
   if (costs.empty()) return {};
-  const FewestGroups fewest = limited.fewest();
+  const FewestGroups fewest = limited.fewest_groups();
   return {fewest.lower_bound, fewest.packing.size()};
 }
 

@@ -47,7 +47,7 @@ int Levels::cheapest_within(Item item, Cost limit) const {
   return cheapest < 0 ? fastest : cheapest;
 }
 
-std::vector<Item> by_falling_work(const Levels& levels) {
+std::vector<Item> by_descending_work(const Levels& levels) {
   std::vector<Cost> works(static_cast<std::size_t>(levels.num_items()));
   for (std::size_t i = 0; i < works.size(); ++i) works[i] = levels.work(static_cast<Item>(i)).work;
   std::vector<Item> order;

@@ -86,7 +86,7 @@ class Levels {
 };
 
 /// Returns all items by descending work, the smaller item first on a tie.
-[[nodiscard]] std::vector<Item> by_falling_work(const Levels& levels);
+[[nodiscard]] std::vector<Item> by_descending_work(const Levels& levels);
 
 /// Returns lower_bound() of the problem. Precondition: the problem has items.
 [[nodiscard]] Cost lower_bound_on(const Levels& levels);

@@ -144,7 +144,7 @@ LongItems::Place LongItems::place(Item item, int level) const {
   if (!levels_->fits(item, level)) return {.time = -1};
   const CommunicationCost& cost = levels_->problem().communication;
   const ContextWork& work = levels_->work(item);
-  Place here{.time = levels_->time(item, level), .wasted = levels_->speeds().wasted_by(work.work, level)};
+  Place here{.time = levels_->time(item, level), .wasted = levels_->speeds().wasted_work(work.work, level)};
   if (level > 0)
     here.pooled = communication_of(work.rows, levels_->size(level), cost) - hidden_by(work, cost);
   return here;

@@ -56,7 +56,7 @@ Cost Speeds::work_of(Cost time, int level, std::size_t block) const noexcept {
   return work_at(time, of(level).sum[block]);
 }
 
-Cost Speeds::wasted_by(Cost work, int level) const noexcept {
+Cost Speeds::wasted_work(Cost work, int level) const noexcept {
   if (!differ()) return 0;
   const Level& here = of(level);
   const Wide used = Wide{sizes_[static_cast<std::size_t>(level)]} * here.even_slowest;

@@ -27,14 +27,14 @@ class Speeds {
 
   /// Returns the time on a block of work that takes `time` on the fastest rank, rounded up.
   [[nodiscard]] Cost on_block(Cost time, int level, std::size_t block) const noexcept {
-    return differ() ? at_speed(time, of(level).slowest[block]) : time;
+    return differ() ? time_at_speed(time, of(level).slowest[block]) : time;
   }
   /// Returns the time of such work on the fastest group of a level.
   [[nodiscard]] Cost best_time(Cost time, int level) const noexcept {
-    return differ() ? at_speed(time, of(level).best) : time;
+    return differ() ? time_at_speed(time, of(level).best) : time;
   }
   /// Returns the time of such work on a block whose slowest rank has this speed.
-  [[nodiscard]] Cost at_speed(Cost time, std::int64_t speed) const noexcept {
+  [[nodiscard]] Cost time_at_speed(Cost time, std::int64_t speed) const noexcept {
     return slowed_time(time, fastest_, speed);
   }
   /// Returns the speed of a block's slowest rank; 1 if speeds are equal.
@@ -63,7 +63,7 @@ class Speeds {
   [[nodiscard]] Cost work_of(Cost time, int level, std::size_t block) const noexcept;
   /// Returns a lower bound on the work that the ranks of a group of this level could do while they wait for
   /// slower ranks, if the group does `work`; rounded down.
-  [[nodiscard]] Cost wasted_by(Cost work, int level) const noexcept;
+  [[nodiscard]] Cost wasted_work(Cost work, int level) const noexcept;
   /// Returns the work that all ranks do in `time`, rounded down.
   [[nodiscard]] Cost work_of_all(Cost time) const noexcept;
   /// Returns the time that all ranks together take for `work`, rounded down.

@@ -89,11 +89,11 @@ CellGrid GridStart::level() const {
 }
 
 std::optional<CellGrid> GridStart::expensive_columns_first() const {
-  if (std::optional<Filled> filled = fill_least()) return balanced(*std::move(filled));
+  if (std::optional<Filled> filled = fill_with_lowest_ceilings()) return balanced(*std::move(filled));
   return balanced(fill(max_cap_factor));
 }
 
-std::optional<GridStart::Filled> GridStart::fill_least() const {
+std::optional<GridStart::Filled> GridStart::fill_with_lowest_ceilings() const {
   std::optional<Filled> least;
   double too_low = 0;
   double enough = max_cap_factor;

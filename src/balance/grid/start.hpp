@@ -39,7 +39,7 @@ class GridStart {
   };
 
   [[nodiscard]] Filled fill(double generosity) const;
-  [[nodiscard]] std::optional<Filled> fill_least() const;
+  [[nodiscard]] std::optional<Filled> fill_with_lowest_ceilings() const;
   [[nodiscard]] Cost ceiling(const CostedItem& costliest, double generosity) const;
   [[nodiscard]] std::vector<ItemGroup> fill_column(std::vector<CostedItem>& left, Cost most) const;
   [[nodiscard]] bool is_easily_balanced(const Filled& filled) const;

@@ -29,8 +29,8 @@ std::vector<std::vector<Item>> items_by_key(std::span<const std::uint64_t> keys)
 }
 
 /// Splits items into two groups of nearly equal cost.
-std::pair<std::vector<Item>, std::vector<Item>> halves(const std::vector<Item>& items,
-                                                       std::span<const Cost> costs) {
+std::pair<std::vector<Item>, std::vector<Item>> split_into_halves(const std::vector<Item>& items,
+                                                                  std::span<const Cost> costs) {
   std::vector<Cost> own_costs;
   own_costs.reserve(items.size());
   for (const Item item : items) own_costs.push_back(costs[static_cast<std::size_t>(item)]);
@@ -97,7 +97,7 @@ Partition split_groups(const Partition& start, std::span<const Cost> costs, std:
   while (groups.size() < wanted && !divisible.empty()) {
     const std::size_t parent = divisible.top().second;
     divisible.pop();
-    auto [kept, parted] = halves(groups[parent], costs);
+    auto [kept, parted] = split_into_halves(groups[parent], costs);
     groups[parent] = std::move(kept);
     groups.push_back(std::move(parted));
     offer(parent);

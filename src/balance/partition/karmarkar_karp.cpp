@@ -52,7 +52,7 @@ struct Priority {
   friend auto operator<=>(const Priority&, const Priority&) = default;
 };
 
-void sort_falling(std::span<Set> sets, State& scratch) {
+void sort_descending(std::span<Set> sets, State& scratch) {
   constexpr std::size_t radix_pays_off = 64;
   if (sets.size() < radix_pays_off) {
     std::sort(sets.begin(), sets.end(), is_greater);
@@ -212,7 +212,7 @@ class Differencing {
     if (size - overlap_begin == 1) {
       settle_last(into);
     } else {
-      sort_falling(std::span(into).subspan(overlap_begin), scratch_);
+      sort_descending(std::span(into).subspan(overlap_begin), scratch_);
       if (overlap_begin > 0) merge_halves(into, overlap_begin);
     }
     merge_sorted(into, std::span(other).first(k_ - size));

@@ -76,8 +76,8 @@ class FirstToEnd {
   [[nodiscard]] std::int64_t find(Cost time) {
     if (classes_.size() > 1) {
       const auto end = [&](const Class& blocks) {
-        return std::tuple(blocks.least.least().load + speeds_->at_speed(time, blocks.speed), -blocks.speed,
-                          blocks.first());
+        return std::tuple(blocks.least.least().load + speeds_->time_at_speed(time, blocks.speed),
+                          -blocks.speed, blocks.first());
       };
       found_ = static_cast<std::size_t>(std::ranges::min_element(classes_, {}, end) - classes_.begin());
     }

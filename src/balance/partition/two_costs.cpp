@@ -95,7 +95,7 @@ class SwapSearch {
     }
     return best_;
   }
-  [[nodiscard]] std::int64_t looked_at() const noexcept { return looked_at_; }
+  [[nodiscard]] std::int64_t num_examined() const noexcept { return looked_at_; }
 
  private:
   static Cost first_of(const BothItem& entry) { return entry.costs.first; }
@@ -143,7 +143,7 @@ class BothGroups {
     allowed_ += allowed_ / one_in;
   }
 
-  void even_out_second(Cost bound) {
+  void balance_second_cost(Cost bound) {
     std::int64_t budget = 1 << 16;
     for (const BothGroup& group : groups_) budget += 256 * (1 + std::ssize(group.items));
     while (by_second_.rbegin()->first > bound && budget > 0 && relieve_fullest(budget)) {
@@ -164,7 +164,7 @@ class BothGroups {
       if (emptier == fullest || budget <= 0) return false;
       SwapSearch search(groups_[fullest], groups_[emptier], allowed_, budget);
       const std::optional<Swap> swap = search.run();
-      budget -= search.looked_at();
+      budget -= search.num_examined();
       if (!swap) continue;
       apply(*swap, fullest, emptier);
       return true;
@@ -203,7 +203,7 @@ Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k) {
   Partition start = balance_items(first, k);
   if (largest_sum(start, second) == max_sum_lower_bound(second, k)) return start;
   BothGroups groups(start, first, second);
-  groups.even_out_second(max_sum_lower_bound(second, k));
+  groups.balance_second_cost(max_sum_lower_bound(second, k));
   return groups.result();
 }
 

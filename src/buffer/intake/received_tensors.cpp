@@ -35,11 +35,11 @@ class IntegerField {
                     field->trailing.empty() && !is_counted(field->kind);
   }
 
-  [[nodiscard]] bool is_there() const noexcept { return tensor_.has_value(); }
-  [[nodiscard]] bool is_one_a_sample() const noexcept {
+  [[nodiscard]] bool is_present() const noexcept { return tensor_.has_value(); }
+  [[nodiscard]] bool is_one_per_sample() const noexcept {
     return are_integers_ && rule_of(kind_).is_per_sample();
   }
-  [[nodiscard]] bool is_one_a_token() const noexcept {
+  [[nodiscard]] bool is_one_per_token() const noexcept {
     return are_integers_ && !rule_of(kind_).is_per_sample();
   }
   [[nodiscard]] std::vector<std::int64_t> all() const {
@@ -207,27 +207,27 @@ class Versions {
  public:
   explicit Versions(const SampleTensors& tensors)
       : version_(tensors, "version"), versions_(tensors, "versions") {
-    if (version_.is_there() && !version_.is_one_a_sample())
+    if (version_.is_present() && !version_.is_one_per_sample())
       refuse_body("field 'version' is not one integer per sample");
-    if (versions_.is_there() && !versions_.is_one_a_token())
+    if (versions_.is_present() && !versions_.is_one_per_token())
       refuse_body("field 'versions' is not one integer per token or response token");
-    if (!version_.is_there() && !versions_.is_there())
+    if (!version_.is_present() && !versions_.is_present())
       refuse_body("has no field 'version'",
                   "Add the version of the policy that generated each sample, or versions with one per token");
-    if (version_.is_there()) of_samples_ = version_.all();
-    if (versions_.is_there()) of_tokens_ = versions_.all();
+    if (version_.is_present()) of_samples_ = version_.all();
+    if (versions_.is_present()) of_tokens_ = versions_.all();
   }
 
   [[nodiscard]] std::int64_t of(std::int64_t sample, const TensorSample& lengths,
                                 const TensorPlace& place) const {
     const auto declared_version = [&] { return of_samples_[static_cast<std::size_t>(sample)]; };
-    if (!versions_.is_there()) return declared_version();
+    if (!versions_.is_present()) return declared_version();
     const RowRange rows = versions_.rows_of(lengths, place);
     const std::string name = "sample " + std::to_string(sample);
     if (rows.size() == 0) refuse_body(name + ": field 'versions' has no version for a sample without tokens");
     const std::int64_t oldest =
         *std::min_element(of_tokens_.begin() + rows.begin, of_tokens_.begin() + rows.end);
-    if (version_.is_there() && declared_version() != oldest) {
+    if (version_.is_present() && declared_version() != oldest) {
       refuse_body(name + ": field 'version' is " + std::to_string(declared_version()) +
                       "; the oldest of versions is " + std::to_string(oldest),
                   "Send the oldest, or leave version out");
@@ -252,10 +252,10 @@ void ReceivedSamples::read_tensors() {
   const std::vector<TensorSample> lengths = tensors.lengths({0, size});
   if (size == 0) return;
   const IntegerField index(tensors, "index");
-  if (!index.is_there())
+  if (!index.is_present())
     refuse_body("has no field 'index'",
                 "Number the responses of a group, starting at 0, with one integer per sample");
-  if (!index.is_one_a_sample()) refuse_body("field 'index' is not one integer per sample");
+  if (!index.is_one_per_sample()) refuse_body("field 'index' is not one integer per sample");
   const std::vector<std::int64_t> indexes = index.all();
   const Versions versions(tensors);
   if (std::holds_alternative<std::monostate>(tensors.uid_of(0)))

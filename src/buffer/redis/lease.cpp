@@ -53,8 +53,8 @@ Lease::Lease(RedisAddress address, const std::string& name, std::string url, Lea
       url_(std::move(url)),
       times_(times),
       candidate_(new_token() + " " + url_) {
-  look();
-  thread_ = std::thread([this] { keep_looking(); });
+  read_state();
+  thread_ = std::thread([this] { poll(); });
 }
 
 Lease::~Lease() {
@@ -73,12 +73,12 @@ Lease::State Lease::changed_from(const State& before) const {
   return state_;
 }
 
-void Lease::look() {
+void Lease::read_state() {
   if (connection_ == nullptr || !connection_->is_open())
     connection_ = connect_to_master(address_, keys_.about, lease_patience);
   const bool is_over = [&] {
     const std::lock_guard lock(mutex_);
-    return !state_.value.empty() && !state_.is_mine();
+    return !state_.value.empty() && !state_.is_held();
   }();
   // Another server may have had the lease in the meantime. A new value begins a new term, in which the store
   // is read again.
@@ -95,7 +95,7 @@ void Lease::look() {
   changed_.notify_all();
 }
 
-void Lease::keep_looking() {
+void Lease::poll() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
@@ -103,7 +103,7 @@ void Lease::keep_looking() {
       if (is_ending_) return;
     }
     try {
-      look();
+      read_state();
     } catch (const Error& error) {
       connection_.reset();
       const std::lock_guard lock(mutex_);

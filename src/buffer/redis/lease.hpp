@@ -31,7 +31,7 @@ class Lease {
 
     /// Returns whether this server certainly has the lease now, and has had it continuously since `value` was
     /// set.
-    [[nodiscard]] bool is_mine() const { return !value.empty() && Clock::now() < valid_until; }
+    [[nodiscard]] bool is_held() const { return !value.empty() && Clock::now() < valid_until; }
   };
 
   /// Takes the lease if no server has it. Throws IoError if Redis cannot be reached, and ConfigError if it
@@ -50,8 +50,8 @@ class Lease {
   void end();
 
  private:
-  void look();
-  void keep_looking();
+  void read_state();
+  void poll();
   void give_back();
 
   const RedisAddress address_;

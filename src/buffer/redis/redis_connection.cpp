@@ -23,7 +23,7 @@ void ignore_broken_pipes() {
   static_cast<void>(before);
 }
 
-[[noreturn]] void fail_as_told(const std::string& name, std::string_view said) {
+[[noreturn]] void throw_reply_error(const std::string& name, std::string_view said) {
   if (said.find("OOM command not allowed") != std::string_view::npos) {
     throw LimitError(name, "has no memory left (maxmemory)",
                      "Wait until samples are trained, or give Redis more memory");
@@ -40,7 +40,7 @@ std::int64_t commits_of(RedisConnection& connection, const std::string& about) {
 
 }  // namespace
 
-bool RedisReply::is_nothing() const noexcept {
+bool RedisReply::is_null() const noexcept {
   return reply_->type == REDIS_REPLY_NIL;
 }
 
@@ -124,7 +124,7 @@ RedisReply RedisConnection::call(std::span<const std::string_view> words) {
   const std::shared_ptr<const redisReply> reply(static_cast<redisReply*>(answer),
                                                 [](redisReply* it) { ::freeReplyObject(it); });
   if (reply->type == REDIS_REPLY_ERROR)
-    fail_as_told(name_, {reply->str, static_cast<std::size_t>(reply->len)});
+    throw_reply_error(name_, {reply->str, static_cast<std::size_t>(reply->len)});
   return RedisReply(reply);
 }
 

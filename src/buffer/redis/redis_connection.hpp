@@ -23,7 +23,7 @@ class RedisReply {
  public:
   explicit RedisReply(std::shared_ptr<const redisReply> reply) : reply_(std::move(reply)) {}
 
-  [[nodiscard]] bool is_nothing() const noexcept;
+  [[nodiscard]] bool is_null() const noexcept;
   [[nodiscard]] bool is_text() const noexcept;
   [[nodiscard]] bool is_number() const noexcept;
   /// Returns the text, valid as long as this reply, or an empty text for a reply of another type.

@@ -79,7 +79,7 @@ class RedisStore : public Store {
       ++generation_;
     }
     auto connection = connect();
-    std::string risk = look_at(*connection);
+    std::string risk = require_supported_server(*connection);
     {
       const std::lock_guard lock(mutex_);
       risk_ = std::move(risk);
@@ -109,7 +109,7 @@ class RedisStore : public Store {
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
     const RedisReply reply = ask({"HGET", keys_.bodies, std::to_string(number)});
-    if (reply.is_nothing()) throw InputError(name(), "has no sample " + std::to_string(number));
+    if (reply.is_null()) throw InputError(name(), "has no sample " + std::to_string(number));
     take(record_content(RecordKind::body, number, reply.text(), name()));
   }
 
@@ -142,7 +142,7 @@ class RedisStore : public Store {
 
   [[nodiscard]] std::optional<std::string> note(const std::string& name_of_note) const override {
     const RedisReply reply = ask({"HGET", keys_.notes, name_of_note});
-    if (reply.is_nothing()) return std::nullopt;
+    if (reply.is_null()) return std::nullopt;
     return std::string(record_content(RecordKind::note, number_of_name(name_of_note), reply.text(), name()));
   }
 
@@ -175,7 +175,7 @@ class RedisStore : public Store {
   }
 
   /// Throws unless the server meets the requirements of a store. Returns which data may be lost (risk()).
-  std::string look_at(RedisConnection& connection) {
+  std::string require_supported_server(RedisConnection& connection) {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
     if (integer_of(version.substr(0, version.find('.'))).value_or(0) < least_version) {

@@ -60,7 +60,7 @@ class SharedServer::Impl {
         lease_(settings_.store.address, settings_.store.name, advertised_url(settings_, listener_),
                settings_.times) {
     const Lease::State state = lease_.state();
-    if (state.is_mine()) begin_term(state.value);
+    if (state.is_held()) begin_term(state.value);
     roles_ = std::thread([this, state] { change_roles(state); });
   }
   ~Impl() { stop(); }
@@ -79,7 +79,7 @@ class SharedServer::Impl {
   [[nodiscard]] std::shared_ptr<const Term> active() const {
     const Lease::State state = lease_.state();
     const auto term = current();
-    return term != nullptr && state.is_mine() && state.value == term->lease ? term : nullptr;
+    return term != nullptr && state.is_held() && state.value == term->lease ? term : nullptr;
   }
   [[nodiscard]] std::string holder() const { return lease_.state().holder; }
   HttpListener& listener() noexcept { return listener_; }

@@ -145,7 +145,7 @@ void Spool::send_available_files() {
   for (const std::string& name : files()) {
     if (is_stopping() || !take(name)) return;
   }
-  end_if_told();
+  stop_if_requested();
 }
 
 bool Spool::take(const std::string& name) {
@@ -206,7 +206,7 @@ void Spool::refuse(const std::string& name, const std::string& why) {
 }
 
 // Lists the files once more, since a listing may contain `end` but miss a file that was renamed before it.
-void Spool::end_if_told() {
+void Spool::stop_if_requested() {
   if (!fs::exists(folder_ / spool_end) || !files().empty()) return;
   server_->end();
   remove(spool_end);

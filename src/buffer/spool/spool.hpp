@@ -50,7 +50,7 @@ class Spool {
   bool take(const std::string& name);
   bool send(const std::string& name);
   void refuse(const std::string& name, const std::string& why);
-  void end_if_told();
+  void stop_if_requested();
   bool remove(const std::string& name);
   void log_once(const std::string& line);
   [[nodiscard]] bool is_stopping() const;

@@ -128,20 +128,20 @@ class Check {
     const Meta meta = newest_meta();
     is_used_.assign(static_cast<std::size_t>(meta.last_page + 1), false);
     is_used_[0] = is_used_[1] = true;
-    look_at_tree(meta.main, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
+    check_tree(meta.main, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
       require(is_sub_tree && value.size() == sizeof(Tree), 0, "has an invalid table");
       const auto tree = value_at<Tree>(value, 0);
       const bool has_numbers = key == "bodies" || key == "events";
       require(has_numbers || key == "seen" || key == "notes", 0, "has a table with an unknown name");
       require(tree.flags == (has_numbers ? integer_keys : 0), 0, "has a table of the wrong type");
-      look_at_tree(tree, 2, [&](std::string_view, std::string_view, bool is_other) {
+      check_tree(tree, 2, [&](std::string_view, std::string_view, bool is_other) {
         require(!is_other, 0, "has a table within a table");
       });
     });
-    look_at_tree(meta.free, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
+    check_tree(meta.free, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
       require(!is_sub_tree && key.size() == sizeof(PageNumber) && value.size() >= sizeof(PageNumber), 0,
               "has an invalid list of free pages");
-      look_at_free(value);
+      check_free_list(value);
     });
   }
 
@@ -203,11 +203,11 @@ class Check {
   }
 
   template <typename Take>
-  void look_at_tree(const Tree& tree, PageNumber by, const Take& take) {
+  void check_tree(const Tree& tree, PageNumber by, const Take& take) {
     Walk walk{tree, {}, {}, {}};
     if (tree.root != no_page) {
       require(tree.depth >= 1 && tree.depth <= deepest, by, "has a tree that is too deep");
-      look_at_page(walk, tree.root, by, 1, take);
+      check_page(walk, tree.root, by, 1, take);
     }
     const Tree& found = walk.found;
     require(tree.entries == found.entries && tree.leaves == found.leaves && tree.branches == found.branches &&
@@ -216,7 +216,7 @@ class Check {
   }
 
   template <typename Take>
-  void look_at_page(Walk& walk, PageNumber number, PageNumber by, int depth, const Take& take) {
+  void check_page(Walk& walk, PageNumber number, PageNumber by, int depth, const Take& take) {
     use(number, 1, by);
     const std::string_view page = page_at(number);
     const auto header = value_at<PageHeader>(page, 0);
@@ -234,8 +234,8 @@ class Check {
               "points beyond its own end");
       const auto node = value_at<Node>(page, offset);
       const bool is_first = at == header_bytes;
-      taken += is_leaf ? look_at_value(walk, number, page.substr(offset), node, take)
-                       : look_at_child(walk, number, page.substr(offset), node, is_first, depth, take);
+      taken += is_leaf ? check_value(walk, number, page.substr(offset), node, take)
+                       : check_child(walk, number, page.substr(offset), node, is_first, depth, take);
     }
     require(taken == page_bytes_ - header.upper, number, "has values that overlap, or gaps");
   }
@@ -254,8 +254,8 @@ class Check {
   }
 
   template <typename Take>
-  std::size_t look_at_child(Walk& walk, PageNumber number, std::string_view rest, const Node& node,
-                            bool is_first, int depth, const Take& take) {
+  std::size_t check_child(Walk& walk, PageNumber number, std::string_view rest, const Node& node,
+                          bool is_first, int depth, const Take& take) {
     require(node_header + node.key_bytes <= rest.size(), number, "has a key beyond its end");
     if (!is_first) {
       const std::string_view key = key_of(walk, number, rest, node);
@@ -263,13 +263,13 @@ class Check {
       walk.floor = key;
     }
     require(depth < deepest, number, "is too deep");
-    look_at_page(walk, node.child(), number, depth + 1, take);
+    check_page(walk, node.child(), number, depth + 1, take);
     return node_header + (node.key_bytes + std::size_t{1}) / 2 * 2;
   }
 
   template <typename Take>
-  std::size_t look_at_value(Walk& walk, PageNumber number, std::string_view rest, const Node& node,
-                            const Take& take) {
+  std::size_t check_value(Walk& walk, PageNumber number, std::string_view rest, const Node& node,
+                          const Take& take) {
     const std::string_view key = key_of(walk, number, rest, node);
     require((!walk.last_key || is_less(walk, *walk.last_key, key)) &&
                 (!walk.floor || !is_less(walk, key, *walk.floor)),
@@ -300,7 +300,7 @@ class Check {
   }
 
   /// Checks a list of free pages: its length, then the page numbers in descending order.
-  void look_at_free(std::string_view list) {
+  void check_free_list(std::string_view list) {
     const auto count = value_at<std::uint64_t>(list, 0);
     require(count < list.size() / sizeof(PageNumber), 0, "has a list of free pages that is too short");
     PageNumber last = no_page;

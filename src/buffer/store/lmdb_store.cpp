@@ -138,7 +138,7 @@ class LmdbStore : public Store {
                                   " bytes: " + std::to_string(used()) + " bytes of " +
                                   std::to_string(capacity_) + " are in use");
     }
-    require_there();
+    require_not_removed();
     try {
       write(change);
     } catch (const LimitError&) {
@@ -156,7 +156,7 @@ class LmdbStore : public Store {
     if (has_failed_) write({});
     has_failed_ = true;
     check(::mdb_env_sync(env_, 1), "cannot be written");
-    require_there();
+    require_not_removed();
     has_failed_ = false;
     is_settled_ = true;
   }
@@ -236,7 +236,7 @@ class LmdbStore : public Store {
     if (::truncate(folder_.data().c_str(), 0) != 0) throw system_error(name_, "cannot be written", errno);
   }
 
-  void require_there() const {
+  void require_not_removed() const {
     if (!folder_.is_removed()) return;
     throw IoError(
         folder_.data().string(),

@@ -67,7 +67,7 @@ std::vector<std::int64_t> numbers_in(const ordered_json& list, const char* what)
   return numbers;
 }
 
-std::string words_of_field(const std::string& name) {
+std::string describe_field(const std::string& name) {
   return "field '" + name.substr(0, 64) + "'";
 }
 
@@ -113,7 +113,7 @@ void for_each_index(const ordered_json& in, const char* shared, const char* own,
 }
 
 FrameHead::Field field_in(const std::string& name, const ordered_json& in, std::size_t indexes) {
-  const std::string whose = words_of_field(name);
+  const std::string whose = describe_field(name);
   require_name(name);
   if (!in.is_object()) refuse("has " + whose + " that is not an object");
   require_members(in, {"dtype", "dtypes", "shape", "shapes"}, whose);
@@ -188,7 +188,7 @@ std::vector<std::string> names_in(const ordered_json& list) {
   std::vector<std::string> sorted = names;
   std::ranges::sort(sorted);
   if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-    refuse("has " + words_of_field(*twice) + " twice");
+    refuse("has " + describe_field(*twice) + " twice");
   return names;
 }
 
@@ -285,8 +285,8 @@ ValueQuery query_of(std::string_view text) {
   for (const auto& [name, slice] : slices.items()) {
     const auto field = std::ranges::find(query.fields, name, &ValueQuery::Field::name);
     if (field == query.fields.end())
-      refuse("has slices of " + words_of_field(name) + ", which is not among its fields");
-    field->slices = slices_in(slice, query.indexes.size(), words_of_field(name));
+      refuse("has slices of " + describe_field(name) + ", which is not among its fields");
+    field->slices = slices_in(slice, query.indexes.size(), describe_field(name));
   }
   return query;
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t max_ranges = std::int64_t{1} << 22;  // of one answer
 
-std::string words_of_value(std::int64_t index, const std::string& field) {
+std::string describe_value(std::int64_t index, const std::string& field) {
   return "index " + std::to_string(index) + ", field '" + field + "'";
 }
 
@@ -266,7 +266,7 @@ ValueStore::Found ValueStore::find(const ValueQuery& query) const {
         return at == samples[i]->values.end() ? nullptr : &*at;
       }();
       if (value == nullptr) {
-        if (missing++ == 0) first_missing = words_of_value(query.indexes[i], field.name);
+        if (missing++ == 0) first_missing = describe_value(query.indexes[i], field.name);
         continue;
       }
       FoundPlace place{*value};
@@ -277,7 +277,7 @@ ValueStore::Found ValueStore::find(const ValueQuery& query) const {
                            "Ask for fewer values in a request");
         }
         place.cut = std::ssize(found.cuts);
-        found.cuts.emplace_back(value->form, field.slices, i, words_of_value(query.indexes[i], field.name));
+        found.cuts.emplace_back(value->form, field.slices, i, describe_value(query.indexes[i], field.name));
       }
       forms.push_back(place.cut < 0 ? value->form : found.cuts.back().form());
       found.bytes += place.cut < 0 ? value->bytes : found.cuts.back().bytes();

@@ -58,22 +58,22 @@ std::string found_in(const BufferStatus& status) {
 }
 
 void print_status(const BufferStatus& status) {
-  say(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
-                  bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
-  say(found_in(status));
+  log_status(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
+                         bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
+  log_status(found_in(status));
 }
 
 void print_summary(const stream::Status& at_end) {
-  say(fmt::format("Stopped: {} received, {} trained, {} waiting or in steps",
-                  counted(at_end.received.samples, "sample"), at_end.trained.samples,
-                  at_end.waiting.samples + at_end.formed.samples));
+  log_status(fmt::format("Stopped: {} received, {} trained, {} waiting or in steps",
+                         counted(at_end.received.samples, "sample"), at_end.trained.samples,
+                         at_end.waiting.samples + at_end.formed.samples));
 }
 
 void run_alone(const BufferOptions& options, const ServerSettings& server_settings) {
   Buffer buffer(open_own_store(options), stream_settings(options), options.formats);
   BufferServer server(buffer, server_settings);
   print_status(buffer.status());
-  say("Listening on " + server.url());
+  log_status("Listening on " + server.url());
   serve_until_ended([&] { server.serve(); },
                     [&] {
                       buffer.stop();
@@ -91,11 +91,11 @@ void run_shared(const BufferOptions& options, const ServerSettings& server_setti
   if (const auto buffer = server.buffer()) {
     print_status(buffer->status());
   } else {
-    say("Standing by: " + server.active_url() + " is active");
+    log_status("Standing by: " + server.active_url() + " is active");
   }
-  say("Listening on " + server.url());
+  log_status("Listening on " + server.url());
   serve_until_ended([&] { server.serve(); }, [&] { server.stop(); });
-  say("Stopped");
+  log_status("Stopped");
 }
 
 int run_buffer(const BufferOptions& options) {

@@ -94,7 +94,7 @@ std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t fi
   return positions;
 }
 
-void tell_losses(const SampleSource& source, const ConvertOptions& options) {
+void note_ignored_content(const SampleSource& source, const ConvertOptions& options) {
   if (const std::string left = source.left_out(); !left.empty())
     print_note(printable(options.from.string()) + ": not read: " + printable(left));
   if (const std::string open = source.undecided(); !open.empty())
@@ -166,7 +166,7 @@ int convert(const ConvertOptions& options) {
                       "Start it without mpirun");
   }
   const auto source = open_source(world, settings, any_length, fields);
-  tell_losses(*source, options);
+  note_ignored_content(*source, options);
   std::int64_t tokens = 0;
   write_all(*source, format, options, tokens);
   std::cout << fmt::format("{}: {}, {}\n", printable(options.to.string()),

@@ -109,7 +109,7 @@ int fit(const FitOptions& options) {
                            counted(settings.micro_batch.max_tokens, "token"));
   const auto show = [&](const std::string& name, const CostModel& assumed) {
     const double loss =
-        loss_of_planning_with({assumed, default_overhead(assumed)}, fit.cost, table, settings);
+        cost_mismatch_slowdown({assumed, default_overhead(assumed)}, fit.cost, table, settings);
     std::cout << fmt::format("  balance.cost: {:<10} {:6.2f} %\n", name, 100 * loss);
   };
   show("tokens", CostModel::tokens());

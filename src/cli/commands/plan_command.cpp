@@ -153,7 +153,7 @@ std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, bool
       return m.aligned_tokens > settings.micro_batch.max_tokens;
     });
   if (above == 0) return "";
-  return in_alarm(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", is_colored) + "\n";
+  return bold_red(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", is_colored) + "\n";
 }
 
 std::string shapes_line(const StepProblem& problem, const StepPlan& plan) {

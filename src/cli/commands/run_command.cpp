@@ -45,30 +45,30 @@ class ShownJob final : public JobObserver {
     if (metrics_->port() != 0) spdlog::info("metrics at http://{}/metrics", shown_address(settings.address));
   }
 
-  void begins_to_read(const std::filesystem::path& source) override {
+  void on_reading(const std::filesystem::path& source) override {
     // Ignores errors, since all ranks report them when they open the source.
     static_cast<void>(try_locally([&] {
       const std::string note = reading_note(source.string(), files_matching(source));
       if (!note.empty()) spdlog::info("{}", note);
     }));
   }
-  void begins(std::optional<std::int64_t> samples, std::int64_t from,
-              std::optional<std::int64_t> steps) override {
+  void on_begin(std::optional<std::int64_t> samples, std::int64_t from,
+                std::optional<std::int64_t> steps) override {
     const std::string left = steps ? counted(*steps - from, "step") : "steps as samples arrive";
     spdlog::info("{}, {}", samples ? counted(*samples, "sample") : "samples that arrive",
                  steps ? counted(*steps, "step") : "no end known");
     if (from > 0) spdlog::info("resumes with step {}, {} left", from, left);
     progress_.emplace(style_, steps ? std::optional(*steps - from) : std::nullopt);
-    if (metrics_ && steps) metrics_->begins(*steps);
+    if (metrics_ && steps) metrics_->start(*steps);
   }
-  void passed(const StepFigures& figures) override {
-    if (metrics_) metrics_->passed(figures);
+  void on_pass(const StepFigures& figures) override {
+    if (metrics_) metrics_->count_pass(figures);
   }
-  void warns(const std::string& text) override { spdlog::warn("{}", text); }
-  void finished_step(std::int64_t tokens) override { progress_->advance(tokens); }
-  void finished_steps() override { progress_->finish(); }
-  void ends_with(const RunReport& report) override {
-    if (metrics_ && report.arrivals) metrics_->arrived(*report.arrivals);
+  void on_warning(const std::string& text) override { spdlog::warn("{}", text); }
+  void on_step_end(std::int64_t tokens) override { progress_->advance(tokens); }
+  void on_last_step_end() override { progress_->finish(); }
+  void on_end(const RunReport& report) override {
+    if (metrics_ && report.arrivals) metrics_->publish_arrivals(*report.arrivals);
     std::cout << to_text(report, is_colored(Stream::out));
     StandardOutput::flush();
   }
@@ -196,7 +196,7 @@ void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
       ->check(whole_number(1));
 }
 
-void add_telling_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+void add_log_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   add_progress_option(command, options->progress);
   command.add_option("--log-level", options->log_level, "trace, debug, info, warning, error or off")
       ->type_name("LEVEL")
@@ -229,7 +229,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
   add_state_options(*command, options);
   add_extent_options(*command, options);
   add_prometheus_options(*command, options);
-  add_telling_options(*command, options);
+  add_log_options(*command, options);
   command->footer(
       "Start it under mpirun, with as many ranks as the mesh has (mesh.dp: auto uses all that remain).\n"
       "\n"

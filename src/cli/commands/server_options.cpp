@@ -155,7 +155,7 @@ RedisSettings redis_settings_of(const ServerOptions& options) {
   return store;
 }
 
-void say(const std::string& line) {
+void log_status(const std::string& line) {
   std::cout << line << '\n';
   StandardOutput::flush();
 }

@@ -50,6 +50,6 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerW
 /// Calls serve(). When a signal arrives, calls `stop`, which ends serve().
 void serve_until_ended(const std::function<void()>& serve, const std::function<void()>& stop);
 /// Writes a line to the log, which is standard output.
-void say(const std::string& line);
+void log_status(const std::string& line);
 
 }  // namespace evenkeel::cli

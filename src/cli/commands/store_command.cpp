@@ -26,23 +26,25 @@ struct StoreOptions : ServerOptions {
 };
 
 void print_values(const ValueStatus& status) {
-  say(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
-                  bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
-  say(fmt::format("Found {} of {}", counted(status.values, "value"), counted(status.indexes, "sample")));
+  log_status(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
+                         bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
+  log_status(
+      fmt::format("Found {} of {}", counted(status.values, "value"), counted(status.indexes, "sample")));
 }
 
 void run_values_alone(const StoreOptions& options, const ServerSettings& settings) {
   ValueStore store(open_own_store(options));
   ValueServer server(store, settings, options.checkpoints);
   print_values(store.status());
-  say("Listening on " + server.url());
+  log_status("Listening on " + server.url());
   serve_until_ended([&] { server.serve(); },
                     [&] {
                       store.stop();
                       server.stop();
                     });
   const ValueStatus at_end = store.status();
-  say(fmt::format("Stopped: {} of {}", counted(at_end.values, "value"), counted(at_end.indexes, "sample")));
+  log_status(
+      fmt::format("Stopped: {} of {}", counted(at_end.values, "value"), counted(at_end.indexes, "sample")));
 }
 
 void run_shared_values(const StoreOptions& options, const ServerSettings& settings) {
@@ -55,11 +57,11 @@ void run_shared_values(const StoreOptions& options, const ServerSettings& settin
   if (const auto store = server.values()) {
     print_values(store->status());
   } else {
-    say("Standing by: " + server.active_url() + " is active");
+    log_status("Standing by: " + server.active_url() + " is active");
   }
-  say("Listening on " + server.url());
+  log_status("Listening on " + server.url());
   serve_until_ended([&] { server.serve(); }, [&] { server.stop(); });
-  say("Stopped");
+  log_status("Stopped");
 }
 
 /// Keeps freed memory for the next values. Otherwise glibc returns it to the system, and each put takes new

@@ -48,7 +48,7 @@ std::string dropped_text(const json& dropped) {
   return std::to_string(all) + (reasons.empty() ? "" : " (" + reasons + ")");
 }
 
-std::string lacking_text(const json& lacking) {
+std::string missing_fields_text(const json& lacking) {
   std::string fields;
   for (const auto& [field, samples] : lacking.items())
     fields += fmt::format("{}{} in {}", fields.empty() ? "" : ", ", printable(field),
@@ -93,7 +93,7 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
                            counted(groups.at("ready").get<std::int64_t>(), "group"),
                            groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
                            groups.at("open") == 1 ? "is" : "are"));
-    if (status.contains("lacking")) lines.line("lacking", lacking_text(status.at("lacking")));
+    if (status.contains("lacking")) lines.line("lacking", missing_fields_text(status.at("lacking")));
     lines.line("tickets", fmt::format("{} open, {} expired", count(status.at("tickets")),
                                       count(status.at("tickets_expired"))));
     lines.line("dropped", dropped_text(samples.at("dropped")));

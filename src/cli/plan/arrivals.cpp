@@ -75,7 +75,7 @@ class Replay {
                                    ledger_.status().ended, ledger_.settings(), plan_});
     if (!formed) return false;
     tell(*formed);
-    std::vector<WaitingGroup> groups = ledger_.formed(step_).front().groups;
+    std::vector<WaitingGroup> groups = ledger_.untrained_steps(step_).front().groups;
     ArrivedStep& step = steps_.steps.emplace_back();
     for (const WaitingGroup& group : groups) {
       step.groups.push_back(group.uid);

@@ -24,8 +24,8 @@ double loss_of_wrong_attention(const LengthTable& table, PlanSettings settings) 
     for (const std::int64_t part : {6, 4}) {  // fifths of the quadratic term, relative to the linear one
       const auto relative = [part](Cost cost) { return cost / part * 5 + cost % part * 5 / part; };
       const CostModel actual{relative(said.linear), said.quadratic, said.window};
-      most = std::max(most,
-                      loss_of_planning_with({said, overhead}, {actual, relative(overhead)}, table, settings));
+      most = std::max(
+          most, cost_mismatch_slowdown({said, overhead}, {actual, relative(overhead)}, table, settings));
     }
   }
   return most;

@@ -58,7 +58,7 @@ class ContextWays {
     if (meets) {
       settings.strategy = GridSettings{};  // a grid does not support speeds
     } else {
-      tell_speeds(settings);
+      set_speeds(settings);
     }
     return settings;
   }
@@ -66,7 +66,7 @@ class ContextWays {
     PlanSettings settings = fixed(1, meets);
     if (meets) {
       settings.strategy = ContextWavesSettings{groups_};
-      tell_speeds(settings);
+      set_speeds(settings);
     } else {
       settings.strategy = ContextTreeSettings{groups_};
     }
@@ -132,11 +132,11 @@ class ContextWays {
     const CommunicationCost cost = settings.communication_cost();
     return plan(settings, meets, [&](MicroBatchPlan& m, ContextGroup places) {
       const ContextWork work{m.tokens, m.cost, m.cost - settings.balance.cost.linear * m.tokens};
-      m.cost = at_speed_of_group(time_on(work, cp, cost), places);
+      m.cost = to_fastest_rank_time(time_on(work, cp, cost), places);
     });
   }
 
-  void tell_speeds(PlanSettings& settings) const {
+  void set_speeds(PlanSettings& settings) const {
     for (int r = 0; r < settings.dp && !speeds_.empty(); ++r)
       settings.balance.speeds.push_back(speed_of(settings.context_of(DpRank{r})));
   }
@@ -147,7 +147,7 @@ class ContextWays {
   }
   /// Converts a group's time to units of the fastest rank's time, as used in plans with groups of different
   /// sizes.
-  [[nodiscard]] Cost at_speed_of_group(Cost time, ContextGroup group) const {
+  [[nodiscard]] Cost to_fastest_rank_time(Cost time, ContextGroup group) const {
     return speeds_.empty() ? time : context::slowed_time(time, std::ranges::max(speeds_), speed_of(group));
   }
 

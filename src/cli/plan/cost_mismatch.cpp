@@ -23,8 +23,8 @@ Cost end_with(const MachineCost& assumed, const MachineCost& actual, const Lengt
 
 }  // namespace
 
-double loss_of_planning_with(const MachineCost& assumed, const MachineCost& actual, const LengthTable& table,
-                             const PlanSettings& settings) {
+double cost_mismatch_slowdown(const MachineCost& assumed, const MachineCost& actual, const LengthTable& table,
+                              const PlanSettings& settings) {
   const auto best = static_cast<double>(end_with(actual, actual, table, settings));
   if (best == 0) return 0;
   return static_cast<double>(end_with(assumed, actual, table, settings)) / best - 1;

@@ -15,7 +15,7 @@ struct MachineCost {
 /// Returns how much later a step ends if it is planned with the `assumed` instead of the `actual` costs,
 /// relative to the latter. Both ends are computed with the actual costs; the result may be negative. Plans
 /// with plan_step() and throws its errors. Precondition: groups have equal sizes.
-[[nodiscard]] double loss_of_planning_with(const MachineCost& assumed, const MachineCost& actual,
-                                           const LengthTable& table, const PlanSettings& settings);
+[[nodiscard]] double cost_mismatch_slowdown(const MachineCost& assumed, const MachineCost& actual,
+                                            const LengthTable& table, const PlanSettings& settings);
 
 }  // namespace evenkeel::cli

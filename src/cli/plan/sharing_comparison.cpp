@@ -109,7 +109,7 @@ void count_tokens(ComparedSharing& way, const PackUnits& units) {
 }
 
 /// Returns the work of the forward pass over the pieces that a schedule recomputes.
-Cost work_again(const DepthFirstSchedule& schedule, const CostModel& cost) {
+Cost recomputed_work(const DepthFirstSchedule& schedule, const CostModel& cost) {
   constexpr Cost of_both_passes = 3;  // a backward pass takes as long as two forward passes
   Cost again = 0;
   for (const TreeStep& step : schedule.steps) {
@@ -130,7 +130,7 @@ Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, Compared
       if (m.empty()) continue;
       const PackedMicroBatch laid_out = lay_out(problem, planned.assignment, m, CpRank{0});
       const DepthFirstSchedule& schedule = *laid_out.shared->schedule;
-      const Cost again = work_again(schedule, problem.settings.balance.cost);
+      const Cost again = recomputed_work(schedule, problem.settings.balance.cost);
       m.cost += again;
       more += again;
       way.computed_again += schedule.computed_again;

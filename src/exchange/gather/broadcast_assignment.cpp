@@ -11,7 +11,7 @@ namespace evenkeel {
 namespace {
 
 // Returns whether one rank should assign and broadcast. Equal on every rank.
-bool is_worth_broadcasting(const LengthTable& table, const PlanSettings& settings) {
+bool should_broadcast(const LengthTable& table, const PlanSettings& settings) {
   constexpr std::int64_t fewest = 512;  // assigning smaller steps takes less time than a broadcast
   return settings.dp >= 1 && table.size() >= fewest && follows_from_units(settings) &&
          settings.mini_batches.count <= table.size() / settings.dp;
@@ -88,7 +88,7 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
   const PlanSettings& settings = problem.settings;
   StepAssignment assignment;
   work.on_replicated_data([&] { settings.validate(); });
-  if (comm.size() == 1 || !is_worth_broadcasting(table, settings)) {
+  if (comm.size() == 1 || !should_broadcast(table, settings)) {
     work.on_replicated_data([&] { assignment = assign_step(problem); });
     return assignment;
   }

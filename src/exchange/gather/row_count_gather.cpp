@@ -24,7 +24,7 @@ bool is_compared(const FieldSpec& field, const NamedFields& settings) {
 
 /// Returns the number of words that each sample contributes: for each counted field, its number of rows and,
 /// if values are compared, the entry of the first equal value.
-int words_of_sample(std::span<const FieldSpec> fields, const NamedFields& settings) {
+int words_per_sample(std::span<const FieldSpec> fields, const NamedFields& settings) {
   int words = 0;
   for (const FieldSpec& field : fields)
     words += (is_counted(field.kind) ? 1 : 0) + (is_compared(field, settings) ? 1 : 0);
@@ -36,10 +36,10 @@ class CountGather {
  public:
   CountGather(const LengthTable& table, WorldRank rank, std::span<const FieldSpec> fields,
               const NamedFields& settings, const RaggedBatch& batch)
-      : mine(batch.samples().size() * static_cast<std::size_t>(words_of_sample(fields, settings))),
+      : mine(batch.samples().size() * static_cast<std::size_t>(words_per_sample(fields, settings))),
         all(static_cast<std::size_t>(table.size()) *
-            static_cast<std::size_t>(words_of_sample(fields, settings))),
-        words_(static_cast<std::size_t>(words_of_sample(fields, settings))) {
+            static_cast<std::size_t>(words_per_sample(fields, settings))),
+        words_(static_cast<std::size_t>(words_per_sample(fields, settings))) {
     const auto entries = static_cast<std::size_t>(table.size());
     for (const FieldSpec& field : fields) {
       if (!is_counted(field.kind)) continue;
@@ -95,7 +95,7 @@ class CountGather {
 };
 
 /// Returns the fields that cut other fields. Each of them also cuts itself.
-std::vector<std::string> fields_that_cut(std::span<const CarriedField> fields) {
+std::vector<std::string> cutting_fields(std::span<const CarriedField> fields) {
   std::vector<std::string> names;
   for (const CarriedField& field : fields) {
     if (field.cut_by == field.name()) names.push_back(field.name());
@@ -161,11 +161,11 @@ class CutGather {
   std::vector<RowCuts> cuts_;
 };
 
-/// Returns the lists in which each owner sends `words_of_sample` words for each of its samples.
-RankLists lists_of_samples(const LengthTable& table, int ranks, std::int64_t words_of_sample,
+/// Returns the lists in which each owner sends `words_per_sample` words for each of its samples.
+RankLists lists_of_samples(const LengthTable& table, int ranks, std::int64_t words_per_sample,
                            std::string_view what) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks));
-  for (const LengthEntry& entry : table.entries()) counts[entry.owner.index()] += words_of_sample;
+  for (const LengthEntry& entry : table.entries()) counts[entry.owner.index()] += words_per_sample;
   return {counts, what};
 }
 
@@ -174,7 +174,7 @@ RankLists lists_of_samples(const LengthTable& table, int ranks, std::int64_t wor
 std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthTable& table,
                                          std::span<const FieldSpec> fields, const RaggedBatch& mine,
                                          const NamedFields& settings) {
-  const int words = words_of_sample(fields, settings);
+  const int words = words_per_sample(fields, settings);
   if (words == 0) return {};
   const RankLists lists =
       lists_of_samples(table, comm.size(), words, "numbers of rows of the samples of one step");
@@ -191,7 +191,7 @@ std::vector<RowCuts> gather_row_cuts(const Communicator& comm, const StepTransfe
   std::vector<std::int64_t> own;
   std::optional<CutGather> way;
   work([&] {
-    way.emplace(frame, step.fields, fields_that_cut(step.fields));
+    way.emplace(frame, step.fields, cutting_fields(step.fields));
     own = way->own_rows(step.mine, WorldRank{comm.rank()});
   });
   const auto all = all_gather_lists<std::int64_t>(comm, own, work.error(), "rows of samples that are cut");

@@ -292,7 +292,7 @@ class RunningExchange {
       if (consumer_ && !borrows_place()) consumer_->derive();
     });
     for (const Loan& loan : loans_) {
-      const auto chosen = [&](const FieldSpec& column) { return loan.concerns(step_, column); };
+      const auto chosen = [&](const FieldSpec& column) { return loan.needs_column(step_, column); };
       share_columns(mesh_.model_parallel_on_node(), *shared_memory_, loan.lender, chosen, packed_, work_);
     }
     if (step_.shares_equal) hand_out_values();
@@ -389,7 +389,7 @@ class RunningExchange {
     std::vector<FieldTransfer> fields;  // fields lent by the lender to this rank, or vice versa
     bool with_derived = false;          // whether derived fields are lent as well
 
-    [[nodiscard]] bool concerns(const StepTransfer& step, const FieldSpec& column) const {
+    [[nodiscard]] bool needs_column(const StepTransfer& step, const FieldSpec& column) const {
       if (with_derived) return place_has_column(step, fields, column);
       return std::ranges::any_of(fields,
                                  [&](const FieldTransfer& field) { return field.spec.name == column.name; });

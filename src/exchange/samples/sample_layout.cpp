@@ -46,8 +46,9 @@ void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts
 
 // Returns the column of a field with pad values, zero or `label_pad`, in the rows without a sample.
 // All other rows will be overwritten.
-Column filled_for(const StepTransfer& step, const FieldTransfer& field, const ColumnDescription& to_come,
-                  PackedMicroBatch& m, const DerivedFieldSettings& derived) {
+Column make_padded_column(const StepTransfer& step, const FieldTransfer& field,
+                          const ColumnDescription& to_come, PackedMicroBatch& m,
+                          const DerivedFieldSettings& derived) {
   const FieldSpec& spec = field.spec;
   Column column = to_come.made_in(m.arena);
   if (is_counted(spec.kind)) return column;  // All rows will be received.
@@ -91,7 +92,7 @@ void add_columns(const StepTransfer& step, std::span<const FieldTransfer> fields
                  std::span<const ColumnDescription> columns, const DerivedFieldSettings& derived,
                  PackedMicroBatch& m) {
   for (std::size_t f = 0; f < fields.size(); ++f)
-    m.fields.push_back(filled_for(step, fields[f], columns[f], m, derived));
+    m.fields.push_back(make_padded_column(step, fields[f], columns[f], m, derived));
 }
 
 /// Adds the columns that other ranks lend to this rank's micro-batch.

@@ -74,7 +74,7 @@ class ColumnLease {
   std::uint64_t number_;
 };
 
-constexpr std::size_t padded(std::size_t bytes) noexcept {
+constexpr std::size_t padded_size(std::size_t bytes) noexcept {
   constexpr std::size_t unit = alignof(std::max_align_t);
   return (bytes + unit - 1) / unit * unit;
 }
@@ -116,7 +116,7 @@ std::string describe(const LentColumns& columns) {
   std::string text(sizeof size, '\0');
   std::memcpy(text.data(), &size, sizeof size);
   text += archive;
-  text.resize(padded(text.size()));
+  text.resize(padded_size(text.size()));
   return text;
 }
 
@@ -158,7 +158,7 @@ class LentBytes {
     std::int64_t size = 0;
     std::memcpy(&size, take(sizeof size).get(), sizeof size);
     const std::shared_ptr<const std::byte> bytes =
-        take(padded(sizeof size + static_cast<std::size_t>(size)) - sizeof size);
+        take(padded_size(sizeof size + static_cast<std::size_t>(size)) - sizeof size);
     LentColumns columns;
     from_archive(std::string(reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size)),
                  columns);
@@ -258,7 +258,7 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
 void borrow_from(NodeMemory& memory, int lender, const OfferNotice& notice, std::uint64_t number,
                  const std::function<bool(const FieldSpec&)>& wanted,
                  std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
-  std::shared_ptr<std::uint64_t> words = memory.my_words();
+  std::shared_ptr<std::uint64_t> words = memory.own_words();
   if (!lease_is_free(words.get(), number)) {
     work(throw_all_leases_held);
     return;

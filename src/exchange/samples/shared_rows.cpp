@@ -27,7 +27,7 @@ bool is_stored_once(FieldKind kind, std::string_view name) noexcept {
          name != loss_mask_field;
 }
 
-bool row_stands_once(const CarriedField& field) noexcept {
+bool is_row_stored_once(const CarriedField& field) noexcept {
   return is_stored_once(field.spec.kind, field.name());
 }
 
@@ -42,7 +42,7 @@ std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
   std::vector<CarriedField> shared;
   for (const CarriedField& field : fields) {
     const bool is_there = !shared.empty() && shared.back().source == field.source;
-    const bool is_compared = row_stands_once(field) || (told && field.name() == input_ids_field);
+    const bool is_compared = is_row_stored_once(field) || (told && field.name() == input_ids_field);
     if (is_compared && !is_there) shared.push_back(field);
   }
   return shared;
@@ -133,7 +133,7 @@ bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
 }
 
 bool have_shared_rows(std::span<const CarriedField> fields) noexcept {
-  return declares_segments(fields) || std::ranges::any_of(fields, row_stands_once);
+  return declares_segments(fields) || std::ranges::any_of(fields, is_row_stored_once);
 }
 
 void require_equal_shared_rows(const Communicator& comm, const LengthTable& table,

@@ -31,7 +31,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 /// Opens an unnamed file in the folder of `path`, which is deleted when its descriptor is closed. Returns -1
 /// if the system or file system does not support that.
-int open_nameless(const std::filesystem::path& path) {
+int open_unlinked(const std::filesystem::path& path) {
 #ifdef O_TMPFILE
   // linkat() will name the file through /proc.
   if (::access("/proc/self/fd", X_OK) != 0) return -1;
@@ -46,7 +46,7 @@ int open_nameless(const std::filesystem::path& path) {
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   require_replaceable(path_);
-  descriptor_ = open_nameless(path_);
+  descriptor_ = open_unlinked(path_);
   if (descriptor_ >= 0) return;
   take_temporary_name([this] {
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

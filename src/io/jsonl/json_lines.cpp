@@ -124,7 +124,7 @@ struct Finding {
   std::string hint;
 };
 
-bool stands_for_no_number(std::string_view word) {
+bool is_non_finite_word(std::string_view word) {
   constexpr std::array<std::string_view, 3> names{"nan", "inf", "infinity"};
   if (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
   std::string lower(word);
@@ -163,7 +163,7 @@ bool is_out_of_range(std::string_view word) {
 
 std::optional<Finding> fault_of_word(std::string_view word, std::size_t at) {
   const std::string quoted = word.size() > 40 ? std::string(word.substr(0, 40)) + "..." : std::string(word);
-  if (stands_for_no_number(word)) {
+  if (is_non_finite_word(word)) {
     return Finding{at, "holds " + quoted, "JSON does not have NaN and Infinity",
                    "Write a finite number, or leave the sample out"};
   }

@@ -78,7 +78,7 @@ class PlainText {
       skip_space();
       expect('"');
       PlainValue& value = values.emplace_back();
-      value.key = plain_text_end() ? text_taken() : throw NotPlain{};
+      value.key = plain_text_end() ? unescaped_text() : throw NotPlain{};
       skip_space();
       expect(':');
       skip_space();
@@ -112,7 +112,7 @@ class PlainText {
     return std::ranges::none_of(
         text, [](char letter) { return (static_cast<unsigned char>(letter) & 0x80U) != 0; });
   }
-  [[nodiscard]] std::string_view text_taken() const { return taken_; }
+  [[nodiscard]] std::string_view unescaped_text() const { return taken_; }
 
   void take_value(PlainValue& value) {
     const char* const start = at_;

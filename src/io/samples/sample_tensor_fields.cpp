@@ -20,7 +20,7 @@ std::string declared_kinds(const TensorFile& file) {
 }  // namespace
 
 /// Returns the kinds of field that fit the shape of a tensor.
-std::vector<FieldKind> SampleTensors::kinds_that_fit(const StoredTensor& tensor) const {
+std::vector<FieldKind> SampleTensors::possible_kinds(const StoredTensor& tensor) const {
   std::vector<FieldKind> kinds;
   if (tensor.shape.empty()) return kinds;
   const std::int64_t rows = tensor.rows();
@@ -58,7 +58,7 @@ void SampleTensors::add_field(std::size_t tensor) {
     specs_.push_back(std::move(spec));
     return;
   }
-  std::vector<FieldKind> kinds = kinds_that_fit(stored);
+  std::vector<FieldKind> kinds = possible_kinds(stored);
   if (const auto declared = told_.find(stored.name); declared != told_.end()) {
     const FieldRule& rule = rule_of(declared->second);
     const auto has_its_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };

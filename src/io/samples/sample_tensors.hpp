@@ -140,7 +140,7 @@ class SampleTensors {
   [[nodiscard]] bool is_offsets_of_field(std::size_t tensor) const;
   void add_counted_field(std::size_t tensor, std::size_t offsets);
   [[nodiscard]] SampleRows rows_of_offsets(std::size_t offsets, std::size_t tensor) const;
-  [[nodiscard]] std::vector<FieldKind> kinds_that_fit(const StoredTensor& tensor) const;
+  [[nodiscard]] std::vector<FieldKind> possible_kinds(const StoredTensor& tensor) const;
   [[nodiscard]] std::vector<TensorSample> ragged_lengths(RowRange samples) const;
   [[nodiscard]] std::vector<TensorSample> padded_lengths(RowRange samples) const;
   [[nodiscard]] std::vector<std::int64_t> prompts_of(RowRange samples) const;

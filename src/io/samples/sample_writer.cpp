@@ -45,7 +45,7 @@ RaggedBatch with_fields(const RaggedBatch& batch, const auto& is_asked_for) {
 
 /// Throws if reading the field back from JSON Lines would not give the same field. Precondition: the writer
 /// accepts the field.
-void require_the_same_from_json(const Column& column, const std::filesystem::path& path) {
+void require_lossless_json(const Column& column, const std::filesystem::path& path) {
   const FieldSpec& spec = column.spec();
   const std::string field = "field '" + spec.name + "'";
   if (spec.rule().is_per_sample() && !spec.trailing.empty())
@@ -83,7 +83,7 @@ class RolloutWriter : public SampleWriter {
                             spec.dtype != DType::float16 && spec.dtype != DType::bfloat16;
       return has_form || !any_room;
     });
-    for (const Column& column : std::as_const(kept).fields()) require_the_same_from_json(column, path_);
+    for (const Column& column : std::as_const(kept).fields()) require_lossless_json(column, path_);
     const std::vector<Uid> none(dropped_.contains(group_word) ? uids.size() : 0);
     lines_.write(kept, none.empty() ? uids : none);
   }

@@ -23,7 +23,7 @@ std::string option_of(RunOutput output) {
 }
 
 /// Returns the relative path from `outer` to `inner`; empty if `inner` is not below `outer`.
-fs::path way_down(const fs::path& outer, const fs::path& inner) {
+fs::path path_below(const fs::path& outer, const fs::path& inner) {
   const fs::path way = inner.lexically_relative(outer);
   return way.empty() || way == "." || *way.begin() == ".." ? fs::path() : way;
 }
@@ -138,7 +138,7 @@ void OutputFolders::add(RunOutput output) {
 void OutputFolders::require_apart() const {
   for (const auto& [outer_output, outer] : mine_) {
     for (const auto& [inner_output, inner] : mine_) {
-      const fs::path way = way_down(outer->canonical(), inner->canonical());
+      const fs::path way = path_below(outer->canonical(), inner->canonical());
       const bool results_in_dump = outer_output == RunOutput::dump && inner_output == RunOutput::results &&
                                    (inner == outer || !way.empty());
       const bool in_layout = !way.empty() && (is_step_folder(way.begin()->string()) ||

@@ -117,7 +117,7 @@ std::string describe_run(const RunIdentity& run) {
 
 /// Returns the marker of a folder that does not belong to this run, or nullopt. Tolerates a damaged marker
 /// there.
-std::optional<RunMarker> marker_or_nothing(const fs::path& folder) {
+std::optional<RunMarker> try_read_marker(const fs::path& folder) {
   try {
     return read_run_marker(folder);
   } catch (const Error&) {
@@ -305,7 +305,7 @@ void RunFolder::require_not_inside_another() const {
   for (fs::path above = canonical_.parent_path(); above != above.parent_path(); above = above.parent_path()) {
     if (!is_taken(above / RunMarker::file_name)) continue;
     const std::string within = (*canonical_.lexically_relative(above).begin()).string();
-    const std::optional<RunMarker> other = marker_or_nothing(above);
+    const std::optional<RunMarker> other = try_read_marker(above);
     if (!is_step_folder(within) && !(other && other->profiles.contains(within))) continue;
     refuse("is among the files of the run in " + above.string(), "Give " + option_ + " another folder");
   }

@@ -57,7 +57,7 @@ class TileColumn {
   }
   /// Calls does(tile) in ascending order for each tile with a query that sees a key, then empties the column.
   template <typename Does>
-  void take_seen(Does does) {
+  void drain_seen_tiles(Does does) {
     std::int64_t keys = 0;
     for (std::int64_t tile = seen_.begin; tile < seen_.end; ++tile) {
       keys += std::exchange(changes_[static_cast<std::size_t>(tile)], 0);
@@ -115,7 +115,7 @@ BlockMask block_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys,
     }
     const bool is_whole = end == (j + 1) * tile.keys;
     const RowRange full = is_whole ? column.full() : RowRange{};
-    column.take_seen([&](std::int64_t i) {
+    column.drain_seen_tiles([&](std::int64_t i) {
       const bool is_full = full.begin <= i && i < full.end;
       (is_full ? full_kv : kv).add(i, j);
       (is_full ? full_q : q).add(j, i);

@@ -76,7 +76,7 @@ class RankPlanner {
     plan_.counts = fastest_counts(slowest, plan_.counts, settings_);
   }
 
-  [[nodiscard]] StepPlan packed() && {
+  [[nodiscard]] StepPlan take_plan() && {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
         std::vector<MicroBatchPlan>& own = plan_.ranks[i].micro_batches;
@@ -165,7 +165,7 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
     peers.locally([&] { planner->choose_fastest(times); });
   }
   StepPlan plan;
-  peers.locally([&] { plan = std::move(*planner).packed(); });
+  peers.locally([&] { plan = std::move(*planner).take_plan(); });
   return plan;
 }
 

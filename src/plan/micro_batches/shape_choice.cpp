@@ -27,7 +27,7 @@ constexpr std::int64_t max_part = 3;
 
 constexpr std::int64_t no_rows = std::numeric_limits<std::int64_t>::max() / 2;
 
-std::int64_t divided_up(std::int64_t number, std::int64_t by) {
+std::int64_t ceil_divide(std::int64_t number, std::int64_t by) {
   return (number + by - 1) / by;
 }
 
@@ -115,7 +115,7 @@ class Candidates {
     const std::int64_t longest = std::min(rows * cp_, align_up(margin * max_seqlen_, alignment_));
     // Filler adds a sequence, even to a micro-batch that has the maximum number of samples.
     const std::int64_t sequences = std::min(margin * sequences_ - 1, max_samples_) + 1;
-    return {rows, sequences + divided_up(rows * cp_, longest) + 1, longest, cp_};
+    return {rows, sequences + ceil_divide(rows * cp_, longest) + 1, longest, cp_};
   }
 
  private:
@@ -316,8 +316,8 @@ std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
   for (const int size : sizes)
     if (const auto alignment = common_alignment(passes, size))
       candidates.emplace_back(passes, shapes, *alignment, size);
-  const SizeChoice choice(candidates, divided_up(free, max_part));
-  const std::int64_t worth_it = divided_up(needed, rows_saved_at_least);
+  const SizeChoice choice(candidates, ceil_divide(free, max_part));
+  const std::int64_t worth_it = ceil_divide(needed, rows_saved_at_least);
   std::int64_t number = 0;
   while (number < choice.size() && choice.rows(number) - choice.rows(number + 1) >= worth_it) ++number;
   std::vector<PackedShape> added;

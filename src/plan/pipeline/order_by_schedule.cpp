@@ -50,7 +50,7 @@ class OrderSearch {
         simulation_(shape, std::ssize(costs_)) {}
 
   /// Simulates the order, and keeps it if it is the first one or ends earlier than the best one so far.
-  void look_at(const RunOrder& order) {
+  void try_order(const RunOrder& order) {
     const std::int64_t end = end_of(order);
     if (!best_.empty() && end >= best_end_) return;
     best_ = order;
@@ -63,7 +63,7 @@ class OrderSearch {
       for (const std::int64_t tail : lengths) {
         for (const bool falls : {true, false}) {
           if (left_ <= 0) return;
-          if (head + tail <= count()) look_at(with_cheap_ends(rising, head, tail, falls));
+          if (head + tail <= count()) try_order(with_cheap_ends(rising, head, tail, falls));
         }
       }
     }
@@ -78,7 +78,7 @@ class OrderSearch {
     }
     RunOrder order = best_;
     std::ranges::sort(order);
-    do look_at(order);
+    do try_order(order);
     while (std::ranges::next_permutation(order).found);
     return true;
   }
@@ -168,9 +168,9 @@ RunOrder order_by_schedule(PipelineShape shape, std::span<const Cost> costs,
   std::ranges::sort(rising, {},
                     [&](std::int64_t at) { return std::tuple(costs[static_cast<std::size_t>(at)], at); });
   OrderSearch search(shape, shift_costs(costs, simulation_shift(shape, costs)), max_steps / steps);
-  for (const RunOrder& candidate : candidates) search.look_at(candidate);
-  search.look_at(rising);
-  search.look_at(mirrored(candidates.front()));
+  for (const RunOrder& candidate : candidates) search.try_order(candidate);
+  search.try_order(rising);
+  search.try_order(mirrored(candidates.front()));
   if (!search.try_all()) {
     search.try_cheap_ends(rising);
     search.improve();

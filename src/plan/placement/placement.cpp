@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-void require_as_many(std::string_view what, std::size_t given, std::int64_t wanted) {
+void require_entry_count(std::string_view what, std::size_t given, std::int64_t wanted) {
   if (static_cast<std::int64_t>(given) == wanted) return;
   throw InputError(std::string(what),
                    std::to_string(given) + " entries; there must be " + std::to_string(wanted));
@@ -31,10 +31,10 @@ void require_in_range(std::string_view what, std::int64_t value, std::int64_t fr
 
 void check(const Partition& parts, const PlacementInput& input) {
   require_whole_pieces(input);
-  require_as_many("items with owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
+  require_entry_count("items with owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
-  if (!input.speeds.empty()) require_as_many("speeds", input.speeds.size(), parts.size());
-  if (!input.node_of_rank.empty()) require_as_many("node_of_rank", input.node_of_rank.size(), world);
+  if (!input.speeds.empty()) require_entry_count("speeds", input.speeds.size(), parts.size());
+  if (!input.node_of_rank.empty()) require_entry_count("node_of_rank", input.node_of_rank.size(), world);
   for (const WorldRank owner : input.owners) require_in_range("owners", owner.value(), 0, world);
   for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, 0, parts.size());
   // Node numbers are used as table indices, so their range is limited.
@@ -140,7 +140,7 @@ void place_among(std::span<const std::int64_t> ranks, const Table& values, Place
   }
 }
 
-bool wants_placement(const PlanSettings& settings) {
+bool needs_placement(const PlanSettings& settings) {
   return settings.balance.placement == PlacementRule::locality && !settings.dp_of_rank.empty();
 }
 
@@ -244,7 +244,7 @@ void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_r
 }  // namespace
 
 void require_whole_pieces(const PlacementInput& input) {
-  require_as_many("bytes", input.bytes.size(), std::ssize(input.owners));
+  require_entry_count("bytes", input.bytes.size(), std::ssize(input.owners));
   if (input.first_pieces.empty()) return;
   const std::span<const std::int64_t> first = input.first_pieces;
   if (first.front() == 0 && first.back() == std::ssize(input.owners) && std::ranges::is_sorted(first)) return;
@@ -291,7 +291,7 @@ Partition reorder_parts(const Partition& parts, std::span<const std::int64_t> pa
 
 void place_shares(const StepProblem& problem, StepAssignment& assignment) {
   const PlanSettings& settings = problem.settings;
-  if (!wants_placement(settings)) return;
+  if (!needs_placement(settings)) return;
   EVENKEEL_PRECONDITION(cheap, only_grids_are_planned(problem, assignment), assignment.mini_batches.size());
   const HeldPieces pieces(problem.table, assignment.units, settings.dp_of_rank.size());
   const PlacementInput input = pieces.input(settings);

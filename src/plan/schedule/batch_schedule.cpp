@@ -70,7 +70,7 @@ class BatchSchedule::Delayed {
   [[nodiscard]] const std::vector<std::int64_t>& samples_of(std::int64_t step) const {
     return steps_[static_cast<std::size_t>(step - first_)].samples;
   }
-  [[nodiscard]] bool knows(std::int64_t step) const noexcept { return figures_.contains(step); }
+  [[nodiscard]] bool has_figures(std::int64_t step) const noexcept { return figures_.contains(step); }
   /// Returns the figures of a step and drops those of earlier steps, since a run may have millions of steps.
   [[nodiscard]] DelayFigures take_figures_of(std::int64_t step) {
     figures_.erase(figures_.begin(), figures_.find(step));
@@ -151,7 +151,7 @@ std::vector<std::int64_t> BatchSchedule::share_of(std::int64_t step, int rank, i
 DelayFigures BatchSchedule::delay_of(std::int64_t step) {
   EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
   if (!delayed_) return {};
-  if (!delayed_->knows(step)) arrange_window_of(step);
+  if (!delayed_->has_figures(step)) arrange_window_of(step);
   return delayed_->take_figures_of(step);
 }
 

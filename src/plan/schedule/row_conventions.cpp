@@ -96,7 +96,7 @@ Column of_responses(const RaggedBatch& batch, const Column& from) {
 
 /// Changes the kind of a column from token to response_token if no sample has a prompt. In that case, files
 /// cannot show which kind is meant.
-void take_for_responses(const RaggedBatch& batch, Column& column) {
+void infer_response_kind(const RaggedBatch& batch, Column& column) {
   const bool has_prompts = batch.rows_of(FieldKind::response_token) != batch.rows_of(FieldKind::token);
   if (!column.spec().rule().is_per_token() || has_prompts) return;
   column = with_spec(column, column.spec().name, FieldKind::response_token);
@@ -200,7 +200,7 @@ void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool s
   for (Column& column : batch.fields()) {
     const std::string name = column.spec().name;
     const std::optional<RowConvention> at = convention_of(fields, name);
-    if (at == RowConvention::response) take_for_responses(batch, column);
+    if (at == RowConvention::response) infer_response_kind(batch, column);
     require_convention(column.spec(), at);
     if (at == RowConvention::token) move_to_predicting_rows(batch, column);
     if (shared && at && at != RowConvention::response && !is_of_labels(name))

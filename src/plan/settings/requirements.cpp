@@ -341,7 +341,7 @@ std::span<const Exclusion> exclusions() {
   return requirement_table::exclusion_table;
 }
 
-bool go_together(const Choices& choices) {
+bool are_compatible(const Choices& choices) {
   return first_unmet(choices) == nullptr &&
          std::ranges::none_of(exclusions(), [&](const Exclusion& exclusion) {
            return first_excluded(exclusion, choices) != nullptr;
@@ -352,9 +352,9 @@ Strategy strategy_of_groups(Choices choices) {
   if (!choices.flexible_cp || choices.balance.strategy != Strategy::automatic)
     return choices.balance.strategy;
   choices.balance.strategy = Strategy::grid;
-  const bool waves = go_together(choices);
+  const bool waves = are_compatible(choices);
   choices.balance.strategy = Strategy::hierarchical;
-  const bool tree = go_together(choices);
+  const bool tree = are_compatible(choices);
   if (waves && !tree) return Strategy::grid;
   if (!waves || choices.balance.meet) return Strategy::hierarchical;
   throw ConfigError(

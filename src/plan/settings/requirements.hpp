@@ -87,7 +87,7 @@ struct Exclusion {
 [[nodiscard]] std::span<const Exclusion> exclusions();
 
 /// Returns whether all requirements are met and nothing is excluded.
-[[nodiscard]] bool go_together(const Choices& choices);
+[[nodiscard]] bool are_compatible(const Choices& choices);
 
 /// Returns the strategy for groups of different sizes. If balance.strategy is automatic, returns the only
 /// strategy that is compatible with the other choices; if both are, returns the one for the configured

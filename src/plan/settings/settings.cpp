@@ -24,7 +24,7 @@ using plan_checks::require_size;
 
 namespace {
 
-void require_one_a_rank(std::span<const std::int64_t> speeds, int dp) {
+void require_one_per_rank(std::span<const std::int64_t> speeds, int dp) {
   if (std::ssize(speeds) != dp) {
     throw ConfigError("balance.speeds",
                       "has " + number_of(std::ssize(speeds), "speed") + " for " + number_of(dp, "DP rank"),
@@ -175,7 +175,7 @@ void PlanSettings::validate() const {
   require_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
   require_size(max_kept_tokens.value_or(1), "prefix.max_kept_tokens");
   require_few_forced(*this);
-  if (!balance.speeds.empty()) require_one_a_rank(balance.speeds, dp);
+  if (!balance.speeds.empty()) require_one_per_rank(balance.speeds, dp);
   if (balance.measured) {
     require_at_least(1, balance.measured->every, "balance.cost: measured: every");
     require_at_least(1, balance.measured->window, "balance.cost: measured: window");

@@ -26,7 +26,7 @@ PlanSettings as_packed(PlanSettings settings) {
 bool can_use_grid(const PlanSettings& settings) {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
   return packed != nullptr && packed->algorithm == BalanceAlgorithm::automatic && !packed->equal_count &&
-         !packed->packing && go_together(choices_of(as_grid(settings)));
+         !packed->packing && are_compatible(choices_of(as_grid(settings)));
 }
 
 /// A step planned with one strategy, and its end.

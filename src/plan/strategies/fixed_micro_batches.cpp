@@ -50,7 +50,7 @@ class TakenOfLimits {
 }  // namespace
 
 GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
-  return {fewest_micro_batches(units(), units_of(share)), std::ssize(packed(share, 0))};
+  return {fewest_micro_batches(units(), units_of(share)), std::ssize(pack_at_most(share, 0))};
 }
 
 std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
@@ -61,7 +61,8 @@ std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
                                    share.rank.index()}));
 }
 
-std::vector<MicroBatchPlan> FixedMicroBatcher::packed(MiniBatchShare share, std::int64_t /*count*/) const {
+std::vector<MicroBatchPlan> FixedMicroBatcher::pack_at_most(MiniBatchShare share,
+                                                            std::int64_t /*count*/) const {
   std::vector<MicroBatchPlan> micro_batches;
   std::vector<UnitId> open;
   TakenOfLimits taken(units(), settings().limits());

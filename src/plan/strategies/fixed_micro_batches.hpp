@@ -18,7 +18,8 @@ class FixedMicroBatcher final : public MicroBatcher {
   [[nodiscard]] GroupCount count(MiniBatchShare share) const override;
 
  private:
-  [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
+  [[nodiscard]] std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
+                                                         std::int64_t count) const override;
   [[nodiscard]] std::vector<UnitId> in_order(MiniBatchShare share) const;
 };
 

@@ -25,7 +25,7 @@
 namespace evenkeel {
 namespace {
 
-std::vector<UnitId> by_falling_cost(const PackUnits& units, IdView<UnitId> chosen) {
+std::vector<UnitId> by_descending_cost(const PackUnits& units, IdView<UnitId> chosen) {
   std::vector<Cost> costs;
   costs.reserve(chosen.size());
   for (const UnitId at : chosen) costs.push_back(units.costs()[at.index()]);
@@ -180,7 +180,7 @@ class WavesMicroBatcher final : public JointMicroBatcher {
 }  // namespace
 
 FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen)
-    : order_(by_falling_cost(units, chosen)) {
+    : order_(by_descending_cost(units, chosen)) {
   work_.reserve(order_.size());
   lengths_.reserve(order_.size());
   for (const UnitId unit : order_) add(units, unit, settings.balance);

@@ -213,7 +213,7 @@ class Leveling {
     Move best;
     for (std::size_t r = 0; r < cells_[top].runs.size(); ++r) {
       const Run& run = cells_[top].runs[r];
-      for (const Cut& cut : ordered_unit(run.unit).cuts_of(run)) look_at(top, r, cut, best);
+      for (const Cut& cut : ordered_unit(run.unit).cuts_of(run)) find_best_target(top, r, cut, best);
       if (looks_ > max_looks) return false;
     }
     if (best.gain <= highest_[column] / least_gain) return false;
@@ -224,7 +224,7 @@ class Leveling {
   }
 
   /// Finds the best target for the part of the cut that moves. Replaces `best` if the gain is larger.
-  void look_at(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
+  void find_best_target(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
     const RunFigures& whole = cells_[top].runs[run].figures;
     const RunFigures stays = cut.stays ? cut.stays->figures : RunFigures{};
     if (cells_[top].figures.rows + stays.rows - whole.rows > units_.limits().max_size) return;

@@ -6,7 +6,7 @@ namespace evenkeel {
 
 std::vector<MicroBatchPlan> MicroBatcher::pack(MiniBatchShare share, std::int64_t count) const {
   EVENKEEL_PRECONDITION(thorough, count >= this->count(share).needed, count, share.mini_batch, share.rank);
-  std::vector<MicroBatchPlan> micro_batches = packed(share, count);
+  std::vector<MicroBatchPlan> micro_batches = pack_at_most(share, count);
   complete(micro_batches, share, count);
   for (MicroBatchPlan& m : micro_batches) m.mini_batch = share.mini_batch;
   return micro_batches;

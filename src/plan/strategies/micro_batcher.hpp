@@ -35,8 +35,8 @@ class MicroBatcher {
 
  protected:
   /// Returns at most `count` micro-batches.
-  [[nodiscard]] virtual std::vector<MicroBatchPlan> packed(MiniBatchShare share,
-                                                           std::int64_t count) const = 0;
+  [[nodiscard]] virtual std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
+                                                                 std::int64_t count) const = 0;
   /// Appends empty micro-batches up to the count, and sets the group of each micro-batch to the DP rank's
   /// places.
   virtual void complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare share,
@@ -67,8 +67,8 @@ class JointMicroBatcher : public MicroBatcher {
   }
 
  private:
-  [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share,
-                                                   std::int64_t /*count*/) const override {
+  [[nodiscard]] std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
+                                                         std::int64_t /*count*/) const override {
     const JointMicroBatches& joint = mini_batch(share).joint;
     const std::span<const std::int64_t> of_rank = joint.of_rank(share.rank);
     std::vector<MicroBatchPlan> own;

@@ -29,7 +29,8 @@ GroupCount PackedMicroBatcher::count(MiniBatchShare share) const {
           pack_bins(own.items(), units().limits(), *packing).size()};
 }
 
-std::vector<MicroBatchPlan> PackedMicroBatcher::packed(MiniBatchShare share, std::int64_t agreed) const {
+std::vector<MicroBatchPlan> PackedMicroBatcher::pack_at_most(MiniBatchShare share,
+                                                             std::int64_t agreed) const {
   const auto& own_settings = *settings().find<PackedSettings>();
   const std::optional<BinPacking>& packing = own_settings.packing;
   const std::int64_t count =

@@ -15,7 +15,8 @@ class PackedMicroBatcher final : public MicroBatcher {
   [[nodiscard]] GroupCount count(MiniBatchShare share) const override;
 
  private:
-  [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
+  [[nodiscard]] std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
+                                                         std::int64_t count) const override;
   void complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare share,
                 std::int64_t count) const override;
 };

@@ -60,7 +60,7 @@ GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
   return {count_groups(own.costs, own.items(), settings().limits()).lower_bound, needed};
 }
 
-std::vector<MicroBatchPlan> PresetMicroBatcher::packed(MiniBatchShare share, std::int64_t count) const {
+std::vector<MicroBatchPlan> PresetMicroBatcher::pack_at_most(MiniBatchShare share, std::int64_t count) const {
   const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
   const Partition groups = with_batching(
       settings(), [&](const auto& batching) { return reference_micro_batches(lengths, count, batching); });

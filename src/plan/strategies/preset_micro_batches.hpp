@@ -16,7 +16,8 @@ class PresetMicroBatcher final : public MicroBatcher {
   [[nodiscard]] GroupCount count(MiniBatchShare share) const override;
 
  private:
-  [[nodiscard]] std::vector<MicroBatchPlan> packed(MiniBatchShare share, std::int64_t count) const override;
+  [[nodiscard]] std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
+                                                         std::int64_t count) const override;
 };
 
 /// Returns the system's name in configurations; empty for Preset::none.

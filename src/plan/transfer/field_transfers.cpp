@@ -17,7 +17,7 @@ bool is_sent_to(const CarriedField& field, PipelineStage stage) {
   return stage.last() || positions || (tokens && stage.first());
 }
 
-bool tells_of_next_token(const FieldSpec& field) {
+bool describes_next_token(const FieldSpec& field) {
   return field.rule().is_per_token() && (field.name == labels_field || field.name == loss_mask_field);
 }
 
@@ -45,7 +45,7 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
       moved.push_back({std::move(spec), f, kind, 0});
       continue;
     }
-    if (tells_of_next_token(spec)) {
+    if (describes_next_token(spec)) {
       spec.kind = FieldKind::response_token;
       moved.push_back({std::move(spec), f, FieldKind::response_token, -1});
       continue;

@@ -15,7 +15,7 @@ std::string text_of(RowRange tokens) {
 /// Returns the first row whose tokens do not satisfy `are_such`. Precondition: no row after it satisfies
 /// `are_such`. Binary search.
 template <typename AreSuch>
-std::int64_t first_without(const TokensOfRows& tokens, AreSuch are_such) {
+std::int64_t first_unsatisfied(const TokensOfRows& tokens, AreSuch are_such) {
   RowRange left{0, tokens.size()};
   while (!left.empty()) {
     const std::int64_t middle = left.begin + left.size() / 2;
@@ -62,8 +62,8 @@ void TokensOfRows::require_valid(const SampleShape& sample, const std::string& f
 std::vector<RowRange> TokensOfRows::with_tokens_of(std::span<const RowRange> runs) const {
   std::vector<RowRange> chosen;
   for (const RowRange& run : runs) {
-    const RowRange of_run{first_without(*this, [&](RowRange tokens) { return tokens.end <= run.begin; }),
-                          first_without(*this, [&](RowRange tokens) { return tokens.begin < run.end; })};
+    const RowRange of_run{first_unsatisfied(*this, [&](RowRange tokens) { return tokens.end <= run.begin; }),
+                          first_unsatisfied(*this, [&](RowRange tokens) { return tokens.begin < run.end; })};
     if (run.empty() || of_run.begin >= of_run.end) continue;
     if (!chosen.empty() && of_run.begin <= chosen.back().end) {
       chosen.back().end = std::max(chosen.back().end, of_run.end);

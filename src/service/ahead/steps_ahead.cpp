@@ -175,7 +175,7 @@ void StepsAhead::agree_to_continue(const std::stop_token& stop) {
 StepsAhead::Made StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
-    maker_.go_to(step);  // also after a step that failed
+    maker_.set_next_step(step);  // also after a step that failed
     const auto read = [&] { return read_(step); };
     return maker_.first_pass(std::ref(read), profile_);
   } catch (const MpiError&) {

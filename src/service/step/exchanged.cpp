@@ -46,9 +46,8 @@ void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string 
   for (std::size_t i = 0; i < token_weights.size(); ++i) {
     const RowRange rows = mask_rows(micro_batch, mask, i);
     EVENKEEL_INVARIANT(cheap, rows.begin == written, rows.begin, written);
-    write_where_set(
-        mask, rows, static_cast<float>(token_weights[i]),
-        values.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
+    write_mask(mask, rows, static_cast<float>(token_weights[i]),
+               values.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size())));
     written = rows.end;
   }
   std::ranges::fill(values.subspan(static_cast<std::size_t>(written)), 0.0F);

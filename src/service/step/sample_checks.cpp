@@ -125,7 +125,7 @@ std::string lengths_of(const SampleShape& sample) {
 }
 
 /// Throws InputError unless `added` matches the original sample at this position.
-void require_sample_as_brought(const SampleShape& brought, const SampleShape& added) {
+void require_same_sample(const SampleShape& brought, const SampleShape& added) {
   if (added.id != brought.id) {
     throw InputError("added fields", "are not in the order in which the samples were passed: " +
                                          name_of(brought) + " is at another position");
@@ -242,7 +242,7 @@ void require_addable(const LengthTable& table, const NamedFields& fields, WorldR
   }
   for (const LengthEntry& entry : table.entries()) {
     if (entry.owner == rank)
-      require_sample_as_brought(entry.shape, added.samples()[static_cast<std::size_t>(entry.owner_index)]);
+      require_same_sample(entry.shape, added.samples()[static_cast<std::size_t>(entry.owner_index)]);
   }
 }
 

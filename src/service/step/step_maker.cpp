@@ -20,7 +20,7 @@ StepMaker::StepMaker(const Communicator& world, const Config& config, const Serv
 
 ServiceState StepMaker::state() const {
   ServiceState state = state_at(next_step_);
-  state.costs = context_.times->saved();
+  state.costs = context_.times->saved_costs();
   if (shapes_) state.shapes = *shapes_;
   return state;
 }

@@ -50,7 +50,7 @@ class StepMaker {
   /// Returns the shapes chosen so far; null without micro_batch.shapes.
   [[nodiscard]] const ChosenShapes& shapes() const noexcept { return shapes_; }
   /// Sets the number of the next step.
-  void go_to(std::int64_t step) noexcept { next_step_ = step; }
+  void set_next_step(std::int64_t step) noexcept { next_step_ = step; }
 
  private:
   void number(Gathered& gathered);

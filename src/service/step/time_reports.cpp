@@ -77,7 +77,7 @@ const CostInUse& TimeReports::in_use(std::string_view profile) const {
   return profiles_.find(profile)->second.model.in_use();
 }
 
-std::map<std::string, SavedCost> TimeReports::saved() const {
+std::map<std::string, SavedCost> TimeReports::saved_costs() const {
   std::map<std::string, SavedCost> costs;
   for (const auto& [name, measured] : profiles_) {
     if (const auto cost = saved_cost(measured.model.in_use())) costs.emplace(name, *cost);

@@ -38,7 +38,7 @@ class TimeReports {
   /// Returns the measured cost. Precondition: wanted().
   [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;
   /// Returns all costs measured so far, by profile.
-  [[nodiscard]] std::map<std::string, SavedCost> saved() const;
+  [[nodiscard]] std::map<std::string, SavedCost> saved_costs() const;
 
  private:
   struct Measured {

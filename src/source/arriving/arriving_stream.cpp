@@ -63,7 +63,7 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   };
   const auto word = [](OnStale value) { return std::string(stream::name_of(value)); };
   require_same_rule<std::int64_t>("group_size", wanted.group_size, has.group_size, url, number);
-  require_same_rule<std::int64_t>("min_group", wanted.min_group, has.fewest(), url, number);
+  require_same_rule<std::int64_t>("min_group", wanted.min_group, has.min_trained_samples(), url, number);
   require_same_rule("deadline", wanted.deadline, has.deadline, url, number);
   require_same_rule("max_staleness", wanted.max_staleness, has.max_staleness, url, number);
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
@@ -166,7 +166,7 @@ struct ArrivingStream::Parts {
   void choose_passes(std::span<const std::string> profiles);
   void open_buffer(const Communicator& readers, GuardedWork& work);
   void choose_rules();
-  [[nodiscard]] stream::FormedStep formed(std::int64_t step);
+  [[nodiscard]] stream::FormedStep get_step(std::int64_t step);
   [[nodiscard]] std::vector<std::int64_t> share_of(const stream::FormedStep& step) const;
   [[nodiscard]] RaggedBatch cut(RaggedBatch batch) const;
 
@@ -247,7 +247,7 @@ void ArrivingStream::Parts::choose_rules() {
   if (config.filter.too_long == TooLong::drop) forming.drops_above = longest;
 }
 
-stream::FormedStep ArrivingStream::Parts::formed(std::int64_t step) {
+stream::FormedStep ArrivingStream::Parts::get_step(std::int64_t step) {
   try {
     return steps->step(step, rules ? &*rules : nullptr);
   } catch (const EndOfSamples&) {
@@ -333,7 +333,7 @@ std::int64_t ArrivingStream::num_steps() const noexcept {
 
 RaggedBatch ArrivingStream::read(std::int64_t step) {
   Parts& parts = *parts_;
-  const stream::FormedStep formed = parts.formed(step);
+  const stream::FormedStep formed = parts.get_step(step);
   const NamesInErrors names = names_of_samples(formed);
   return naming_samples(names, [&] {
     const std::vector<std::int64_t> share = parts.share_of(formed);
@@ -380,7 +380,7 @@ void ArrivingStream::trained(std::int64_t next_step) {
     // After the last step, there is no next one, so its report must wait.
     if (parts_->has_ended)
       parts_->telling->report_trained_until_reached(next_step - 1);
-    else if (!parts_->telling->trained(next_step - 1))
+    else if (!parts_->telling->report_trained(next_step - 1))
       return;
     parts_->trained = next_step;
   });

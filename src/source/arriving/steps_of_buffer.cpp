@@ -57,7 +57,7 @@ bool try_briefly(JobClient& client, Call&& call) {
 }
 
 /// Throws InputError unless the step has been formed or is the next one to form.
-void require_in_turn(std::int64_t number, const JobStep& known) {
+void require_next_step(std::int64_t number, const JobStep& known) {
   if (known.step) return;
   const std::string step = "step " + std::to_string(number);
   if (known.trained_step && number <= *known.trained_step) {
@@ -159,7 +159,7 @@ void StepsOfBuffer::give_up(std::int64_t number, const std::string& why) noexcep
 
 JobStep StepsOfBuffer::look_for(std::int64_t number, std::chrono::seconds time, Patience& patience) {
   JobStep come = until_reached(patience, [&] { return client_.wait_for_step(number, time); });
-  require_in_turn(number, come);
+  require_next_step(number, come);
   if (come.is_over) throw_end();
   return come;
 }
@@ -264,13 +264,13 @@ void StepsOfBuffer::publish(std::int64_t version) {
   until_reached(patience, [&] { client_.publish(version); });
 }
 
-bool StepsOfBuffer::trained(std::int64_t step) {
-  return try_briefly(client_, [&] { client_.trained(step); });
+bool StepsOfBuffer::report_trained(std::int64_t step) {
+  return try_briefly(client_, [&] { client_.report_trained(step); });
 }
 
 void StepsOfBuffer::report_trained_until_reached(std::int64_t step) {
   Patience patience = this->patience(true);
-  until_reached(patience, [&] { client_.trained(step); });
+  until_reached(patience, [&] { client_.report_trained(step); });
 }
 
 }  // namespace evenkeel

@@ -78,7 +78,7 @@ class StepsOfBuffer {
   /// Sets the policy version, see Buffer::publish().
   void publish(std::int64_t version);
   /// Reports a trained step with a few quick attempts. Returns whether the buffer was reached.
-  [[nodiscard]] bool trained(std::int64_t step);
+  [[nodiscard]] bool report_trained(std::int64_t step);
   /// Reports a trained step. Throws IoError if retrying takes too long, and EndOfSamples if it must stop.
   void report_trained_until_reached(std::int64_t step);
 

@@ -32,7 +32,7 @@ fs::path file_of(const fs::path& folder, const DumpedPart& part, std::int64_t tp
   return place_folder(folder, part) / dumped_copy(tp, pp) / dumped_name(part.number);
 }
 
-bool is_there(const fs::path& path) {
+bool path_exists(const fs::path& path) {
   std::error_code unknown;
   return fs::exists(path, unknown);
 }
@@ -114,9 +114,9 @@ class StepLister {
     part.cp = schema_.flexible ? 0 : schema_.mesh.cp;
     part.stages = schema_.mesh.pp;
     const fs::path first = file_of(folder_, part, 0, 0);
-    if (!is_there(first)) {
+    if (!path_exists(first)) {
       // With a tree of groups, a rank may not have any micro-batch; its folder is empty then.
-      if (!schema_.flexible || !is_there(place_folder(folder_, part))) refuse_missing(first);
+      if (!schema_.flexible || !path_exists(place_folder(folder_, part))) refuse_missing(first);
       return;
     }
     const std::int64_t files = schema_of(*open_safetensors(first)).micro_batches;
@@ -126,7 +126,7 @@ class StepLister {
   void add_part(DumpedPart part) {
     for (std::int64_t tp = 0; tp < schema_.mesh.tp; ++tp) {
       for (std::int64_t pp = 0; pp < schema_.mesh.pp; ++pp) {
-        if (const fs::path file = file_of(folder_, part, tp, pp); !is_there(file)) refuse_missing(file);
+        if (const fs::path file = file_of(folder_, part, tp, pp); !path_exists(file)) refuse_missing(file);
       }
     }
     DumpedContext group = context_of(part);
@@ -208,14 +208,14 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
 }
 
 DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
-  const bool flexible = is_there(place_folder(folder, first_part(step, true, 0)));
+  const bool flexible = path_exists(place_folder(folder, first_part(step, true, 0)));
   DumpedPart part = first_part(step, flexible, 0);
   fs::path file = file_of(folder, part, 0, 0);
-  while (flexible && !is_there(file) && is_there(place_folder(folder, part))) {
+  while (flexible && !path_exists(file) && path_exists(place_folder(folder, part))) {
     ++part.place;
     file = file_of(folder, part, 0, 0);
   }
-  if (!is_there(file)) refuse_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
+  if (!path_exists(file)) refuse_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
   const auto tensors = open_safetensors(file);
   DumpSchema schema = schema_of(*tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))

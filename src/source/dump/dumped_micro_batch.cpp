@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* of_a_dump = "Is it a file of evenkeel run --dump, as the run wrote it?";
 
-bool rises_from_0(std::span<const std::int64_t> offsets) {
+bool is_ascending_from_0(std::span<const std::int64_t> offsets) {
   return !offsets.empty() && offsets.front() == 0 && std::ranges::is_sorted(offsets);
 }
 
@@ -96,8 +96,9 @@ void DumpedMicroBatch::learn_sequences() {
   lengths_ = integers(first, cu_seqlens_name);
   indices_ = integers(first, sample_index_name);
   const std::size_t sequences = indices_.size();
-  const bool fits = rises_from_0(padded_) && rises_from_0(lengths_) && lengths_.size() == sequences + 1 &&
-                    padded_.size() == sequences + 1 && schema_.prompts.size() == sequences && sequences > 0;
+  const bool fits = is_ascending_from_0(padded_) && is_ascending_from_0(lengths_) &&
+                    lengths_.size() == sequences + 1 && padded_.size() == sequences + 1 &&
+                    schema_.prompts.size() == sequences && sequences > 0;
   if (!fits) fail(first, "has cu_seqlens, cu_seqlens_padded, sample_index and prompts that do not match");
   const CpGroup cp{static_cast<int>(ranks_.size()), schema_.cut};
   rows_ = padded_.back() / cp.size;
@@ -175,7 +176,7 @@ std::vector<SampleRows> DumpedMicroBatch::rows_of_ranks(const FieldSpec& spec, s
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const TensorFile& here = file(rank, stage);
     std::vector<std::int64_t> offsets = integers(here, offsets_name(spec.name));
-    const bool fits = rises_from_0(offsets) && offsets.size() == indices_.size() + 1 &&
+    const bool fits = is_ascending_from_0(offsets) && offsets.size() == indices_.size() + 1 &&
                       offsets.back() == here.tensors()[*here.find(spec.name)].rows();
     if (!fits) fail(here, "has '" + offsets_name(spec.name) + "' that do not fit its samples and rows");
     rows.push_back(SampleRows::of_offsets(std::move(offsets)));

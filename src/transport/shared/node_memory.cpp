@@ -141,7 +141,7 @@ std::shared_ptr<const std::byte> NodeMemory::hold(int rank, const SharedHeap::Pl
   return {file, file->bytes().data() + offset};
 }
 
-std::shared_ptr<std::uint64_t> NodeMemory::my_words() const {
+std::shared_ptr<std::uint64_t> NodeMemory::own_words() const {
   return {words_, reinterpret_cast<std::uint64_t*>(words_->data())};
 }
 

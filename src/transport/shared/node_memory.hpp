@@ -84,7 +84,7 @@ class NodeMemory {
   /// Returns the `num_words` words that this rank writes and its neighbors read with words_of(). All are
   /// initially 0 except for the first, which is reserved for verifying the mapping. shared_columns.cpp
   /// (exchange) uses the others to return loans.
-  [[nodiscard]] std::shared_ptr<std::uint64_t> my_words() const;
+  [[nodiscard]] std::shared_ptr<std::uint64_t> own_words() const;
   [[nodiscard]] std::shared_ptr<const std::uint64_t> words_of(int rank);
   static constexpr std::size_t num_words = SharedHeap::smallest_block / sizeof(std::uint64_t);
 

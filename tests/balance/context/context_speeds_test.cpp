@@ -21,8 +21,8 @@ TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
   EXPECT_EQ(speeds.best_time(100, 1), 200);
   EXPECT_EQ(speeds.on_block(1, 1, 1), 3);     // rounded up
   EXPECT_EQ(speeds.work_of(100, 1, 1), 140);  // on ranks with speeds 10 and 4
-  EXPECT_EQ(speeds.wasted_by(100, 0), 0);
-  EXPECT_EQ(speeds.wasted_by(100, 1), 50);  // 10 waits for 5, instead of 4
+  EXPECT_EQ(speeds.wasted_work(100, 0), 0);
+  EXPECT_EQ(speeds.wasted_work(100, 1), 50);  // 10 waits for 5, instead of 4
   EXPECT_EQ(speeds.work_of_all(100), 340);
   EXPECT_EQ(speeds.even_time(341), 101);
 }

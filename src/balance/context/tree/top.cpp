@@ -93,7 +93,7 @@ struct TopItem {
   std::int64_t block;
 };
 
-bool goes_first(const TopItem& left, const TopItem& right) {
+bool is_placed_before(const TopItem& left, const TopItem& right) {
   return std::tuple(left.anywhere, -left.time, left.item) <
          std::tuple(right.anywhere, -right.time, right.item);
 }
@@ -159,7 +159,7 @@ void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, T
     std::vector<TopItem>& here = of_levels[static_cast<std::size_t>(level)];
     if (here.empty()) continue;
     // Skips sorting if the items are sorted already, which is usually the case.
-    if (!std::ranges::is_sorted(here, goes_first)) std::ranges::sort(here, goes_first);
+    if (!std::ranges::is_sorted(here, is_placed_before)) std::ranges::sort(here, is_placed_before);
     std::vector<Cost> heights = heights_of_blocks(top.heights, levels, level);
     LevelBlocks blocks(levels, level, heights, top.tasks);
     const auto anywhere = std::ranges::find(here, true, &TopItem::anywhere);

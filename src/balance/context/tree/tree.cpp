@@ -56,7 +56,7 @@ class TreeSearch {
  public:
   explicit TreeSearch(const Levels& levels) : levels_(levels), bound_(lower_bound_on(levels)) {
     constexpr Cost longs_share = 16;
-    for (const Item item : by_falling_work(levels)) {
+    for (const Item item : by_descending_work(levels)) {
       leaf_work_ += leaf_work(item);
       const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > bound_ / longs_share;
       (is_long ? longs_ : shorts_).push_back(item);
@@ -287,7 +287,7 @@ class TreeMoves {
       if (*last <= enough) return;
       limit_ = *last - 1;
       looks_ = 0;
-      if (!take_apart(static_cast<std::size_t>(last - ranks.begin())) || !put_all()) undo();
+      if (!remove_micro_batches(static_cast<std::size_t>(last - ranks.begin())) || !put_all()) undo();
       journal_.clear();
       drop_empty();
       evaluations_left -= looks_ + static_cast<std::int64_t>(tasks_->size() + ranks.size()) / 4 + 16;
@@ -300,7 +300,7 @@ class TreeMoves {
   }
 
   /// Removes the micro-batches of some ranks whose groups are not too large. Returns whether there are any.
-  bool take_apart(std::size_t last) {
+  bool remove_micro_batches(std::size_t last) {
     items_.clear();
     const auto ranks = heights_.of(0).size();
     const int others = random_.below(4);
@@ -375,13 +375,13 @@ class TreeMoves {
                                       : std::pair(spot.end, spot.area) < std::pair(best.end, best.area);
       if (best.area < 0 || is_better) best = spot;
     };
-    look_at_tasks(item, consider);
-    look_at_blocks(item, consider);
+    consider_tasks(item, consider);
+    consider_blocks(item, consider);
     return best;
   }
 
   template <typename Consider>
-  void look_at_tasks(Item item, const Consider& consider) {
+  void consider_tasks(Item item, const Consider& consider) {
     looks_ += static_cast<std::int64_t>(tasks_->size());
     for (std::size_t t = 0; t < tasks_->size(); ++t) {
       const OpenTask& task = (*tasks_)[t];
@@ -397,7 +397,7 @@ class TreeMoves {
   }
 
   template <typename Consider>
-  void look_at_blocks(Item item, const Consider& consider) {
+  void consider_blocks(Item item, const Consider& consider) {
     for (int level = levels_->lowest(item); level < levels_->count(); ++level) {
       if (!levels_->fits(item, level)) continue;
       const Cost fastest = levels_->fastest_time(levels_->work(item), level);

@@ -44,7 +44,7 @@ class WaveBeam {
       const std::int64_t before = placements_;
       for (const State& state : beam) extend(state, next);
       const std::int64_t of_each = (before - placements_) / std::ssize(beam);
-      beam = most_promising(std::move(next), (placements_ - reserve_) / std::max<std::int64_t>(1, of_each));
+      beam = best_states(std::move(next), (placements_ - reserve_) / std::max<std::int64_t>(1, of_each));
     }
     std::ranges::stable_sort(done_, {}, &Waves::end);
     return std::move(done_);
@@ -68,7 +68,7 @@ class WaveBeam {
 
   /// Extends a partial schedule by one more wave, for each candidate height.
   void extend(const State& state, std::vector<State>& next) {
-    const Item item = builder_.first_left(state.waves);
+    const Item item = builder_.largest_unplaced_item(state.waves);
     Cost last = -1;
     for (int level = levels_.lowest(item); level < levels_.count(); ++level) {
       if (!levels_.fits(item, level)) continue;
@@ -98,7 +98,7 @@ class WaveBeam {
   }
 
   /// Returns the best distinct states, at most `most` of them but at least one.
-  [[nodiscard]] static std::vector<State> most_promising(std::vector<State> states, std::int64_t most) {
+  [[nodiscard]] static std::vector<State> best_states(std::vector<State> states, std::int64_t most) {
     std::ranges::stable_sort(states, {}, &State::score);
     const auto same = std::ranges::unique(states, {}, &State::score);
     states.erase(same.begin(), same.end());
@@ -227,7 +227,7 @@ void WaveBuilder::add_wave(const WaveTrial& trial, Waves& waves) {
   build_wave(trial, waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1, {}, waves);
 }
 
-Item WaveBuilder::first_left(const Waves& waves) {
+Item WaveBuilder::largest_unplaced_item(const Waves& waves) {
   start_with(waves);
   return order_[next_left(0)];
 }

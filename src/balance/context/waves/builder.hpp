@@ -46,7 +46,7 @@ class WaveBuilder {
   /// Adds one wave of remaining items. Precondition: there are remaining items.
   void add_wave(const WaveTrial& trial, Waves& waves);
   /// Returns the largest item that is not in any wave. Precondition: there is one.
-  [[nodiscard]] Item first_left(const Waves& waves);
+  [[nodiscard]] Item largest_unplaced_item(const Waves& waves);
   [[nodiscard]] bool holds_all(const Waves& waves) const;
   /// Returns the items by descending work.
   [[nodiscard]] std::span<const Item> order() const noexcept { return order_; }

@@ -266,14 +266,14 @@ class WaveMoves {
   WaveSpot best_spot(Item item) {
     WaveSpot best;
     for (std::size_t w = 0; w < waves_.size(); ++w) {
-      look_at_tasks(item, w, best);
-      look_at_free_ranks(item, w, waves_[w].free, waves_[w].time, waves_[w].tasks.size(), best);
+      consider_tasks(item, w, best);
+      consider_free_ranks(item, w, waves_[w].free, waves_[w].time, waves_[w].tasks.size(), best);
     }
-    look_at_free_ranks(item, waves_.size(), all_ranks_, 0, 0, best);
+    consider_free_ranks(item, waves_.size(), all_ranks_, 0, 0, best);
     return best;
   }
 
-  void look_at_tasks(Item item, std::size_t w, WaveSpot& best) {
+  void consider_tasks(Item item, std::size_t w, WaveSpot& best) {
     const OpenWave& wave = waves_[w];
     looks_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
     for (std::size_t t = 0; t < wave.tasks.size(); ++t) {
@@ -286,8 +286,8 @@ class WaveMoves {
     }
   }
 
-  void look_at_free_ranks(Item item, std::size_t w, const FreeRanks& free, Cost wave_time,
-                          std::size_t new_task, WaveSpot& best) const {
+  void consider_free_ranks(Item item, std::size_t w, const FreeRanks& free, Cost wave_time,
+                           std::size_t new_task, WaveSpot& best) const {
     const int last = std::max(highest_, levels_->lowest(item));
     for (int level = levels_->lowest(item); level <= last && levels_->size(level) <= free.count(); ++level) {
       if (!levels_->fits(item, level)) continue;

@@ -46,7 +46,7 @@ class WaveSearch {
   explicit WaveSearch(const Levels& levels)
       : levels_(levels),
         bound_(lower_bound_on(levels)),
-        order_(by_falling_work(levels)),
+        order_(by_descending_work(levels)),
         builder_(levels, order_) {
     full_time_ = full_time();
     find_small_items();
@@ -115,7 +115,7 @@ class WaveSearch {
   }
 
   /// Returns the number of places to examine: proportional to n up to 1024 items, and decreasing above 16384.
-  [[nodiscard]] std::int64_t looks() const {
+  [[nodiscard]] std::int64_t num_places_to_examine() const {
     const std::int64_t n = levels_.num_items();
     return wave_looks_per_item * std::min<std::int64_t>(n, 1024) / (1 + n / 16384);
   }
@@ -146,11 +146,11 @@ class WaveSearch {
         placements -= std::ssize(longs_);
       }
     }
-    sort_without_same(starts);
+    sort_and_deduplicate(starts);
     return starts;
   }
 
-  static void sort_without_same(std::vector<Start>& starts) {
+  static void sort_and_deduplicate(std::vector<Start>& starts) {
     std::ranges::stable_sort(starts, ends_earlier);
     const auto same = std::ranges::unique(
         starts, [](const Start& left, const Start& right) { return left.waves.end == right.waves.end; });
@@ -166,13 +166,13 @@ class WaveSearch {
     if (std::ssize(longs_) > placements / 64) return starts;
     for (Waves& waves : beam_waves(levels_, builder, small_, placements))
       starts.push_back({.waves = std::move(waves), .trial = {.first_limit = unlimited}});
-    sort_without_same(starts);
+    sort_and_deduplicate(starts);
     return starts;
   }
 
   void improve(std::vector<Start>& starts) const {
     if (std::ssize(starts) > max_started) starts.resize(max_started);
-    std::int64_t evaluations_left = looks() / 2;
+    std::int64_t evaluations_left = num_places_to_examine() / 2;
     for (Start& start : starts) improve_waves(start.waves, levels_, small_, evaluations_left);
   }
 
@@ -182,7 +182,7 @@ class WaveSearch {
     improve(starts);
     improve(searched);
     std::ranges::move(searched, std::back_inserter(starts));
-    sort_without_same(starts);
+    sort_and_deduplicate(starts);
     return starts;
   }
 
@@ -247,7 +247,7 @@ class WaveSearch {
   void improve_filled(std::vector<Waves>& filled) {
     std::ranges::stable_sort(filled, {}, &Waves::end);
     Waves* best = &filled.front();
-    std::int64_t evaluations_left = 2 * looks();
+    std::int64_t evaluations_left = 2 * num_places_to_examine();
     for (Waves& waves : filled) {
       if (evaluations_left <= 0 || is_near(best->end)) break;
       improve_waves(waves, levels_, {}, evaluations_left);
