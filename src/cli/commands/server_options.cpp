@@ -149,7 +149,7 @@ RedisSettings redis_settings_of(const ServerOptions& options) {
   RedisSettings store{.address = redis_address_of(options.store, "--store"),
                       .name = options.name,
                       .capacity = capacity_of(options),
-                      .log_status = say};
+                      .say = log_status};
   require_redis_name(options.name, "--name");
   if (!options.password_file.empty()) store.address.password = read_token(options.password_file);
   return store;
