@@ -773,7 +773,7 @@ void Buffer::leave_job(const std::string& pass) {
   });
 }
 
-void Buffer::let_jobs_lapse_after(std::chrono::milliseconds lapse) {
+void Buffer::set_job_timeout(std::chrono::milliseconds lapse) {
   const std::lock_guard lock(state_mutex_);
   lapse_ = lapse;
 }
@@ -854,7 +854,7 @@ void Buffer::give_up(std::int64_t step, const std::string& why, const std::strin
   {
     const std::lock_guard lock(state_mutex_);
     require_pass_now(pass);
-    given_up_ = GivenUp{step, why};
+    given_up_ = FailedStep{step, why};
   }
   changed_.notify_all();
 }

@@ -180,7 +180,7 @@ class Buffer {
   /// Ends the job, so that another one may begin.
   void leave_job(const std::string& pass);
   /// Sets the lapse time of begin_job(), 10 seconds by default. For tests.
-  void let_jobs_lapse_after(std::chrono::milliseconds lapse);
+  void set_job_timeout(std::chrono::milliseconds lapse);
   /// Returns the rules that a job's pass is bound to, as JSON: settings, formats, and the store's identity.
   [[nodiscard]] const std::string& rules() const noexcept { return rules_; }
 
@@ -237,7 +237,7 @@ class Buffer {
     Clock::time_point opened;
   };
 
-  struct GivenUp {
+  struct FailedStep {
     std::int64_t step = 0;
     std::string why;
   };
@@ -312,7 +312,7 @@ class Buffer {
   JsonlSchema schema_;       // fields that come with samples
   JsonlSchema late_schema_;  // fields that were added to samples
   std::string identity_;
-  std::optional<GivenUp> given_up_;
+  std::optional<FailedStep> given_up_;
   SampleForm form_ = SampleForm::lines;  // form of all samples so far
   std::optional<std::int64_t> groups_per_step_;
   CurrentJob job_;

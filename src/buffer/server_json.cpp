@@ -208,7 +208,7 @@ stream::StreamSettings settings_of_json(const json& in) {
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
     settings.max_staleness = integer_in(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
-    settings.on_stale = stream::on_stale_of(on_stale).value_or(settings.on_stale);
+    settings.on_stale = stream::parse_on_stale(on_stale).value_or(settings.on_stale);
     settings.late_fields = in.value("late_fields", settings.late_fields);
     return settings;
   });

@@ -79,7 +79,7 @@ const std::optional<LaunchedProcesses> started_processes = found_processes();
 
 }  // namespace
 
-bool launched() {
+bool is_launched() {
   return was_launched;
 }
 

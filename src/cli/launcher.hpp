@@ -6,7 +6,7 @@
 namespace evenkeel::cli {
 
 /// Returns whether a launcher (mpirun, srun) started this process. MPI need not be initialized.
-[[nodiscard]] bool launched();
+[[nodiscard]] bool is_launched();
 
 /// Returns whether this process is a launcher's first rank, or was started alone. MPI need not be
 /// initialized.

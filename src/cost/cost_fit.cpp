@@ -12,7 +12,7 @@ namespace evenkeel {
 
 namespace {
 
-bool is_sound(const CostObservation& observation) {
+bool is_usable_observation(const CostObservation& observation) {
   return observation.tokens >= 0 && std::isfinite(observation.squares) && observation.squares >= 0 &&
          std::isfinite(observation.seconds) && observation.seconds > 0 && observation.ranks >= 1;
 }
@@ -53,7 +53,7 @@ struct ScaledTimes {
 
   ScaledTimes(std::span<const CostObservation> observations, std::int64_t ranks_per_node) {
     for (const CostObservation& each : observations) {
-      if (is_sound(each)) add(each, ranks_per_node);
+      if (is_usable_observation(each)) add(each, ranks_per_node);
     }
     drop_sparse_links();
     for (const ScaledTime& time : times) {

@@ -275,7 +275,7 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                            std::span<const MicroBatchResults> results, const TransportSettings& options,
                            CallKey call, const std::optional<ErrorReport>& error) {
   GuardedWork work(error);
-  FieldsBrought brought{{}, std::move(call)};
+  FieldAgreementInput brought{{}, std::move(call)};
   work([&] {
     if (!reports_results(mesh)) return;
     require_results(step, results, mesh.data_place());

@@ -247,7 +247,7 @@ void Job::run() {
     report_.sources.push_back({source_name(source), source.path, source.counts});
   report_.prefetch = config_.exchange.prefetch;
   report_.version = options_.version;
-  if (folders_->have(RunOutput::report)) report_.keeps = RunReport::Steps::each;
+  if (folders_->has(RunOutput::report)) report_.keeps = RunReport::Steps::each;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t begin = state_.begin().next_step;
   if (first()) notify_begin();
@@ -260,7 +260,7 @@ void Job::run() {
     if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
-    if (awaits_samples(config_) && (options_.reports_passes || folders_->have(RunOutput::report)))
+    if (awaits_samples(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
       report_.arrivals = stream_->arrived();
     const std::int64_t tokens = run_passes(std::move(*step));
     if (state_.write(world(), reached, now)) free_samples_before(reached);
@@ -315,7 +315,7 @@ void Job::warn_about_input() const {
     if (!source.undecided.empty())
       observer_.on_warning(name +
                            ": one row per token, as all prompts are empty: " + printable(source.undecided));
-    if (const std::string filtered = filter_in_words(source.counts); !filtered.empty())
+    if (const std::string filtered = describe_filter(source.counts); !filtered.empty())
       observer_.on_warning(name + ": " + filtered);
   }
   for (const std::string& change : changes_) observer_.on_warning("accepted: " + printable(change));
@@ -324,9 +324,9 @@ void Job::warn_about_input() const {
 void Job::start_watching() {
   Watch::Files files;
   files.first_step = state_.begin().next_step;
-  if (folders_->have(RunOutput::report))
+  if (folders_->has(RunOutput::report))
     files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
-  if (folders_->have(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
+  if (folders_->has(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
   watch_.emplace(service_.mesh(), files);
   if (first() && !files.trace.empty()) folders_->wrote(RunOutput::trace, 1);
 }
@@ -359,7 +359,7 @@ std::int64_t Job::run_passes(Step step) {
 
 void Job::finish_pass(const Step& step) {
   const PlanSettings settings = service_.plan_settings(step.profile);
-  if (folders_->have(RunOutput::dump)) {
+  if (folders_->has(RunOutput::dump)) {
     const Phase phase("dump", step.index);
     together(world(), [&] {
       dump_step(folder_of(RunOutput::dump, step), step,
@@ -368,9 +368,9 @@ void Job::finish_pass(const Step& step) {
     });
     folders_->wrote(RunOutput::dump, std::ssize(step.micro_batches));
   }
-  if (folders_->have(RunOutput::results)) collect_results(step);
+  if (folders_->has(RunOutput::results)) collect_results(step);
   const FiguresDetail detail =
-      folders_->have(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
+      folders_->has(RunOutput::report) ? FiguresDetail::picture : FiguresDetail::totals;
   const Phase phase("gather figures", step.index);
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
   if (figures) figures->arrivals = report_.arrivals;
@@ -380,12 +380,12 @@ void Job::finish_pass(const Step& step) {
       if (figures) observer_.on_pass(*figures);
     });
   }
-  if (figures) warn_of_loss(*figures);
+  if (figures) warn_about_loss(*figures);
   if (figures) report_.add(*std::move(figures));
 }
 
 // Warns only once per kind, since a job may have many such steps.
-void Job::warn_of_loss(const StepFigures& figures) {
+void Job::warn_about_loss(const StepFigures& figures) {
   const bool trains_nothing = figures.loss_tokens == 0;
   bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;
   const std::int64_t without = figures.without_loss + figures.left_out;
@@ -417,7 +417,7 @@ std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
 }
 
 void Job::write_report() {
-  if (!folders_->have(RunOutput::report)) return;
+  if (!folders_->has(RunOutput::report)) return;
   const Phase phase("write the report");
   together(world(), [&] {
     if (!first()) return;

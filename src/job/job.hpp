@@ -121,7 +121,7 @@ class Job {
   /// Warns about fields that are ignored or whose kind is a guess, about samples that the filter changes, and
   /// about accepted changes of the job.
   void warn_about_input() const;
-  void warn_of_loss(const StepFigures& figures);
+  void warn_about_loss(const StepFigures& figures);
   /// Collective. Throws ConfigError for a name under `fields` that no sample has, since it would silently
   /// have no effect.
   void require_fields_of_settings(const Step& step) const;

@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-std::string filter_in_words(const FilterCounts& counts) {
+std::string describe_filter(const FilterCounts& counts) {
   std::vector<std::string> parts;
   const auto tell = [&](std::int64_t count, const std::string& what) {
     if (count > 0) parts.push_back(number_of(count, "sample") + " " + what);

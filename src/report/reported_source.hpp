@@ -18,7 +18,7 @@ struct ReportedSource {
 
 /// Describes the filter's effect, such as "of 100 samples: 26 samples split into 57 pieces"; empty if
 /// all samples passed unchanged.
-[[nodiscard]] std::string filter_in_words(const FilterCounts& counts);
+[[nodiscard]] std::string describe_filter(const FilterCounts& counts);
 
 [[nodiscard]] nlohmann::json to_json(const ReportedSource& source);
 

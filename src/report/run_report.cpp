@@ -172,7 +172,7 @@ void add_shape_rows(const RunTotals& t, Table& table) {
 }
 
 /// Formats how much later `end` is than the end of the chosen plan.
-std::string later(double end, double chosen) {
+std::string format_delay(double end, double chosen) {
   return fmt::format("{:.1f} % later", chosen > 0 ? 100 * (end / chosen - 1) : 0.0);
 }
 
@@ -180,10 +180,11 @@ void add_strategy_rows(const RunTotals& t, Table& table) {
   if (!t.strategy) return;
   const StrategyFigures& f = *t.strategy;
   const std::string_view meet = f.meet == Meeting::once_a_step ? "once a step" : "at every micro-batch";
-  table.row("strategy",
-            fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
-                        grouped(f.grids), counted(f.steps, "step"), meet,
-                        later(f.hierarchical_end, f.chosen_end), later(f.grid_end, f.chosen_end)));
+  table.row(
+      "strategy",
+      fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
+                  grouped(f.grids), counted(f.steps, "step"), meet,
+                  format_delay(f.hierarchical_end, f.chosen_end), format_delay(f.grid_end, f.chosen_end)));
 }
 
 nlohmann::json strategy_json(const std::optional<StrategyFigures>& f) {
@@ -351,7 +352,7 @@ std::string to_text(const RunReport& report, bool is_colored) {
   table.line(fmt::format("Evenkeel on {}: {:.3f} seconds", to_text(report.mesh), report.seconds));
   add_origin_rows(report, table);
   for (const ReportedSource& source : report.sources) {
-    const std::string filtered = filter_in_words(source.counts);
+    const std::string filtered = describe_filter(source.counts);
     if (!filtered.empty()) table.row("left out or cut of a source", printable(source.name) + ": " + filtered);
   }
   if (report.delay) add_delay_row(*report.delay, table);

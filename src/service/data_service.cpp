@@ -111,7 +111,7 @@ Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string
                 }));
   end_if_out_of_memory([&] {
     parts_->ahead.emplace(maker.mesh().world(), maker.config(),
-                          StepsWanted{num_steps, std::move(read), std::move(profile)}, from);
+                          StepsRequest{num_steps, std::move(read), std::move(profile)}, from);
   });
   parts_->makes_ahead = true;
   return Steps(*parts_);

@@ -105,7 +105,7 @@ std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts, std:
   return agreed;
 }
 
-RaggedBatch as_agreed(RaggedBatch samples, std::span<const SourceField> agreed) {
+RaggedBatch convert_to_agreed(RaggedBatch samples, std::span<const SourceField> agreed) {
   const auto spec_of = [&](const Column& column) -> const FieldSpec& {
     const auto found = std::ranges::find(agreed, column.spec().name,
                                          [](const SourceField& field) { return field.spec.name; });

@@ -25,6 +25,6 @@ struct FieldsOfPart {
 
 /// Returns the samples with the kinds and element types of `agreed`, which replace placeholders of open
 /// properties. Precondition: `agreed` is a result of agreed_fields() for parts that include these samples.
-[[nodiscard]] RaggedBatch as_agreed(RaggedBatch samples, std::span<const SourceField> agreed);
+[[nodiscard]] RaggedBatch convert_to_agreed(RaggedBatch samples, std::span<const SourceField> agreed);
 
 }  // namespace evenkeel

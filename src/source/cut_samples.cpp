@@ -45,7 +45,7 @@ RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut
   EVENKEEL_PRECONDITION(cheap, !by.empty(), column.spec().name);
   const TokensOfRows tokens = tokens_of_rows(from.at(by), cut.index);
   require_tokens_of_rows(tokens, all.size(), sample_of(from, cut), column.spec().name, std::string(by));
-  const std::vector<RowRange> rows = tokens.with_tokens_of(std::span(&cut.tokens, 1));
+  const std::vector<RowRange> rows = tokens.rows_overlapping(std::span(&cut.tokens, 1));
   if (rows.empty()) return {all.begin, all.begin};
   return {all.begin + rows.front().begin, all.begin + rows.front().end};
 }

@@ -276,8 +276,9 @@ RaggedBatch PlainStream::Parts::read_pieces(std::span<const std::int64_t> entrie
   }
   std::vector<RaggedBatch> batches;
   for (std::size_t s = 0; s < open_sources.size(); ++s)
-    batches.push_back(positions[s].empty() ? RaggedBatch()
-                                           : as_agreed(open_sources[s].samples->read(positions[s]), fields));
+    batches.push_back(positions[s].empty()
+                          ? RaggedBatch()
+                          : convert_to_agreed(open_sources[s].samples->read(positions[s]), fields));
   for (Cut& cut : cuts) {
     const SampleShape& shape = batches[cut.batch].samples()[static_cast<std::size_t>(cut.index)];
     cut.group = shape.group;

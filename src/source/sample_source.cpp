@@ -63,7 +63,7 @@ std::unique_ptr<SampleSource> with_samples(const SourceSettings& config,
   throw InputError(config.path_text(), "has no samples", "Give a source with at least one sample");
 }
 
-std::unique_ptr<SampleSource> made_up(const Communicator& comm, const SourceSettings& config) {
+std::unique_ptr<SampleSource> make_synthetic_source(const Communicator& comm, const SourceSettings& config) {
   std::unique_ptr<SampleSource> source;
   fail_together(comm, try_on_replicated_data(
                           [&] { source = std::make_unique<SyntheticSource>(config.samples, config.seed); }));
@@ -115,7 +115,7 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
       require_path(config);
       return with_samples(config, DumpSource::open(comm, config.path));
     case SourceKind::synthetic:
-      return made_up(comm, config);
+      return make_synthetic_source(comm, config);
     case SourceKind::stream:
       throw ConfigError("source.kind", "stream is not a list of samples: they arrive while the job trains",
                         "Make a SampleStream, or use another kind");

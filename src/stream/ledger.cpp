@@ -416,7 +416,7 @@ void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& chang
     for (const WaitingSample& sample : group.samples) {
       waiting_ -= amount_of(sample);
       formed_ += amount_of(sample);
-      if (!is_replay(number)) ++totals_.staleness[counted_behind(formed.version, sample.version)];
+      if (!is_replay(number)) ++totals_.staleness[versions_behind(formed.version, sample.version)];
       group_of_.erase(sample.arrival);
       due_.erase(sample.arrival);
     }

@@ -81,7 +81,7 @@ struct Totals {
   std::array<Amount, num_drop_reasons> dropped;      ///< by DropReason
   std::vector<OpenTickets> tickets;                  ///< in the order of their grants
   std::int64_t expired_tickets = 0;                  ///< number of granted tickets that expired before use
-  std::map<std::int64_t, std::int64_t> staleness{};  ///< number of formed samples, by counted_behind()
+  std::map<std::int64_t, std::int64_t> staleness{};  ///< number of formed samples, by versions_behind()
 
   friend bool operator==(const Totals&, const Totals&) = default;
 };

@@ -44,7 +44,7 @@ std::string_view name_of(OnStale on_stale) noexcept {
   return std::ranges::find(on_stale_words, on_stale, &std::pair<OnStale, std::string_view>::first)->second;
 }
 
-std::optional<OnStale> on_stale_of(std::string_view word) noexcept {
+std::optional<OnStale> parse_on_stale(std::string_view word) noexcept {
   for (const auto& [value, its_word] : on_stale_words) {
     if (its_word == word) return value;
   }

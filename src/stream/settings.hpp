@@ -15,11 +15,11 @@ using evenkeel::max_ahead;
 using evenkeel::max_in_group;
 using evenkeel::OnStale;
 
-/// Maximum result of counted_behind(), so that unusual versions do not make lists of counts long.
+/// Maximum result of versions_behind(), so that unusual versions do not make lists of counts long.
 inline constexpr std::int64_t max_behind = 64;
 /// Returns how many versions a sample is behind the current version `now`, limited to 0 .. max_behind, for
 /// the counts in status, reports and metrics.
-[[nodiscard]] constexpr std::int64_t counted_behind(std::int64_t now, std::int64_t version) noexcept {
+[[nodiscard]] constexpr std::int64_t versions_behind(std::int64_t now, std::int64_t version) noexcept {
   if (version >= now) return 0;
   return version < now - max_behind ? max_behind : now - version;
 }
@@ -27,7 +27,7 @@ inline constexpr std::int64_t max_behind = 64;
 /// Returns "wait", "drop" or "mask".
 [[nodiscard]] std::string_view name_of(OnStale on_stale) noexcept;
 /// Returns nullopt for any other word.
-[[nodiscard]] std::optional<OnStale> on_stale_of(std::string_view word) noexcept;
+[[nodiscard]] std::optional<OnStale> parse_on_stale(std::string_view word) noexcept;
 
 /// Keys of the configuration's section `stream` that determine the content of steps. Replicated.
 struct StreamSettings {

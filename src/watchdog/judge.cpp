@@ -54,7 +54,7 @@ std::string hosts_of(std::span<const int> blamed, std::span<const RankState> ran
   return fmt::format(" (host{} {})", hosts.size() == 1 ? "" : "s", fmt::join(hosts, ", "));
 }
 
-std::string doing(const WatchedRank& rank) {
+std::string describe_activity(const WatchedRank& rank) {
   std::string text;
   for (const WatchedThread& thread : rank.threads) {
     text += (text.empty() ? "" : "; ") + thread.phase;
@@ -68,7 +68,7 @@ std::string doing(const WatchedRank& rank) {
 std::string last_seen(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
   if (first.has_ended) return "has ended";
-  return (blamed.size() == 1 ? "last activity: " : "last activity of the first: ") + doing(first);
+  return (blamed.size() == 1 ? "last activity: " : "last activity of the first: ") + describe_activity(first);
 }
 
 std::string no_progress(double seconds) {
@@ -205,7 +205,7 @@ std::string message_of_waiting(const WatchedRank& rank, double seconds) {
       "{} on rank {} (host {}), last activity: {}: a rank that it waits for does not respond; which one is "
       "unknown until the watchdogs "
       "are connected{}",
-      no_progress(rank.still), rank.rank, printable(rank.host), doing(rank), end_of(seconds));
+      no_progress(rank.still), rank.rank, printable(rank.host), describe_activity(rank), end_of(seconds));
 }
 
 std::string WatchdogReport::text() const {

@@ -108,7 +108,7 @@ TEST(JobsOfBuffer, are_fenced_in_every_call_once_another_job_has_begun) {
 
 TEST(JobsOfBuffer, do_not_begin_while_another_job_is_alive) {
   RestartedBuffer buffer(groups_of(1));
-  buffer->let_jobs_lapse_after(300ms);
+  buffer->set_job_timeout(300ms);
   JobClient first(buffer.url());
   static_cast<void>(first.begin(1));
   std::atomic<bool> is_over = false;
@@ -120,9 +120,9 @@ TEST(JobsOfBuffer, do_not_begin_while_another_job_is_alive) {
   is_over = true;
   alive.join();
   first.leave();
-  buffer->let_jobs_lapse_after(1h);
+  buffer->set_job_timeout(1h);
   static_cast<void>(JobClient(buffer.url()).begin(1));
-  buffer->let_jobs_lapse_after(1ms);
+  buffer->set_job_timeout(1ms);
   static_cast<void>(JobClient(buffer.url()).begin(1));
   EXPECT_EQ(buffer->status().job, 3) << "the second job has made no calls, as one that was killed";
 }

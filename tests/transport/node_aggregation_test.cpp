@@ -200,7 +200,7 @@ TEST(NodeAggregation, only_nodes_of_several_ranks_can_combine_messages) {
 TEST(NodeAggregation, messages_with_a_small_mean_go_through_leaders) {
   constexpr std::int64_t many = std::int64_t{1} << 40;
   const auto goes = [&](std::vector<std::int64_t> messages) {
-    return go_through_leaders(NodeAggregation::automatic, messages, many);
+    return should_use_leaders(NodeAggregation::automatic, messages, many);
   };
   EXPECT_TRUE(goes({small_message_bytes, small_message_bytes}));
   EXPECT_FALSE(goes({small_message_bytes, small_message_bytes + 1}));
@@ -212,10 +212,10 @@ TEST(NodeAggregation, messages_with_a_small_mean_go_through_leaders) {
 
 TEST(NodeAggregation, messages_too_large_for_the_leaders_memory_are_sent_directly) {
   for (const NodeAggregation mode : {NodeAggregation::automatic, NodeAggregation::always}) {
-    EXPECT_TRUE(go_through_leaders(mode, std::vector<std::int64_t>{60, 40}, 100));
-    EXPECT_FALSE(go_through_leaders(mode, std::vector<std::int64_t>{60, 41}, 100));
+    EXPECT_TRUE(should_use_leaders(mode, std::vector<std::int64_t>{60, 40}, 100));
+    EXPECT_FALSE(should_use_leaders(mode, std::vector<std::int64_t>{60, 41}, 100));
   }
-  EXPECT_TRUE(go_through_leaders(NodeAggregation::always,
+  EXPECT_TRUE(should_use_leaders(NodeAggregation::always,
                                  std::vector<std::int64_t>{small_message_bytes, small_message_bytes + 2},
                                  leader_staging_bytes));
 }

@@ -16,7 +16,7 @@ using balance_checks::ceil_div;
 constexpr std::int64_t max_companions = 1 << 18;
 
 /// Returns the maximum communication that an item's attention hides, rounded up.
-Cost hidden_by(const ContextWork& work, const CommunicationCost& cost) {
+Cost hidden_communication(const ContextWork& work, const CommunicationCost& cost) {
   return work.attention / 1000 * cost.overlap + ceil_div(work.attention % 1000 * cost.overlap, 1000);
 }
 
@@ -36,7 +36,8 @@ class Companions {
     for (std::size_t i = 0; i < by_tokens_.size(); ++i) {
       const auto& [tokens, item] = by_tokens_[i];
       const ContextWork& work = levels.work(item);
-      const Cost spare = hidden_by(work, cost) - communication_of(work.rows, levels.size(level), cost);
+      const Cost spare =
+          hidden_communication(work, cost) - communication_of(work.rows, levels.size(level), cost);
       Cost a_token = 0;
       if (spare > 0) a_token = tokens == 0 ? spare : ceil_div(spare, tokens);
       most_[i + 1] = std::max(most_[i], a_token);
@@ -146,7 +147,7 @@ LongItems::Place LongItems::place(Item item, int level) const {
   const ContextWork& work = levels_->work(item);
   Place here{.time = levels_->time(item, level), .wasted = levels_->speeds().wasted_work(work.work, level)};
   if (level > 0)
-    here.pooled = communication_of(work.rows, levels_->size(level), cost) - hidden_by(work, cost);
+    here.pooled = communication_of(work.rows, levels_->size(level), cost) - hidden_communication(work, cost);
   return here;
 }
 
@@ -177,7 +178,7 @@ void LongItems::find_pools() {
   Cost max_hidden = 0;  // maximum communication per row that any short item hides
   for (const Item item : short_items_) {
     const ContextWork& work = levels_->work(item);
-    const Cost hidden = hidden_by(work, cost);
+    const Cost hidden = hidden_communication(work, cost);
     if (work.rows == 0 && hidden > 0) has_work_without_rows_ = true;
     if (work.rows > 0) max_hidden = std::max(max_hidden, ceil_div(hidden, work.rows));
   }
@@ -189,7 +190,7 @@ void LongItems::find_pools() {
     Cost sum = 0;
     for (const Item item : short_items_) {
       const ContextWork& work = levels_->work(item);
-      sum += std::min<Cost>(0, per_row * work.rows - hidden_by(work, cost));
+      sum += std::min<Cost>(0, per_row * work.rows - hidden_communication(work, cost));
     }
     pools_[static_cast<std::size_t>(first)] = sum;
   }

@@ -58,12 +58,12 @@ class PeakExchanges {
     const std::size_t giver = by_cost_[j].rbegin()->second;
     if (grid_.cells[giver].cost == 0) return false;
     for (const std::size_t to : columns_by_room()) {
-      if (give_to_column(giver, to)) return true;
+      if (move_to_column(giver, to)) return true;
     }
     return false;
   }
 
-  bool give_to_column(std::size_t giver, std::size_t to) {
+  bool move_to_column(std::size_t giver, std::size_t to) {
     constexpr int max_tries = 8;
     const Cost below = peak(to);
     int tries = 0;

@@ -27,7 +27,7 @@ std::pair<Cost, Cost> figures_of(const CellGrid& grid) {
   return {grid.meeting_cost(), std::ranges::max(grid.row_costs())};
 }
 
-Partition row_after_row(CellGrid& grid) {
+Partition concatenate_rows(CellGrid& grid) {
   std::vector<Item> items;
   std::vector<std::int64_t> offsets{0};
   for (std::size_t row = 0; row < grid.rows; ++row) {
@@ -171,12 +171,12 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
   CellGrid best = improve_grid(start.level(), rules);
   const Cost goal = balance_checks::ceil_div(best.total(), shape.rows);
   constexpr Cost one_in = 10'000;
-  if (best.meeting_cost() - goal <= goal / one_in) return row_after_row(best);
+  if (best.meeting_cost() - goal <= goal / one_in) return concatenate_rows(best);
   if (std::optional<CellGrid> other = start.expensive_columns_first()) {
     CellGrid grid = improve_grid(*std::move(other), rules);
     if (figures_of(grid) < figures_of(best)) best = std::move(grid);
   }
-  return row_after_row(best);
+  return concatenate_rows(best);
 }
 
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules) {

@@ -57,10 +57,10 @@ class LeastLoaded {
 
 /// Finds the block of a level that would end a task first; on a tie the fastest block, then the lowest. Among
 /// blocks of equal speed, that is the block that is free first. O(speeds + log(blocks)) per change.
-class FirstToEnd {
+class EarliestFinish {
  public:
   /// Block b is free at free[b]. Precondition: free is not empty.
-  FirstToEnd(const context::Levels& levels, int level, const std::vector<Cost>& free)
+  EarliestFinish(const context::Levels& levels, int level, const std::vector<Cost>& free)
       : speeds_(&levels.speeds()) {
     std::map<std::int64_t, std::vector<std::int64_t>> by_speed;
     for (std::size_t b = 0; b < free.size(); ++b)

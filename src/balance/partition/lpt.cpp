@@ -74,9 +74,9 @@ class LoadHeap {
 
 /// Groups under construction: items by group number, open groups in a heap, closed groups in order of
 /// closing.
-class GroupsInTheMaking {
+class PartitionBuilder {
  public:
-  GroupsInTheMaking(std::int64_t k, std::size_t num_items)
+  PartitionBuilder(std::int64_t k, std::size_t num_items)
       : open_(k), items_(static_cast<std::size_t>(k)), num_items_(num_items) {
     if (items_.empty()) return;
     for (std::vector<Item>& items : items_) items.reserve(num_items / items_.size() + 1);
@@ -124,7 +124,7 @@ class GroupsInTheMaking {
 };
 
 Partition deal_freely(std::span<const Cost> costs, std::int64_t k) {
-  GroupsInTheMaking groups(k, costs.size());
+  PartitionBuilder groups(k, costs.size());
   for (const CostedItem& entry : descending_items(costs)) {
     Load lightest = groups.take_lightest();
     groups.add(lightest, entry);
@@ -138,7 +138,7 @@ Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(costs.size());
   const std::int64_t quota = n / k;
   std::int64_t extra = n % k;
-  GroupsInTheMaking groups(k, costs.size());
+  PartitionBuilder groups(k, costs.size());
   const auto is_full = [&](const Load& load) {
     return load.count > quota || (load.count == quota && extra == 0);
   };
@@ -166,7 +166,7 @@ Partition longest_processing_time(std::span<const Cost> costs, std::int64_t k, G
 Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k, Cost cap) {
   if (k != 0 || !costs.empty()) balance_checks::require_groups(k);
   balance_checks::checked_sum(costs, "costs");
-  GroupsInTheMaking groups(k, costs.size());
+  PartitionBuilder groups(k, costs.size());
   for (const CostedItem& entry : descending_items(costs)) {
     Load lightest = groups.take_lightest();
     if (lightest.sum + entry.cost > cap) {

@@ -30,29 +30,29 @@ struct Both {
   Cost second = 0;
 };
 
-struct BothItem {
+struct TwoCostItem {
   Both costs;
   Item item = 0;
 
   [[nodiscard]] auto key() const { return std::pair(costs.first, item); }
 };
 
-struct BothGroup {
+struct TwoCostGroup {
   Both sums;
-  std::vector<BothItem> items;  ///< by ascending (first, item)
+  std::vector<TwoCostItem> items;  ///< by ascending (first, item)
 
   /// Adds an item at the end; items are in order again after sort().
-  void append(const BothItem& entry) {
+  void append(const TwoCostItem& entry) {
     items.push_back(entry);
     sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
   }
-  void sort() { std::ranges::sort(items, {}, &BothItem::key); }
-  void put(const BothItem& entry) {
-    items.insert(std::ranges::lower_bound(items, entry.key(), {}, &BothItem::key), entry);
+  void sort() { std::ranges::sort(items, {}, &TwoCostItem::key); }
+  void put(const TwoCostItem& entry) {
+    items.insert(std::ranges::lower_bound(items, entry.key(), {}, &TwoCostItem::key), entry);
     sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
   }
-  BothItem take(std::size_t position) {
-    const BothItem entry = items[position];
+  TwoCostItem take(std::size_t position) {
+    const TwoCostItem entry = items[position];
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));
     sums = {sums.first - entry.costs.first, sums.second - entry.costs.second};
     return entry;
@@ -71,7 +71,7 @@ struct Swap {
 /// for long lists, the best of some pairs is good enough, and more exchanges follow.
 class SwapSearch {
  public:
-  SwapSearch(const BothGroup& from, const BothGroup& into, Cost allowed, std::int64_t max_looked_at)
+  SwapSearch(const TwoCostGroup& from, const TwoCostGroup& into, Cost allowed, std::int64_t max_looked_at)
       : from_(from),
         into_(into),
         most_in_(allowed - into.sums.first),
@@ -98,7 +98,7 @@ class SwapSearch {
   [[nodiscard]] std::int64_t num_examined() const noexcept { return looked_at_; }
 
  private:
-  static Cost first_of(const BothItem& entry) { return entry.costs.first; }
+  static Cost first_of(const TwoCostItem& entry) { return entry.costs.first; }
   [[nodiscard]] bool is_over() const {
     constexpr Cost near = 64;
     constexpr std::int64_t enough = 512;
@@ -116,8 +116,8 @@ class SwapSearch {
     best_ = swap;
   }
 
-  const BothGroup& from_;
-  const BothGroup& into_;
+  const TwoCostGroup& from_;
+  const TwoCostGroup& into_;
   Cost most_in_;   ///< maximum of the first kind that `into` may gain
   Cost most_out_;  ///< maximum of the first kind that `from` may gain
   std::int64_t max_looked_at_;
@@ -127,9 +127,9 @@ class SwapSearch {
   std::optional<Swap> best_;
 };
 
-class BothGroups {
+class TwoCostGroups {
  public:
-  BothGroups(const Partition& start, std::span<const Cost> first, std::span<const Cost> second)
+  TwoCostGroups(const Partition& start, std::span<const Cost> first, std::span<const Cost> second)
       : groups_(static_cast<std::size_t>(start.size())) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       for (const Item item : start[static_cast<std::int64_t>(g)]) {
@@ -145,7 +145,7 @@ class BothGroups {
 
   void balance_second_cost(Cost bound) {
     std::int64_t budget = 1 << 16;
-    for (const BothGroup& group : groups_) budget += 256 * (1 + std::ssize(group.items));
+    for (const TwoCostGroup& group : groups_) budget += 256 * (1 + std::ssize(group.items));
     while (by_second_.rbegin()->first > bound && budget > 0 && relieve_fullest(budget)) {
     }
   }
@@ -153,7 +153,7 @@ class BothGroups {
   [[nodiscard]] Partition result() const {
     std::vector<std::vector<Item>> items(groups_.size());
     for (std::size_t g = 0; g < groups_.size(); ++g)
-      std::ranges::transform(groups_[g].items, std::back_inserter(items[g]), &BothItem::item);
+      std::ranges::transform(groups_[g].items, std::back_inserter(items[g]), &TwoCostItem::item);
     return Partition(items);
   }
 
@@ -175,14 +175,14 @@ class BothGroups {
   void apply(const Swap& swap, std::size_t from, std::size_t into) {
     by_second_.erase({groups_[from].sums.second, from});
     by_second_.erase({groups_[into].sums.second, into});
-    const BothItem given = groups_[from].take(swap.given);
+    const TwoCostItem given = groups_[from].take(swap.given);
     if (swap.taken) groups_[from].put(groups_[into].take(*swap.taken));
     groups_[into].put(given);
     by_second_.emplace(groups_[from].sums.second, from);
     by_second_.emplace(groups_[into].sums.second, into);
   }
 
-  std::vector<BothGroup> groups_;
+  std::vector<TwoCostGroup> groups_;
   Cost allowed_ = 0;  ///< maximum sum of the first kind in a group
   std::set<std::pair<Cost, std::size_t>> by_second_;
 };
@@ -202,7 +202,7 @@ Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k) {
   const std::span<const Cost> second = model_first ? costs.encoder : costs.model;
   Partition start = balance_items(first, k);
   if (largest_sum(start, second) == max_sum_lower_bound(second, k)) return start;
-  BothGroups groups(start, first, second);
+  TwoCostGroups groups(start, first, second);
   groups.balance_second_cost(max_sum_lower_bound(second, k));
   return groups.result();
 }

@@ -25,7 +25,7 @@ constexpr int format_version = 2;
 
 /// Returns whether the folder is empty, apart from an empty data file, which a process leaves behind if it is
 /// killed before it writes anything.
-bool has_nothing_else(const std::filesystem::path& folder, const std::filesystem::path& data) {
+bool is_empty_except(const std::filesystem::path& folder, const std::filesystem::path& data) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -90,7 +90,7 @@ void StoreFolder::read_description() {
   const std::filesystem::path name = path_ / description_name;
   std::error_code error;
   if (!std::filesystem::exists(name, error)) {
-    if (has_nothing_else(path_, data())) return;
+    if (is_empty_except(path_, data())) return;
     throw IoError(
         path_.string(),
         "is not empty, and has no " + std::string(description_name) + ": it is not a buffer's folder",

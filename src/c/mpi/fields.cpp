@@ -75,11 +75,11 @@ void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::
 
 }  // namespace
 
-GivenField given(const evenkeel_field* field) {
+CheckedField given(const evenkeel_field* field) {
   require(field, "field");
   require(field->name, "field->name");
   const std::string where = "field '" + std::string(field->name) + "'";
-  GivenField result;
+  CheckedField result;
   FieldSpec& spec = result.spec;
   spec.name = field->name;
   spec.dtype = dtype_of_number(field->dtype, where + ", dtype");

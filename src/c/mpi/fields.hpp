@@ -11,7 +11,7 @@
 namespace evenkeel::c {
 
 /// A field from C, completely validated.
-struct GivenField {
+struct CheckedField {
   FieldSpec spec;
   std::span<const std::byte> bytes;
   std::optional<SampleRows> samples;  ///< rows of each sample, if the kind is counted
@@ -19,7 +19,7 @@ struct GivenField {
 
 /// Validates a field. Throws WrongArgument for NULL if data is required, for numbers that are not a dtype or
 /// kind, and for negative numbers; InputError for offsets that do not fit its rows.
-[[nodiscard]] GivenField given(const evenkeel_field* field);
+[[nodiscard]] CheckedField given(const evenkeel_field* field);
 
 /// Returns a view of the column's memory for C.
 [[nodiscard]] evenkeel_field view_of(const Column& column);

@@ -21,7 +21,7 @@ RaggedBatch lent(const evenkeel_samples& samples) {
 
 namespace {
 
-Column copy_field(GivenField field, std::int64_t rows, const RaggedBatch& batch) {
+Column copy_field(CheckedField field, std::int64_t rows, const RaggedBatch& batch) {
   const FieldKind kind = field.spec.kind;
   if (!field.samples && rows != batch.rows_of(kind)) {
     throw InputError("field '" + field.spec.name + "'",
@@ -61,7 +61,7 @@ evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_f
   return guarded([&] {
     require(samples, "samples");
     try {
-      GivenField made = given(field);
+      CheckedField made = given(field);
       samples->batch.add_field(copy_field(std::move(made), field->rows, samples->batch));
     } catch (...) {
       if (!samples->wrong) samples->wrong = report_current_exception();

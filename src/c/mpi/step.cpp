@@ -81,7 +81,7 @@ evenkeel_micro_batch view_of(const evenkeel_step& step, std::size_t index) {
 
 void put(StepResults& results, std::int64_t micro_batch, const evenkeel_field* field) {
   require_index(micro_batch, std::ssize(results.micro_batches()), "micro_batch", "micro-batches");
-  GivenField made = given(field);
+  CheckedField made = given(field);
   const auto m = static_cast<std::size_t>(micro_batch);
   if (!made.samples) {
     results.put(m, std::move(made.spec), made.bytes);

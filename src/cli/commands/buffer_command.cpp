@@ -42,7 +42,7 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   settings.deadline = options.deadline;
   settings.ticket_deadline = options.ticket_deadline;
   settings.max_staleness = options.max_staleness;
-  settings.on_stale = stream::on_stale_of(options.on_stale).value();
+  settings.on_stale = stream::parse_on_stale(options.on_stale).value();
   settings.late_fields = options.late_fields;
   settings.validate();
   return settings;

@@ -72,11 +72,11 @@ std::string default_name(const Config& config) {
   return name;
 }
 
-void warn_of_skipped_samples_and_fields(const SampleStream& stream) {
+void warn_about_skipped_content(const SampleStream& stream) {
   for (const StreamSource& source : stream.sources()) {
     const std::string name = printable(source.name.empty() ? source.path : source.name);
     if (!source.left_out.empty()) spdlog::warn("{}: left out: {}", name, printable(source.left_out));
-    if (const std::string filtered = filter_in_words(source.counts); !filtered.empty())
+    if (const std::string filtered = describe_filter(source.counts); !filtered.empty())
       spdlog::warn("{}: {}", name, filtered);
   }
 }
@@ -108,7 +108,7 @@ int feed(FeedOptions options) {
   send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
   // Does not use MPI: feeders are independent, and a rank of a job may start one.
   SampleStream stream(OneProcess::make(), config);
-  warn_of_skipped_samples_and_fields(stream);
+  warn_about_skipped_content(stream);
   Feeder feeder(options.to);
   send_all(stream, feeder, options.progress);
   if (options.ends) feeder.end();

@@ -125,7 +125,7 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
 }
 
 /// Describes how many micro-batches DP ranks have: "3 micro-batches", or "2 to 3 micro-batches".
-std::string counts_in_words(const StepPlan& plan) {
+std::string describe_counts(const StepPlan& plan) {
   const auto size_of = [](const DpRankPlan& rank) { return std::ssize(rank.micro_batches); };
   const std::int64_t fewest = size_of(*std::ranges::min_element(plan.ranks, {}, size_of));
   const std::string most = counted(plan.num_micro_batches(), "micro-batch", "micro-batches");
@@ -136,7 +136,7 @@ std::string heading(const LengthTable& table, const PlanSettings& settings, cons
                     double seconds) {
   std::string text = fmt::format(
       "{}, {} on {}: {} each (lower bound {}), cap {}, planned in {:.4f} s", counted(table.size(), "sample"),
-      counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"), counts_in_words(plan),
+      counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"), describe_counts(plan),
       micro_batch_lower_bound(plan), counted(settings.micro_batch.max_tokens, "token"), seconds);
   if (settings.sharing == PrefixSharing::none) return text;
   std::int64_t once = 0;

@@ -84,7 +84,7 @@ sigset_t ending_signals() {
 
 }  // namespace
 
-void add_server_options(CLI::App& command, ServerOptions& options, const ServerWords& words) {
+void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& words) {
   command.add_option("--listen", options.listen, "Where " + words.clients + "; port 0 is any free one")
       ->type_name("ADDRESS:PORT")
       ->capture_default_str();
@@ -149,7 +149,7 @@ RedisSettings redis_settings_of(const ServerOptions& options) {
   RedisSettings store{.address = redis_address_of(options.store, "--store"),
                       .name = options.name,
                       .capacity = capacity_of(options),
-                      .say = say};
+                      .say = log_status};
   require_redis_name(options.name, "--name");
   if (!options.password_file.empty()) store.address.password = read_token(options.password_file);
   return store;

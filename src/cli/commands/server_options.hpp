@@ -27,7 +27,7 @@ struct ServerOptions {
 };
 
 /// Words for the help of these options.
-struct ServerWords {
+struct ServerHelpTexts {
   std::string clients;    ///< "producers and the job find it"
   std::string content;    ///< "samples"
   std::string server;     ///< "buffer"
@@ -36,7 +36,7 @@ struct ServerWords {
 };
 
 /// Adds the options to a command. `options` must outlive it.
-void add_server_options(CLI::App& command, ServerOptions& options, const ServerWords& words);
+void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& words);
 
 /// Prepares this process for a server: raises the limit on open files, and blocks the signals that end it.
 /// Returns the settings of the options. Throws the errors of read_token(), and ConfigError for an address

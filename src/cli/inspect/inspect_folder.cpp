@@ -195,13 +195,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string saved_in_words(const SourceFingerprint& source) {
+std::string describe_saved(const SourceFingerprint& source) {
   const std::string bytes = source.bytes > 0 ? ", " + number_of(source.bytes, "byte") : "";
   return fmt::format("{}: {}{}, digest {:016x}", source.name, number_of(source.samples, "sample"), bytes,
                      source.digest);
 }
 
-std::string saved_in_words(const SavedCost& cost) {
+std::string describe_saved(const SavedCost& cost) {
   std::string text = fmt::format("{:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per squared length",
                                  cost.overhead, cost.linear, cost.quadratic);
   if (cost.inside_node) text += fmt::format(", {:.3g} s per token and hop inside a node", *cost.inside_node);
@@ -209,7 +209,7 @@ std::string saved_in_words(const SavedCost& cost) {
   return text + ", from " + number_of(cost.observations, "time");
 }
 
-std::string saved_in_words(const PackedShape& shape) {
+std::string describe_saved(const PackedShape& shape) {
   return fmt::format("{} rows, {}, max_seqlen {}{}", grouped(shape.rows),
                      number_of(shape.sequences, "sequence"), grouped(shape.max_seqlen),
                      shape.cp > 1 ? fmt::format(", cp {}", shape.cp) : "");
@@ -230,10 +230,10 @@ void add_state(const ServiceState& state, LabelledLines& lines) {
   if (!state.job.empty()) lines.line("job", state.job);
   lines.line("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
                                      state.mesh.dp, state.mesh.pp));
-  for (const SourceFingerprint& source : state.sources) lines.line("source", saved_in_words(source));
+  for (const SourceFingerprint& source : state.sources) lines.line("source", describe_saved(source));
   for (const auto& [profile, cost] : state.costs)
-    lines.line("measured" + (profile.empty() ? "" : " " + profile), saved_in_words(cost));
-  for (const PackedShape& shape : state.shapes) lines.line("shape", saved_in_words(shape));
+    lines.line("measured" + (profile.empty() ? "" : " " + profile), describe_saved(cost));
+  for (const PackedShape& shape : state.shapes) lines.line("shape", describe_saved(shape));
   for (const auto& [path, value] : changed_settings(state)) lines.line("setting", path + ": " + value);
 }
 

@@ -21,7 +21,7 @@ namespace {
 using namespace stream;
 
 /// Returns the rows in the order in which they arrive.
-std::vector<std::size_t> rows_in_turn(std::size_t rows, const std::vector<std::int64_t>& arrival) {
+std::vector<std::size_t> rows_by_arrival(std::size_t rows, const std::vector<std::int64_t>& arrival) {
   std::vector<std::size_t> order(rows);
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (!arrival.empty()) std::ranges::stable_sort(order, {}, [&](std::size_t row) { return arrival[row]; });
@@ -126,7 +126,7 @@ Arrivals read_arrivals(const std::filesystem::path& path) {
   const std::vector<std::int64_t> versions = read_integers_of_table(file, "version");
   std::map<Uid, std::int64_t> counts;
   Arrivals arrivals{{}, !versions.empty()};
-  for (const std::size_t row : rows_in_turn(rows.size(), read_integers_of_table(file, "arrival"))) {
+  for (const std::size_t row : rows_by_arrival(rows.size(), read_integers_of_table(file, "arrival"))) {
     if (std::holds_alternative<std::monostate>(uids[row]))
       throw InputError(path.string(), "has no uid for sample " + std::to_string(row),
                        "Name the group of every sample in a column uid");

@@ -73,17 +73,17 @@ nlohmann::json json_of(const LengthTable& table, const Numbered& numbered) {
 }
 
 /// Totals over the groups of one size.
-struct OfSize {
+struct SizeTotals {
   std::int64_t micro_batches = 0;
   std::int64_t samples = 0;
   std::int64_t tokens = 0;
   std::int64_t longest = 0;
 };
 
-std::map<int, OfSize> by_size(const LengthTable& table, const NumberedMicroBatches& numbered) {
-  std::map<int, OfSize> sizes;
+std::map<int, SizeTotals> by_size(const LengthTable& table, const NumberedMicroBatches& numbered) {
+  std::map<int, SizeTotals> sizes;
   for (const Numbered& each : numbered.all()) {
-    OfSize& of_size = sizes[each.micro_batch->context.size];
+    SizeTotals& of_size = sizes[each.micro_batch->context.size];
     ++of_size.micro_batches;
     of_size.samples += std::ssize(each.micro_batch->entries);
     of_size.tokens += each.micro_batch->tokens;

@@ -146,8 +146,8 @@ double over_bound(double amount, double bound) {
 }
 
 /// Plans one way of sharing for ranks that meet as specified by `meet`.
-ComparedSharing plan_way(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
-                         Meeting meet) {
+ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
+                             Meeting meet) {
   settle(settings, meet);
   ComparedSharing way;
   way.name = of.name;
@@ -179,7 +179,7 @@ bool computes_the_same(const ComparedSharing& a, const ComparedSharing& b) {
 
 /// Adds one way: a line for both values of `meet` or, if their plans compute different tokens, a line for
 /// each.
-void add_packed_way(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
+void add_packed_plans(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
   if (computes_the_same(once, meeting)) {
     once.end_meeting = meeting.end_meeting;
     once.held = std::max(once.held, meeting.held);
@@ -235,10 +235,10 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
     PlanSettings of_way = settings_for(settings, way);
     settle(of_way, Meeting::once_a_step);
     if (way.schedule == SegmentSchedule::packed) {
-      add_packed_way(ways, plan_way(input, of_way, way, once, Meeting::once_a_step),
-                     plan_way(input, of_way, way, once, Meeting::every_micro_batch));
+      add_packed_plans(ways, plan_sharing(input, of_way, way, once, Meeting::once_a_step),
+                       plan_sharing(input, of_way, way, once, Meeting::every_micro_batch));
     } else if (is_possible(of_way)) {
-      ways.push_back(plan_way(input, of_way, way, once, Meeting::once_a_step));
+      ways.push_back(plan_sharing(input, of_way, way, once, Meeting::once_a_step));
     }
   }
   // Planning has rejected samples above the cap.

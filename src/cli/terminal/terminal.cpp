@@ -30,7 +30,7 @@ int descriptor(Stream stream) {
 }
 
 bool is_terminal(Stream stream) {
-  return !launched() && isatty(descriptor(stream)) != 0;
+  return !is_launched() && isatty(descriptor(stream)) != 0;
 }
 
 bool knows_escapes() {

@@ -52,7 +52,7 @@ const FieldSpec* find(std::span<const FieldSpec> fields, const std::string& name
   return found == fields.end() ? nullptr : &*found;
 }
 
-std::string held_by(std::size_t rank, const FieldSpec* spec) {
+std::string describe_on_rank(std::size_t rank, const FieldSpec* spec) {
   return "rank " + std::to_string(rank) + (spec == nullptr ? " does not have it" : " has " + describe(*spec));
 }
 
@@ -65,7 +65,8 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
       const FieldSpec* other = find(fields, field.name);
       if (one != nullptr && other != nullptr && *one == *other) continue;
       throw InputError("field '" + field.name + "'",
-                       "differs between ranks: " + held_by(reference_rank, one) + ", " + held_by(rank, other),
+                       "differs between ranks: " + describe_on_rank(reference_rank, one) + ", " +
+                           describe_on_rank(rank, other),
                        "Every rank that holds samples must provide the same fields");
     }
   }
@@ -134,7 +135,7 @@ std::optional<std::vector<FieldSpec>> fields_of(const RaggedBatch& batch) {
   return fields;
 }
 
-std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldsBrought mine,
+std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldAgreementInput mine,
                                        const std::optional<ErrorReport>& error) {
   GuardedWork work(error);
   OwnFields own;

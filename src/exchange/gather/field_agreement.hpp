@@ -70,7 +70,7 @@ struct Announcements {
                                      const std::optional<ErrorReport>& error);
 
 /// A rank's input to an agreement on fields.
-struct FieldsBrought {
+struct FieldAgreementInput {
   std::optional<std::vector<FieldSpec>> fields{};  ///< nullopt if the rank does not have data
   CallKey call{};                                  ///< must be equal on all ranks
 };
@@ -80,7 +80,7 @@ struct FieldsBrought {
 /// ranks with data have different fields (naming a field, both ranks, and their versions of it) or if ranks
 /// make different calls (naming the calls). If any rank passes an error, all ranks throw it. Costs one
 /// all-gather of six words per rank if all ranks agree and have data.
-[[nodiscard]] std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldsBrought mine,
+[[nodiscard]] std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldAgreementInput mine,
                                                      const std::optional<ErrorReport>& error = {});
 
 /// Returns the fields of a batch's samples; nullopt for an empty batch, which means that the rank does not

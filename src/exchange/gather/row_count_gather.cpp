@@ -151,7 +151,7 @@ class CutGather {
     const auto members = static_cast<int>(cuts.rows_of(entry).size());
     for (int member = 0; member < members; ++member) {
       std::int64_t& rows = words.emplace_back(0);
-      for (const RowRange& chosen : tokens.with_tokens_of(frame_.tokens_of(entry, CpRank{member})))
+      for (const RowRange& chosen : tokens.rows_overlapping(frame_.tokens_of(entry, CpRank{member})))
         rows += chosen.size();
     }
   }

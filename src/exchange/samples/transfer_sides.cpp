@@ -71,7 +71,7 @@ void RaggedSide::add_rows_of_tokens(EntryId entry, CpRank rank, const Column& co
                                     BlockList& blocks) const {
   const std::int32_t sample = frame_.table[entry].owner_index;
   const std::int64_t base = column.samples()[sample].begin;
-  for (const RowRange& rows : tokens_of_rows(tokens, sample).with_tokens_of(frame_.tokens_of(entry, rank)))
+  for (const RowRange& rows : tokens_of_rows(tokens, sample).rows_overlapping(frame_.tokens_of(entry, rank)))
     add(column, base + rows.begin, rows.size(), plain_rows, blocks);
 }
 

@@ -117,7 +117,7 @@ simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text
 constexpr std::string_view utf8_mark = "\xef\xbb\xbf";
 
 /// A fault in a line, and the position at which it begins.
-struct Finding {
+struct LineFault {
   std::size_t at = 0;
   std::string what;
   std::string why;
@@ -161,15 +161,15 @@ bool is_out_of_range(std::string_view word) {
          word.find("E-") == std::string_view::npos;
 }
 
-std::optional<Finding> fault_of_word(std::string_view word, std::size_t at) {
+std::optional<LineFault> fault_of_word(std::string_view word, std::size_t at) {
   const std::string quoted = word.size() > 40 ? std::string(word.substr(0, 40)) + "..." : std::string(word);
   if (is_non_finite_word(word)) {
-    return Finding{at, "holds " + quoted, "JSON does not have NaN and Infinity",
-                   "Write a finite number, or leave the sample out"};
+    return LineFault{at, "holds " + quoted, "JSON does not have NaN and Infinity",
+                     "Write a finite number, or leave the sample out"};
   }
   if (is_out_of_range(word)) {
-    return Finding{at, "holds " + quoted, "a number must fit into 64 bits",
-                   "Write a number within range, or a text"};
+    return LineFault{at, "holds " + quoted, "a number must fit into 64 bits",
+                     "Write a number within range, or a text"};
   }
   return std::nullopt;
 }
@@ -192,19 +192,19 @@ bool is_low_surrogate(unsigned unit) {
 
 /// Returns the fault of the escape sequence whose backslash is at `at`, or nullopt. Moves `at` past the
 /// sequence.
-std::optional<Finding> fault_of_escape(std::string_view line, std::size_t& at) {
+std::optional<LineFault> fault_of_escape(std::string_view line, std::size_t& at) {
   const std::size_t begin = at;
   const char letter = begin + 1 < line.size() ? line[begin + 1] : '\0';
   at += 2;
   if (letter != 'u') {
     if (std::string_view(R"("\/bfnrt)").find(letter) != std::string_view::npos) return std::nullopt;
-    return Finding{begin, "has the escape \\" + std::string(1, letter), "JSON does not have that one",
-                   R"(Write a backslash as \\)"};
+    return LineFault{begin, "has the escape \\" + std::string(1, letter), "JSON does not have that one",
+                     R"(Write a backslash as \\)"};
   }
   const std::optional<unsigned> unit = code_unit(line, at);
   if (!unit) {
-    return Finding{begin, R"(has \u without four hexadecimal digits)", "JSON needs them",
-                   R"(Write a backslash as \\)"};
+    return LineFault{begin, R"(has \u without four hexadecimal digits)", "JSON needs them",
+                     R"(Write a backslash as \\)"};
   }
   at += 4;
   if (!is_high_surrogate(*unit) && !is_low_surrogate(*unit)) return std::nullopt;
@@ -214,14 +214,14 @@ std::optional<Finding> fault_of_escape(std::string_view line, std::size_t& at) {
     at += 6;
     return std::nullopt;
   }
-  return Finding{begin, "has half of a surrogate pair (" + std::string(line.substr(begin, 6)) + ")",
-                 "a character above U+FFFF takes two of these escapes",
-                 R"(Write both halves, or \ufffd in their place)"};
+  return LineFault{begin, "has half of a surrogate pair (" + std::string(line.substr(begin, 6)) + ")",
+                   "a character above U+FFFF takes two of these escapes",
+                   R"(Write both halves, or \ufffd in their place)"};
 }
 
 /// Returns the fault of the text whose opening quotation mark is at `at`, or nullopt. Moves `at` past the
 /// text, or to the end of the line if the text is not terminated.
-std::optional<Finding> fault_of_text(std::string_view line, std::size_t& at) {
+std::optional<LineFault> fault_of_text(std::string_view line, std::size_t& at) {
   ++at;
   while (at < line.size() && line[at] != '"') {
     if (line[at] == '\\') {
@@ -229,11 +229,11 @@ std::optional<Finding> fault_of_text(std::string_view line, std::size_t& at) {
       continue;
     }
     if (static_cast<unsigned char>(line[at]) < ' ') {
-      return Finding{
+      return LineFault{
           at, "has a control character in a text", "JSON needs an escape for it, such as \\n or \\u0000", {}};
     }
     const std::size_t bytes = utf8_sequence(line.substr(at));
-    if (bytes == 0) return Finding{at, "has bytes that are not UTF-8", "JSON Lines are UTF-8", {}};
+    if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines are UTF-8", {}};
     at += bytes;
   }
   at = std::min(at + 1, line.size());
@@ -300,7 +300,7 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
   std::string_view text;   // the latest text in the outermost object
   std::string_view field;  // the latest text that is followed by a colon
   int depth = 0;
-  const auto found = [&](Finding finding) {
+  const auto found = [&](LineFault finding) {
     return JsonFault{std::string(field), std::move(finding.what), columns_in(line.substr(0, finding.at)) + 1,
                      std::move(finding.why), std::move(finding.hint)};
   };

@@ -104,7 +104,7 @@ void SampleTensors::add_field(std::size_t tensor) {
 }
 
 /// Returns whether the tensor defines the samples themselves.
-bool SampleTensors::has_other_purpose(std::size_t tensor) const {
+bool SampleTensors::is_not_a_field(std::size_t tensor) const {
   const std::array used{std::optional(tokens_), offsets_, mask_,       prompt_lengths_,
                         prompt_offsets_,        uid_,     uid_offsets_};
   return std::ranges::count(used, std::optional(tensor)) > 0;
@@ -117,7 +117,7 @@ std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) c
   const auto kind = told_.find(name);
   const bool is_told = kind != told_.end() && is_counted(kind->second);
   const auto offsets = file_->find(offsets_name(name));
-  const bool has_offsets = offsets && !has_other_purpose(*offsets) && file_->has_integers(*offsets) &&
+  const bool has_offsets = offsets && !is_not_a_field(*offsets) && file_->has_integers(*offsets) &&
                            at(*offsets).shape == std::vector{num_samples_ + 1};
   if (is_told && !has_offsets) {
     fail(tensor, "has no offsets of its rows",
@@ -134,7 +134,7 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
   const std::string_view name = at(tensor).name;
   if (!name.ends_with(suffix)) return false;
   const auto field = file_->find(name.substr(0, name.size() - suffix.size()));
-  return field && !has_other_purpose(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
+  return field && !is_not_a_field(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
 }
 
 /// Returns how a tensor's rows are divided among samples, according to its offsets.
@@ -171,7 +171,7 @@ void SampleTensors::find_fields() {
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });
   for (const std::size_t tensor : order) {
     const std::string& name = at(tensor).name;
-    if (has_other_purpose(tensor)) continue;
+    if (is_not_a_field(tensor)) continue;
     const bool is_repeated = is_padded() && (name == names::responses || name == names::prompts);
     if (is_repeated) {
       left_out_.emplace_back(name, "repeats " + at(tokens_).name);

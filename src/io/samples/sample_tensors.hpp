@@ -135,7 +135,7 @@ class SampleTensors {
   void find_response_width();
   void find_fields();
   void add_field(std::size_t tensor);
-  [[nodiscard]] bool has_other_purpose(std::size_t tensor) const;
+  [[nodiscard]] bool is_not_a_field(std::size_t tensor) const;
   [[nodiscard]] std::optional<std::size_t> offsets_of_field(std::size_t tensor) const;
   [[nodiscard]] bool is_offsets_of_field(std::size_t tensor) const;
   void add_counted_field(std::size_t tensor, std::size_t offsets);

@@ -64,7 +64,7 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   together(world_, [&] {
     for (RunFolder& folder : folders_) folder.begin();
   });
-  warn_of_missing_locks();
+  warn_about_missing_locks();
 }
 
 void OutputFolders::complete(std::int64_t steps) {
@@ -152,7 +152,7 @@ void OutputFolders::require_apart() const {
   }
 }
 
-void OutputFolders::warn_of_missing_locks() const {
+void OutputFolders::warn_about_missing_locks() const {
   for (const RunFolder& folder : folders_) {
     if (folder.is_locked_for_others()) continue;
     spdlog::warn(

@@ -41,17 +41,17 @@ class OutputFolders {
   /// throws IoError on every rank and leaves every folder unchanged.
   OutputFolders(const boost::mpi::communicator& world, OutputRequest request);
 
-  [[nodiscard]] bool have(RunOutput output) const { return request_.folders.contains(output); }
-  /// Returns the path that was requested. Precondition: have(output).
+  [[nodiscard]] bool has(RunOutput output) const { return request_.folders.contains(output); }
+  /// Returns the path that was requested. Precondition: has(output).
   [[nodiscard]] const std::filesystem::path& path_of(RunOutput output) const {
-    EVENKEEL_PRECONDITION(cheap, have(output), output);
+    EVENKEEL_PRECONDITION(cheap, has(output), output);
     return request_.folders.at(output);
   }
 
   /// Returns the number of ranks that write their part of the dump to the folder seen by this rank.
-  /// Precondition: have(RunOutput::dump).
+  /// Precondition: has(RunOutput::dump).
   [[nodiscard]] std::int64_t dump_writers() const {
-    EVENKEEL_PRECONDITION(cheap, have(RunOutput::dump), world_.rank());
+    EVENKEEL_PRECONDITION(cheap, has(RunOutput::dump), world_.rank());
     return std::ranges::count(of_dump_, answers_.at(RunOutput::dump));
   }
 
@@ -67,7 +67,7 @@ class OutputFolders {
   void prepare_missing();
   void add(RunOutput output);
   void require_apart() const;
-  void warn_of_missing_locks() const;
+  void warn_about_missing_locks() const;
 
   const boost::mpi::communicator& world_;
   OutputRequest request_;

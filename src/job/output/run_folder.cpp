@@ -40,7 +40,7 @@ RunOutput output_of(const RunEntry& entry) {
   return entry.path.filename().string().starts_with("mb-") ? RunOutput::dump : RunOutput::results;
 }
 
-std::string passes_in_words(const std::set<std::string>& passes) {
+std::string describe_passes(const std::set<std::string>& passes) {
   if (passes.empty() || passes == std::set<std::string>{""}) return "no --profiles";
   return fmt::format("--profiles {}", fmt::join(passes, ","));
 }
@@ -127,7 +127,7 @@ std::optional<RunMarker> try_read_marker(const fs::path& folder) {
 
 }  // namespace
 
-MadeFolders::MadeFolders(const fs::path& folder, const std::string& option) {
+CreatedFolders::CreatedFolders(const fs::path& folder, const std::string& option) {
   std::error_code failure;
   for (fs::path path = folder; !path.empty() && !fs::exists(path, failure); path = path.parent_path())
     made_.insert(made_.begin(), path);
@@ -141,7 +141,7 @@ MadeFolders::MadeFolders(const fs::path& folder, const std::string& option) {
   }
 }
 
-MadeFolders::~MadeFolders() {
+CreatedFolders::~CreatedFolders() {
   std::error_code ignored;
   std::for_each(made_.rbegin(), made_.rend(), [&](const fs::path& path) { fs::remove(path, ignored); });
 }
@@ -206,7 +206,7 @@ void RunFolder::require_same_passes() const {
     if (!marker_.files.contains(output) || !earlier_->files.contains(output)) continue;
     refuse(
         fmt::format("has steps before {} of this job with {}, but this run would add steps with {}",
-                    marker_.first_step, passes_in_words(earlier_->passes), passes_in_words(marker_.passes)),
+                    marker_.first_step, describe_passes(earlier_->passes), describe_passes(marker_.passes)),
         "Use the --profiles that the job began with, or give " + option_ + " another folder");
   }
 }

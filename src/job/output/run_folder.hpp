@@ -13,13 +13,13 @@ namespace evenkeel {
 
 /// Folders that were missing and have been created. The destructor removes those that are still empty, unless
 /// keep() was called.
-class MadeFolders {
+class CreatedFolders {
  public:
   /// Creates `folder` and its missing parents. Throws IoError naming the option that contained the folder.
-  MadeFolders(const std::filesystem::path& folder, const std::string& option);
-  MadeFolders(const MadeFolders&) = delete;
-  MadeFolders& operator=(const MadeFolders&) = delete;
-  ~MadeFolders();
+  CreatedFolders(const std::filesystem::path& folder, const std::string& option);
+  CreatedFolders(const CreatedFolders&) = delete;
+  CreatedFolders& operator=(const CreatedFolders&) = delete;
+  ~CreatedFolders();
 
   void keep() noexcept { made_.clear(); }
 
@@ -85,7 +85,7 @@ class RunFolder {
   std::filesystem::path folder_;
   std::string option_;
   RunMarker marker_;
-  MadeFolders made_;  // destroyed after the lock, whose file is in the folder
+  CreatedFolders made_;  // destroyed after the lock, whose file is in the folder
   std::filesystem::path canonical_;
   std::optional<RunLock> lock_;
   std::optional<RunMarker> earlier_;

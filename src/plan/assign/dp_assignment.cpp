@@ -59,13 +59,13 @@ IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const
   if (std::ssize(mini_batch) == units.size())
     return IdGroups<UnitId>(assign_to_dp_ranks(work_of(units), settings));
   const PickedUnits own(units, mini_batch);
-  const std::vector<std::int64_t> rows = picked(units.rows(), mini_batch);
+  const std::vector<std::int64_t> rows = pick(units.rows(), mini_batch);
   std::vector<Cost> encoder_costs;
-  if (settings.balance.encoder) encoder_costs = picked(units.encoder_costs(), mini_batch);
+  if (settings.balance.encoder) encoder_costs = pick(units.encoder_costs(), mini_batch);
   const AssignedWork work{own.costs, rows, encoder_costs, own.items(), units.limits()};
   const Partition ranks = assign_to_dp_ranks(work, settings);
   std::vector<std::vector<UnitId>> shares;
-  for (std::int64_t r = 0; r < ranks.size(); ++r) shares.push_back(picked(mini_batch, ranks[r]));
+  for (std::int64_t r = 0; r < ranks.size(); ++r) shares.push_back(pick(mini_batch, ranks[r]));
   return IdGroups<UnitId>(shares);
 }
 
@@ -84,7 +84,7 @@ std::vector<IdGroups<UnitId>> balance_then_cut(const StepProblem& problem, const
     const Partition runs = runs_of(std::ssize(share), drawn, settings.mini_batches.count);
     for (std::size_t m = 0; m < mini_batches.size(); ++m) {
       std::vector<UnitId>& run =
-          mini_batches[m].emplace_back(picked(share, runs[static_cast<std::int64_t>(m)]));
+          mini_batches[m].emplace_back(pick(share, runs[static_cast<std::int64_t>(m)]));
       std::ranges::sort(run);
     }
   }

@@ -50,7 +50,7 @@ std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, 
 }
 
 /// A set of `count` micro-batches that need the same number of rows.
-struct Alike {
+struct EqualMicroBatches {
   std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows if there is none
   std::int64_t rows = 0;
   std::int64_t most = 0;  ///< rows of the cap on each CP rank
@@ -105,7 +105,7 @@ class Candidates {
   /// Returns the total rows without new shapes.
   [[nodiscard]] std::int64_t rows_as_they_are() const {
     std::int64_t sum = 0;
-    for (const Alike& a : alike_) sum += a.count * a.rows;
+    for (const EqualMicroBatches& a : alike_) sum += a.count * a.rows;
     return sum;
   }
 
@@ -124,7 +124,7 @@ class Candidates {
   std::int64_t sequences_ = 1;
   std::int64_t max_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
-  std::vector<Alike> alike_;  // by ascending level; those without a level are last
+  std::vector<EqualMicroBatches> alike_;  // by ascending level; those without a level are last
   std::vector<std::int64_t> levels_;
 };
 

@@ -54,7 +54,7 @@ class Window {
     in_order_ = ends_;
     for (std::size_t t = 0; t < steps_.size(); ++t) {
       queue_outliers_of(t);
-      while (const std::optional<std::size_t> first = first_of_companions())
+      while (const std::optional<std::size_t> first = first_needed_companion())
         bring_together(*first, companions(), t);
     }
     while (queue_.size() > 1) bring_together(0, std::min(queue_.size(), companions()), steps_.size() - 1);
@@ -109,7 +109,7 @@ class Window {
     std::ranges::sort(queue_, {}, key);
   }
 
-  [[nodiscard]] std::optional<std::size_t> first_of_companions() const {
+  [[nodiscard]] std::optional<std::size_t> first_needed_companion() const {
     for (std::size_t first = 0; first + companions() <= queue_.size(); ++first) {
       if (are_alike(queue_[first], queue_[first + companions() - 1])) return first;
     }

@@ -11,12 +11,12 @@
 namespace evenkeel {
 namespace {
 
-PlanSettings as_grid(PlanSettings settings) {
+PlanSettings to_grid_settings(PlanSettings settings) {
   settings.strategy = GridSettings{std::get<PackedSettings>(settings.strategy).count};
   return settings;
 }
 
-PlanSettings as_packed(PlanSettings settings) {
+PlanSettings to_packed_settings(PlanSettings settings) {
   std::get<PackedSettings>(settings.strategy).or_grid = false;
   return settings;
 }
@@ -26,7 +26,7 @@ PlanSettings as_packed(PlanSettings settings) {
 bool can_use_grid(const PlanSettings& settings) {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
   return packed != nullptr && packed->algorithm == BalanceAlgorithm::automatic && !packed->equal_count &&
-         !packed->packing && are_compatible(choices_of(as_grid(settings)));
+         !packed->packing && are_compatible(choices_of(to_grid_settings(settings)));
 }
 
 /// A step planned with one strategy, and its end.
@@ -58,13 +58,13 @@ bool could_be_grid(const PlanSettings& settings) noexcept {
 
 PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice) {
   if (!choice) return settings;
-  return choice->is_grid() ? as_grid(std::move(settings)) : as_packed(std::move(settings));
+  return choice->is_grid() ? to_grid_settings(std::move(settings)) : to_packed_settings(std::move(settings));
 }
 
 AssignedPlan plan_with_chosen_strategy(const StepProblem& problem) {
   EVENKEEL_PRECONDITION(cheap, is_strategy_open(problem.settings));
-  PlannedStrategy hierarchical(problem, as_packed(problem.settings));
-  PlannedStrategy grid(problem, as_grid(problem.settings));
+  PlannedStrategy hierarchical(problem, to_packed_settings(problem.settings));
+  PlannedStrategy grid(problem, to_grid_settings(problem.settings));
   const bool simulated = hierarchical.simulated && grid.simulated;
   const auto end = [&](const PlannedStrategy& way) {
     return simulated ? *way.simulated : way.without_bubbles;

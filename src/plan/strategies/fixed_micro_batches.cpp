@@ -13,9 +13,9 @@ namespace evenkeel {
 namespace {
 
 /// The amounts that the open micro-batch uses of each limit.
-class TakenOfLimits {
+class UsedLimits {
  public:
-  TakenOfLimits(const PackUnits& units, const BinLimits& limits)
+  UsedLimits(const PackUnits& units, const BinLimits& limits)
       : units_(units), limits_(limits), of_fields_(units.capped_rows().size()) {}
 
   [[nodiscard]] bool leaves_room_for(UnitId unit) const {
@@ -56,16 +56,16 @@ GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
 std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
   const IdView<UnitId> own = units_of(share);
   if (!settings().find<FixedSettings>()->shuffle) return list_of(own);
-  return picked(own, seeded_order(std::ssize(own), settings().seed,
-                                  {static_cast<std::uint64_t>(problem().step), share.mini_batch.index(),
-                                   share.rank.index()}));
+  return pick(own, seeded_order(std::ssize(own), settings().seed,
+                                {static_cast<std::uint64_t>(problem().step), share.mini_batch.index(),
+                                 share.rank.index()}));
 }
 
 std::vector<MicroBatchPlan> FixedMicroBatcher::pack_at_most(MiniBatchShare share,
                                                             std::int64_t /*count*/) const {
   std::vector<MicroBatchPlan> micro_batches;
   std::vector<UnitId> open;
-  TakenOfLimits taken(units(), settings().limits());
+  UsedLimits taken(units(), settings().limits());
   const auto close = [&] {
     if (!open.empty()) micro_batches.push_back(micro_batch_of(units(), std::exchange(open, {})));
     taken.clear();

@@ -344,7 +344,7 @@ PlannedGrid plan_grid(const PlanSettings& settings, const PackUnits& units, IdVi
     grid.shape = best;
   }
   for (std::int64_t c = 0; c < cells_of_units.size(); ++c)
-    grid.cells.push_back(picked(mini_batch, cells_of_units[c]));
+    grid.cells.push_back(pick(mini_batch, cells_of_units[c]));
   return grid;
 }
 

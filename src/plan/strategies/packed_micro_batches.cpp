@@ -42,7 +42,7 @@ std::vector<MicroBatchPlan> PackedMicroBatcher::pack_at_most(MiniBatchShare shar
               : partition_under_limits(own.costs, own.items(), limits, count).with_sorted_items();
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)
-    micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
+    micro_batches.push_back(micro_batch_of(units(), pick(units_of(share), groups[g])));
   order_micro_batches(micro_batches, settings(), settings().dp);
   return micro_batches;
 }

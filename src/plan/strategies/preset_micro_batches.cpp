@@ -53,7 +53,7 @@ Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSett
 }
 
 GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
-  const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
+  const std::vector<std::int64_t> lengths = pick(units().rows(), units_of(share));
   const std::int64_t needed =
       with_batching(settings(), [&](const auto& batching) { return reference_count(lengths, batching); });
   const PickedUnits own(units(), units_of(share));
@@ -61,12 +61,12 @@ GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
 }
 
 std::vector<MicroBatchPlan> PresetMicroBatcher::pack_at_most(MiniBatchShare share, std::int64_t count) const {
-  const std::vector<std::int64_t> lengths = picked(units().rows(), units_of(share));
+  const std::vector<std::int64_t> lengths = pick(units().rows(), units_of(share));
   const Partition groups = with_batching(
       settings(), [&](const auto& batching) { return reference_micro_batches(lengths, count, batching); });
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)
-    micro_batches.push_back(micro_batch_of(units(), picked(units_of(share), groups[g])));
+    micro_batches.push_back(micro_batch_of(units(), pick(units_of(share), groups[g])));
   return micro_batches;
 }
 

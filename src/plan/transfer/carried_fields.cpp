@@ -54,7 +54,7 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
 }
 
 /// Returns whether the settings only describe how samples store values of tokens.
-bool is_about_samples_alone(const FieldSettings& field, std::string_view name) {
+bool describes_samples_only(const FieldSettings& field, std::string_view name) {
   FieldSettings others = field;
   others.read_as.reset();
   if (name == labels_field || name == loss_mask_field) others.at.reset();
@@ -76,7 +76,7 @@ void require_all_named(const LayerMap& map, std::int64_t layers, const std::stri
   }
 }
 
-CarriedField as_it_is(const FieldSpec& spec, std::size_t source) {
+CarriedField unchanged_field(const FieldSpec& spec, std::size_t source) {
   return {spec, spec.dtype, spec.dtype, source, {}, false, {}, false, {}, {}};
 }
 
@@ -89,7 +89,7 @@ DType narrowest(DType brought, const IntegerRange& range) {
   return brought;
 }
 
-DType wire_of(const FieldSpec& spec, const FieldSettings& settings, const FieldRouting& ways) {
+DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, const FieldRouting& ways) {
   if (settings.wire == FieldWidth::as_brought) return spec.dtype;
   if (!is_integer(spec.dtype)) {
     throw InputError(
@@ -211,7 +211,7 @@ void add_layered(CarriedField whole, const LayerMap& map, const FieldRouting& wa
 
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp) {
   const std::string where = "fields." + name;
-  if (!is_about_samples_alone(field, name) && std::ranges::find(own_fields, name) != own_fields.end()) {
+  if (!describes_samples_only(field, name) && std::ranges::find(own_fields, name) != own_fields.end()) {
     throw ConfigError(where, "is a built-in field, which is delivered unchanged",
                       "Leave out all settings except read_as: axes or runs, and at for labels and loss_mask");
   }
@@ -244,7 +244,7 @@ bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept
 std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, const FieldRouting& ways) {
   std::vector<CarriedField> carried;
   for (std::size_t f = 0; f < brought.size(); ++f) {
-    CarriedField field = as_it_is(brought[f], f);
+    CarriedField field = unchanged_field(brought[f], f);
     const auto found = ways.settings.find(field.name());
     if (found == ways.settings.end()) {
       carried.push_back(std::move(field));
@@ -259,7 +259,7 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
     field.profiles = settings.profiles;
     field.spread_pads = settings.spread_pads;
     if (field.spread_pads > 0) require_routes(brought[f], field.spread_pads);
-    field.spec.dtype = wire_of(brought[f], settings, ways);
+    field.spec.dtype = transfer_type_of(brought[f], settings, ways);
     if (settings.hand_out == FieldWidth::narrow) field.handed_out = field.spec.dtype;
     if (settings.layers) {
       add_layered(std::move(field), *settings.layers, ways, carried);

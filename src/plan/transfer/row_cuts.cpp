@@ -59,7 +59,7 @@ void TokensOfRows::require_valid(const SampleShape& sample, const std::string& f
   }
 }
 
-std::vector<RowRange> TokensOfRows::with_tokens_of(std::span<const RowRange> runs) const {
+std::vector<RowRange> TokensOfRows::rows_overlapping(std::span<const RowRange> runs) const {
   std::vector<RowRange> chosen;
   for (const RowRange& run : runs) {
     const RowRange of_run{first_unsatisfied(*this, [&](RowRange tokens) { return tokens.end <= run.begin; }),

@@ -39,7 +39,7 @@ class TokensOfRows {
   ///
   /// Example: if three rows have the tokens [0, 4), [4, 8) and [8, 12), the runs [0, 2) and [6, 8) give [0,
   /// 2), the first two rows.
-  [[nodiscard]] std::vector<RowRange> with_tokens_of(std::span<const RowRange> runs) const;
+  [[nodiscard]] std::vector<RowRange> rows_overlapping(std::span<const RowRange> runs) const;
 
  private:
   std::span<const std::int64_t> bounds_;

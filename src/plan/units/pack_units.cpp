@@ -270,14 +270,14 @@ SharingSavings savings_of(const PackUnits& units) {
   return savings;
 }
 
-std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all, IdView<UnitId> units) {
+std::vector<std::int64_t> pick(std::span<const std::int64_t> of_all, IdView<UnitId> units) {
   std::vector<std::int64_t> values;
   values.reserve(units.size());
   for (const UnitId unit : units) values.push_back(of_all[unit.index()]);
   return values;
 }
 
-std::vector<UnitId> picked(IdView<UnitId> units, std::span<const Item> places) {
+std::vector<UnitId> pick(IdView<UnitId> units, std::span<const Item> places) {
   std::vector<UnitId> chosen;
   chosen.reserve(places.size());
   for (const Item place : places) chosen.push_back(units[place]);
@@ -285,8 +285,8 @@ std::vector<UnitId> picked(IdView<UnitId> units, std::span<const Item> places) {
 }
 
 PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
-    : costs(picked(all.costs(), units)), aligned_rows(picked(all.items().sizes, units)) {
-  if (!all.items().counts.empty()) samples = picked(all.items().counts, units);
+    : costs(pick(all.costs(), units)), aligned_rows(pick(all.items().sizes, units)) {
+  if (!all.items().counts.empty()) samples = pick(all.items().counts, units);
 }
 
 std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units) {
@@ -295,7 +295,7 @@ std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units) {
   // The combined limit (parts_) gives no lower bound, so compute a bound for each limit separately.
   std::int64_t fewest = min_bins_lower_bound(own.aligned_rows, {.max_size = all.limits().max_size});
   for (const CappedRows& capped : all.capped_rows()) {
-    const std::vector<std::int64_t> rows = picked(capped.of_units, units);
+    const std::vector<std::int64_t> rows = pick(capped.of_units, units);
     fewest = std::max(fewest, min_bins_lower_bound(rows, {.max_size = capped.most}));
   }
   return fewest;

@@ -173,9 +173,9 @@ struct PickedUnits {
 [[nodiscard]] GroupCount count_micro_batches(const PackUnits& all, IdView<UnitId> units);
 
 /// Returns the values of a list by unit for these units, in their order.
-[[nodiscard]] std::vector<std::int64_t> picked(std::span<const std::int64_t> of_all, IdView<UnitId> units);
+[[nodiscard]] std::vector<std::int64_t> pick(std::span<const std::int64_t> of_all, IdView<UnitId> units);
 
 /// Returns the units at these positions in `units`, such as a group that balancing returned.
-[[nodiscard]] std::vector<UnitId> picked(IdView<UnitId> units, std::span<const Item> places);
+[[nodiscard]] std::vector<UnitId> pick(IdView<UnitId> units, std::span<const Item> places);
 
 }  // namespace evenkeel

@@ -29,14 +29,14 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 
 /// Returns the steps of a service. Throws MpiError if MPI is not running. Every collective call
 /// starts with this.
-StepsAhead& steps_called(ServiceParts& service) {
+StepsAhead& require_steps(ServiceParts& service) {
   require_ranks_of_one_group(service.maker->mesh().world());
   return *service.ahead;
 }
 
 }  // namespace
 
-StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsWanted wanted,
+StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsRequest wanted,
                        const ServiceState& from)
     : maker_(world, config, from),
       read_(std::move(wanted.read)),
@@ -80,7 +80,7 @@ std::optional<Step> StepsAhead::next() {
   Stopwatch stopwatch;
   if (makes_in_next()) make_or_end();
   Made made = take();
-  has_ended_ = std::holds_alternative<NoMore>(made);
+  has_ended_ = std::holds_alternative<EndOfSteps>(made);
   if (has_ended_) return std::nullopt;
   ++taken_;
   if (const auto* error = std::get_if<std::exception_ptr>(&made)) std::rethrow_exception(*error);
@@ -182,7 +182,7 @@ StepsAhead::Made StepsAhead::make_next() {
     throw;  // The error may exist only on this rank, while other ranks are still inside the step.
   } catch (const EndOfSamples&) {
     no_more_ = true;
-    return NoMore{};
+    return EndOfSteps{};
   } catch (const Error&) {
     return std::current_exception();
   }
@@ -201,11 +201,11 @@ bool Steps::in_background() const noexcept {
 }
 
 std::optional<Step> Steps::next() {
-  return steps_called(*service_).next();
+  return require_steps(*service_).next();
 }
 
 bool Steps::progress() {
-  return steps_called(*service_).progress();
+  return require_steps(*service_).progress();
 }
 
 }  // namespace evenkeel

@@ -25,7 +25,7 @@
 namespace evenkeel {
 
 /// Request to make steps ahead.
-struct StepsWanted {
+struct StepsRequest {
   std::int64_t steps = 0;  // steps below this number are made
   Steps::Reader read;      // reads this rank's samples of a step
   std::string profile;
@@ -39,7 +39,7 @@ struct StepsWanted {
 class StepsAhead {
  public:
   /// Collective over `world`. `from` must be equal on all ranks, and its job must have been compared.
-  StepsAhead(const Communicator& world, const Config& config, StepsWanted wanted, const ServiceState& from);
+  StepsAhead(const Communicator& world, const Config& config, StepsRequest wanted, const ServiceState& from);
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
   /// Returns the state before the next step that the trainer takes, regardless of how many steps were made
@@ -56,9 +56,9 @@ class StepsAhead {
 
  private:
   /// Indicates the end of the samples.
-  struct NoMore {};
+  struct EndOfSteps {};
   /// A step, or the error that all ranks throw in its place, or the end of samples.
-  using Made = std::variant<std::exception_ptr, Step, NoMore>;
+  using Made = std::variant<std::exception_ptr, Step, EndOfSteps>;
 
   /// Queue of steps between the thread that makes them and the trainer.
   struct Handover {

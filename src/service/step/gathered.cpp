@@ -111,7 +111,7 @@ std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const S
                                              std::string_view profile, const RaggedBatch& mine,
                                              GuardedWork& work) {
   Gathered gathered;
-  FieldsBrought brought;
+  FieldAgreementInput brought;
   OwnRanges ranges;
   work([&] { require_made(before); });
   work.on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });

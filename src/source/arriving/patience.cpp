@@ -40,7 +40,7 @@ std::string words_of(const std::map<std::string, std::int64_t>& lacking) {
   return words;
 }
 
-std::string words_of(const Lack& lack) {
+std::string words_of(const UnformedStep& lack) {
   const std::string last = lack.since_last_sample
                                ? fmt::format("the last sample came {:.0f} s ago", *lack.since_last_sample)
                                : "no sample has come since the buffer was started";
@@ -61,7 +61,7 @@ void note_waiting(const std::string& line) {
   notes()(line);
 }
 
-void Patience::waits_for(const Lack& lack) {
+void Patience::waits_for(const UnformedStep& lack) {
   const double waited = std::chrono::duration<double>(Clock::now() - begun_).count();
   const double idle = std::min(waited, lack.since_last_sample.value_or(waited));
   if (most_ && idle > *most_) {

@@ -24,7 +24,7 @@ void send_waiting_notes_to(WaitingNotes notes);
 void note_waiting(const std::string& line);
 
 /// Data about a step that cannot be formed yet, for messages.
-struct Lack {
+struct UnformedStep {
   std::int64_t step = 0;
   std::int64_t needed = 0;                  ///< number of groups
   std::int64_t ready = 0;                   ///< number of ready groups
@@ -46,7 +46,7 @@ class Patience {
 
   /// Call this after a poll without success. Throws IoError if no sample has arrived for longer than `most`
   /// during this wait.
-  void waits_for(const Lack& lack);
+  void waits_for(const UnformedStep& lack);
   /// Call this after a poll that did not reach the buffer, in the handler of `error`. Sleeps before the next
   /// attempt, or rethrows the error if the buffer has been unreachable for longer than `most`.
   void on_unreachable(const Error& error);

@@ -100,7 +100,7 @@ StepsOfBuffer::StepsOfBuffer(BufferAccess access, const std::atomic<bool>& must_
       client_(access_.url, access_.token, access_.ca, access_.pass) {}
 
 template <typename Call>
-auto StepsOfBuffer::until_reached(Patience& patience, Call&& call) {
+auto StepsOfBuffer::retry_until_reached(Patience& patience, Call&& call) {
   const Waiting waiting("samples of producers", WaitFor::producers);
   while (true) {
     if (must_stop_) throw_end();
@@ -121,7 +121,7 @@ auto StepsOfBuffer::until_reached(Patience& patience, Call&& call) {
 
 JobStartReply StepsOfBuffer::begin(std::int64_t samples_per_step, const JobStart& start) {
   Patience patience = this->patience(true);
-  return until_reached(patience, [&] { return client_.begin(samples_per_step, start); });
+  return retry_until_reached(patience, [&] { return client_.begin(samples_per_step, start); });
 }
 
 stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* rules) {
@@ -143,7 +143,7 @@ void StepsOfBuffer::note(const stream::FormedStep& step, double waited) {
   waited_ += waited;
   for (const stream::WaitingGroup& group : step.groups) {
     for (const stream::WaitingSample& sample : group.samples)
-      ++staleness_[stream::counted_behind(step.version, sample.version)];
+      ++staleness_[stream::versions_behind(step.version, sample.version)];
   }
 }
 
@@ -158,7 +158,7 @@ void StepsOfBuffer::give_up(std::int64_t number, const std::string& why) noexcep
 }
 
 JobStep StepsOfBuffer::look_for(std::int64_t number, std::chrono::seconds time, Patience& patience) {
-  JobStep come = until_reached(patience, [&] { return client_.wait_for_step(number, time); });
+  JobStep come = retry_until_reached(patience, [&] { return client_.wait_for_step(number, time); });
   require_next_step(number, come);
   if (come.is_over) throw_end();
   return come;
@@ -186,9 +186,9 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
                                                        : (1 + rules.stream.look_ahead) * rules.groups;
   while (true) {
     const JobWaiting waiting =
-        until_reached(patience, [&] { return client_.wait_for(rules.groups, most, one_wait); });
+        retry_until_reached(patience, [&] { return client_.wait_for(rules.groups, most, one_wait); });
     if (drop_filtered(rules, waiting, patience)) continue;
-    if (std::optional<stream::FormedStep> formed = try_to_form(number, rules, waiting, patience))
+    if (std::optional<stream::FormedStep> formed = try_form_step(number, rules, waiting, patience))
       return *std::move(formed);
     if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end();
     patience.waits_for({number, rules.groups, waiting.ready_groups, waiting.open_groups,
@@ -206,19 +206,20 @@ bool StepsOfBuffer::drop_filtered(const FormingRules& rules, const JobWaiting& w
     }
   }
   if (dropped.empty()) return false;
-  until_reached(patience, [&] { client_.drop_filtered(dropped); });
+  retry_until_reached(patience, [&] { client_.drop_filtered(dropped); });
   return true;
 }
 
 // If, in the meantime, a producer aborts a group or the trainer publishes a version, the buffer refuses the
 // step, and the caller gets the waiting groups again.
-std::optional<stream::FormedStep> StepsOfBuffer::try_to_form(std::int64_t number, const FormingRules& rules,
-                                                             const JobWaiting& waiting, Patience& patience) {
+std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t number, const FormingRules& rules,
+                                                               const JobWaiting& waiting,
+                                                               Patience& patience) {
   const std::optional<stream::StepFormed> formed =
       stream::form_step({waiting.groups, waiting.coming, number, waiting.version, rules.groups,
                          waiting.has_ended, rules.stream, rules.plan});
   if (!formed) return std::nullopt;
-  const bool is_formed = until_reached(patience, [&] { return client_.form(*formed); });
+  const bool is_formed = retry_until_reached(patience, [&] { return client_.form(*formed); });
   if (!is_formed && ++changes_ > max_changes) {
     throw InputError("step " + std::to_string(number),
                      "cannot be recorded: the waiting samples changed at every attempt",
@@ -232,8 +233,8 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_to_form(std::int64_t number
 RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
   if (arrivals.empty()) return {};
   Patience patience = this->patience(false);
-  if (!schema_) schema_ = until_reached(patience, [&] { return client_.schema(); });
-  const std::string lines = until_reached(patience, [&] { return client_.lines(arrivals); });
+  if (!schema_) schema_ = retry_until_reached(patience, [&] { return client_.schema(); });
+  const std::string lines = retry_until_reached(patience, [&] { return client_.lines(arrivals); });
   return parse_samples(lines, arrivals, *schema_, formats_);
 }
 
@@ -243,7 +244,7 @@ ArrivalFigures StepsOfBuffer::figures() {
   const auto ask = [&] { figures_ = figures_of(nlohmann::json::parse(client_.status())); };
   if (!figures_) {
     Patience patience = this->patience(true);
-    until_reached(patience, ask);
+    retry_until_reached(patience, ask);
   } else if (const bool is_current = try_briefly(client_, ask); is_current != are_figures_current_) {
     are_figures_current_ = is_current;
     if (!is_current)
@@ -261,7 +262,7 @@ void StepsOfBuffer::add_steps_to(ArrivalFigures& figures) const {
 
 void StepsOfBuffer::publish(std::int64_t version) {
   Patience patience = this->patience(true);
-  until_reached(patience, [&] { client_.publish(version); });
+  retry_until_reached(patience, [&] { client_.publish(version); });
 }
 
 bool StepsOfBuffer::report_trained(std::int64_t step) {
@@ -270,7 +271,7 @@ bool StepsOfBuffer::report_trained(std::int64_t step) {
 
 void StepsOfBuffer::report_trained_until_reached(std::int64_t step) {
   Patience patience = this->patience(true);
-  until_reached(patience, [&] { client_.report_trained(step); });
+  retry_until_reached(patience, [&] { client_.report_trained(step); });
 }
 
 }  // namespace evenkeel

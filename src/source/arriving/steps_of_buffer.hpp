@@ -85,12 +85,14 @@ class StepsOfBuffer {
  private:
   [[nodiscard]] Patience patience(bool tells) const { return {access_.patience, access_.url, tells}; }
   template <typename Call>
-  auto until_reached(Patience& patience, Call&& call);
+  auto retry_until_reached(Patience& patience, Call&& call);
   [[nodiscard]] stream::FormedStep form(std::int64_t number, const FormingRules& rules);
   [[nodiscard]] stream::FormedStep wait_for(std::int64_t number);
   [[nodiscard]] JobStep look_for(std::int64_t number, std::chrono::seconds time, Patience& patience);
-  [[nodiscard]] std::optional<stream::FormedStep> try_to_form(std::int64_t number, const FormingRules& rules,
-                                                              const JobWaiting& waiting, Patience& patience);
+  [[nodiscard]] std::optional<stream::FormedStep> try_form_step(std::int64_t number,
+                                                                const FormingRules& rules,
+                                                                const JobWaiting& waiting,
+                                                                Patience& patience);
   [[nodiscard]] bool drop_filtered(const FormingRules& rules, const JobWaiting& waiting, Patience& patience);
   void give_up(std::int64_t number, const std::string& why) noexcept;
   void note(const stream::FormedStep& step, double waited);

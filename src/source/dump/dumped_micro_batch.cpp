@@ -35,7 +35,7 @@ FieldSpec spec_on_stage(const DumpedField& field) {
   return spec;
 }
 
-std::string shape_in_words(const std::vector<std::int64_t>& shape) {
+std::string describe_shape(const std::vector<std::int64_t>& shape) {
   std::string text;
   for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
   return "[" + text + "]";
@@ -165,9 +165,9 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
     }
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     if (stored.shape == shape && stored.dtype == spec.dtype) continue;
-    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_in_words(stored.shape) +
+    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + describe_shape(stored.shape) +
                    ", but its metadata says " + std::string(name_of(spec.dtype)) + " " +
-                   shape_in_words(shape));
+                   describe_shape(shape));
   }
 }
 

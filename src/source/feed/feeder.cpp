@@ -30,7 +30,7 @@ std::span<std::int64_t> add_integers(RaggedBatch& samples, const char* name) {
 
 // Retries while the buffer is full or restarting. If it refuses for another reason, throws an error.
 template <typename Call>
-auto Feeder::until_answered(Call&& call) {
+auto Feeder::retry_until_answered(Call&& call) {
   Patience patience(settings_.patience, settings_.url, true);
   for (;;) {
     try {
@@ -43,7 +43,7 @@ auto Feeder::until_answered(Call&& call) {
 
 Feeder::Feeder(const FeedSettings& settings)
     : settings_(settings), client_(settings.url, settings.token, settings.ca) {
-  const BufferRules rules = until_answered([&] { return client_.rules(); });
+  const BufferRules rules = retry_until_answered([&] { return client_.rules(); });
   group_size_ = rules.group_size;
   bytes_of_request_ = std::min(max_bytes_of_request, rules.capacity / requests_in_buffer);
   version_ = rules.version;
@@ -71,7 +71,7 @@ void Feeder::send(RaggedBatch samples) {
 }
 
 void Feeder::end() {
-  until_answered([&] { client_.end(); });
+  retry_until_answered([&] { client_.end(); });
 }
 
 std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
@@ -111,7 +111,7 @@ void Feeder::set_versions(RaggedBatch& samples) const {
 }
 
 void Feeder::send_body(const std::string& body) {
-  const Receipt receipt = until_answered([&] { return client_.send(body, SampleForm::tensors, ""); });
+  const Receipt receipt = retry_until_answered([&] { return client_.send(body, SampleForm::tensors, ""); });
   version_ = std::max(version_, receipt.version);
   figures_.accepted += receipt.accepted;
   figures_.duplicates += receipt.duplicates;

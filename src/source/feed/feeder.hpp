@@ -68,7 +68,7 @@ class Feeder {
   void set_versions(RaggedBatch& samples) const;
   void send_body(const std::string& body);
   template <typename Call>
-  auto until_answered(Call&& call);
+  auto retry_until_answered(Call&& call);
 
   FeedSettings settings_;
   JobClient client_;

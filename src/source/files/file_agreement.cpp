@@ -17,11 +17,11 @@ namespace evenkeel {
 namespace {
 
 /// What a rank sees of the file that it has open.
-struct Sight {
+struct ObservedFile {
   FileVersion version;
   std::uint64_t digest = 0;  ///< digest of 64 places
 
-  [[nodiscard]] bool same_copy(const Sight& other) const {
+  [[nodiscard]] bool same_copy(const ObservedFile& other) const {
     return std::tuple(version.inode, version.modified) ==
            std::tuple(other.version.inode, other.version.modified);
   }
@@ -41,7 +41,7 @@ std::string on_rank(std::size_t rank) {
                 "All ranks must read one finished file, or identical copies of it on all nodes");
 }
 
-void require_equal_sizes(const InputFile& file, const std::vector<Sight>& sights) {
+void require_equal_sizes(const InputFile& file, const std::vector<ObservedFile>& sights) {
   const auto bytes = [&](std::size_t rank) {
     return std::to_string(sights[rank].version.bytes) + " bytes" + on_rank(rank);
   };
@@ -68,7 +68,8 @@ std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int6
 
 /// Returns this rank's part of the digest of the whole file. The ranks that have the same copy open divide
 /// its blocks among themselves.
-std::uint64_t share_of_digest(const InputFile& file, const std::vector<Sight>& sights, std::size_t rank) {
+std::uint64_t share_of_digest(const InputFile& file, const std::vector<ObservedFile>& sights,
+                              std::size_t rank) {
   std::int64_t sharers = 0;
   std::int64_t before = 0;
   for (std::size_t other = 0; other < sights.size(); ++other) {
@@ -79,7 +80,7 @@ std::uint64_t share_of_digest(const InputFile& file, const std::vector<Sight>& s
   return digest_of_part(file, before, sharers);
 }
 
-std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector<std::uint64_t>& parts,
+std::uint64_t digest_of_copy(const std::vector<ObservedFile>& sights, const std::vector<std::uint64_t>& parts,
                              std::size_t rank) {
   std::uint64_t sum = 0;
   for (std::size_t other = 0; other < sights.size(); ++other) {
@@ -93,14 +94,14 @@ std::uint64_t digest_of_copy(const std::vector<Sight>& sights, const std::vector
 // The gathered values are equal on all ranks, so all ranks throw, each with the name of its own copy.
 void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
-  Sight mine;
+  ObservedFile mine;
   work([&] { mine = {file.version(), file.sampled_digest()}; });
-  const std::vector<Sight> sights = value_of_each_rank(comm, mine, work);
+  const std::vector<ObservedFile> sights = value_of_each_rank(comm, mine, work);
   require_equal_sizes(file, sights);
   const auto other =
-      std::ranges::find_if(sights, [&](const Sight& s) { return s.digest != sights[0].digest; });
+      std::ranges::find_if(sights, [&](const ObservedFile& s) { return s.digest != sights[0].digest; });
   if (other != sights.end()) refuse_content(file, static_cast<std::size_t>(other - sights.begin()));
-  if (std::ranges::all_of(sights, [&](const Sight& s) { return s.same_copy(sights[0]); })) return;
+  if (std::ranges::all_of(sights, [&](const ObservedFile& s) { return s.same_copy(sights[0]); })) return;
 
   std::uint64_t part = 0;
   work([&] { part = share_of_digest(file, sights, static_cast<std::size_t>(comm.rank())); });

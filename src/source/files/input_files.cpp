@@ -155,7 +155,7 @@ std::vector<Task> share_out(const InputFiles& files, int ranks) {
   return tasks;
 }
 
-Descriptor opened(const std::string& room, const std::string& packed) {
+Descriptor open_file(const std::string& room, const std::string& packed) {
   Descriptor file(::open(room.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() >= 0) return file;
   ErrorReport report =
@@ -244,7 +244,7 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
 std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file) {
   if (packing_of(*file) == Packing::none) return file;
   Room room(file->path());
-  Descriptor text = opened(room.name(), file->path());
+  Descriptor text = open_file(room.name(), file->path());
   room.forget_name();
   room.fill(*file);
   return std::make_unique<const InputFile>(file->path(), text.take());
@@ -277,7 +277,7 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
     std::vector<std::size_t> next(of_ranks.size());
     for (const Task& task : tasks) {
       const auto rank = static_cast<std::size_t>(task.rank);
-      texts.push_back(opened(of_ranks[rank][next[rank]++], files[task.file]->path()));
+      texts.push_back(open_file(of_ranks[rank][next[rank]++], files[task.file]->path()));
     }
   });
   work.agree(comm);

@@ -28,9 +28,9 @@ class Planner {
   }
 
   void add(int other, NodeAggregation mode) {
-    if (go_through_leaders(mode, messages(sizes_.to, other), leaders_.max_bytes(node_, other)))
+    if (should_use_leaders(mode, messages(sizes_.to, other), leaders_.max_bytes(node_, other)))
       add_sends(other);
-    if (go_through_leaders(mode, messages(sizes_.from, other), leaders_.max_bytes(other, node_)))
+    if (should_use_leaders(mode, messages(sizes_.from, other), leaders_.max_bytes(other, node_)))
       add_receives(other);
   }
 
@@ -144,7 +144,7 @@ bool LeaderPlan::any() const noexcept {
   return std::ranges::any_of(send_by, led) || std::ranges::any_of(receive_by, led);
 }
 
-bool go_through_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
+bool should_use_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
                         std::int64_t max_bytes) noexcept {
   std::int64_t count = 0;
   std::int64_t bytes = 0;

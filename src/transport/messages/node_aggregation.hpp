@@ -83,7 +83,7 @@ struct LeaderPlan {
 /// bytes of the i-th pair of ranks. They do if all fit in `max_bytes`, at least two messages are not empty,
 /// and these are small on average or `mode` is `always`. Both nodes get the same result, since they pass the
 /// same numbers.
-[[nodiscard]] bool go_through_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
+[[nodiscard]] bool should_use_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
                                       std::int64_t max_bytes) noexcept;
 
 /// Returns the plan of `rank`, given the sizes of its node, which are ignored if `mode` is `never`. Pure.

@@ -50,7 +50,7 @@ void allocate_pages(int file, std::size_t offset, std::size_t bytes) {
   }
 }
 
-void give_pages_back(int file, std::size_t offset, std::size_t bytes) noexcept {
+void release_pages(int file, std::size_t offset, std::size_t bytes) noexcept {
   fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
 }
@@ -64,7 +64,7 @@ void* map_whole(int, std::size_t) {
   return MAP_FAILED;
 }
 void allocate_pages(int, std::size_t, std::size_t) {}
-void give_pages_back(int, std::size_t, std::size_t) noexcept {}
+void release_pages(int, std::size_t, std::size_t) noexcept {}
 #endif
 
 }  // namespace
@@ -138,7 +138,7 @@ void SharedHeap::back(Segment& segment, const std::byte* end) {
       segment.backed += bytes;
     }
   } catch (...) {
-    give_pages_back(segment.file, before, target - before);
+    release_pages(segment.file, before, target - before);
     segment.backed = before;
     throw;
   }

@@ -20,7 +20,7 @@ using testing::IsEmpty;
 using testing_support::message_of;
 
 std::vector<RowRange> chosen(const std::vector<std::int64_t>& bounds, const std::vector<RowRange>& runs) {
-  return TokensOfRows(bounds).with_tokens_of(runs);
+  return TokensOfRows(bounds).rows_overlapping(runs);
 }
 
 TEST(TokensOfRows, select_rows_with_a_token_in_the_run) {

@@ -41,7 +41,7 @@ class LevelBlocks {
     heights[block] += task.time - before;
   }
   /// Starts over from these heights after items were placed on given blocks.
-  void start(const std::vector<Cost>& heights) { first_ = FirstToEnd(*levels_, level_, heights); }
+  void start(const std::vector<Cost>& heights) { first_ = EarliestFinish(*levels_, level_, heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
@@ -66,7 +66,7 @@ class LevelBlocks {
   const Levels* levels_;
   int level_;
   std::vector<OpenTask>* tasks_;
-  FirstToEnd first_;
+  EarliestFinish first_;
   std::vector<std::size_t> newest_;    ///< by block: its newest task
   std::vector<std::size_t> previous_;  ///< by task of this level: the next older task of its block
   std::size_t offset_ = 0;             ///< number of the first task of this level
@@ -217,7 +217,7 @@ void fit_into_blocks(const Levels& levels, std::span<LevelledItem> items, Cost l
 void place_tree_leaves(const Levels& levels, std::span<const Item> items, std::vector<Cost>& heights,
                        std::vector<OpenTask>& tasks) {
   std::vector<RankTasks> ranks(heights.size());
-  FirstToEnd first(levels, 0, heights);
+  EarliestFinish first(levels, 0, heights);
   const std::int64_t max_items = levels.problem().limits.max_items;
   const std::int64_t least = least_size(levels, items);
   for (const Item item : items) {

@@ -114,14 +114,14 @@ class WaveMoves {
     Cost sum = wave.free.work_in(std::min(wave.time, small_.per_token * levels_->cap(0)));
     for (const OpenTask& task : wave.tasks) {
       const std::int64_t room = levels_->cap(task.level) - task.used;
-      sum += std::min(room, small_tokens_beside(task, wave.time)) * small_.per_token;
+      sum += std::min(room, num_fitting_small_tokens(task, wave.time)) * small_.per_token;
     }
     return sum;
   }
 
   /// Returns the number of tokens of small items for which a group has time. Their communication also takes
   /// time, except for the part hidden by the attention of the group's items.
-  [[nodiscard]] std::int64_t small_tokens_beside(const OpenTask& task, Cost wave_time) const {
+  [[nodiscard]] std::int64_t num_fitting_small_tokens(const OpenTask& task, Cost wave_time) const {
     const CommunicationCost& cost = levels_->problem().communication;
     const std::int64_t size = levels_->size(task.level);
     const Cost area = area_within(wave_time - task.time, task.level, task.first);
