@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """check_tree.py SOURCE_DIR: fails when the tree is not as the pages say. Every room has a folder of tests, a line in
-CONTRIBUTING's table, and its name in docs/rooms.svg, and nothing else is there."""
+CONTRIBUTING's table, and its name in docs/rooms.svg, and nothing else is there. Every C++ test is built."""
 import pathlib
 import re
 import sys
@@ -23,9 +23,16 @@ def wrong_rooms(source):
         yield f'{room} is a room in CONTRIBUTING.md or include/evenkeel, and there is no src/{room}'
 
 
+def unbuilt_tests(source):
+    lists = '\n'.join(path.read_text() for path in (source / 'tests').rglob('CMakeLists.txt'))
+    for test in sorted((source / 'tests').rglob('*_test.cpp')):
+        if test.name not in lists:
+            yield f'no CMakeLists.txt names {test.relative_to(source)}, so nothing runs it'
+
+
 def main():
     source = pathlib.Path(sys.argv[1])
-    errors = list(wrong_rooms(source))
+    errors = [*wrong_rooms(source), *unbuilt_tests(source)]
     print('\n'.join(errors) or 'rooms are as the pages say')
     sys.exit(bool(errors))
 

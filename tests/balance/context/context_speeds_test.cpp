@@ -9,11 +9,11 @@
 namespace evenkeel::context {
 namespace {
 
-using Speeds = std::vector<std::int64_t>;
+using RankSpeeds = std::vector<std::int64_t>;
 
 TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
   const std::vector<std::int64_t> sizes{1, 2};
-  const Speeds speeds(Speeds{10, 5, 10, 4, 5}, 5, sizes);
+  const Speeds speeds(RankSpeeds{10, 5, 10, 4, 5}, 5, sizes);
   EXPECT_TRUE(speeds.differ());
   EXPECT_EQ(speeds.on_block(100, 0, 0), 100);
   EXPECT_EQ(speeds.on_block(100, 1, 0), 200);
@@ -29,7 +29,7 @@ TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
 
 TEST(Speeds, equal_speeds_are_ignored) {
   const std::vector<std::int64_t> sizes{1, 2};
-  for (const Speeds& alike : {Speeds{}, Speeds{7, 7, 7}}) {
+  for (const RankSpeeds& alike : {RankSpeeds{}, RankSpeeds{7, 7, 7}}) {
     const Speeds speeds(alike, 3, sizes);
     EXPECT_FALSE(speeds.differ());
     EXPECT_EQ(speeds.on_block(100, 1, 0), 100);
@@ -42,7 +42,7 @@ TEST(Speeds, the_even_end_is_the_earliest_time_at_which_all_work_is_done) {
   std::mt19937_64 random(2);
   for (int round = 0; round < 500; ++round) {
     const auto ranks = static_cast<std::size_t>(1 + random() % 6);
-    Speeds all;
+    RankSpeeds all;
     std::vector<Cost> starts;
     for (std::size_t r = 0; r < ranks; ++r) {
       all.push_back(1 + static_cast<std::int64_t>(random() % 5));
