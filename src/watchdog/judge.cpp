@@ -68,7 +68,8 @@ std::string describe_activity(const WatchedRank& rank) {
 std::string last_seen(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
   if (first.has_ended) return "has ended";
-  return (blamed.size() == 1 ? "last activity: " : "last activity of the first: ") + describe_activity(first);
+  return (blamed.size() == 1 ? "last activity: " : "last activity of the first rank: ") +
+         describe_activity(first);
 }
 
 std::string no_progress(double seconds) {

@@ -176,7 +176,7 @@ TEST(PlanPipeline, shows_the_end_and_the_bubble) {
   // Three micro-batches of 6 on each DP rank: with two stages, they take as long as four.
   const ProgramResult two_stages = plan("--set mesh.dp=2 --set mesh.pp=2 --set micro_batch.order=schedule");
   ASSERT_EQ(two_stages.status, 0) << two_stages.err;
-  EXPECT_THAT(two_stages.out, HasSubstr("simulated pipeline of 2 stages: ends at 12, 25.00 % of it bubble"));
+  EXPECT_THAT(two_stages.out, HasSubstr("simulated pipeline of 2 stages: ends at 12, 25.00 % bubble"));
   const nlohmann::json expected = {{"stages", 2}, {"chunks", 1}, {"end", 12}, {"bubble", 0.25}};
   EXPECT_EQ(written().at("pipeline"), expected);
 

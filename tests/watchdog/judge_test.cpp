@@ -205,7 +205,7 @@ TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
 TEST(Message, of_several_ranks_names_their_hosts_once) {
   EXPECT_THAT(
       message_of({Kind::silent, {0, 2, 3}}, four, 60),
-      AllOf(HasSubstr("ranks 0, 2, 3 (hosts n1, n2) have"), HasSubstr("last activity of the first: ")));
+      AllOf(HasSubstr("ranks 0, 2, 3 (hosts n1, n2) have"), HasSubstr("last activity of the first rank: ")));
 }
 
 TEST(Message, of_ranks_in_different_calls_blames_none) {

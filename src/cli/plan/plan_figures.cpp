@@ -100,8 +100,8 @@ std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings) {
   if (!step) return "";
   const std::string stages = counted(settings.pp, "stage") +
                              (settings.vpp > 1 ? fmt::format(" of {} chunks", grouped(settings.vpp)) : "");
-  return fmt::format("simulated pipeline of {}: ends at {}, {:.2f} % of it bubble\n", stages,
-                     grouped(step->end), 100 * step->bubble);
+  return fmt::format("simulated pipeline of {}: ends at {}, {:.2f} % bubble\n", stages, grouped(step->end),
+                     100 * step->bubble);
 }
 
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings) {

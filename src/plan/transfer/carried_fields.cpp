@@ -164,8 +164,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
                      "Set fields." + name + ".share: none");
   }
   if (found->profiles != cut.profiles) {
-    throw InputError("field '" + name + "'",
-                     "cuts '" + cut.name() + "', and has other profiles than that field",
+    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', but their profiles differ",
                      "Set fields." + name + ".profiles and fields." + cut.name() + ".profiles alike");
   }
   return *found;

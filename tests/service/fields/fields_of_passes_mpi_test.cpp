@@ -192,7 +192,7 @@ TEST(FieldsOfPasses, unknown_profiles_and_separated_cutting_fields_are_refused) 
     (void)service.step(std::move(mine), "same");
     ADD_FAILURE() << "one of the two would be sent alone";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("field 'spans': cuts 'patches', and has other profiles"));
+    EXPECT_THAT(error.what(), HasSubstr("field 'spans': cuts 'patches', but their profiles differ"));
   }
 }
 
