@@ -289,6 +289,12 @@ def test_a_store_that_stays_away_is_an_error_with_the_limit_and_what_to_do(caplo
     assert len(caplog.records) == 1
 
 
+def test_a_store_that_stays_full_is_an_error_with_its_own_advice(unreliable):
+    Unreliable.responses = [(429, b'{"error": "store: is full. Clear values"}', 99)] * 99
+    with pytest.raises(evenkeel.IoError, match=r"gave up after 0.1 seconds: store: is full. Clear values$"):
+        ValueClient(unreliable, patience=0.1).put([0], {"a": np.zeros(1)})
+
+
 def test_a_socket_takes_the_place_of_a_host_and_a_port(tmp_path):
     whole = frame({"indexes": [0], "fields": {"a": {"dtype": "U8", "shape": [3]}}}, b"abc")
     Unreliable.responses = [(200, whole, len(whole))]

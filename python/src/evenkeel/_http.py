@@ -104,7 +104,8 @@ class Server:
                     continue
                 why, is_full, wait = str(error) or type(error).__name__, False, None
             if self._patience is not None and time.monotonic() - begun + pause > self._patience:
-                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}. Start the server again, or raise patience")
+                advice = "" if is_full else ". Start the server again, or raise patience"  # a full server says what to do
+                raise IoError(f"{self._url}: gave up after {self._patience:g} seconds: {why}{advice}")
             if not is_full:
                 self._report_silence(why)
             time.sleep(wait if wait is not None else pause * random.uniform(0.5, 1.0))

@@ -63,13 +63,19 @@ def workers(store, tmp_path_factory):
 
 
 def run(workers, partition, store, kills):
-    """What each worker returns."""
+    """What each worker returns. The store is killed after equal parts of all values were put."""
+    import loop
     ray.get([worker.__ray_ready__.remote() for worker in workers])
+    before = store.store.status()["values"]
+    values = loop.GROUPS * loop.GROUP_SIZE * len(loop.ROLLOUT_FIELDS + loop.LATE_FIELDS)
     results = [worker.run.remote(partition) for worker in workers]
-    for _ in range(kills):
-        time.sleep(0.8)
+    for kill in range(1, kills + 1):
+        while store.store.status()["values"] - before < values * kill // (kills + 1):
+            ended, going_on = ray.wait(results, num_returns=len(results), timeout=0.05)
+            ray.get(ended)  # raises the error of a worker
+            assert going_on, "the loop has ended before the last kill"
         store.kill()
-        assert not ray.wait(results, num_returns=len(results), timeout=0.3)[1] == [], "the loop has ended before the last kill"
+        time.sleep(0.3)  # requests find the store gone
         store.start()
     return ray.get(results, timeout=90)
 
