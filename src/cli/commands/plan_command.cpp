@@ -141,7 +141,7 @@ std::string heading(const LengthTable& table, const PlanSettings& settings, cons
   if (settings.sharing == PrefixSharing::none) return text;
   std::int64_t once = 0;
   for (const DpRankPlan& rank : plan.ranks) once += rank.tokens();
-  return text + fmt::format("; {} with shared prefixes once", counted(once, "token"));
+  return text + fmt::format("; {} if shared prefixes count once", counted(once, "token"));
 }
 
 /// Returns a line about micro-batches above the cap, which the presets of other systems may produce; empty if

@@ -148,8 +148,8 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
   throw LimitError(sample.id,
                    "has " + number_of(sample.length(), "token") + ", " +
                        std::to_string(align_up(sample.length(), settings.alignment(size))) +
-                       " after alignment, above what the largest group of " + number_of(size, "rank") +
-                       " holds under the cap, " + std::to_string(settings.cap(size)),
+                       " after alignment, but the largest group, of " + number_of(size, "rank") +
+                       ", has a cap of " + number_of(settings.cap(size), "token"),
                    "Raise micro_batch.max_tokens_per_rank, mesh.max_cp or the number of ranks, or shorten or "
                    "drop the sample");
 }

@@ -80,8 +80,8 @@ def _split_to(multiple: int, group: list[Any], strict: bool) -> list[Any]:
             middle = (begin + end) // 2
             group[at : at + 1] = [((begin, middle), length), ((middle, end), length)]
         elif strict:
-            _shared.refuse("pipeline_model_parallel_size", f"is {multiple}; a mini-batch of {len(group)} samples, each in a "
-                           f"micro-batch of its own, cannot be split into a multiple of it")
+            _shared.refuse("pipeline_model_parallel_size", f"is {multiple}, which does not divide the {len(group)} micro-batches of a "
+                           f"mini-batch in which every sample already has its own micro-batch")
         else:
             last = group[-1][0][1]
             group.append(((last, last), group[-1][1]))
