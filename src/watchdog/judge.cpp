@@ -158,12 +158,12 @@ Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard
     all_end = all_end && (!rank.waits || rank.is_ending);
   }
   if (!any_waits) return {};
-  if (std::vector<int> missing = silent_ranks(ranks); !missing.empty())
+  if (std::vector<int> missing = unheard_ranks(ranks); !missing.empty())
     return {Verdict::Kind::missing, std::move(missing)};
   return find_stalled_ranks(ranks, all_end);
 }
 
-std::vector<int> silent_ranks(std::span<const RankState> ranks) {
+std::vector<int> unheard_ranks(std::span<const RankState> ranks) {
   return filter_ranks(ranks, [](const RankState& rank) { return !rank.is_heard && !rank.has_ended; });
 }
 

@@ -61,7 +61,7 @@ enum class Unheard : std::uint8_t {
                             Unheard unheard = Unheard::may_be_well);
 
 /// Returns the ranks that have never been heard and have not ended.
-[[nodiscard]] std::vector<int> silent_ranks(std::span<const RankState> ranks);
+[[nodiscard]] std::vector<int> unheard_ranks(std::span<const RankState> ranks);
 
 /// Formats the verdict in one line, with rank, host, phase and cause. Precondition: the verdict is not
 /// healthy.

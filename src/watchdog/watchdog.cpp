@@ -170,7 +170,7 @@ class Watchdog::Runner {
         const std::string datagram = socket_->receive(static_cast<int>(std::ceil(left * 1000)), from);
         lock.lock();
         pass_time();
-        if (!is_over_) record_sign(datagram, from);
+        if (!is_over_) handle_datagram(datagram, from);
       } catch (const std::bad_alloc&) {
         if (!lock.owns_lock()) lock.lock();
       }
@@ -198,7 +198,7 @@ class Watchdog::Runner {
     if (settings_.seconds > 0) decide();
   }
 
-  void record_sign(const std::string& datagram, const sockaddr_in& from) {
+  void handle_datagram(const std::string& datagram, const sockaddr_in& from) {
     std::istringstream in(datagram);
     std::uint64_t secret = 0;
     char kind = 0;
@@ -224,7 +224,7 @@ class Watchdog::Runner {
   void decide() {
     for (RankState& rank : ranks_) rank.age(now_);
     if (rank_ == 0 && has_met_ && now_ > patience() && !std::exchange(has_warned_, true))
-      warn_about_silent_ranks();
+      warn_about_unheard_ranks();
     const bool hears_judge = !is_judge() && ranks_[judge_index()].is_heard;
     if (hears_judge && ranks_[judge_index()].silent <= patience()) forget_answers();
     const Verdict verdict =
@@ -251,8 +251,8 @@ class Watchdog::Runner {
     for (RankState& rank : ranks_) rank.is_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
   }
 
-  void warn_about_silent_ranks() {
-    const std::vector<int> ranks = silent_ranks(ranks_);
+  void warn_about_unheard_ranks() {
+    const std::vector<int> ranks = unheard_ranks(ranks_);
     if (ranks.empty() || !settings_.warns) return;
     settings_.warns(
         "the watchdog does not hear " + named(ranks) +

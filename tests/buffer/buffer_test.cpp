@@ -171,7 +171,7 @@ TEST(Buffer, reports_to_producers_and_the_job_that_it_is_full_without_a_possible
   EXPECT_EQ(buffer.wait_for(2, 2, 0ms).full, "");
   const ErrorReport report =
       report_of<FullError>([&] { buffer.take(received(rollout_line("a", 1, 0, 3000))); });
-  EXPECT_THAT(report.message, HasSubstr("a step needs 2 groups, of which 0 are complete and 2 are not"));
+  EXPECT_THAT(report.message, HasSubstr("a step needs 2 groups; 0 are complete and 2 are not"));
   EXPECT_THAT(report.hint, HasSubstr("--capacity"));
   EXPECT_THAT(buffer.wait_for(2, 2, 0ms).full, HasSubstr("a step needs 2 groups"));
   buffer.abort_group("b", {}, "stuck");

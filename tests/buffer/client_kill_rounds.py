@@ -142,7 +142,7 @@ class StoreReader(Client):
         number = random.randrange(PRODUCERS)
         indexes = list(range(number * SAMPLES, (number + 1) * SAMPLES))
         together, first, late = (fetched_version(self.url, indexes, fields) for fields in ('abc', 'ab', 'c'))
-        # Together, c alone may be missing; a and b are put together, and so is every c.
+        # One request stores a and b, and another one stores c, so a query for all three may find that only c is missing.
         self.write('read', [3, sum(found in wrong for found, wrong in ((together, ('torn',)), (first, ('torn', 'partial')),
                                                                        (late, ('torn', 'partial')))), 0])
 
@@ -253,7 +253,7 @@ def main():
             reads = [content for word, content in entries if word == 'read']
             torn, twice = sum(read[1] for read in reads), sum(read[2] for read in reads)
             wrong = [content for word, content in entries if word == 'wrong']
-            print(f"{arguments.server}, {arguments.store}: {arguments.rounds} rounds, {3 * arguments.rounds} kills, "
+            print(f"{arguments.server}, {arguments.store}: {arguments.rounds} rounds, each with three victims, "
                   f"{words.count('sent')} requests of producers, {words.count('sent') - answers} of them unanswered or refused with 503, "
                   f"{len(reads)} reads of {sum(read[0] for read in reads)} samples or versions; "
                   f"{lost} checks with losses, {twice} twice, {torn} torn", flush=True)

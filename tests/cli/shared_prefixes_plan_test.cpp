@@ -94,7 +94,8 @@ TEST_F(PlanWithSharedPrefixes, plans_every_sample_with_its_shared_prefixes) {
       most = std::max(most, rank.at("cost").get<std::int64_t>());
     EXPECT_LE(plan_of_all.at("lower_bound").at("dp_max_cost"), most) << share;
   }
-  EXPECT_THAT(plan(lengths, "--set prefix.share=tree").out, HasSubstr("11 tokens if shared prefixes count once"));
+  EXPECT_THAT(plan(lengths, "--set prefix.share=tree").out,
+              HasSubstr("11 tokens if shared prefixes count once"));
 }
 
 TEST_F(PlanWithSharedPrefixes, shows_tokens_repeated_by_splits_and_refuses_longer_paths) {

@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& given) { return given.param.name; });
 
 TEST(Verdict, ranks_that_were_never_heard_are_known) {
-  EXPECT_THAT(silent_ranks(std::vector{never_heard, waiting(1), ended(), never_heard}), ElementsAre(0, 3));
+  EXPECT_THAT(unheard_ranks(std::vector{never_heard, waiting(1), ended(), never_heard}), ElementsAre(0, 3));
 }
 
 TEST(Verdict, ranks_are_named_in_ranges) {

@@ -156,7 +156,8 @@ TEST(FlexibleGroups, a_sample_too_long_for_every_group_is_refused_by_name) {
     FAIL();
   } catch (const LimitError& error) {
     EXPECT_EQ(error.report().where, "sample 1");
-    EXPECT_THAT(error.report().message, HasSubstr("but the largest group, of 4 ranks, has a cap of 32 tokens"));
+    EXPECT_THAT(error.report().message,
+                HasSubstr("but the largest group, of 4 ranks, has a cap of 32 tokens"));
     EXPECT_THAT(error.report().hint, HasSubstr("max_tokens_per_rank"));
   }
 }
