@@ -1,6 +1,6 @@
 # find_package(Evenkeel [COMPONENTS plan service torch]) searches only for packages that these components need. Without
-# COMPONENTS, it finds all components that were built except torch, which is large. The name of a room means the
-# component that has the room. Everything runs in functions, so that projects keep their variables.
+# COMPONENTS, it finds all components that were built except torch, which is large. The name of a module means the
+# component that has the module. Everything runs in functions, so that projects keep their variables.
 
 # Makes the targets of a component, after those of the components that it needs. Sets the result to the reason why the
 # component is missing, or to an empty string.

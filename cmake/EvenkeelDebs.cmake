@@ -1,6 +1,6 @@
 # `cpack -G DEB` makes Debian packages of the files that EvenkeelInstall.cmake installs: evenkeel has the program, its
 # pages and configurations; libevenkeel-dev has libraries, headers, the CMake package and .pc files; libevenkeel0 has
-# the shared libraries of the C API; libevenkeel-torch-dev has the room torch, if it is built. launch/build-debs.sh
+# the shared libraries of the C API; libevenkeel-torch-dev has the module torch, if it is built. launch/build-debs.sh
 # builds them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME evenkeel)
@@ -36,9 +36,9 @@ set(debian_of_Torch libtorch-dev)
 function(evenkeel_add_deb part name)
   cmake_parse_arguments(PARSE_ARGV 2 DEB "" "SECTION;HAS" "DEPENDS")
   foreach(component IN LISTS EVENKEEL_COMPONENTS)
-    list(GET EVENKEEL_${component}_ROOMS -1 last_room)
+    list(GET EVENKEEL_${component}_MODULES -1 last_module)
     evenkeel_package_of(${component} owner)
-    if(owner STREQUAL part AND TARGET evenkeel_${last_room})
+    if(owner STREQUAL part AND TARGET evenkeel_${last_module})
       foreach(package IN LISTS EVENKEEL_${component}_PACKAGES)
         list(APPEND DEB_DEPENDS ${debian_of_${package}})
       endforeach()

@@ -1,5 +1,5 @@
 # Installs everything, in parts, each of which is a Debian package (EvenkeelDebs.cmake): `program`, `development`,
-# `library` with the shared libraries of the C API, and `development_torch` if the room torch is built.
+# `library` with the shared libraries of the C API, and `development_torch` if the module torch is built.
 include(CMakePackageConfigHelpers)
 include(EvenkeelPkgConfig)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Evenkeel)
@@ -16,8 +16,8 @@ endif()
 # Installs the headers of what was built. evenkeel.hpp needs MPI.
 set(headers_left_out PATTERN evenkeel/torch EXCLUDE)
 if(NOT EVENKEEL_MPI)
-  foreach(room ${EVENKEEL_MPI_ROOMS} evenkeel.hpp)
-    list(APPEND headers_left_out PATTERN evenkeel/${room} EXCLUDE)
+  foreach(module ${EVENKEEL_MPI_MODULES} evenkeel.hpp)
+    list(APPEND headers_left_out PATTERN evenkeel/${module} EXCLUDE)
   endforeach()
   foreach(header evenkeel_mpi samples service step stream watchdog)
     list(APPEND headers_left_out PATTERN evenkeel/c/${header}.h EXCLUDE)
@@ -31,8 +31,8 @@ endif()
 
 # Each component has a file of targets. EvenkeelConfig.cmake checks which of these files exist.
 foreach(component IN LISTS EVENKEEL_COMPONENTS)
-  list(GET EVENKEEL_${component}_ROOMS -1 last_room)
-  if(TARGET evenkeel_${last_room})
+  list(GET EVENKEEL_${component}_MODULES -1 last_module)
+  if(TARGET evenkeel_${last_module})
     evenkeel_package_of(${component} package)
     install(EXPORT EvenkeelTargets-${component} NAMESPACE Evenkeel:: DESTINATION ${package_folder}
             COMPONENT ${package})

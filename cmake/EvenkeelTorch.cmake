@@ -1,4 +1,4 @@
-# libtorch is optional. EVENKEEL_TORCH determines whether the room `torch` is built. AUTO builds it if libtorch is
+# libtorch is optional. EVENKEEL_TORCH determines whether the module `torch` is built. AUTO builds it if libtorch is
 # found; a project that includes Evenkeel must ask for it. Sets EVENKEEL_TORCH_FOUND and EVENKEEL_TORCH_LIBRARIES.
 set(evenkeel_torch_default OFF)
 if(PROJECT_IS_TOP_LEVEL)
@@ -27,7 +27,7 @@ function(evenkeel_find_torch)
     set(EVENKEEL_TORCH_FOUND TRUE PARENT_SCOPE)
     set(EVENKEEL_TORCH_LIBRARIES ${TORCH_LIBRARIES} PARENT_SCOPE)
   elseif(EVENKEEL_BUILD_TESTS)
-    message(WARNING "libtorch is not installed: the room torch is neither built nor tested. "
+    message(WARNING "libtorch is not installed: the module torch is neither built nor tested. "
                     "launch/install-packages.sh --tests installs it; -DEVENKEEL_TORCH=OFF says that this is meant.")
   endif()
 endfunction()

@@ -45,7 +45,7 @@ class Scripts(unittest.TestCase):
         """Continuous integration counts them to know whose turn it is. Stand-ins replace the compilation of single sources, the
         tests of two frameworks and those of the wheel."""
         self.stand_in("git", f"echo {count}")
-        alone = self.root / "tests/rooms/check_sources_alone.py"
+        alone = self.root / "tests/modules/check_sources_alone.py"
         alone.parent.mkdir(parents=True, exist_ok=True)
         alone.write_text(f'#!/bin/sh\necho "alone $3" >>"{self.called}"\n', encoding="utf-8")
         alone.chmod(0o755)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_hidden_names.py SOURCE_DIR: fails where compiling several sources at once could change what a name means.
 
-Sources of a room that stand in one namespace inside evenkeel, say evenkeel::cli, may be compiled together. What one of them
+Sources of a module that stand in one namespace inside evenkeel, say evenkeel::cli, may be compiled together. What one of them
 declares in its anonymous namespace is then seen by those after it, and hides what evenkeel itself calls the same: a limit of
 16 stood for one of 64, and every compiler was content. So such a name must not be one of evenkeel's that another source of
 that namespace uses."""
@@ -65,14 +65,14 @@ class Tree:
         return seen
 
     def sources_by_namespace(self):
-        """Sources of one room in the same namespace inside of evenkeel."""
-        rooms = {}
+        """Sources of one module in the same namespace inside of evenkeel."""
+        modules = {}
         for file, code in self.code.items():
             named = re.search(r'^namespace (evenkeel::\w+) \{$', code, re.MULTILINE)
             if file.suffix == '.cpp' and named:
-                top, room, *_ = file.relative_to(self.roots[2]).parts
-                rooms.setdefault((named.group(1), room if top == 'src' else top), []).append(file)
-        return rooms
+                top, module, *_ = file.relative_to(self.roots[2]).parts
+                modules.setdefault((named.group(1), module if top == 'src' else top), []).append(file)
+        return modules
 
 
 def hidden(tree):

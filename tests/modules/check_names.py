@@ -23,7 +23,7 @@ COMMENTS |= {'.hpp': COMMENTS['.cpp'], '.h': COMMENTS['.cpp'], '.c': COMMENTS['.
 # Files of others, and names that stand for several.
 OTHERS = {'mpi.h', 'tools/preprocess_data.py', 'consumer/COMPONENT.cpp'}
 # Tests that make files up.
-MADE_UP = {'tests/docs/test_site.py', 'tests/docs/test_outputs.py', 'tests/rooms/check_names.py'}
+MADE_UP = {'tests/docs/test_site.py', 'tests/docs/test_outputs.py', 'tests/modules/check_names.py'}
 
 
 class Tree:
@@ -89,8 +89,8 @@ def missing_functions(tree):
 
 
 def wrong_libraries(tree):
-    rooms = {file.split('/')[1] for file in tree.files if re.fullmatch(r'src/\w+/CMakeLists.txt', file)}
-    known = rooms | {f'{room}_alone' for room in rooms} | {'c_mpi'}
+    modules = {file.split('/')[1] for file in tree.files if re.fullmatch(r'src/\w+/CMakeLists.txt', file)}
+    known = modules | {f'{module}_alone' for module in modules} | {'c_mpi'}
     page, _ = read(tree.source, 'docs/installing.md')
     for file in sorted(tree.files):
         if not (file.startswith('include/') or file.endswith('.md')):

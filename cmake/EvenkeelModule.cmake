@@ -1,37 +1,37 @@
-# evenkeel_add_room(NAME SOURCES ... [OPENS ...] [LINKS ...] [PRIVATE_LINKS ...])
+# evenkeel_add_module(NAME SOURCES ... [OPENS ...] [LINKS ...] [PRIVATE_LINKS ...])
 #
-# Declares the library of one room: sources in src/NAME, alias Evenkeel::NAME. LINKS are the rooms (and libraries) that
-# its headers need. This list is the dependency rule, since a room cannot link what it does not name. There are three
+# Declares the library of one module: sources in src/NAME, alias Evenkeel::NAME. LINKS are the modules (and libraries) that
+# its headers need. This list is the dependency rule, since a module cannot link what it does not name. There are three
 # kinds of headers: those in include/evenkeel/NAME are for users and installed; those in src/NAME that OPENS names are
-# for the rooms above; all others in src/NAME are private. tests/rooms/check_links.py compares includes with these
+# for the modules above; all others in src/NAME are private. tests/modules/check_links.py compares includes with these
 # lists.
 #
-# A component of the package may have the name of a room and more rooms above it (EvenkeelComponents.cmake).
-# Evenkeel::NAME is then the component, which users link, and Evenkeel::NAME_alone the room. In LINKS it is the room.
-function(evenkeel_add_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;OPENS;LINKS;PRIVATE_LINKS" ${ARGN})
-  foreach(links ROOM_LINKS ROOM_PRIVATE_LINKS)
+# A component of the package may have the name of a module and more modules above it (EvenkeelComponents.cmake).
+# Evenkeel::NAME is then the component, which users link, and Evenkeel::NAME_alone the module. In LINKS it is the module.
+function(evenkeel_add_module name)
+  cmake_parse_arguments(MODULE "" "" "SOURCES;OPENS;LINKS;PRIVATE_LINKS" ${ARGN})
+  foreach(links MODULE_LINKS MODULE_PRIVATE_LINKS)
     list(TRANSFORM ${links} REPLACE "^Evenkeel::" evenkeel_)
   endforeach()
   set(component ${EVENKEEL_COMPONENT_OF_${name}})
   if(NOT component)
-    message(FATAL_ERROR "No component of cmake/EvenkeelComponents.cmake has the room ${name}")
+    message(FATAL_ERROR "No component of cmake/EvenkeelComponents.cmake has the module ${name}")
   endif()
   set(exported ${name})
-  list(GET EVENKEEL_${component}_ROOMS -1 last_room)
-  if(name STREQUAL component AND NOT name STREQUAL last_room)
+  list(GET EVENKEEL_${component}_MODULES -1 last_module)
+  if(name STREQUAL component AND NOT name STREQUAL last_module)
     set(exported ${name}_alone)
     add_library(evenkeel_component_${name} INTERFACE)
-    target_link_libraries(evenkeel_component_${name} INTERFACE evenkeel_${last_room})
+    target_link_libraries(evenkeel_component_${name} INTERFACE evenkeel_${last_module})
     evenkeel_export(evenkeel_component_${name} ${name} ${component})
   endif()
   set(target evenkeel_${name})
-  if(ROOM_SOURCES)
-    add_library(${target} STATIC ${ROOM_SOURCES})
+  if(MODULE_SOURCES)
+    add_library(${target} STATIC ${MODULE_SOURCES})
     set(scope PUBLIC)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:evenkeel_compile_options> ${ROOM_PRIVATE_LINKS})
-    # Rooms are linked into shared libraries: the C API, the Python package and those of others. Our functions are not
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:evenkeel_compile_options> ${MODULE_PRIVATE_LINKS})
+    # Modules are linked into shared libraries: the C API, the Python package and those of others. Our functions are not
     # replaced there, so they may be inlined as in a program.
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_compile_options(${target} PRIVATE -fno-semantic-interposition)
@@ -42,7 +42,7 @@ function(evenkeel_add_room name)
   target_compile_features(${target} ${scope} cxx_std_20)
   target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(${target} ${scope} ${ROOM_LINKS})
+  target_link_libraries(${target} ${scope} ${MODULE_LINKS})
   evenkeel_export(${target} ${exported} ${component})
 endfunction()
 
