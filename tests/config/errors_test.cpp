@@ -40,12 +40,11 @@ TEST(ConfigDelay, requires_every_setting_that_determines_the_samples_of_a_step) 
   const std::string source = "source: {kind: synthetic}\nbatch: {delay_outliers: 4";
   EXPECT_EQ(
       refusal(source + "}"),
-      "job.yaml: batch.outlier_length: is not set, but batch.delay_outliers needs it, since nothing else "
-      "says which samples are outliers. Set it to the length above which a sample is an outlier");
-  EXPECT_EQ(
-      refusal(source + ", outlier_length: 512}"),
-      "job.yaml: batch.outlier_companions: is not set, but batch.delay_outliers needs it, since nothing "
-      "else says how many outliers share a step. Set it to the number of DP ranks");
+      "job.yaml: batch.outlier_length: is not set, but batch.delay_outliers needs it, since no other key "
+      "defines which samples are outliers. Set it to the length above which a sample is an outlier");
+  EXPECT_EQ(refusal(source + ", outlier_length: 512}"),
+            "job.yaml: batch.outlier_companions: is not set, but batch.delay_outliers needs it, since no "
+            "other key defines how many outliers share a step. Set it to the number of DP ranks");
   EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
 }
 
@@ -57,7 +56,7 @@ TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
         others);
   };
   EXPECT_THAT(with("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 4096}"),
-              testing::HasSubstr("which gets a larger group"));
+              testing::HasSubstr("a long sample gets a larger group"));
   EXPECT_THAT(with("prefix: {share: true}"),
               testing::HasSubstr("would separate samples that share a prefix"));
   EXPECT_THAT(with("balance: {cost: measured}"), testing::HasSubstr("differs from run to run"));
@@ -212,10 +211,8 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
             "job.yaml: fields.x.stage: first or all needs rows that are not split by layers, since layers "
             "determine which stage gets which rows. Set fields.x.layers: null, or fields.x.stage: last");
   EXPECT_EQ(refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
-            "job.yaml: fields.x.read_as: needs JSON Lines, since it says how JSON Lines write the field. Set "
-            "source.kind: "
-            "jsonl or stream, or "
-            "fields.x.read_as: null");
+            "job.yaml: fields.x.read_as: needs JSON Lines, since the key describes how JSON Lines write the "
+            "field. Set source.kind: jsonl or stream, or fields.x.read_as: null");
   EXPECT_EQ(refusal("fields: {x: {cut_by: y, share: equal}}\n"),
             "job.yaml: fields.x.cut_by: needs values that samples do not share, since rows that are stored "
             "once for all ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
