@@ -22,7 +22,7 @@ std::vector<std::int64_t> ulysses_columns(const MindSpeedCp& cp, std::int64_t co
   const std::int64_t parts = run == 0 ? 0 : align_up(columns, run) / run;
   if (parts < cp.size) {
     throw InputError("context-parallel cut",
-                     std::to_string(columns) + " columns in runs of " + std::to_string(run) + " reach " +
+                     std::to_string(columns) + " columns in runs of " + std::to_string(run) + " reach only " +
                          std::to_string(parts) + " of " + std::to_string(cp.size) + " ranks",
                      "Pad the batch to a multiple of the context-parallel size");
   }
@@ -50,8 +50,8 @@ std::vector<std::int64_t> columns_of_each_sequence(const MindSpeedCp& cp, std::i
     cu_seqlens.push_back(narrow<std::int32_t>(on_one_rank * cp.size, "sequence ends"));
   }
   if (cu_seqlens.back() != columns) {
-    throw InputError("sequence ends", "reach column " + std::to_string(cu_seqlens.back()) + " of " +
-                                          std::to_string(columns) + " over all ranks");
+    throw InputError("sequence ends", "reach column " + std::to_string(cu_seqlens.back()) + " instead of " +
+                                          std::to_string(columns) + ", the number of columns over all ranks");
   }
   return partitioned_indices(cu_seqlens, {cp.size, CpLayout::zigzag}, rank);
 }
