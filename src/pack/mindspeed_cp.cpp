@@ -22,7 +22,7 @@ std::vector<std::int64_t> ulysses_columns(const MindSpeedCp& cp, std::int64_t co
   const std::int64_t parts = run == 0 ? 0 : align_up(columns, run) / run;
   if (parts < cp.size) {
     throw InputError("context-parallel cut",
-                     std::to_string(columns) + " columns in runs of " + std::to_string(run) + " reach only " +
+                     std::to_string(columns) + " columns in runs of " + std::to_string(run) + " reach " +
                          std::to_string(parts) + " of " + std::to_string(cp.size) + " ranks",
                      "Pad the batch to a multiple of the context-parallel size");
   }
