@@ -16,10 +16,10 @@ using testing::StartsWith;
 
 TEST(ConfigUnknownKey, names_the_line_and_the_keys_of_its_section) {
   EXPECT_THAT(refusal("mesh: {tp: 2}\nmicro_batch:\n  max_token: 4096\n"),
-              StartsWith("job.yaml:3: micro_batch.max_token: unknown key. Keys there: micro_batch.mode, "
+              StartsWith("job.yaml:3: micro_batch.max_token: unknown key. Valid keys: micro_batch.mode, "
                          "micro_batch.max_tokens, "));
   EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
-            "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.max_path_tokens, "
+            "job.yaml:1: prefix.colour: unknown key. Valid keys: prefix.share, prefix.max_path_tokens, "
             "prefix.schedule, prefix.max_kept_tokens");
 }
 
@@ -287,7 +287,7 @@ TEST(ConfigCost, an_encoders_cost_needs_a_field_coefficients_and_a_model) {
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
             "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels, window: 3}}}"),
-            "job.yaml:1: balance.cost: encoder: window: unknown key. Keys there: field, linear, quadratic");
+            "job.yaml:1: balance.cost: encoder: window: unknown key. Valid keys: field, linear, quadratic");
   EXPECT_EQ(
       refusal("balance: {cost: {model: {layers: 2}, encoder: {field: pixels, linear: 3}}}").substr(0, 33),
       "job.yaml:1: balance.cost: model: ");
@@ -314,7 +314,7 @@ TEST(ConfigCost, an_encoders_work_is_balanced_only_by_evenkeels_own_algorithm) {
 
 TEST(ConfigCost, a_measured_cost_has_only_its_own_keys) {
   EXPECT_EQ(refusal("balance: {cost: {measured: {until: 3}}}"),
-            "job.yaml:1: balance.cost: measured: until: unknown key. Keys there: initial, every, window");
+            "job.yaml:1: balance.cost: measured: until: unknown key. Valid keys: initial, every, window");
   EXPECT_EQ(refusal("balance: {cost: {measured: {every: 0}}}"),
             "job.yaml:1: balance.cost: measured: every: 0 is out of range; allowed: 1 to 1048576");
   EXPECT_EQ(refusal("balance: {cost: {measured: {window: 15}}}"),
@@ -371,7 +371,7 @@ TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
   EXPECT_EQ(refusal("", {"micro_batch.max_tokens=0"}),
             "--set micro_batch.max_tokens=0: 0 is out of range; allowed: 1 to 2147483647, or auto");
   EXPECT_THAT(refusal("", {"micro_batch.max_token=1"}),
-              StartsWith("--set micro_batch.max_token=1: unknown key. Keys there: "));
+              StartsWith("--set micro_batch.max_token=1: unknown key. Valid keys: "));
   EXPECT_EQ(refusal("", {"mesh.tp"}), "--set mesh.tp: has no '='. Write section.key=value");
   EXPECT_EQ(refusal("", {"mesh.tp="}), "--set mesh.tp=: expected an integer, found null");
   EXPECT_EQ(refusal("", {"mesh=2"}), "--set mesh=2: expected a map of keys, found 2");

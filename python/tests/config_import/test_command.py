@@ -53,7 +53,7 @@ def test_nothing_is_written_while_something_that_matters_is_not_found(command):
     assert not pathlib.Path("evenkeel.yaml").exists()
     assert "not found" in err
     assert "micro_batch.max_tokens: 8192" in err
-    assert "evenkeel-import: error: nothing is written: 4 of what decides" in err
+    assert "evenkeel-import: error: nothing is written: 4 settings of memory" in err
     assert "--allow-missing" in err
 
 

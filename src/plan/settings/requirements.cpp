@@ -24,7 +24,7 @@ constexpr Need known_meeting{
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
 constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
-constexpr Need nothing_ahead{"pack.predict_ahead", "0", "one token ahead",
+constexpr Need nothing_ahead{"pack.predict_ahead", "0", "predictions of the next token only",
                              [](C c) { return c.predict_ahead == 0; }};
 constexpr Need depth_first{"prefix.schedule", "dfs", "segments that are run depth first",
                            [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
@@ -45,7 +45,7 @@ constexpr Need own_reading{"source.kind", "any but embedded", "samples that Even
 constexpr Need read_once{"source.epochs", "1", "a source that is read once",
                          [](C c) { return c.source_epochs == 1; }};
 constexpr Need one_epoch{"batch.epochs", "1", "one epoch", [](C c) { return c.batch.epochs == 1; }};
-constexpr Need unshuffled{"batch.shuffle", "false", "samples in the order of their steps",
+constexpr Need unshuffled{"batch.shuffle", "false", "samples that are not shuffled",
                           [](C c) { return !c.batch.shuffle; }};
 constexpr Need last_batch{"batch.drop_last", "false", "a last step that may be smaller",
                           [](C c) { return !c.batch.drop_last; }};
@@ -61,7 +61,7 @@ constexpr Need whole_rows{"field.layers", "null", "rows that are not split by la
                           [](C c) { return !c.field.layers; }};
 constexpr Need narrow_wire{"field.wire", "narrow", "integers that are sent narrow",
                            [](C c) { return c.field.wire == FieldWidth::narrow; }};
-constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements as they are brought",
+constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements in the type of the samples",
                                    [](C c) { return c.field.hand_out == FieldWidth::as_brought; }};
 constexpr Need own_values{"field.share", "none", "values that samples do not share",
                           [](C c) { return c.field.share == FieldSharing::none; }};
